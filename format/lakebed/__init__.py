@@ -1,0 +1,28 @@
+"""lakebed: versioned tensor datasets in the Deep Lake 3.x format, crash-safe and without an account.
+
+>>> import lakebed
+>>> ds = lakebed.empty("mem://hello")
+>>> _ = ds.create_tensor("words", htype="text")
+>>> ds.extend({"words": ["hello", "world"]})
+>>> commit = ds.commit("first words")
+>>> ds.words[1].text()
+'world'
+"""
+
+try:
+    from lakebed.native import chunks as _native  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        "the compiled core of lakebed is missing or was built for another Python; "
+        "build it with: pip install -e . (in a checkout) or reinstall destination-deeplake"
+    ) from error
+
+from lakebed import errors
+from lakebed.api import dataset, delete, empty, exists, load
+from lakebed.dataset.dataset import Dataset
+from lakebed.dataset.tensor import Tensor
+from lakebed.errors import *  # noqa: F403
+
+__version__ = "0.1.0"
+
+__all__ = ["Dataset", "Tensor", "dataset", "delete", "empty", "errors", "exists", "load"]

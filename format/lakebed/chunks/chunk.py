@@ -1,0 +1,135 @@
+"""One chunk file, parsed: which bytes and which shape each sample has (FORMAT.md 5.1, 5.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.codecs.base import ByteCodec
+from lakebed.errors import FormatError
+from lakebed.limits import MAX_CHUNK_DATA
+from lakebed.native import chunks as native
+
+
+@dataclass(slots=True)
+class Chunk:
+    """``count`` samples and the (decompressed) data they lie in.
+
+    ``uniform`` is set when all samples have one shape and one size: then sample i is bytes i * size to (i + 1) * size.
+    """
+
+    count: int
+    data: memoryview
+    uniform: tuple[tuple[int, ...], int] | None
+    _shape_rows: NDArray[np.uint32]
+    _positions: NDArray[np.uint32]
+    _offsets: NDArray[np.int64] | None = field(default=None)
+    _shapes: NDArray[np.uint32] | None = field(default=None)
+
+    @property
+    def ndim(self) -> int | None:
+        """Rank of the samples; None when the chunk holds only empty samples of unknown rank."""
+        return None if len(self._shape_rows) == 0 else self._shape_rows.shape[1] - 1
+
+    @property
+    def is_unwritten(self) -> bool:
+        """Whether the data is absent though the shape has no zero extent: it reads as zeros (FORMAT.md 5.5)."""
+        rows = self._shape_rows
+        return len(self.data) == 0 and len(rows) > 0 and bool(np.all(rows[0, :-1] > 0))
+
+    def offsets(self) -> NDArray[np.int64]:
+        """Start of each sample in ``data`` and the end of the last: int64, shape (count + 1,)."""
+        if self._offsets is None:
+            if self.uniform is not None:
+                self._offsets = np.arange(self.count + 1, dtype=np.int64) * self.uniform[1]
+            else:
+                offsets = np.empty(self.count + 1, dtype=np.int64)
+                self._expand(offsets)
+                self._offsets = offsets
+        return self._offsets
+
+    def offsets32(self) -> NDArray[np.int32]:
+        """Like :meth:`offsets` as int32, the width of Arrow strings; only for chunks below 2 GiB."""
+        if self.uniform is not None:
+            return np.arange(self.count + 1, dtype=np.int32) * np.int32(self.uniform[1])
+        result = np.empty(self.count + 1, dtype=np.int32)
+        self._expand(result)
+        return result
+
+    def _expand(self, out: NDArray[np.int64] | NDArray[np.int32]) -> None:
+        table = self._positions
+        raw = memoryview(table.view(np.uint8).reshape(-1)) if len(table) else memoryview(b"")
+        try:
+            native.expand_positions(raw, 0, len(table), self.count, len(self.data), out)
+        except ValueError as error:
+            raise FormatError(f"damaged chunk: {error}") from error
+
+    def shapes(self) -> NDArray[np.uint32]:
+        """Shape of each sample: uint32, shape (count, ndim); samples beyond the table have zero extents."""
+        if self._shapes is None:
+            rows = self._shape_rows
+            if len(rows) == 0:
+                self._shapes = np.zeros((self.count, 0), dtype=np.uint32)
+            else:
+                runs = np.diff(rows[:, -1].astype(np.int64), prepend=-1)
+                table = np.repeat(rows[:, :-1], runs, axis=0)
+                if len(table) < self.count:
+                    table = np.vstack([table, np.zeros((self.count - len(table), table.shape[1]), np.uint32)])
+                self._shapes = table
+        return self._shapes
+
+    def shape(self, i: int) -> tuple[int, ...]:
+        """Shape of sample ``i`` of the chunk."""
+        if self.uniform is not None:
+            return self.uniform[0]
+        return tuple(int(v) for v in self.shapes()[i])
+
+    def sample(self, i: int) -> memoryview:
+        """Stored bytes of sample ``i`` of the chunk."""
+        if self.uniform is not None:
+            size = self.uniform[1]
+            return self.data[i * size : (i + 1) * size]
+        at = self.offsets()
+        return self.data[int(at[i]) : int(at[i + 1])]
+
+
+def parse_chunk(buffer: bytes | memoryview, count: int, codec: ByteCodec | None = None) -> Chunk:
+    """Parse a chunk file that the chunk index says holds ``count`` samples.
+
+    Raises
+    ------
+    FormatError
+        If a table leaves the file, is out of order, or disagrees with ``count``.
+    LimitError
+        If compressed data promises more than this process allows.
+    """
+    view = memoryview(buffer).cast("B") if not isinstance(buffer, bytes) else memoryview(buffer)
+    try:
+        _, rows, columns, shapes_at, positions, positions_at, data_at = native.parse_header(view)
+        last_shape = native.last_column(view, shapes_at, rows, max(columns, 1))
+        last_position = native.last_column(view, positions_at, positions, 3)
+    except ValueError as error:
+        raise FormatError(f"damaged chunk: {error}") from error
+    if max(last_shape, last_position) >= count:
+        raise FormatError(f"damaged chunk: it describes {max(last_shape, last_position) + 1} samples, not {count}")
+    data = view[data_at:]
+    if codec is not None:
+        data = memoryview(codec.decode(data, MAX_CHUNK_DATA))
+    shape_rows = np.frombuffer(view, np.uint32, rows * columns, shapes_at).reshape(rows, max(columns, 1))
+    table = np.frombuffer(view, np.uint32, positions * 3, positions_at).reshape(positions, 3)
+    return Chunk(count, data, _uniform(shape_rows, table, count, len(data)), shape_rows, table)
+
+
+def _uniform(
+    shape_rows: NDArray[np.uint32], table: NDArray[np.uint32], count: int, length: int
+) -> tuple[tuple[int, ...], int] | None:
+    if len(shape_rows) != 1 or len(table) != 1 or count == 0:
+        return None
+    if int(shape_rows[0, -1]) != count - 1 or int(table[0, 2]) != count - 1 or table[0, 1] != 0:
+        return None
+    size = int(table[0, 0])
+    if size * count != length:
+        raise FormatError(f"damaged chunk: {count} samples of {size} bytes do not fill {length} bytes of data")
+    return tuple(int(v) for v in shape_rows[0, :-1]), size

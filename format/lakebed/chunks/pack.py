@@ -1,0 +1,119 @@
+"""Encoded samples -> chunk files (FORMAT.md 5.1).
+
+    bytes      content
+    1 + n      version prefix
+    4, 4       i32 R, i32 C = ndim + 1
+    4 R C      u32 rows [dim0 .. dim(ndim-1), last]
+    4          i32 B
+    12 B       u32 rows [nbytes, start, last]
+    rest       data
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lakebed.codecs.base import ByteCodec
+from lakebed.codecs.block import Block
+from lakebed.documents.version_prefix import PREFIX
+from lakebed.errors import LimitError
+from lakebed.native import chunks as native
+
+# A variable-length sample costs a position row too; counting it keeps headers of short texts small.
+_POSITION_ROW = 12
+
+
+@dataclass(frozen=True, slots=True)
+class PackedChunk:
+    """One chunk file, as pieces that are written back to back."""
+
+    pieces: tuple[bytes | memoryview, ...]
+    count: int
+    nbytes: int
+
+
+def groups(blocks: Sequence[Block], limit: int) -> list[list[Block]]:
+    """Cut samples into as few runs as ``limit`` bytes each allow; a larger sample gets its own run.
+
+    Parameters
+    ----------
+    blocks
+        Samples in order.
+    limit
+        Bytes of uncompressed data (and position rows) per chunk.
+    """
+    return list(_groups(blocks, limit))
+
+
+def _groups(blocks: Sequence[Block], limit: int) -> Iterator[list[Block]]:
+    group: list[Block] = []
+    used = 0
+    for block in blocks:
+        start = 0
+        offsets = block.offsets() if not isinstance(block.sizes, int) else None
+        while start < block.count:
+            stop = _fit(block, start, limit - used, offsets)
+            if stop == start and group:
+                yield group
+                group, used = [], 0
+                continue
+            stop = max(stop, start + 1)
+            piece = block.cut(start, stop, offsets)
+            group.append(piece)
+            used += piece.nbytes + (0 if offsets is None else _POSITION_ROW * piece.count)
+            start = stop
+    if group:
+        yield group
+
+
+def _fit(block: Block, start: int, room: int, offsets: np.ndarray | None) -> int:
+    """Return the end of the longest run of samples from ``start`` that fits into ``room`` bytes."""
+    if offsets is None:
+        size = block.sizes if isinstance(block.sizes, int) else 0
+        return block.count if size == 0 else min(block.count, start + max(room, 0) // size)
+    costs = offsets + _POSITION_ROW * np.arange(block.count + 1, dtype=np.int64)
+    return max(start, int(np.searchsorted(costs, costs[start] + room, side="right")) - 1)
+
+
+def pack(group: Sequence[Block], codec: ByteCodec | None = None) -> PackedChunk:
+    """Pack samples into one chunk; ``codec`` is the chunk compression.
+
+    Raises
+    ------
+    LimitError
+        If the samples hold more than 4 GiB.
+    """
+    ndim = next((b.ndim for b in group if b.ndim is not None), None)
+    count = sum(b.count for b in group)
+    data: list[bytes | memoryview] = [b.data for b in group if b.nbytes]
+    try:
+        header = PREFIX + _shape_table(group, count, ndim) + _position_table(group, count)
+    except OverflowError as error:
+        raise LimitError(f"{count} samples do not fit into one chunk: {error}") from error
+    if codec is not None:
+        data = [codec.encode(b"".join(data))] if data else []
+    pieces = (header, *data)
+    return PackedChunk(pieces, count, sum(len(p) for p in pieces))
+
+
+def _shape_table(group: Sequence[Block], count: int, ndim: int | None) -> bytes:
+    if ndim is None:
+        return struct.pack("<ii", 0, 2)
+    first = group[0].shapes
+    if isinstance(first, tuple) and all(b.shapes == first for b in group if isinstance(b.shapes, tuple)):
+        if all(isinstance(b.shapes, tuple) for b in group):
+            return struct.pack(f"<ii{ndim}II", 1, ndim + 1, *first, count - 1)
+    rows = native.shape_rows(np.ascontiguousarray(np.concatenate([b.shape_array(ndim) for b in group])))
+    return struct.pack("<ii", *rows.shape) + rows.tobytes()
+
+
+def _position_table(group: Sequence[Block], count: int) -> bytes:
+    first = group[0].sizes
+    if isinstance(first, int) and all(isinstance(b.sizes, int) and b.sizes == first for b in group):
+        return struct.pack("<iIII", 1, first, 0, count - 1)
+    rows = native.position_rows(np.concatenate([b.size_array() for b in group]))
+    return struct.pack("<i", len(rows)) + rows.tobytes()

@@ -1,0 +1,132 @@
+"""What the commands print about a dataset, first as plain data, then as text."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lakebed.dataset.dataset import Dataset
+
+_WIDEST = 40
+
+
+def entry(path: str, ds: Dataset) -> dict[str, Any]:
+    """Return one line of ``ls``."""
+    commits = ds.commits
+    last = commits[0] if commits else {"commit": None, "time": "-", "message": "-"}
+    return {
+        "path": path,
+        "rows": ds.max_len,
+        "tensors": len(ds.tensors),
+        "branches": len(ds.branches),
+        "commit": last["commit"],
+        "time": last["time"],
+        "message": last["message"],
+    }
+
+
+def facts(ds: Dataset) -> dict[str, Any]:
+    """Return everything ``info`` shows."""
+    return {
+        "path": ds.path,
+        "branch": ds.branch,
+        "branches": ds.branches,
+        "commit": ds.commit_id,
+        "commits": len(ds.commits),
+        "rows": ds.max_len,
+        "info": plain(dict(ds.info)),
+        "tensors": [
+            {
+                "name": name,
+                "htype": tensor.htype,
+                "dtype": tensor.meta.dtype,
+                "length": len(tensor),
+                "min_shape": list(tensor.meta.min_shape),
+                "max_shape": list(tensor.meta.max_shape),
+                "compression": tensor.meta.sample_compression or tensor.meta.chunk_compression,
+                "logical_type": tensor.info.get("logical_type"),
+            }
+            for name, tensor in ds.tensors.items()
+        ],
+    }
+
+
+def facts_text(known: dict[str, Any]) -> str:
+    """Lay the facts out for people."""
+    lines = [
+        f"{known['path']}",
+        f"branch {known['branch']} of {', '.join(known['branches'])}; {known['commits']} commit(s), last {known['commit']}",
+        f"{known['rows']} rows",
+    ]
+    rows = [
+        [
+            tensor["name"],
+            str(tensor["htype"]),
+            str(tensor["logical_type"] or tensor["dtype"]),
+            str(tensor["length"]),
+            _extents(tensor["min_shape"], tensor["max_shape"]),
+            str(tensor["compression"] or "-"),
+        ]
+        for tensor in known["tensors"]
+    ]
+    lines += ["", table(["tensor", "htype", "type", "length", "shape", "compression"], rows, right={3})]
+    if known["info"]:
+        lines += ["", "info"]
+        lines += [f"  {key}: {cell(value, 100)}" for key, value in known["info"].items()]
+    return "\n".join(lines)
+
+
+def _extents(low: Sequence[int], high: Sequence[int]) -> str:
+    return "(" + ", ".join(str(a) if a == b else f"{a}:{b}" for a, b in zip(low, high, strict=True)) + ")"
+
+
+def records(ds: Dataset, count: int, tensors: Sequence[str] | None) -> list[dict[str, Any]]:
+    """Return the first rows as plain data: numbers, text, lists; null is None."""
+    chosen = ds.tensors if tensors is None else {name: ds[name] for name in tensors}
+    count = min(count, max((len(t) for t in chosen.values()), default=0))
+    rows: list[dict[str, Any]] = [{} for _ in range(count)]
+    for name, tensor in chosen.items():
+        for i in range(count):
+            rows[i][name] = plain(tensor[i].data()["value"]) if i < len(tensor) else None
+    return rows
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON can hold it; one number instead of an array of one, None for an empty one."""
+    if isinstance(value, np.ndarray):
+        if value.shape == (1,):
+            return value.item()
+        return None if value.shape == (0,) else value.tolist()
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    return value
+
+
+def cell(value: Any, widest: int = _WIDEST) -> str:
+    """Return a value as one short line."""
+    text = "" if value is None else str(value).replace("\n", "\\n")
+    text = "".join(c if c.isprintable() else "?" for c in text)
+    return text if len(text) <= widest else text[: widest - 1] + "…"
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]], right: set[int] | None = None) -> str:
+    """Lay rows out in columns; ``right`` names the columns to align on the right."""
+    widths = [max(len(row[i]) for row in [headings, *rows]) for i in range(len(headings))]
+
+    def line(row: Sequence[str]) -> str:
+        cells = [c.rjust(w) if i in (right or ()) else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
+        return "  ".join(cells).rstrip()
+
+    return "\n".join([line(headings), line(["-" * w for w in widths]), *(line(row) for row in rows)])

@@ -1,0 +1,98 @@
+"""Encoded samples on their way into chunks: a run of bytes plus its sizes and shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Shapes = tuple[int, ...] | NDArray[np.uint32] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """``count`` encoded samples, back to back.
+
+    Parameters
+    ----------
+    data
+        Contiguous bytes, exactly the sum of the sizes.
+    sizes
+        Bytes of each sample: one int when all agree, else uint32 of shape (count,).
+    shapes
+        Shape of each sample: one tuple when all agree, else uint32 of shape (count, ndim); None while the rank is
+        unknown, which only empty samples may have (FORMAT.md 5.3).
+    """
+
+    data: memoryview
+    count: int
+    sizes: int | NDArray[np.uint32]
+    shapes: Shapes
+
+    @property
+    def nbytes(self) -> int:
+        return self.data.nbytes
+
+    @property
+    def ndim(self) -> int | None:
+        if self.shapes is None:
+            return None
+        return len(self.shapes) if isinstance(self.shapes, tuple) else int(self.shapes.shape[1])
+
+    def size_array(self) -> NDArray[np.uint32]:
+        """Sizes of all samples: uint32, shape (count,)."""
+        if isinstance(self.sizes, int):
+            return np.full(self.count, self.sizes, dtype=np.uint32)
+        return self.sizes
+
+    def shape_array(self, ndim: int) -> NDArray[np.uint32]:
+        """Shapes of all samples: uint32, shape (count, ndim); unknown ranks read as zeros."""
+        if self.shapes is None:
+            return np.zeros((self.count, ndim), dtype=np.uint32)
+        if isinstance(self.shapes, tuple):
+            row = np.array(self.shapes, dtype=np.uint32).reshape(1, ndim)
+            return np.repeat(row, self.count, axis=0)
+        return self.shapes
+
+    def offsets(self) -> NDArray[np.int64]:
+        """Start of each sample in ``data`` and the end of the last: int64, shape (count + 1,)."""
+        if isinstance(self.sizes, int):
+            return np.arange(self.count + 1, dtype=np.int64) * self.sizes
+        result = np.zeros(self.count + 1, dtype=np.int64)
+        np.cumsum(self.sizes, out=result[1:])
+        return result
+
+    def cut(self, start: int, stop: int, offsets: NDArray[np.int64] | None = None) -> Block:
+        """Samples ``start`` to ``stop`` (exclusive) without copying; pass :meth:`offsets` when cutting often."""
+        if start == 0 and stop == self.count:
+            return self
+        if isinstance(self.sizes, int):
+            first, last = start * self.sizes, stop * self.sizes
+        else:
+            at = self.offsets() if offsets is None else offsets
+            first, last = int(at[start]), int(at[stop])
+        sizes = self.sizes if isinstance(self.sizes, int) else self.sizes[start:stop]
+        shapes = self.shapes if self.shapes is None or isinstance(self.shapes, tuple) else self.shapes[start:stop]
+        return Block(self.data[first:last], stop - start, sizes, shapes)
+
+    def shape_bounds(self) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+        """Smallest and largest extent per axis over all samples; None when no sample has a shape."""
+        if self.shapes is None or self.count == 0:
+            return None
+        if isinstance(self.shapes, tuple):
+            return self.shapes, self.shapes
+        low, high = self.shapes.min(axis=0), self.shapes.max(axis=0)
+        return tuple(int(v) for v in low), tuple(int(v) for v in high)
+
+
+def empty_block(count: int, ndim: int | None) -> Block:
+    """Return ``count`` empty samples (``None``): no bytes, all extents zero (FORMAT.md 5.3)."""
+    return Block(memoryview(b""), count, 0, None if ndim is None else (0,) * ndim)
+
+
+def join_samples(parts: Sequence[bytes], shapes: Shapes) -> Block:
+    """Put separately encoded samples back to back."""
+    sizes = np.fromiter(map(len, parts), dtype=np.uint32, count=len(parts))
+    return Block(memoryview(b"".join(parts)), len(parts), sizes, shapes)

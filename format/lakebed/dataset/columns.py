@@ -1,0 +1,130 @@
+"""Column reads over the selected rows: NumPy batches and the Arrow stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from lakebed.dataset.session import Session
+from lakebed.errors import InvalidInputError, InvalidOperationError
+from lakebed.reading.scan import ColumnScan
+from lakebed.reading.select import Index, Rows
+from lakebed.writing.names import companion
+
+Batch = dict[str, Any]
+
+
+def row_window(rows: Rows) -> tuple[int, int] | None:
+    """Return (start, stop) if the rows are consecutive, else None."""
+    if isinstance(rows, range) and (rows.step == 1 or len(rows) <= 1):
+        return (rows[0], rows[-1] + 1) if len(rows) else (0, 0)
+    return None
+
+
+def _scans(session: Session, names: Mapping[str, str]) -> dict[str, ColumnScan]:
+    scans = {}
+    schema = session.schema()
+    for name, full in names.items():
+        key = schema.key_of(full)
+        assert key is not None
+        null_name = companion(full, "null")
+        null_key = schema.key_of(null_name)
+        nulls = None if null_key is None else session.reader(null_key, null_name)
+        scans[name] = ColumnScan(session.reader(key, full), nulls)
+    return scans
+
+
+def _length(scans: Mapping[str, ColumnScan]) -> int:
+    return min((scan.reader.state.length for scan in scans.values()), default=0)
+
+
+class Batches:
+    """Batches of columns over a dataset's rows; each iteration starts anew.
+
+    Parameters
+    ----------
+    names
+        Tensors to read: name in the batch -> full name.
+    """
+
+    def __init__(self, session: Session, names: Mapping[str, str], index: Index, batch_size: int) -> None:
+        if batch_size < 1:
+            raise InvalidInputError(f"batch_size is {batch_size}; it must be at least 1")
+        if index.inside:
+            raise InvalidOperationError("batches run over rows; drop the subscripts for the inside of samples")
+        self._session = session
+        self._names = dict(names)
+        self._index = index
+        self._batch_size = batch_size
+
+    def __len__(self) -> int:
+        """Number of batches."""
+        rows = self._index.rows(_length(_scans(self._session, self._names)))
+        return -(-len(rows) // self._batch_size)
+
+    def __iter__(self) -> Iterator[Batch]:
+        scans = _scans(self._session, self._names)
+        rows = self._index.rows(_length(scans))
+        window = row_window(rows)
+        size = self._batch_size
+        if window is None:
+            for first in range(0, len(rows), size):
+                yield {name: _picked(scan, rows[first : first + size]) for name, scan in scans.items()}
+            return
+        start, stop = window
+        for first in range(start, stop, size):
+            last = min(first + size, stop)
+            yield {name: scan.column(first, last) for name, scan in scans.items()}
+
+
+def _picked(scan: ColumnScan, rows: Rows) -> Any:
+    """Read rows in any order: an array where all samples have one shape, else a list."""
+    reader = scan.reader
+    if reader.is_fixed:
+        return reader.stacked(rows)
+    values = list(reader.values(rows))
+    for i, row in enumerate(np.asarray(rows).tolist()):
+        mask = scan.null_mask(row, row + 1)
+        if mask is not None:
+            values[i] = None
+    return values
+
+
+def arrow_stream(session: Session, names: Mapping[str, str], index: Index) -> Any:
+    """Return the rows as a ``pyarrow.RecordBatchReader``."""
+    import pyarrow as pa
+
+    from lakebed.reading.arrow import arrow_type, record_batches
+
+    if index.inside:
+        raise InvalidOperationError("an Arrow stream runs over rows; drop the subscripts for the inside of samples")
+    scans = _scans(session, names)
+    schema = pa.schema([pa.field(name, arrow_type(scan.reader)) for name, scan in scans.items()])
+    rows = index.rows(_length(scans))
+    window = row_window(rows)
+    if window is not None:
+        batches = record_batches(scans, schema, *window)
+    else:
+        batches = _picked_batches(scans, schema, rows)
+    return pa.RecordBatchReader.from_batches(schema, batches)
+
+
+def _picked_batches(scans: Mapping[str, ColumnScan], schema: Any, rows: Rows) -> Iterator[Any]:
+    """Yield record batches for rows that are not consecutive: runs of neighbours are read, then put together."""
+    import pyarrow as pa
+
+    from lakebed.reading.arrow import BATCH_ROWS, arrow_column
+
+    wanted = np.asarray(rows, dtype=np.int64)
+    for first in range(0, len(wanted), BATCH_ROWS):
+        part = wanted[first : first + BATCH_ROWS]
+        cuts = np.flatnonzero(np.diff(part) != 1) + 1
+        runs = [(int(run[0]), int(run[-1]) + 1) for run in np.split(part, cuts)]
+        columns = []
+        for scan, field in zip(scans.values(), schema, strict=True):
+            columns.append(pa.concat_arrays([arrow_column(scan, a, b, field.type) for a, b in runs]))
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+

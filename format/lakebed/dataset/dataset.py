@@ -1,0 +1,577 @@
+"""Dataset: a whole dataset, one of its groups, or a selection of rows and columns; a thin facade over the session."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from lakebed.dataset import printing
+from lakebed.dataset.columns import Batches, arrow_stream
+from lakebed.dataset.history import commit_entries
+from lakebed.dataset.info import Info
+from lakebed.dataset.rows import append_row, extend_rows
+from lakebed.dataset.session import Handle, Session, empty_snapshot
+from lakebed.dataset.tensor import Tensor
+from lakebed.documents.dataset_meta import DatasetMeta
+from lakebed.documents.version_tree import FIRST, new_id
+from lakebed.errors import (
+    CheckoutError,
+    GroupInfoNotSupportedError,
+    InvalidKeyTypeError,
+    InvalidOperationError,
+    TensorAlreadyExistsError,
+    TensorDoesNotExistError,
+    TensorGroupAlreadyExistsError,
+)
+from lakebed.reading.select import Index
+from lakebed.writing.names import check_group_name, check_tensor_name, normalize, parents
+from lakebed.writing.schema import UNSPECIFIED, plan_tensor
+
+
+class Dataset:
+    """Tensors of equal meaning row by row, versioned; made by ``lakebed.empty``, ``load`` and ``dataset``.
+
+    Examples
+    --------
+    >>> import lakebed
+    >>> ds = lakebed.empty("mem://example")
+    >>> _ = ds.create_tensor("x", dtype="int64")
+    >>> ds.extend({"x": [1, 2, 3]})
+    >>> ds.x.numpy().ravel().tolist()
+    [1, 2, 3]
+    """
+
+    def __init__(
+        self,
+        handle: Handle,
+        group: str = "",
+        index: Index | None = None,
+        columns: tuple[str, ...] | None = None,
+    ) -> None:
+        self._handle = handle
+        self._group = group
+        self._index = index or Index()
+        self._columns = columns
+
+    @property
+    def _session(self) -> Session:
+        return self._handle.session
+
+    # -- what it holds -----------------------------------------------------------------------------------------
+
+    @property
+    def path(self) -> str:
+        """Address of the dataset."""
+        return self._session.storage.url
+
+    @property
+    def meta(self) -> DatasetMeta:
+        """Stored metadata: tensors, groups, hidden tensors, version."""
+        return self._session.schema().meta
+
+    @property
+    def read_only(self) -> bool:
+        """Whether changes are refused."""
+        return self._session.read_only
+
+    @read_only.setter
+    def read_only(self, value: bool) -> None:
+        if value:
+            self._session.flush()
+        self._session.read_only = bool(value)
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """Visible tensors by name (relative to the group), nested names joined by ``/``."""
+        return {name: self._tensor(self._full(name)) for name in self._names()}
+
+    def _names(self) -> list[str]:
+        prefix = f"{self._group}/" if self._group else ""
+        names = sorted(n[len(prefix) :] for n in self._session.schema().names() if n.startswith(prefix))
+        return names if self._columns is None else [n for n in self._columns if n in names]
+
+    def _full(self, name: str) -> str:
+        return f"{self._group}/{name}" if self._group else name
+
+    def _tensor(self, full_name: str) -> Tensor:
+        return Tensor(self._handle, full_name, self._index)
+
+    @property
+    def groups(self) -> dict[str, Dataset]:
+        """Direct sub-groups by name."""
+        prefix = f"{self._group}/" if self._group else ""
+        inside = [g[len(prefix) :] for g in self.meta.groups if g.startswith(prefix)]
+        return {g: self._sub(self._full(g)) for g in sorted({g.split("/")[0] for g in inside})}
+
+    def _sub(self, group: str) -> Dataset:
+        return Dataset(self._handle, group, self._index)
+
+    @property
+    def root(self) -> Dataset:
+        """The dataset without its group."""
+        return Dataset(self._handle, "", self._index)
+
+    @property
+    def parent(self) -> Dataset | None:
+        """The enclosing group; None at the root."""
+        return self._sub(self._group.rpartition("/")[0]) if self._group else None
+
+    @property
+    def info(self) -> Info:
+        """Dictionary stored with the dataset and versioned with it.
+
+        Raises
+        ------
+        GroupInfoNotSupportedError
+            On a group.
+        """
+        if self._group:
+            raise GroupInfoNotSupportedError("Groups have no info. Use the dataset's or a tensor's.")
+        return Info(lambda: self._session.schema().info, self._set_info)
+
+    @info.setter
+    def info(self, value: Mapping[str, Any]) -> None:
+        if not isinstance(value, Mapping):
+            raise TypeError(f"info must be a dictionary, not {type(value).__name__}")
+        self.info.replace_with(value)
+
+    def _set_info(self, info: Mapping[str, Any]) -> None:
+        self._session.draft().set_info(info)
+        self._session.written()
+
+    # -- lengths -----------------------------------------------------------------------------------------------
+
+    def _lengths(self) -> list[int]:
+        return [len(t) for t in self.tensors.values()]
+
+    def __len__(self) -> int:
+        lengths = self._lengths()
+        if len(set(lengths)) > 1 and not self._index.is_single:
+            warnings.warn(
+                "The tensors differ in length; len(ds) is that of the shortest, ds.max_len of the longest.",
+                stacklevel=2,
+            )
+        return min(lengths, default=0)
+
+    def __bool__(self) -> bool:
+        return True
+
+    @property
+    def max_len(self) -> int:
+        """Length of the longest tensor."""
+        return max(self._lengths(), default=0)
+
+    @property
+    def min_len(self) -> int:
+        """Length of the shortest tensor."""
+        return min(self._lengths(), default=0)
+
+    @property
+    def num_samples(self) -> int:
+        """Rows of the whole dataset, whatever is selected."""
+        return min((len(t) for t in Dataset(self._handle, self._group).tensors.values()), default=0)
+
+    @property
+    def is_view(self) -> bool:
+        """Whether rows are selected."""
+        return not self._index.is_trivial
+
+    # -- selecting ---------------------------------------------------------------------------------------------
+
+    def __getitem__(self, item: Any) -> Any:
+        """Select rows (int, slice, list), a tensor or group (name), or columns (list of names).
+
+        Raises
+        ------
+        TensorDoesNotExistError
+            If no tensor or group has the name.
+        InvalidKeyTypeError
+            If the item is of no kind that selects.
+        """
+        if isinstance(item, str):
+            return self._named(item)
+        if isinstance(item, list | tuple) and item and all(isinstance(i, str) for i in item):
+            for name in item:
+                self._named(name)
+            return Dataset(self._handle, self._group, self._index, tuple(normalize(n) for n in item))
+        if isinstance(item, float | bytes | dict | set) or item is None:
+            raise InvalidKeyTypeError(f"Item {item!r} of type {type(item).__name__!r} is not a valid key.")
+        if isinstance(item, int) and not isinstance(item, bool):
+            self._check_row(item)
+        return Dataset(self._handle, self._group, self._index[item], self._columns)
+
+    def _check_row(self, row: int) -> None:
+        length = self.max_len if not self._index.is_single else 1
+        if not -length <= row < length:
+            raise IndexError(f"Index ({row},) is out of range for tensors with length {length}")
+
+    def _named(self, name: str) -> Any:
+        full = normalize(name, self._group)
+        schema = self._session.schema()
+        if schema.key_of(full) is not None:
+            return self._tensor(full)
+        if full in schema.meta.groups:
+            return self._sub(full)
+        raise TensorDoesNotExistError(f"Tensor {name!r} does not exist.")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        try:
+            return self._named(name)
+        except TensorDoesNotExistError as error:
+            raise AttributeError(f"'Dataset' object has no attribute {name!r}, and no tensor of that name") from error
+
+    def __contains__(self, name: str) -> bool:
+        full = normalize(name, self._group)
+        return self._session.schema().key_of(full) is not None or full in self.meta.groups
+
+    def __iter__(self) -> Iterator[Dataset]:
+        for i in range(self.min_len):
+            yield self[i]
+
+    # -- reading columns ---------------------------------------------------------------------------------------
+
+    def batches(self, batch_size: int, tensors: Sequence[str] | None = None) -> Batches:
+        """Iterate over the rows as dictionaries of columns, ``batch_size`` rows each, the last one shorter.
+
+        Parameters
+        ----------
+        batch_size
+            Rows per batch.
+        tensors
+            Names of the tensors to read; None reads all.
+
+        Returns
+        -------
+        Iterable of {name: column}. A column is an ndarray of shape (rows, ...) for samples of one shape, a
+        MaskedArray of shape (rows, 1) for numbers of which some are null, a sequence of str for text, else a list.
+        Arrays may be views of one chunk and are the caller's; drop a batch before taking the next to reuse its memory.
+        """
+        return Batches(self._session, self._chosen(tensors), self._index, batch_size)
+
+    def _chosen(self, tensors: Sequence[str] | None) -> dict[str, str]:
+        names = self._names() if tensors is None else [normalize(n) for n in tensors]
+        for name in names:
+            if not isinstance(self._named(name), Tensor):
+                raise TensorDoesNotExistError(f"{name!r} is a group, not a tensor.")
+        return {name: self._full(name) for name in names}
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Export the rows as an Arrow stream: pyarrow, pandas, polars and DuckDB read a dataset directly."""
+        return arrow_stream(self._session, self._chosen(None), self._index).__arrow_c_stream__(requested_schema)
+
+    # -- writing -----------------------------------------------------------------------------------------------
+
+    def create_tensor(
+        self,
+        name: str,
+        htype: str | None = UNSPECIFIED,
+        dtype: Any = UNSPECIFIED,
+        sample_compression: str | None = UNSPECIFIED,
+        chunk_compression: str | None = UNSPECIFIED,
+        hidden: bool = False,
+        create_sample_info_tensor: bool = True,
+        create_shape_tensor: bool = True,
+        create_id_tensor: bool = True,
+        verify: bool = True,
+        exist_ok: bool = False,
+        verbose: bool = True,
+        downsampling: tuple[int, int] | None = None,
+        tiling_threshold: int | None = None,
+        **kwargs: Any,
+    ) -> Tensor:
+        """Create a tensor without samples.
+
+        Parameters
+        ----------
+        htype
+            ``generic``, ``text``, ``json``, ``list`` or ``class_label``; left out, the first sample decides.
+        dtype
+            NumPy dtype of the samples; left out, the htype's default or the first sample decides.
+        sample_compression, chunk_compression
+            ``lz4`` or None, one of the two.
+        create_shape_tensor, create_id_tensor
+            Whether hidden companions record the shape and a lasting id of each sample (merge needs ids).
+        kwargs
+            Settings of the htype: ``class_names``, ``max_chunk_size``.
+
+        Raises
+        ------
+        TensorAlreadyExistsError, TensorGroupAlreadyExistsError, InvalidTensorNameError
+            If the name is taken or impossible.
+        """
+        self._check_changeable("create a tensor in")
+        full = normalize(name, self._group) if name.strip("/") else ""
+        schema = self._session.schema()
+        if schema.key_of(full) is not None:
+            if exist_ok:
+                return Tensor(self._handle, full)
+            raise TensorAlreadyExistsError(
+                f"Tensor {full!r} already exists. You can use the `exist_ok=True` parameter to ignore this error."
+            )
+        if full in schema.meta.groups:
+            raise TensorGroupAlreadyExistsError(f"A group {full!r} already exists; choose another tensor name.")
+        check_tensor_name(full)
+        if downsampling is not None:
+            raise InvalidOperationError("downsampling applies to images, which this release does not write yet")
+        if tiling_threshold is not None:
+            kwargs["tiling_threshold"] = tiling_threshold
+        plan = plan_tensor(
+            full,
+            htype,
+            dtype,
+            sample_compression,
+            chunk_compression,
+            hidden=hidden,
+            with_shape=create_shape_tensor,
+            with_id=create_id_tensor,
+            settings=kwargs,
+        )
+        draft = self._session.draft()
+        draft.add_tensor(full, plan.meta, plan.info, parents(full))
+        for companion_name, meta in plan.companions.items():
+            draft.add_tensor(companion_name, meta, {}, ())
+        return Tensor(self._handle, full)
+
+    def create_group(self, name: str, exist_ok: bool = False) -> Dataset:
+        """Create a group; nested names are allowed.
+
+        Raises
+        ------
+        TensorGroupAlreadyExistsError, TensorAlreadyExistsError, InvalidTensorGroupNameError
+            If the name is taken or impossible.
+        """
+        self._check_changeable("create a group in")
+        full = normalize(name, self._group) if name.strip("/") else ""
+        schema = self._session.schema()
+        if full in schema.meta.groups:
+            if exist_ok:
+                return self._sub(full)
+            raise TensorGroupAlreadyExistsError(f"A group {full!r} already exists.")
+        if schema.key_of(full) is not None:
+            raise TensorAlreadyExistsError(f"Tensor {full!r} already exists; choose another group name.")
+        check_group_name(full)
+        self._session.draft().add_groups([full, *parents(full)])
+        return self._sub(full)
+
+    def append(self, sample: Mapping[str, Any], skip_ok: bool = False, append_empty: bool = False) -> None:
+        """Add one row to all tensors, or to none if anything does not fit.
+
+        Parameters
+        ----------
+        skip_ok
+            Tensors that the row does not name stay as they are.
+        append_empty
+            Tensors that the row does not name get an empty sample.
+
+        Raises
+        ------
+        SampleAppendingError, KeyError, TensorDoesNotExistError, ValueError, SampleAppendError
+            If the row is no dictionary, leaves out or invents tensors, or a sample does not fit.
+        """
+        self._check_changeable("append to")
+        append_row(self._session, self._chosen(None), self._group, sample, skip_ok=skip_ok, append_empty=append_empty)
+
+    def extend(
+        self,
+        samples: Mapping[str, Any] | Dataset,
+        skip_ok: bool = False,
+        append_empty: bool = False,
+        ignore_errors: bool = False,
+        progressbar: bool = False,
+    ) -> None:
+        """Add many rows given as columns: {tensor: ndarray, list, Tensor or Arrow array}, all or nothing.
+
+        Parameters
+        ----------
+        skip_ok, append_empty
+            As for :meth:`append`.
+        ignore_errors
+            Leave out rows that do not fit instead of failing.
+        progressbar
+            Accepted for compatibility.
+
+        Raises
+        ------
+        SampleExtendingError, KeyError, TensorDoesNotExistError, ValueError, SampleAppendError
+            If the columns leave out or invent tensors, differ in length, or a sample does not fit.
+        """
+        self._check_changeable("extend")
+        columns = samples.tensors if isinstance(samples, Dataset) else samples
+        extend_rows(
+            self._session,
+            self._chosen(None),
+            self._group,
+            columns,
+            skip_ok=skip_ok,
+            append_empty=append_empty,
+            ignore_errors=ignore_errors,
+        )
+
+    def _check_changeable(self, what: str) -> None:
+        if not self._index.is_trivial:
+            raise InvalidOperationError(f"can not {what} a selection of rows; use the whole dataset")
+
+    def flush(self) -> None:
+        """Publish all changes: durable and visible to every reader when this returns."""
+        self._session.flush()
+
+    def close(self) -> None:
+        """Publish all changes and release the writer's lock; the dataset stays usable."""
+        self._session.close()
+
+    def __enter__(self) -> Self:
+        self._session.hold()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._session.release()
+
+    # -- versions ----------------------------------------------------------------------------------------------
+
+    @property
+    def branch(self) -> str:
+        """Name of the branch that is checked out."""
+        return self._session.branch
+
+    @property
+    def branches(self) -> list[str]:
+        """Names of all branches."""
+        return list(self._session.tree.branches)
+
+    @property
+    def commit_id(self) -> str | None:
+        """Id of the last commit on this line; None before the first."""
+        entries = self.commits
+        return entries[0]["commit"] if entries else None
+
+    @property
+    def pending_commit_id(self) -> str:
+        """Id of the version that is being written; a publish replaces it."""
+        return self._session.schema().version_id
+
+    @property
+    def commits(self) -> list[dict[str, Any]]:
+        """Commits of this line, newest first: dictionaries ``commit, author, time, message``."""
+        return commit_entries(self._session.tree, self._session.snapshot.version_id)
+
+    def get_commit_details(self, commit_id: str) -> dict[str, Any]:
+        """Return ``commit, author, time, message`` of a commit.
+
+        Raises
+        ------
+        KeyError
+            If there is no such commit.
+        """
+        for entry in commit_entries(self._session.tree, commit_id) if commit_id in self._session.tree.commits else ():
+            if entry["commit"] == commit_id:
+                return entry
+        raise KeyError(f"Commit {commit_id} does not exist in the dataset.")
+
+    @property
+    def is_head_node(self) -> bool:
+        """Whether the tip of a branch is checked out."""
+        return self._session.is_head
+
+    @property
+    def has_head_changes(self) -> bool:
+        """Whether anything changed since the last commit."""
+        return self._session.is_head and self._session.schema().has_changes
+
+    def commit(self, message: str | None = None, allow_empty: bool = False) -> str:
+        """Seal the current state as a commit and return its id.
+
+        Raises
+        ------
+        EmptyCommitError
+            If nothing changed and ``allow_empty`` is false.
+        ReadOnlyModeError, LockedException, CommitFailed
+            If the branch can not be written.
+        """
+        self._check_changeable("commit")
+        return self._session.commit(message, allow_empty=allow_empty)
+
+    def checkout(self, address: str, create: bool = False) -> str | None:
+        """Go to a branch or commit, or start a branch here; returns the id of the last commit there.
+
+        Raises
+        ------
+        CheckoutError
+            If there is no such branch or commit, or the one to create exists.
+        """
+        self._check_changeable("check out in")
+        self._session.checkout(address, create=create)
+        return self.commit_id
+
+    def log(self) -> None:
+        """Print the commits of this line, newest first."""
+        print(printing.log_text(self._session.tree, self._session.snapshot.version_id, self.branch))
+
+    # -- replacing everything (used by imports and syncs) ------------------------------------------------------
+
+    def start_overwrite(self, name: str, resume: bool = False) -> Dataset:
+        """Open an empty side branch to build new content on, while readers go on seeing this one.
+
+        Parameters
+        ----------
+        name
+            Branch to build on; what an earlier attempt left there is dropped.
+        resume
+            Continue on what an earlier attempt published there, if there is such a branch.
+
+        Returns
+        -------
+        A dataset on the side branch; fill it, publish it, then call :meth:`finish_overwrite`.
+        """
+        session = self._session
+        session.flush()
+        side = Session(session.storage, session.branch)
+        if name in side.tree.branches:
+            if resume:
+                return Dataset(Handle(Session(session.storage, name)))
+            side.drop_branch(name)
+        side.start_branch(name, FIRST, empty_snapshot(new_id()))
+        return Dataset(Handle(side))
+
+    def finish_overwrite(self, name: str) -> None:
+        """Let this branch hold what the side branch holds, in one atomic step; the side branch disappears.
+
+        Raises
+        ------
+        CheckoutError
+            If there is no such branch.
+        """
+        if name == self.branch:
+            raise CheckoutError(f"branch {name!r} can not replace itself")
+        self._session.adopt(name)
+
+    # -- showing -----------------------------------------------------------------------------------------------
+
+    def summary(self, force: bool = False) -> None:
+        """Print a table of the tensors: htype, shape, dtype, compression.
+
+        Raises
+        ------
+        ValueError
+            For selections above 10,000 rows unless ``force``: their shapes are found by reading.
+        """
+        if not force and self.is_view and self.max_len > 10_000:
+            raise ValueError("a summary of a selection reads its shapes; pass force=True for more than 10000 rows")
+        print(self)
+        print(printing.summary_table(self.tensors))
+
+    def __repr__(self) -> str:
+        read_only = ", read_only=True" if self.read_only else ""
+        group = f", group_index={self._group!r}" if self._group else ""
+        index = "" if self._index.is_trivial else f", index={self._index!r}"
+        return f"Dataset(path={self.path!r}{read_only}{index}{group}, tensors={self._names()!r})"
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._names()]
+
+

@@ -1,0 +1,430 @@
+"""One open dataset at one branch or version: the snapshot it reads, the draft it writes, the lock it holds."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from lakebed import config
+from lakebed.documents.commit_diff import CommitDiff
+from lakebed.documents.dataset_diff import DatasetDiff
+from lakebed.documents.dataset_meta import DatasetMeta
+from lakebed.documents.version_tree import FIRST, VersionTree, new_id
+from lakebed.errors import CheckoutError, EmptyCommitError, LockedException, ReadOnlyModeError
+from lakebed.reading.fetch import ChunkSource
+from lakebed.reading.samples import SampleReader
+from lakebed.storage.base import Storage
+from lakebed.storage.lock import WriterLock
+from lakebed.versions.opening import open_version, read_tree
+from lakebed.versions.publish import (
+    TreeAt,
+    check_foreign_lock,
+    hold_lock,
+    publish,
+    read_tree_at,
+    release_lock,
+)
+from lakebed.versions.state import Snapshot, TensorState
+from lakebed.writing.draft import Draft
+
+
+class Unpublished(Mapping[str, bytes]):
+    """Chunk files of the draft that are not in storage, by key; pieces are joined when one is asked for."""
+
+    def __init__(self) -> None:
+        self.draft: Draft | None = None
+
+    def _find(self, key: str) -> tuple[bytes | memoryview, ...] | None:
+        for tensor in self.draft.tensors.values() if self.draft else ():
+            if key in tensor.new_chunks:
+                return tensor.new_chunks[key]
+        return None
+
+    def __getitem__(self, key: str) -> bytes:
+        pieces = self._find(key)
+        if pieces is None:
+            raise KeyError(key)
+        return b"".join(pieces)
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and self._find(key) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.draft.new_chunks() if self.draft else ())
+
+    def __len__(self) -> int:
+        return len(self.draft.new_chunks()) if self.draft else 0
+
+
+class Session:
+    """State shared by a dataset and all views and tensors made from it.
+
+    Parameters
+    ----------
+    storage
+        Where the dataset lies.
+    ref
+        Branch or commit to open; None is ``main``.
+    read_only
+        Refuse every change.
+    """
+
+    def __init__(self, storage: Storage, ref: str | None = None, *, read_only: bool = False, cache_bytes: int | None = None) -> None:
+        self.storage = storage
+        self.read_only = read_only
+        self.wrote = False
+        self._unpublished = Unpublished()
+        self.source = ChunkSource(storage, config.CACHE_BYTES if cache_bytes is None else cache_bytes, self._unpublished)
+        self._pid = os.getpid()
+        self._mutex = threading.RLock()
+        self._draft: Draft | None = None
+        self._at: TreeAt | None = None
+        self._lock: WriterLock | None = None
+        self._holds = 0
+        self._first_unpublished = 0.0
+        self._readers: dict[str, tuple[TensorState, SampleReader]] = {}
+        self.tree: VersionTree = read_tree(storage)
+        self._enter(self.tree.resolve(ref or "main") if ref or "main" in self.tree.branches else FIRST)
+        _sessions.setdefault(storage.url, weakref.WeakSet()).add(self)
+
+    def _enter(self, version_id: str) -> None:
+        self.snapshot = open_version(self.storage, self.tree, version_id)
+        self.branch = self.tree.commits[version_id].branch
+        self._readers.clear()
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    @property
+    def is_head(self) -> bool:
+        """Whether the session is at the tip of its branch, where writing is possible."""
+        return self.tree.branches.get(self.branch) == self.snapshot.version_id
+
+    @property
+    def has_unpublished(self) -> bool:
+        return self._draft is not None and self._draft.dirty
+
+    def schema(self) -> Snapshot:
+        """Return what there is, lengths included; samples that still wait in the draft may lack chunks."""
+        draft = self._draft
+        if draft is None or not draft.dirty:
+            return self.snapshot
+        tensors = {key: tensor.state for key, tensor in draft.tensors.items()}
+        return Snapshot(draft.version_id, draft.meta, draft.info, tensors, draft.diff)
+
+    def reader(self, key: str, name: str) -> SampleReader:
+        """Return a reader of a tensor that also sees this session's own unpublished samples."""
+        with self._mutex:
+            draft = self._draft
+            if draft is not None and draft.dirty:
+                draft.tensors[key].seal(self._read_chunk)
+                state = draft.tensors[key].state
+            else:
+                state = self.snapshot.tensors[key]
+            cached = self._readers.get(key)
+            if cached is None or cached[0] is not state:
+                cached = (state, SampleReader(name, state, self.source))
+                self._readers[key] = cached
+            return cached[1]
+
+    def _read_chunk(self, state: TensorState, row: int) -> bytes | memoryview:
+        return self.source.file(state.table, row)
+
+    # -- writing -----------------------------------------------------------------------------------------------
+
+    def draft(self) -> Draft:
+        """Return the draft to write into, taking the writer's lock if need be.
+
+        Raises
+        ------
+        ReadOnlyModeError
+            If the dataset was opened read-only or a commit that is no branch head is checked out.
+        LockedException
+            If another writer holds the branch.
+        """
+        if self._draft is not None:
+            return self._draft
+        self._take_lock()
+        self._draft = Draft(self.snapshot, new_id(), self.storage, self._read_chunk)
+        self._unpublished.draft = self._draft
+        self._first_unpublished = time.monotonic()
+        return self._draft
+
+    def _take_lock(self) -> None:
+        if self.read_only:
+            raise ReadOnlyModeError(f"{self.storage.url} was opened read-only; open it with read_only=False to change it")
+        if not self.is_head:
+            raise ReadOnlyModeError(
+                f"version {self.snapshot.version_id} is not the head of branch {self.branch!r}; "
+                f"checkout({self.branch!r}) or create a branch to write"
+            )
+        if self._lock is not None:
+            return
+        lock = WriterLock(self.storage, self.branch)
+        try:
+            lock.acquire()
+        except LockedException:
+            if not _flush_siblings(self):
+                raise
+            lock.acquire()
+        try:
+            at = read_tree_at(self.storage)
+            head = at.tree.head(self.branch).id
+            check_foreign_lock(self.storage, head)
+            hold_lock(self.storage, head)
+            seen, self._at, self.tree = self.tree, at, at.tree
+            if seen != at.tree:
+                self.source.clear()
+                self._enter(head)
+        except BaseException:
+            lock.release()
+            raise
+        self._lock = lock
+
+    def written(self) -> None:
+        """Note a change; publish it when earlier ones have waited for too long."""
+        if self._holds == 0 and time.monotonic() - self._first_unpublished > config.MAX_UNPUBLISHED_SECONDS:
+            self.flush()
+
+    def hold(self) -> None:
+        """Keep the writer's lock until :meth:`release`, however often something is published."""
+        with self._mutex:
+            self._take_lock()
+            self._holds += 1
+
+    def release(self) -> None:
+        """Publish and give up one hold."""
+        with self._mutex:
+            self._holds -= 1
+            self.flush()
+
+    def flush(self) -> None:
+        """Publish everything unpublished; durable and visible when this returns."""
+        if os.getpid() != self._pid:
+            return  # a forked child holds a copy of its parent's draft, which is not its to publish
+        with self._mutex:
+            draft, at = self._draft, self._at
+            try:
+                if draft is not None and draft.dirty and at is not None:
+                    self._publish_draft(draft, at)
+            finally:
+                if self._holds == 0:
+                    self._unlock()
+
+    def _publish_draft(self, draft: Draft, at: TreeAt) -> None:
+        snapshot, branch, version_id = draft.snapshot(), self.branch, draft.version_id
+
+        def edit(tree: VersionTree) -> VersionTree:
+            return tree.swap_head(branch, version_id)
+
+        self._published(publish(self.storage, at, edit, [snapshot], draft.new_chunks().items(), draft.spilled), snapshot)
+
+    def _published(self, at: TreeAt, head: Snapshot) -> None:
+        old = self.snapshot.version_id
+        self._at, self.tree, self.snapshot = at, at.tree, head
+        self._draft = self._unpublished.draft = None
+        self._readers.clear()
+        self.wrote = True
+        release_lock(self.storage, old)
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._draft = self._unpublished.draft = None
+            release_lock(self.storage, self.snapshot.version_id)
+            self._lock.release()
+            self._lock = None
+
+    def discard(self) -> None:
+        """Forget everything unpublished, as after an error that leaves the draft in doubt."""
+        with self._mutex:
+            self._draft = self._unpublished.draft = None
+            self._readers.clear()
+            if self._holds == 0:
+                self._unlock()
+
+    def close(self) -> None:
+        """Publish and release the lock."""
+        self._holds = 0
+        self.flush()
+
+    # -- versions ----------------------------------------------------------------------------------------------
+
+    def commit(self, message: str | None, *, allow_empty: bool) -> str:
+        """Seal the head and start a new one below it; one atomic step together with what is unpublished.
+
+        Raises
+        ------
+        EmptyCommitError
+            If nothing changed since the last commit.
+        """
+        with self._mutex:
+            draft = self.draft()
+            sealed = draft.snapshot() if draft.dirty else self.snapshot
+            if not sealed.has_changes and not allow_empty:
+                if self._holds == 0:
+                    self._unlock()
+                raise EmptyCommitError("There are no changes, commit is not done. Try again with allow_empty=True.")
+            head = inherited(sealed, new_id())
+            branch, dirty, now = self.branch, draft.dirty, time.time()
+            user = config.author()
+
+            def edit(tree: VersionTree) -> VersionTree:
+                if dirty:
+                    tree = tree.swap_head(branch, sealed.version_id)
+                return tree.seal_head(branch, head.version_id, message or "", now, user)
+
+            versions = [sealed, head] if dirty else [head]
+            assert self._at is not None
+            at = publish(self.storage, self._at, edit, versions, draft.new_chunks().items(), draft.spilled)
+            self._published(at, head)
+            self.flush()
+            return sealed.version_id
+
+    def checkout(self, address: str, *, create: bool) -> None:
+        """Go to a branch or commit; ``create`` starts a branch here. Own changes on a head are committed first.
+
+        Raises
+        ------
+        CheckoutError
+            If there is no such address, or the branch to create exists.
+        """
+        with self._mutex:
+            if create and address in self.tree.branches:
+                raise CheckoutError(f"Can't create new branch, {address!r} already exists.")
+            self.flush()
+            self.tree = read_tree(self.storage)
+            if not create:
+                self._must_resolve(address)
+            if self.is_head and self.snapshot.has_changes and not self.read_only and (create or self.wrote):
+                self.commit(f"auto commit before checkout to {address}", allow_empty=False)
+            if create:
+                self._create_branch(address)
+            else:
+                self._enter(self._must_resolve(address))
+            self.wrote = False
+
+    def _must_resolve(self, address: str) -> str:
+        try:
+            return self.tree.resolve(address)
+        except CheckoutError:
+            raise CheckoutError(
+                f"Address {address} not found. If you want to create a new branch, use checkout with create=True"
+            ) from None
+
+    def _create_branch(self, name: str) -> None:
+        if self.read_only:
+            raise ReadOnlyModeError(f"{self.storage.url} was opened read-only; a branch can not be created")
+        here = self.snapshot.version_id
+        node = self.tree.commits[here]
+        base = here if node.is_committed else node.parent or FIRST
+        start = self.snapshot if node.is_committed else open_version(self.storage, self.tree, base)
+        self.start_branch(name, base, inherited(start, new_id()))
+
+    def start_branch(self, name: str, base: str, head: Snapshot) -> None:
+        """Publish a new branch below ``base`` whose head holds what ``head`` says, and go there."""
+        lock = WriterLock(self.storage, name)
+        lock.acquire()
+        try:
+
+            def edit(tree: VersionTree) -> VersionTree:
+                return tree.add_branch(name, head.version_id, base)
+
+            at = publish(self.storage, read_tree_at(self.storage), edit, [head])
+            release_lock(self.storage, head.version_id)
+        finally:
+            lock.release()
+        self.tree = at.tree
+        self._enter(head.version_id)
+
+    def drop_branch(self, name: str) -> None:
+        """Remove a branch from the tree; its folders become garbage."""
+        with self._mutex:
+            publish(self.storage, read_tree_at(self.storage), lambda tree: tree.drop_branch(name), [])
+            self.tree = read_tree(self.storage)
+
+    def adopt(self, name: str) -> None:
+        """Let this branch's head hold what branch ``name`` holds, and drop that branch: one atomic step."""
+        with self._mutex:
+            self.flush()
+            self.draft()
+            assert self._at is not None
+            side = open_version(self.storage, self._at.tree, self._at.tree.head(name).id)
+            parent_id = self._at.tree.commits[self.snapshot.version_id].parent or FIRST
+            parent = open_version(self.storage, self._at.tree, parent_id)
+            head, branch = replacing(parent, side, new_id()), self.branch
+
+            def edit(tree: VersionTree) -> VersionTree:
+                return tree.swap_head(branch, head.version_id).drop_branch(name)
+
+            self._published(publish(self.storage, self._at, edit, [head]), head)
+            self.flush()
+
+
+def inherited(snapshot: Snapshot, version_id: str) -> Snapshot:
+    """Return a version as its child begins: same content, no changes of its own (FORMAT.md 9.2)."""
+    tensors = {
+        key: replace(
+            state,
+            table=state.table.inherited(),
+            diff=None,
+            carried={name: data for name, data in state.carried.items() if not name.startswith("pad_index")},
+        )
+        for key, state in snapshot.tensors.items()
+    }
+    return replace(snapshot, version_id=version_id, tensors=tensors, diff=None)
+
+
+def replacing(parent: Snapshot, content: Snapshot, version_id: str) -> Snapshot:
+    """Return ``content`` as a child of ``parent``: every chunk named with its folder, tensors cleared or created."""
+    tensors = {}
+    for key, state in content.tensors.items():
+        places = replace(state.table.places, own=state.table.places.own | True)
+        known = key in parent.tensors
+        diff = CommitDiff(created=not known, cleared=known, info_updated=True, first=0, last=state.meta.length)
+        tensors[key] = replace(state, table=replace(state.table, places=places), diff=diff)
+    gone = [name for name in parent.names() if content.key_of(name) is None]
+    return Snapshot(version_id, content.meta, content.info, tensors, DatasetDiff(info_updated=True, deleted=tuple(gone)))
+
+
+def empty_snapshot(version_id: str) -> Snapshot:
+    """Return a version without tensors."""
+    return Snapshot(version_id, DatasetMeta(), {}, {})
+
+
+def create(storage: Storage) -> None:
+    """Write a new dataset: the root version as an empty parent and a head below it, in one atomic step."""
+    head, root = empty_snapshot(new_id()), empty_snapshot(FIRST)
+    tree = VersionTree.initial(head.version_id)
+    publish(storage, TreeAt(VersionTree({}, {}), None), lambda _: tree, [root, head])
+    release_lock(storage, head.version_id)
+
+
+class Handle:
+    """What every facade of one dataset holds; when the last is gone, or the interpreter exits, the session closes."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        weakref.finalize(self, session.close)
+
+
+_sessions: dict[str, weakref.WeakSet[Session]] = {}
+
+
+def flush_open(url: str) -> None:
+    """Publish what other datasets of this process have unpublished at an address, so that a new one sees it."""
+    for session in list(_sessions.get(url, ())):
+        if session.has_unpublished:
+            session.flush()
+
+
+def _flush_siblings(session: Session) -> bool:
+    """Publish and unlock idle holders of the same branch in this process; return whether there was one."""
+    found = False
+    for other in list(_sessions.get(session.storage.url, ())):
+        if other is not session and other.branch == session.branch and other._lock is not None and other._holds == 0:
+            other.flush()
+            found = True
+    return found

@@ -1,0 +1,172 @@
+"""Chunk-id encoder: sample index -> chunk, `chunks_index/unsharded` (FORMAT.md 4.2).
+
+    bytes      content
+    1 + n      version prefix
+    1          item width w: 8, or 4; absent before 2.7.6, where it is 4
+    2w each    rows [chunk id, last index]
+
+The last column is inclusive; a row that repeats the one before holds a further tile of the same sample.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from lakebed.documents import tables, version_prefix
+from lakebed.errors import FormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+_WHAT = "chunks_index"
+_WIDTH_SINCE = (2, 7, 6)
+
+
+class Span(NamedTuple):
+    """Where a sample is: `rows` rows from `row` on (several if it is tiled), and `position` in the first."""
+
+    row: int
+    rows: int
+    position: int
+
+
+def chunk_name(id: int) -> str:  # noqa: A002
+    """File name of a chunk: its id in hexadecimal, without leading zeros."""
+    return f"{int(id):x}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChunkIds:
+    """Rows of (chunk id, last sample index), both uint64, shape (rows,)."""
+
+    ids: NDArray[np.uint64]
+    last: NDArray[np.uint64]
+
+    @classmethod
+    def empty(cls) -> ChunkIds:
+        """Index of a tensor without samples."""
+        return cls(np.zeros(0, np.uint64), np.zeros(0, np.uint64))
+
+    @classmethod
+    def from_counts(cls, ids: Sequence[int] | NDArray[np.uint64], counts: Sequence[int]) -> ChunkIds:
+        """Index of chunks that hold `counts` samples each, one row per chunk."""
+        return cls.empty().extend(ids, counts)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> ChunkIds:
+        """Parse the encoder file.
+
+        Raises
+        ------
+        FormatError
+            If the length is no whole number of rows or `last` decreases.
+        """
+        version, offset = version_prefix.split(data, _WHAT)
+        width = 4
+        if version_prefix.numbers(version, _WHAT) >= _WIDTH_SINCE:
+            if len(data) <= offset:
+                raise FormatError(f"{_WHAT} ends before its item width")
+            width = data[offset]
+            offset += 1
+            if width not in (4, 8):
+                raise FormatError(f"{_WHAT} has items of {width} bytes; 4 and 8 are known")
+        ids, last = tables.read(data, offset, width, 2, _WHAT)
+        tables.check_last(last, _WHAT, repeats=True)
+        return cls(ids, last)
+
+    def to_bytes(self) -> bytes:
+        """Write the encoder file, 8 bytes per item."""
+        return version_prefix.PREFIX + b"\x08" + tables.write(8, [self.ids, self.last], _WHAT)
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.ids)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ChunkIds):
+            return NotImplemented
+        return np.array_equal(self.ids, other.ids) and np.array_equal(self.last, other.last)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def count(self) -> int:
+        """Number of samples."""
+        return int(self.last[-1]) + 1 if len(self.last) else 0
+
+    @property
+    def counts(self) -> NDArray[np.uint64]:
+        """Samples that begin in each row, shape (rows,); 0 for the further tiles of a sample."""
+        return tables.rows_of(self.last)
+
+    @property
+    def starts(self) -> NDArray[np.uint64]:
+        """First sample of each row, shape (rows,); meaningless for the further tiles of a sample."""
+        return tables.starts_of(self.last)
+
+    def locate(self, index: int) -> Span:
+        """Chunk(s) that hold sample `index`, and its position in the first one.
+
+        Raises
+        ------
+        IndexError
+            If there is no such sample.
+        """
+        if not 0 <= index < self.count:
+            raise IndexError(f"sample {index} of {self.count}")
+        wanted = np.uint64(index)
+        row = int(np.searchsorted(self.last, wanted))
+        rows = 1
+        if int(self.last[row]) == index:
+            rows = int(np.searchsorted(self.last, wanted, side="right")) - row
+        return Span(row, rows, index - (int(self.last[row - 1]) + 1 if row else 0))
+
+    def locate_many(self, indices: NDArray[np.integer]) -> tuple[NDArray[np.intp], NDArray[np.uint64]]:
+        """First row of each sample, and its position in that row; both of the shape of `indices`.
+
+        Raises
+        ------
+        IndexError
+            If a sample does not exist.
+        """
+        if indices.size and (int(indices.min()) < 0 or int(indices.max()) >= self.count):
+            raise IndexError(f"samples {int(indices.min())} to {int(indices.max())} of {self.count}")
+        wanted = indices.astype(np.uint64)
+        rows = np.searchsorted(self.last, wanted)
+        return rows, wanted - self.starts[rows] if len(self.last) else wanted
+
+    def append(self, id: int, n: int) -> ChunkIds:  # noqa: A002
+        """Add `n` samples in chunk `id`; if that is the last row's chunk, the row grows."""
+        if n < 1:
+            raise ValueError(f"a chunk is added with one sample at least, not {n}")
+        if len(self.ids) and int(self.ids[-1]) == id:
+            last = self.last.copy()
+            last[-1] += np.uint64(n)
+            return ChunkIds(self.ids, last)
+        return self.extend([id], [n])
+
+    def extend(self, ids: Sequence[int] | NDArray[np.uint64], counts: Sequence[int]) -> ChunkIds:
+        """Add one row per chunk, with its number of samples."""
+        if not len(ids):
+            return self
+        last = (
+            np.cumsum(np.asarray(counts, np.uint64), dtype=np.uint64) + np.uint64(self.count) - np.uint64(1)
+        )
+        return ChunkIds(
+            np.concatenate([self.ids, np.asarray(ids, np.uint64)]), np.concatenate([self.last, last])
+        )
+
+    def append_tiled(self, ids: Sequence[int] | NDArray[np.uint64]) -> ChunkIds:
+        """Add one sample whose tiles are in chunks of their own, in row-major order of the grid."""
+        return self.extend(ids, [1] + [0] * (len(ids) - 1))
+
+    def replace(self, row: int, id: int) -> ChunkIds:  # noqa: A002
+        """Let another chunk take the place of a row's."""
+        ids = self.ids.copy()
+        ids[row] = id
+        return ChunkIds(ids, self.last)

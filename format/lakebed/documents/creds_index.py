@@ -1,0 +1,81 @@
+"""Credentials encoder: flat link sample -> code of its credentials, `creds_index/unsharded` (FORMAT.md 4.5).
+
+    bytes      content
+    1 + n      version prefix
+    8 each     u32 rows [code, last index]
+
+Code 0: no credentials; code k: the k-th of `creds_keys` in linked_creds.json.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lakebed.documents import tables, version_prefix
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+_WHAT = "creds_index"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CredsIndex:
+    """Rows of (code, last flat index), both uint64, shape (rows,)."""
+
+    codes: NDArray[np.uint64]
+    last: NDArray[np.uint64]
+
+    @classmethod
+    def from_codes(cls, codes: Sequence[int] | NDArray[np.integer]) -> CredsIndex:
+        """Index of samples with these codes; equal neighbours share a row."""
+        values = tables.column(codes)
+        ends = np.flatnonzero(np.append(values[1:] != values[:-1], np.ones(min(len(values), 1), bool)))
+        return cls(values[ends], tables.column(ends))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> CredsIndex:
+        """Parse the encoder file.
+
+        Raises
+        ------
+        FormatError
+            If the length is no whole number of rows or `last` does not grow.
+        """
+        _, offset = version_prefix.split(data, _WHAT)
+        codes, last = tables.read(data, offset, 4, 2, _WHAT)
+        tables.check_last(last, _WHAT)
+        return cls(codes, last)
+
+    def to_bytes(self) -> bytes:
+        """Write the encoder file."""
+        return version_prefix.PREFIX + tables.write(4, [self.codes, self.last], _WHAT)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, CredsIndex):
+            return NotImplemented
+        return np.array_equal(self.codes, other.codes) and np.array_equal(self.last, other.last)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def count(self) -> int:
+        """Number of samples."""
+        return int(self.last[-1]) + 1 if len(self.last) else 0
+
+    def code(self, index: int) -> int:
+        """Code of a sample.
+
+        Raises
+        ------
+        IndexError
+            If there is no such sample.
+        """
+        if not 0 <= index < self.count:
+            raise IndexError(f"sample {index} of {self.count}")
+        return int(self.codes[int(np.searchsorted(self.last, np.uint64(index)))])

@@ -1,0 +1,98 @@
+"""Checked access to the members of a JSON document."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lakebed.errors import FormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LARGEST = 2**63 - 1
+
+
+def text(doc: Mapping[str, Any], name: str, what: str, default: str) -> str:
+    """Member that must be text."""
+    value = doc.get(name, default)
+    if not isinstance(value, str):
+        raise FormatError(f"{what}: {name} is {value!r:.60}, not text")
+    return value
+
+
+def optional_text(doc: Mapping[str, Any], name: str, what: str) -> str | None:
+    """Member that must be text or null."""
+    value = doc.get(name)
+    if value is not None and not isinstance(value, str):
+        raise FormatError(f"{what}: {name} is {value!r:.60}, not text or null")
+    return value
+
+
+def flag(doc: Mapping[str, Any], name: str, what: str, *, default: bool) -> bool:
+    """Member that must be true or false; null counts as missing."""
+    value = doc.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, bool):
+        raise FormatError(f"{what}: {name} is {value!r:.60}, not true or false")
+    return value
+
+
+def count(doc: Mapping[str, Any], name: str, what: str) -> int:
+    """Member that must be there and be a number from 0 to 2^63 - 1."""
+    value = doc.get(name)
+    if type(value) is not int or not 0 <= value <= LARGEST:
+        raise FormatError(f"{what}: {name} is {value!r:.60}, not a count")
+    return value
+
+
+def optional_int(doc: Mapping[str, Any], name: str, what: str) -> int | None:
+    """Member that must be a whole number or null."""
+    value = doc.get(name)
+    if value is not None and (type(value) is not int or not -LARGEST <= value <= LARGEST):
+        raise FormatError(f"{what}: {name} is {value!r:.60}, not a whole number or null")
+    return value
+
+
+def shape(doc: Mapping[str, Any], name: str, what: str) -> tuple[int, ...]:
+    """Member that must be a list of lengths; null or missing is the empty one."""
+    value = doc.get(name)
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(type(n) is int and 0 <= n <= LARGEST for n in value):
+        raise FormatError(f"{what}: {name} is {value!r:.60}, not a list of lengths")
+    return tuple(value)
+
+
+def texts(doc: Mapping[str, Any], name: str, what: str) -> tuple[str, ...]:
+    """Member that must be a list of text; null or missing is the empty one."""
+    value = doc.get(name)
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise FormatError(f"{what}: {name} is {value!r:.60}, not a list of text")
+    return tuple(value)
+
+
+def mapping(doc: Mapping[str, Any], name: str, what: str) -> dict[str, Any]:
+    """Member that must be an object; null or missing is the empty one."""
+    value = doc.get(name)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise FormatError(f"{what}: {name} is {value!r:.60}, not an object")
+    return value
+
+
+def checked_key(key: str, what: str) -> str:
+    """Return a tensor key if it is a path that stays inside the dataset.
+
+    Raises
+    ------
+    FormatError
+        If it could lead out of the dataset's folder.
+    """
+    parts = key.split("/")
+    if "\0" in key or "\\" in key or any(part in ("", ".", "..") for part in parts):
+        raise FormatError(f"{what}: {key!r:.60} is no tensor key")
+    return key

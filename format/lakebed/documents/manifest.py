@@ -1,0 +1,168 @@
+"""The side file ``.lakebed/manifest-<version id>``: one version's metadata, chunk places and checksums in one object.
+
+    bytes   content
+    8       magic "LBMANIF1"
+    8       u64 xxh3-64 of everything after these 16 bytes
+    4       u32 length of the JSON header
+    ...     JSON header (UTF-8)
+    ...     payload: file contents and arrays, back to back, at the offsets that the header names
+
+Header: ``{"version": id, "block": bytes per checksum, "files": {relative key: [offset, length]}, "chunks": {tensor key:
+{"folders": [[commit id, key], ...], "rows": n, "sums": n, "at": offset}}}``. The arrays of a tensor lie at ``at``:
+sizes u64[rows], sums u64[sums], folder_of u32[rows], own u8[rows]. Unknown header keys are ignored.
+
+A manifest is a cache and a journal, never the truth: it counts only while the version tree carries its checksum (the
+seal), which Deep Lake 3.9.52 drops whenever it opens a dataset for writing, or while every file in it still reads back
+the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from lakebed.errors import FormatError
+
+MAGIC = b"LBMANIF1"
+BLOCK = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkPlaces:
+    """Where the chunks of one tensor lie, in the order of its chunk index.
+
+    Parameters
+    ----------
+    folders
+        Distinct (commit id, tensor key) pairs whose `chunks/` folder holds chunks.
+    folder_of
+        Index into ``folders`` per chunk: uint32, shape (rows,).
+    sizes
+        File size in bytes; 0 = unknown: uint64, shape (rows,).
+    sums
+        xxh3-64 of each block of BLOCK bytes of each chunk of known size, in order: uint64.
+    own
+        Whether the chunk belongs to this version's chunk_set: bool, shape (rows,).
+    """
+
+    folders: tuple[tuple[str, str], ...]
+    folder_of: NDArray[np.uint32]
+    sizes: NDArray[np.uint64]
+    sums: NDArray[np.uint64]
+    own: NDArray[np.bool_]
+
+    def sum_counts(self) -> NDArray[np.int64]:
+        """Number of checksums of each chunk: int64, shape (rows,)."""
+        return ((self.sizes + np.uint64(BLOCK - 1)) // np.uint64(BLOCK)).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """Everything small of one version: metadata files by key relative to the version's folder, and chunk places."""
+
+    version_id: str
+    files: Mapping[str, bytes]
+    chunks: Mapping[str, ChunkPlaces]
+
+    def to_bytes(self) -> bytes:
+        """Serialise."""
+        payload = bytearray()
+        files = {}
+        for key, data in self.files.items():
+            files[key] = [len(payload), len(data)]
+            payload += data
+        chunks = {}
+        for key, places in self.chunks.items():
+            payload += b"\0" * (-len(payload) % 8)
+            chunks[key] = {
+                "folders": [list(f) for f in places.folders],
+                "rows": len(places.sizes),
+                "sums": len(places.sums),
+                "at": len(payload),
+            }
+            payload += places.sizes.tobytes() + places.sums.tobytes()
+            payload += places.folder_of.tobytes() + places.own.astype(np.uint8).tobytes()
+        fields = {"version": self.version_id, "block": BLOCK, "files": files, "chunks": chunks}
+        header = json.dumps(fields, separators=(",", ":")).encode()
+        body = len(header).to_bytes(4, "little") + header + payload
+        return MAGIC + xxhash.xxh3_64_intdigest(body).to_bytes(8, "little") + body
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Manifest:
+        """Parse.
+
+        Raises
+        ------
+        FormatError
+            If the checksum or any offset is wrong, or another release wrote a layout that this one can not read.
+        """
+        if data[:8] != MAGIC or len(data) < 20:
+            raise FormatError("this is no manifest of a layout that this release reads")
+        if seal_of(data) != xxhash.xxh3_64_hexdigest(memoryview(data)[16:]):
+            raise FormatError("the manifest is damaged: its checksum is wrong")
+        start = 20 + int.from_bytes(data[16:20], "little")
+        try:
+            header = json.loads(data[20:start])
+            if header["block"] != BLOCK:
+                raise FormatError(f"the manifest's checksum block is {header['block']} bytes, not {BLOCK}")
+            payload = memoryview(data)[start:]
+            files = {key: _cut(payload, at, length) for key, (at, length) in header["files"].items()}
+            chunks = {key: _places(payload, entry) for key, entry in header["chunks"].items()}
+            return cls(str(header["version"]), files, chunks)
+        except (KeyError, TypeError, ValueError) as error:
+            raise FormatError(f"the manifest is damaged: {error}") from error
+
+
+def seal_of(data: bytes) -> str:
+    """Return the checksum that a manifest carries, as 16 hex digits: what the version tree repeats as the seal."""
+    return f"{int.from_bytes(data[8:16], 'little'):016x}"
+
+
+def block_sums(pieces: tuple[bytes | memoryview, ...]) -> list[int]:
+    """Return the xxh3-64 of each block of BLOCK bytes of a file given as pieces."""
+    sums: list[int] = []
+    state, room = xxhash.xxh3_64(), BLOCK
+    for piece in pieces:
+        view = memoryview(piece)
+        while len(view):
+            part = view[:room]
+            if room == BLOCK and len(part) == BLOCK:
+                sums.append(xxhash.xxh3_64_intdigest(part))
+            else:
+                state.update(part)
+                room -= len(part)
+                if room == 0:
+                    sums.append(state.intdigest())
+                    state, room = xxhash.xxh3_64(), BLOCK
+            view = view[len(part) :]
+    if room != BLOCK:
+        sums.append(state.intdigest())
+    return sums
+
+
+def _cut(payload: memoryview, at: Any, length: Any) -> bytes:
+    if not (isinstance(at, int) and isinstance(length, int) and 0 <= at and 0 <= length <= len(payload) - at):
+        raise FormatError(f"the manifest is damaged: {length} bytes at {at} leave its payload")
+    return bytes(payload[at : at + length])
+
+
+def _places(payload: memoryview, entry: Mapping[str, Any]) -> ChunkPlaces:
+    rows, sums = entry["rows"], entry["sums"]
+    data = _cut(payload, entry["at"], 13 * rows + 8 * sums)
+    folders = tuple((str(commit), str(key)) for commit, key in entry["folders"])
+    places = ChunkPlaces(
+        folders,
+        np.frombuffer(data, np.uint32, rows, 8 * (rows + sums)),
+        np.frombuffer(data, np.uint64, rows, 0),
+        np.frombuffer(data, np.uint64, sums, 8 * rows),
+        np.frombuffer(data, np.uint8, rows, 12 * rows + 8 * sums).astype(np.bool_),
+    )
+    if rows and (int(places.folder_of.max()) >= len(folders) or int(places.sum_counts().sum()) != sums):
+        raise FormatError("the manifest is damaged: its chunk places contradict each other")
+    return places

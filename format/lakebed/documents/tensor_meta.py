@@ -1,0 +1,102 @@
+"""Settings and extent of a tensor in one version: `tensor_meta.json` (FORMAT.md 3).
+
+members                                    meaning                                         if missing
+version, name, htype, dtype, typestr       text or null                                    null
+min_shape, max_shape                       per axis, over all samples ever written         []
+length                                     flat samples (items of sequences)               an error
+is_sequence, is_link, hidden               flags                                           false
+links                                      hidden tensors that this one feeds              {}
+sample_compression, chunk_compression      names of compressions, exclusive                null
+max_chunk_size, tiling_threshold           bytes; null: 16 MB                              null
+verify                                     whether links are checked on writing            true
+anything else                              members of the htype, and unknown ones          kept as they are
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lakebed.documents import fields, json_style
+from lakebed.documents.version_prefix import FORMAT_VERSION
+from lakebed.errors import FormatError
+
+_WHAT = "tensor_meta.json"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMeta:
+    """Settings and extent of a tensor; members of the htype and unknown ones are in `extra`."""
+
+    length: int = 0
+    name: str | None = None
+    htype: str | None = None
+    dtype: str | None = None
+    typestr: str | None = None
+    min_shape: tuple[int, ...] = ()
+    max_shape: tuple[int, ...] = ()
+    is_sequence: bool = False
+    is_link: bool = False
+    hidden: bool = False
+    links: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    sample_compression: str | None = None
+    chunk_compression: str | None = None
+    max_chunk_size: int | None = None
+    tiling_threshold: int | None = None
+    verify: bool = True
+    version: str = FORMAT_VERSION
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> TensorMeta:
+        """Parse `tensor_meta.json`.
+
+        Raises
+        ------
+        FormatError
+            If it is damaged, or names a hidden tensor whose key could lead out of the dataset's folder.
+        """
+        doc = json_style.load_object(data, _WHAT)
+        links = fields.mapping(doc, "links", _WHAT)
+        for key, link in links.items():
+            if not isinstance(link, dict):
+                raise FormatError(f"{_WHAT}: the link {key!r:.60} is no object")
+            fields.checked_key(key, _WHAT)
+        low, high = fields.shape(doc, "min_shape", _WHAT), fields.shape(doc, "max_shape", _WHAT)
+        if len(low) != len(high) or any(a > b for a, b in zip(low, high, strict=True)):
+            raise FormatError(f"{_WHAT}: min_shape {low} and max_shape {high} contradict each other")
+        return cls(
+            length=fields.count(doc, "length", _WHAT),
+            name=fields.optional_text(doc, "name", _WHAT),
+            htype=fields.optional_text(doc, "htype", _WHAT),
+            dtype=fields.optional_text(doc, "dtype", _WHAT),
+            typestr=fields.optional_text(doc, "typestr", _WHAT),
+            min_shape=low,
+            max_shape=high,
+            is_sequence=fields.flag(doc, "is_sequence", _WHAT, default=False),
+            is_link=fields.flag(doc, "is_link", _WHAT, default=False),
+            hidden=fields.flag(doc, "hidden", _WHAT, default=False),
+            links=links,
+            sample_compression=fields.optional_text(doc, "sample_compression", _WHAT),
+            chunk_compression=fields.optional_text(doc, "chunk_compression", _WHAT),
+            max_chunk_size=fields.optional_int(doc, "max_chunk_size", _WHAT),
+            tiling_threshold=fields.optional_int(doc, "tiling_threshold", _WHAT),
+            verify=fields.flag(doc, "verify", _WHAT, default=True),
+            version=fields.text(doc, "version", _WHAT, FORMAT_VERSION),
+            extra={key: value for key, value in doc.items() if key not in _MEMBERS},
+        )
+
+    def to_bytes(self) -> bytes:
+        """Write `tensor_meta.json`."""
+        doc = dict(self.extra)
+        doc.update({name: getattr(self, name) for name in _MEMBERS})
+        doc["links"] = {key: dict(link) for key, link in self.links.items()}
+        return json_style.dump_meta(doc)
+
+    def with_(self, **changes: Any) -> TensorMeta:
+        """Return a copy with some members changed."""
+        return replace(self, **changes)
+
+
+_MEMBERS = frozenset(TensorMeta.__dataclass_fields__) - {"extra"}

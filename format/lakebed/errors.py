@@ -1,0 +1,398 @@
+"""Every error that lakebed raises, in one tree.
+
+A branch of the tree says what a handler can do about it; each class also inherits the builtin that a Python
+user would expect to catch.  Names marked * are those of Deep Lake 3.x and keep their meaning.  A message says
+what happened, where, and what to do::
+
+    LakebedError
+    ├── NotFoundError (LookupError)                      ask for something else, or create it
+    │   ├── KeyNotFound (KeyError)                       no object under this storage key
+    │   ├── DatasetNotFoundError (FileNotFoundError)     also a DatasetHandlerError
+    │   ├── TensorDoesNotExistError* (KeyError, AttributeError)
+    │   └── TensorGroupDoesNotExistError* (KeyError)
+    ├── AlreadyExistsError (ValueError)                  choose another name, or open the existing one
+    │   ├── DatasetExistsError (FileExistsError)         also a DatasetHandlerError
+    │   ├── PathNotEmptyException* (FileExistsError)
+    │   ├── BranchExistsError                            also a CheckoutError
+    │   ├── TensorAlreadyExistsError*
+    │   └── TensorGroupAlreadyExistsError*
+    ├── DatasetHandlerError*                             there is none to open, or one in the way of a new one
+    ├── ConflictError (RuntimeError)                     somebody else was faster
+    │   ├── PreconditionFailed                           a conditional put met another object
+    │   ├── CommitFailed                                 nothing was published: safe to retry
+    │   └── CommitStateUnknown                           published or not: read again before a retry
+    ├── LockedException* (RuntimeError)                  wait for the writer named in the message
+    ├── ReadOnlyModeError* (PermissionError)             open for writing
+    ├── InvalidInputError (ValueError)                   the caller must change the arguments
+    │   ├── InvalidKeyError                              a storage key that could lead out of the root
+    │   ├── UnsupportedUrlError
+    │   ├── InvalidTensorNameError*, InvalidTensorGroupNameError*
+    │   ├── InvalidKeyTypeError* (TypeError)
+    │   ├── InvalidOperationError* (RuntimeError)
+    │   ├── GroupInfoNotSupportedError*, InfoError*
+    │   ├── DynamicTensorNumpyError*, EmptyTensorError*
+    │   ├── SampleAppendError*, SampleAppendingError*, SampleExtendError*, SampleExtendingError*
+    │   ├── SampleUpdateError*, SampleReadError*
+    │   ├── TensorInvalidSampleShapeError*
+    │   ├── UnsupportedCompressionError*                 also a CompressionError*
+    │   └── MetaError*
+    │       ├── TensorDtypeMismatchError* (TypeError)
+    │       ├── TensorMetaInvalidHtype*
+    │       ├── TensorMetaInvalidHtypeOverwriteKey*, TensorMetaInvalidHtypeOverwriteValue*
+    │       ├── TensorMetaMissingRequiredValue*
+    │       └── TensorMetaMutuallyExclusiveKeysError*
+    ├── VersionControlError*
+    │   ├── CheckoutError* (ValueError)                  no such branch or commit
+    │   └── CommitError*
+    │       └── EmptyCommitError*
+    ├── StorageError (OSError)                           the store failed; `errno` is kept where there is one
+    │   ├── StorageFullError                             no space, or quota used up
+    │   ├── StoragePermissionError (PermissionError)
+    │   ├── StorageReadOnlyError                         read-only file system
+    │   ├── UnsafePathError (PermissionError)            a link in the dataset leads out of its folder
+    │   └── TruncatedReadError (EOFError)                the object ends before the range that was asked for
+    ├── FormatError (ValueError)                         bytes that no writer of the format produces
+    │   └── CorruptError                                 with `dataset`, `tensor`, `row`
+    │       ├── ChecksumError
+    │       ├── DatasetCorruptError*
+    │       ├── GetChunkError*, ReadSampleFromChunkError*
+    │       └── SampleDecompressionError*                also a CompressionError*
+    └── LimitError (RuntimeError)                        raise the limit that the message names
+        └── DatasetTooLargeToDelete*
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class LakebedError(Exception):
+    """Root of every error that lakebed raises on purpose."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message)
+
+    @property
+    def message(self) -> str:
+        """Text of the error."""
+        return str(self.args[0]) if self.args else ""
+
+    def __str__(self) -> str:
+        # KeyError would show the repr, OSError "[Errno ...]".
+        return self.message
+
+
+# -- not found -----------------------------------------------------------------------------------------------
+
+
+class NotFoundError(LakebedError, LookupError):
+    """Something that was asked for by name is not there."""
+
+
+class KeyNotFound(NotFoundError, KeyError):
+    """The store holds no object under this key."""
+
+
+class DatasetHandlerError(LakebedError):
+    """There is no dataset to open, or there is one where a new one should go."""
+
+
+class DatasetNotFoundError(DatasetHandlerError, NotFoundError, FileNotFoundError):
+    """There is no dataset at this address."""
+
+
+class TensorDoesNotExistError(NotFoundError, KeyError, AttributeError):
+    """The dataset has no tensor of this name."""
+
+
+class TensorGroupDoesNotExistError(NotFoundError, KeyError):
+    """The dataset has no group of this name."""
+
+
+# -- already exists ------------------------------------------------------------------------------------------
+
+
+class AlreadyExistsError(LakebedError, ValueError):
+    """Something of this name is already there."""
+
+
+class DatasetExistsError(DatasetHandlerError, AlreadyExistsError, FileExistsError):
+    """A dataset is already at this address."""
+
+
+class PathNotEmptyException(AlreadyExistsError, FileExistsError):
+    """The folder for a new dataset holds other files."""
+
+
+class TensorAlreadyExistsError(AlreadyExistsError):
+    """The dataset already has a tensor of this name."""
+
+
+class TensorGroupAlreadyExistsError(AlreadyExistsError):
+    """The dataset already has a group of this name."""
+
+
+# -- conflicts and locks -------------------------------------------------------------------------------------
+
+
+class ConflictError(LakebedError, RuntimeError):
+    """Somebody else changed the same thing first."""
+
+
+class PreconditionFailed(ConflictError):
+    """The object is not, or no longer, the one that a conditional put expected; nothing was written."""
+
+
+class CommitFailed(ConflictError):
+    """Nothing was published: reading again and retrying is safe."""
+
+
+class CommitStateUnknown(ConflictError):
+    """The answer of the store was lost: whether the version is published shows only by reading again."""
+
+
+class LockedException(LakebedError, RuntimeError):
+    """Another writer holds the lock."""
+
+
+class ReadOnlyModeError(LakebedError, PermissionError):
+    """The dataset was opened for reading."""
+
+
+# -- invalid input -------------------------------------------------------------------------------------------
+
+
+class InvalidInputError(LakebedError, ValueError):
+    """An argument cannot be used as given."""
+
+
+class InvalidKeyError(InvalidInputError):
+    """A storage key is no relative path that stays inside the root."""
+
+
+class UnsupportedUrlError(InvalidInputError):
+    """No storage handles this kind of address."""
+
+
+class InvalidTensorNameError(InvalidInputError):
+    """A tensor cannot have this name."""
+
+
+class InvalidTensorGroupNameError(InvalidInputError):
+    """A group cannot have this name."""
+
+
+class InvalidKeyTypeError(InvalidInputError, TypeError):
+    """An index or key is of a type that cannot select anything."""
+
+
+class InvalidOperationError(InvalidInputError, RuntimeError):
+    """The object is in a state, or of a kind, that does not allow this call."""
+
+
+class GroupInfoNotSupportedError(InvalidInputError):
+    """Info exists for datasets and tensors, not for groups."""
+
+
+class InfoError(InvalidInputError):
+    """A value cannot be stored in info."""
+
+
+class DynamicTensorNumpyError(InvalidInputError):
+    """Samples of unequal shapes do not make one array."""
+
+
+class EmptyTensorError(InvalidInputError):
+    """The tensor holds no sample that could answer."""
+
+
+class SampleAppendError(InvalidInputError):
+    """A sample could not be appended; the cause says why."""
+
+
+class SampleAppendingError(InvalidInputError):
+    """A row was not given as a mapping from tensor names to samples."""
+
+
+class SampleExtendError(InvalidInputError):
+    """Samples could not be appended; the cause says why."""
+
+
+class SampleExtendingError(InvalidInputError):
+    """Rows were not given as a mapping from tensor names to sequences of samples."""
+
+
+class SampleUpdateError(InvalidInputError):
+    """A sample could not be replaced; the cause says why."""
+
+
+class SampleReadError(InvalidInputError):
+    """The file behind a sample could not be read."""
+
+
+class TensorInvalidSampleShapeError(InvalidInputError):
+    """The sample's number of axes differs from the tensor's."""
+
+
+class MetaError(InvalidInputError):
+    """The settings of a tensor do not go together."""
+
+
+class TensorDtypeMismatchError(MetaError, TypeError):
+    """The sample's dtype cannot be cast safely to the tensor's."""
+
+
+class TensorMetaInvalidHtype(MetaError):
+    """There is no htype of this name."""
+
+
+class TensorMetaInvalidHtypeOverwriteKey(MetaError):
+    """The htype has no setting of this name."""
+
+
+class TensorMetaInvalidHtypeOverwriteValue(MetaError):
+    """A setting of the htype cannot have this value."""
+
+
+class TensorMetaMissingRequiredValue(MetaError):
+    """The htype needs a setting that was not given."""
+
+
+class TensorMetaMutuallyExclusiveKeysError(MetaError):
+    """Two settings exclude each other."""
+
+
+class CompressionError(LakebedError):
+    """A sample could not be compressed or decompressed."""
+
+
+class UnsupportedCompressionError(CompressionError, InvalidInputError):
+    """The compression is unknown, or does not suit this htype."""
+
+
+# -- versions ------------------------------------------------------------------------------------------------
+
+
+class VersionControlError(LakebedError):
+    """A step in the version history is not possible."""
+
+
+class CheckoutError(VersionControlError, ValueError):
+    """No branch or commit goes by this address."""
+
+
+class BranchExistsError(CheckoutError, AlreadyExistsError):
+    """A branch of this name is already there."""
+
+
+class CommitError(VersionControlError):
+    """The present state cannot be committed."""
+
+
+class EmptyCommitError(CommitError):
+    """There is no change to commit."""
+
+
+# -- storage -------------------------------------------------------------------------------------------------
+
+
+class StorageError(LakebedError, OSError):
+    """The store could not do what it was asked for.
+
+    Parameters
+    ----------
+    message
+        What happened, where, what to do.
+    errno
+        Number of the operating system's error, if there was one.
+    """
+
+    def __init__(self, message: str = "", *, errno: int | None = None) -> None:
+        super().__init__(message)
+        self.errno = errno
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.message,), {**self.__dict__, "errno": self.errno}
+
+
+class StorageFullError(StorageError):
+    """There is no space left, or a quota is used up."""
+
+
+class StoragePermissionError(StorageError, PermissionError):
+    """The operating system or the store refuses access."""
+
+
+class StorageReadOnlyError(StorageError):
+    """The file system is mounted read-only."""
+
+
+class UnsafePathError(StorageError, PermissionError):
+    """A symbolic link or special file would lead out of the dataset's folder."""
+
+
+class TruncatedReadError(StorageError, EOFError):
+    """The object ends before the range that was asked for."""
+
+
+# -- format --------------------------------------------------------------------------------------------------
+
+
+class FormatError(LakebedError, ValueError):
+    """Bytes are not what the format says they should be."""
+
+
+class CorruptError(FormatError):
+    """Stored data is damaged.
+
+    Parameters
+    ----------
+    message
+        What happened, where, what to do.
+    dataset, tensor, row
+        Where, as far as known.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        dataset: str | None = None,
+        tensor: str | None = None,
+        row: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.dataset = dataset
+        self.tensor = tensor
+        self.row = row
+
+
+class ChecksumError(CorruptError):
+    """Stored bytes differ from those that were written."""
+
+
+class DatasetCorruptError(CorruptError):
+    """The files of a dataset contradict each other."""
+
+
+class GetChunkError(CorruptError):
+    """A chunk that the index names cannot be read."""
+
+
+class ReadSampleFromChunkError(CorruptError):
+    """A chunk does not yield the sample that the index places in it."""
+
+
+class SampleDecompressionError(CompressionError, CorruptError):
+    """A stored sample cannot be decompressed."""
+
+
+# -- limits --------------------------------------------------------------------------------------------------
+
+
+class LimitError(LakebedError, RuntimeError):
+    """A limit of the format or of the configuration would be exceeded."""
+
+
+class DatasetTooLargeToDelete(LimitError):
+    """Deleting this much needs `large_ok=True`."""

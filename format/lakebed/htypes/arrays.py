@@ -1,0 +1,159 @@
+"""Array htypes: little-endian C-order bytes of one dtype, ragged or fixed in shape (FORMAT.md 5.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.codecs.block import Block, Shapes, empty_block
+from lakebed.errors import TensorDtypeMismatchError, TensorInvalidSampleShapeError, TensorMetaInvalidHtypeOverwriteValue
+
+_KINDS = "biuf"
+
+
+def array_dtype(name: Any) -> np.dtype[Any]:
+    """Return the little-endian NumPy dtype that a user or a tensor_meta names.
+
+    Raises
+    ------
+    TensorMetaInvalidHtypeOverwriteValue
+        If it is no bool, int, uint or float dtype.
+    """
+    try:
+        dtype = np.dtype(name)
+    except TypeError as error:
+        raise TensorMetaInvalidHtypeOverwriteValue(f"{name!r} is no NumPy dtype") from error
+    if dtype.kind not in _KINDS or dtype.itemsize > 8:
+        raise TensorMetaInvalidHtypeOverwriteValue(
+            f"dtype {dtype} can not be stored: arrays are bool, int, uint or float of at most 64 bits"
+        )
+    return dtype.newbyteorder("<")
+
+
+def cast(values: NDArray[Any], dtype: np.dtype[Any] | None, *, literal: bool) -> NDArray[Any]:
+    """Convert values to the tensor's dtype if no value changes its meaning.
+
+    Parameters
+    ----------
+    values
+        Array of any numeric dtype.
+    dtype
+        Target, or None to keep the dtype of the values.
+    literal
+        The values were Python numbers, which carry no width of their own: floats fit any float dtype.
+
+    Raises
+    ------
+    TensorDtypeMismatchError
+        If the values do not fit: too large, a fraction into integers, a wider float into a narrower one.
+    """
+    if values.dtype.kind not in _KINDS or values.dtype.itemsize > 8:
+        raise TensorDtypeMismatchError(f"values of dtype {values.dtype} can not be stored in an array tensor")
+    if dtype is None or values.dtype == dtype:
+        return values.astype(values.dtype.newbyteorder("<"), copy=False)
+    if values.size == 0 or np.can_cast(values.dtype, dtype, "safe"):
+        return values.astype(dtype)
+    whole = values.dtype.kind in "iu"
+    if whole and dtype.kind in "iu":
+        bounds = np.iinfo(dtype)
+        if int(values.min()) >= bounds.min and int(values.max()) <= bounds.max:
+            return values.astype(dtype)
+    elif whole and dtype.kind == "f":
+        return values.astype(dtype)
+    elif values.dtype.kind == "f" and dtype.kind == "f" and literal:
+        return values.astype(dtype)
+    raise TensorDtypeMismatchError(
+        f"the tensor holds {dtype}, the values are {values.dtype} and do not all fit; "
+        f"convert them first, for example with .astype({dtype.name!r})"
+    )
+
+
+def block_of_array(array: NDArray[Any]) -> Block:
+    """Encode samples stacked along the first axis; scalars get shape (1,)."""
+    array = np.ascontiguousarray(array)
+    shape = tuple(int(v) for v in array.shape[1:]) or (1,)
+    size = array.dtype.itemsize
+    for extent in shape:
+        size *= extent
+    data = memoryview(array.reshape(-1).view(np.uint8)) if array.nbytes else memoryview(b"")
+    return Block(data, len(array), size, shape)
+
+
+def _check_rank(shape: tuple[int, ...], ndim: int | None) -> None:
+    if ndim is not None and len(shape) != ndim:
+        raise TensorInvalidSampleShapeError(
+            f"the samples of this tensor have {ndim} dimension(s), this one has {len(shape)}: {shape}"
+        )
+
+
+def _as_sample(value: Any, dtype: np.dtype[Any] | None) -> NDArray[Any]:
+    literal = not hasattr(value, "dtype")
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise TensorInvalidSampleShapeError(f"a nested list must be rectangular to be one array: {error}") from error
+    if literal and array.size == 0 and dtype is not None:
+        array = array.astype(dtype)
+    return np.atleast_1d(cast(array, dtype, literal=literal))
+
+
+def encode_samples(
+    values: Sequence[Any] | NDArray[Any], dtype: np.dtype[Any] | None, ndim: int | None
+) -> tuple[Block, np.dtype[Any] | None]:
+    """Encode samples given one by one or stacked along the first axis.
+
+    Parameters
+    ----------
+    values
+        ndarray (first axis = samples) or a sequence of arrays, numbers, nested lists or None.
+    dtype
+        The tensor's dtype; None lets the first non-empty sample decide.
+    ndim
+        The tensor's rank; None while unknown.
+
+    Returns
+    -------
+    The block and the dtype it has (None if only empty samples came and no dtype was known).
+
+    Raises
+    ------
+    TensorDtypeMismatchError, TensorInvalidSampleShapeError
+        If a value fits neither dtype nor rank.
+    """
+    if not isinstance(values, np.ndarray) and values and _all_numbers(values):
+        values = cast(np.asarray(values), dtype, literal=True)
+    if isinstance(values, np.ndarray) and values.dtype.kind in _KINDS and values.ndim:
+        block = block_of_array(cast(values, dtype, literal=False))
+        _check_rank(block.shapes, ndim)  # type: ignore[arg-type]  # a stacked block has one shape
+        return block, dtype or values.dtype.newbyteorder("<")
+    parts: list[bytes] = []
+    shapes: list[tuple[int, ...] | None] = []
+    for value in values:
+        if value is None:
+            parts.append(b"")
+            shapes.append(None)
+            continue
+        sample = _as_sample(value, dtype)
+        dtype = sample.dtype
+        _check_rank(sample.shape, ndim)
+        ndim = sample.ndim
+        parts.append(sample.tobytes())
+        shapes.append(sample.shape)
+    if ndim is None:
+        return empty_block(len(parts), None), dtype
+    table: Shapes = np.array([s if s is not None else (0,) * ndim for s in shapes], dtype=np.uint32)
+    sizes = np.fromiter(map(len, parts), dtype=np.uint32, count=len(parts))
+    return Block(memoryview(b"".join(parts)), len(parts), sizes, np.asarray(table).reshape(len(parts), ndim)), dtype
+
+
+def _all_numbers(values: Sequence[Any]) -> bool:
+    kinds = set(map(type, values))
+    return bool(kinds) and (kinds <= {int, float} or kinds == {bool})
+
+
+def decode_sample(data: memoryview, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Turn the bytes of one sample into an array of its shape; a copy, so that the chunk can be dropped."""
+    return np.frombuffer(data, dtype=dtype).reshape(shape).copy()

@@ -1,0 +1,183 @@
+"""Arrow arrays -> encoded samples: bytes go from Arrow's buffers into blocks without a Python object per row."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from lakebed.codecs.block import Block
+from lakebed.errors import InvalidInputError, TensorDtypeMismatchError, TensorInvalidSampleShapeError
+from lakebed.htypes.arrays import block_of_array, cast, encode_samples
+from lakebed.htypes.base import Storing
+from lakebed.htypes.documents import encode_json, encode_list
+from lakebed.htypes.text import encode_text
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowColumn:
+    """Encoded samples of an Arrow array.
+
+    Parameters
+    ----------
+    nulls
+        True where a null needs a record of its own because its bytes look like a value; None when none does.
+    dtype
+        Dtype of array samples.
+    logical
+        What the numbers mean (``str`` of the Arrow type), when it is more than a number.
+    """
+
+    block: Block
+    nulls: NDArray[np.bool_] | None
+    dtype: np.dtype[Any] | None = None
+    logical: str | None = None
+
+
+def storing_of(array: pa.Array) -> Storing:
+    """Return how a tensor without an htype would store this array."""
+    kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return Storing.JSON if kind.extension_name == "arrow.json" else storing_of(array.storage)
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if _is_text(kind):
+        return Storing.TEXT
+    if pa.types.is_struct(kind) or pa.types.is_map(kind) or pa.types.is_union(kind):
+        return Storing.JSON
+    return Storing.ARRAY
+
+
+def encode_arrow(array: pa.Array, storing: Storing, dtype: np.dtype[Any] | None, ndim: int | None) -> ArrowColumn:
+    """Encode one Arrow array for a tensor that stores values as ``storing``.
+
+    Raises
+    ------
+    TensorDtypeMismatchError, TensorInvalidSampleShapeError, InvalidInputError
+        If the array's type or a value does not fit the tensor.
+    """
+    trusted_json = False
+    if isinstance(array.type, pa.BaseExtensionType):
+        trusted_json = array.type.extension_name == "arrow.json"
+        array = array.storage
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if storing is Storing.TEXT:
+        return _text(array)
+    if storing is Storing.JSON:
+        return _json(array, trusted=trusted_json)
+    if storing is Storing.LIST:
+        return ArrowColumn(encode_list(array.to_pylist()), _nulls(array))
+    if pa.types.is_list(array.type) or pa.types.is_large_list(array.type) or pa.types.is_fixed_size_list(array.type):
+        return _lists(array, dtype, ndim)
+    return _numbers(array, dtype, ndim)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view())
+
+
+def _nulls(array: pa.Array) -> NDArray[np.bool_] | None:
+    if array.null_count == 0:
+        return None
+    mask: NDArray[np.bool_] = array.is_null().to_numpy(zero_copy_only=False)
+    return mask
+
+
+def _text(array: pa.Array) -> ArrowColumn:
+    nulls = _nulls(array)
+    if pa.types.is_null(array.type):
+        return ArrowColumn(encode_text([None] * len(array)), nulls)
+    if not _is_text(array.type):
+        if pa.types.is_binary(array.type) or pa.types.is_nested(array.type):
+            raise TensorDtypeMismatchError(f"a text tensor takes Arrow strings, not {array.type}")
+        array = array.cast(pa.string())
+    return ArrowColumn(_string_block(array, ""), nulls)
+
+
+def _string_block(array: pa.Array, null: str) -> Block:
+    if array.type == pa.string_view():
+        array = array.cast(pa.large_string())
+    if array.null_count:
+        array = pc.fill_null(array, null)
+    width = np.int64 if pa.types.is_large_string(array.type) else np.int32
+    n = len(array)
+    _, offset_buffer, data_buffer = array.buffers()
+    if n == 0:
+        return Block(memoryview(b""), 0, 0, (1,))
+    offsets = np.frombuffer(offset_buffer, dtype=width)[array.offset : array.offset + n + 1]
+    first, last = int(offsets[0]), int(offsets[-1])
+    data = memoryview(b"") if data_buffer is None else memoryview(data_buffer).cast("B")[first:last]
+    return Block(data, n, np.diff(offsets).astype(np.uint32), (1,))
+
+
+def _json(array: pa.Array, *, trusted: bool) -> ArrowColumn:
+    nulls = _nulls(array)
+    if not _is_text(array.type):
+        return ArrowColumn(encode_json(array.to_pylist()), nulls)
+    if not trusted:
+        for i, text in enumerate(array.to_pylist()):
+            try:
+                json.loads("null" if text is None else text)
+            except ValueError as error:
+                raise InvalidInputError(f"value {i} of an Arrow string column is no JSON text: {error}") from error
+    return ArrowColumn(_string_block(array, "{}"), nulls)
+
+
+def _plain_values(array: pa.Array) -> NDArray[Any]:
+    """Return the values of a primitive array, null slots undefined, without a copy where the layout allows."""
+    kind, n = array.type, len(array)
+    if pa.types.is_boolean(kind):
+        bits = np.frombuffer(array.buffers()[1], np.uint8) if n else np.empty(0, np.uint8)
+        return np.unpackbits(bits, bitorder="little")[array.offset : array.offset + n].view(np.bool_)
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        dtype = np.dtype(kind.to_pandas_dtype())
+    elif pa.types.is_temporal(kind) and kind.bit_width in (32, 64):
+        dtype = np.dtype(np.int32 if kind.bit_width == 32 else np.int64)
+    else:
+        raise TensorDtypeMismatchError(f"an array tensor takes Arrow numbers, booleans, dates and lists, not {kind}")
+    if n == 0:
+        return np.empty(0, dtype)
+    return np.frombuffer(array.buffers()[1], dtype)[array.offset : array.offset + n]
+
+
+def _numbers(array: pa.Array, dtype: np.dtype[Any] | None, ndim: int | None) -> ArrowColumn:
+    if ndim not in (None, 1):
+        raise TensorInvalidSampleShapeError(f"the samples of this tensor have {ndim} dimensions, numbers have 1")
+    if pa.types.is_null(array.type):
+        return ArrowColumn(Block(memoryview(b""), len(array), 0, (0,)), None, dtype)
+    logical = str(array.type) if pa.types.is_temporal(array.type) else None
+    values = _plain_values(array)
+    nulls = _nulls(array)
+    present = values if nulls is None else values[~nulls]
+    present = cast(present, dtype, literal=False)
+    if nulls is None:
+        return ArrowColumn(block_of_array(present), None, present.dtype, logical)
+    sizes = np.where(nulls, 0, present.dtype.itemsize).astype(np.uint32)
+    shapes = (~nulls).astype(np.uint32).reshape(-1, 1)
+    return ArrowColumn(Block(block_of_array(present).data, len(array), sizes, shapes), None, present.dtype, logical)
+
+
+def _lists(array: pa.Array, dtype: np.dtype[Any] | None, ndim: int | None) -> ArrowColumn:
+    nulls = _nulls(array)
+    logical = str(pa.list_(array.type.value_type))
+    if pa.types.is_nested(array.type.value_type) or array.flatten().null_count:
+        if array.flatten().null_count:
+            raise TensorDtypeMismatchError("nulls inside the lists of an array tensor can not be stored; use json")
+        block, dtype = encode_samples(array.to_pylist(), dtype, ndim)
+        return ArrowColumn(block, nulls, dtype, logical)
+    if ndim not in (None, 1):
+        raise TensorInvalidSampleShapeError(f"the samples of this tensor have {ndim} dimensions, flat lists have 1")
+    values = cast(_plain_values(array.flatten()), dtype, literal=False)
+    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False).astype(np.uint32)
+    data = block_of_array(values).data
+    sizes = lengths * np.uint32(values.dtype.itemsize)
+    return ArrowColumn(Block(data, len(array), sizes, lengths.reshape(-1, 1)), nulls, values.dtype, logical)
+
+
+__all__ = ["ArrowColumn", "encode_arrow", "storing_of"]

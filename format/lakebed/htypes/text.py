@@ -1,0 +1,51 @@
+"""Text: UTF-8 bytes of shape (1,); None is the empty string (FORMAT.md 5.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from lakebed.codecs.block import Block, join_samples
+from lakebed.errors import FormatError, TensorDtypeMismatchError
+
+
+def encode_text(values: Iterable[Any]) -> Block:
+    """Encode strings; numbers become their text as in the 3.x API, None the empty string.
+
+    Raises
+    ------
+    TensorDtypeMismatchError
+        If a value is no text, or text that UTF-8 can not hold (a lone surrogate).
+    """
+    parts = []
+    for value in values:
+        if value is None:
+            parts.append(b"")
+            continue
+        if isinstance(value, np.ndarray) and value.size == 1:
+            value = value.item()
+        if isinstance(value, bool | int | float | np.number):
+            value = str(value)
+        if not isinstance(value, str):
+            raise TensorDtypeMismatchError(f"a text tensor takes strings, not {type(value).__name__}")
+        try:
+            parts.append(value.encode())
+        except UnicodeEncodeError as error:
+            raise TensorDtypeMismatchError(f"text must be valid Unicode: {error.reason} at {error.start}") from error
+    return join_samples(parts, (1,))
+
+
+def decode_text(data: bytes | memoryview) -> str:
+    """Decode one text sample.
+
+    Raises
+    ------
+    FormatError
+        If the bytes are no UTF-8.
+    """
+    try:
+        return str(data, "utf-8")
+    except UnicodeDecodeError as error:
+        raise FormatError(f"a text sample is no UTF-8: {error.reason} at byte {error.start}") from error

@@ -1,0 +1,1 @@
+"""Rows -> values, in flow order: select, locate, fetch (and verify), decode, scan. Never imports writing."""

@@ -1,0 +1,193 @@
+"""Tensors as Arrow columns: numbers and text straight from the chunk bytes, ragged arrays as lists, json as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lakebed.errors import FormatError
+from lakebed.htypes.base import Storing
+from lakebed.reading.samples import SampleReader
+from lakebed.reading.scan import ColumnScan, Run, expand_absent, is_nullable_scalar
+
+BATCH_ROWS = 1 << 16
+
+# Logical types that a tensor's info may name, over the integers that they are stored as.
+_LOGICAL: Mapping[str, pa.DataType] = {
+    "date32[day]": pa.date32(),
+    **{f"time32[{u}]": pa.time32(u) for u in ("s", "ms")},
+    **{f"time64[{u}]": pa.time64(u) for u in ("us", "ns")},
+    **{f"duration[{u}]": pa.duration(u) for u in ("s", "ms", "us", "ns")},
+}
+
+
+def logical_type(name: Any) -> pa.DataType | None:
+    """Return the Arrow type that ``info["logical_type"]`` names, or None if it names none."""
+    if not isinstance(name, str):
+        return None
+    if name.startswith("timestamp[") and name.endswith("]"):
+        unit, _, zone = name[10:-1].partition(",")
+        zone = zone.strip().removeprefix("tz=")
+        return pa.timestamp(unit, zone or None) if unit in ("s", "ms", "us", "ns") else None
+    return _LOGICAL.get(name)
+
+
+def arrow_type(reader: SampleReader) -> pa.DataType:
+    """Return the Arrow type of a tensor's column."""
+    if reader.storing is Storing.TEXT:
+        return pa.string()
+    if reader.storing in (Storing.JSON, Storing.LIST):
+        return pa.string()
+    dtype = reader.dtype
+    if dtype is None:
+        return pa.null()
+    meta = reader.state.meta
+    value = pa.from_numpy_dtype(dtype)
+    if len(meta.max_shape) == 0 or _is_scalar(reader):
+        logical = logical_type(reader.state.info.get("logical_type"))
+        return logical if logical is not None and logical.bit_width == dtype.itemsize * 8 else value
+    for extent in reversed(meta.max_shape):
+        value = pa.list_(value, int(extent)) if reader.is_fixed else pa.list_(value)
+    return value
+
+
+def _is_scalar(reader: SampleReader) -> bool:
+    """Whether samples are single numbers; a column that came as lists says so in its info."""
+    shape = list(reader.state.meta.max_shape)
+    return shape in ([1], [0]) and not str(reader.state.info.get("logical_type", "")).startswith("list")
+
+
+def record_batches(
+    scans: Mapping[str, ColumnScan], schema: pa.Schema, start: int, stop: int
+) -> Iterator[pa.RecordBatch]:
+    """Yield rows ``start`` to ``stop`` as record batches."""
+    for first in range(start, stop, BATCH_ROWS):
+        last = min(first + BATCH_ROWS, stop)
+        columns = [arrow_column(scan, first, last, field.type) for scan, field in zip(scans.values(), schema, strict=True)]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def arrow_column(scan: ColumnScan, start: int, stop: int, kind: pa.DataType) -> pa.Array:
+    """Return rows ``start`` to ``stop`` of one tensor as one Arrow array of type ``kind``."""
+    reader = scan.reader
+    if pa.types.is_null(kind):
+        return pa.nulls(stop - start)
+    if reader.state.meta.sample_compression:
+        return pa.array(_slow_values(scan, start, stop), type=kind)
+    parts = []
+    for run in scan.cursor.runs(start, stop):
+        mask = scan.null_mask(run.row, run.row + run.count)
+        try:
+            parts.append(_run_array(reader, run, kind, mask))
+        except FormatError as error:
+            raise reader._named(error, run.row) from error
+    return parts[0] if len(parts) == 1 else pa.concat_arrays(parts) if parts else pa.array([], type=kind)
+
+
+def _slow_values(scan: ColumnScan, start: int, stop: int) -> list[Any]:
+    reader = scan.reader
+    mask = scan.null_mask(start, stop)
+    values: list[Any] = []
+    for row in range(start, stop):
+        if mask is not None and mask[row - start]:
+            values.append(None)
+        elif reader.storing in (Storing.JSON, Storing.LIST):
+            values.append(str(reader.raw(row)[0], "utf-8"))
+        else:
+            value = reader.value(row)
+            if isinstance(value, np.ndarray):
+                value = (value.item() if value.size else None) if _is_scalar(reader) else value.tolist()
+            values.append(value)
+    return values
+
+
+def _run_array(reader: SampleReader, run: Run, kind: pa.DataType, mask: NDArray[np.bool_] | None) -> pa.Array:
+    if reader.storing is not Storing.ARRAY:
+        return _text_array(run, mask, empty=b"{}" if reader.storing is Storing.JSON else b"")
+    dtype = reader.dtype
+    assert dtype is not None
+    if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
+        return _list_array(run, kind, dtype, mask)
+    chunk = run.chunk
+    if chunk.uniform is not None and chunk.uniform[1] == dtype.itemsize:
+        values = np.frombuffer(chunk.data, dtype=dtype)[run.start : run.stop]
+        return _numbers(values, kind, mask)
+    if not is_nullable_scalar(reader) and chunk.ndim is not None and list(reader.state.meta.max_shape) != [0]:
+        raise FormatError("the chunk's samples do not have the one shape that the tensor's metadata names")
+    spread, absent = expand_absent(chunk, dtype)
+    gone = absent[run.start : run.stop]
+    return _numbers(spread[run.start : run.stop], kind, gone if mask is None else gone | mask)
+
+
+def _validity(mask: NDArray[np.bool_] | None) -> pa.Buffer | None:
+    if mask is None or not mask.any():
+        return None
+    return pa.py_buffer(np.packbits(~mask, bitorder="little"))
+
+
+def _numbers(values: NDArray[Any], kind: pa.DataType, mask: NDArray[np.bool_] | None) -> pa.Array:
+    if values.dtype == np.bool_:
+        return pa.array(values, mask=mask)
+    return pa.Array.from_buffers(kind, len(values), [_validity(mask), pa.py_buffer(values)])
+
+
+def _text_array(run: Run, mask: NDArray[np.bool_] | None, empty: bytes) -> pa.Array:
+    chunk = run.chunk
+    offsets = chunk.offsets()[run.start : run.stop + 1]
+    if empty and bool(np.any(np.diff(offsets) == 0)):
+        # A json sample without bytes is an empty one of the 3.x writer and reads as {}.
+        texts = [bytes(chunk.data[a:b]) or empty for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
+        return pa.array([t.decode() for t in texts], mask=mask)
+    base = int(offsets[0])
+    narrow = (offsets - base).astype(np.int32)
+    data = pa.py_buffer(chunk.data[base : int(offsets[-1])])
+    array = pa.Array.from_buffers(pa.string(), run.count, [_validity(mask), pa.py_buffer(narrow), data])
+    array.validate(full=True)
+    return array
+
+
+def _list_array(run: Run, kind: pa.DataType, dtype: np.dtype[Any], mask: NDArray[np.bool_] | None) -> pa.Array:
+    chunk = run.chunk
+    at = chunk.offsets()
+    data = chunk.data[int(at[run.start]) : int(at[run.stop])]
+    if chunk.is_unwritten:
+        data = memoryview(bytes(dtype.itemsize * int(np.prod(chunk.shape(0))) * run.count))
+    flat = np.frombuffer(data, dtype=dtype)
+    values: pa.Array = pa.array(flat) if dtype == np.bool_ else _numbers(flat, pa.from_numpy_dtype(dtype), None)
+    shapes = chunk.shapes()[run.start : run.stop].astype(np.int64)
+    if shapes.shape[1] == 0:
+        return pa.array([None] * run.count, type=kind)
+    if len(flat) != int(np.prod(shapes, axis=1).sum()):
+        raise FormatError("the samples' bytes do not fill the shapes of the chunk")
+    if pa.types.is_fixed_size_list(kind):
+        return _fixed_lists(values, kind, mask)
+    return _nested_lists(values, shapes, mask)
+
+
+def _fixed_lists(values: pa.Array, kind: pa.DataType, mask: NDArray[np.bool_] | None) -> pa.Array:
+    if mask is not None:
+        # The rows of a fixed-size list may not be missing values below a null, so nulls go in by a take.
+        whole = _fixed_lists(values, kind, None)
+        return whole.take(pa.array(np.arange(len(whole)), mask=mask))
+    inner = kind.value_type
+    if pa.types.is_fixed_size_list(inner):
+        values = _fixed_lists(values, inner, None)
+    return pa.FixedSizeListArray.from_arrays(values, kind.list_size)
+
+
+def _nested_lists(values: pa.Array, shapes: NDArray[np.int64], mask: NDArray[np.bool_] | None) -> pa.Array:
+    """Wrap flat values into one list level per axis, innermost first."""
+    ndim = shapes.shape[1]
+    for axis in range(ndim - 1, -1, -1):
+        outer = np.prod(shapes[:, :axis], axis=1, dtype=np.int64)
+        lengths = np.repeat(shapes[:, axis], outer)
+        offsets = np.zeros(len(lengths) + 1, dtype=np.int32)
+        np.cumsum(lengths, out=offsets[1:])
+        kind = pa.list_(values.type)
+        validity = _validity(mask) if axis == 0 else None
+        values = pa.Array.from_buffers(kind, len(lengths), [validity, pa.py_buffer(offsets)], children=[values])
+    return values

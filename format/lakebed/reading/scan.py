@@ -1,0 +1,210 @@
+"""Columns of many consecutive rows, chunk by chunk: NumPy batches without per-row Python for fixed shapes.
+
+A batch inside one chunk is a view of the chunk's bytes; buffers are used again once the caller drops the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.chunks.chunk import Chunk
+from lakebed.errors import CorruptError, FormatError
+from lakebed.htypes.base import Storing
+from lakebed.native import chunks as native
+from lakebed.reading.samples import SampleReader
+from lakebed.reading.strings import Strings, join
+
+Column = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Samples ``start`` to ``stop`` of one chunk; ``row`` is the tensor's row of the first."""
+
+    chunk: Chunk
+    start: int
+    stop: int
+    row: int
+
+    @property
+    def count(self) -> int:
+        return self.stop - self.start
+
+
+class Cursor:
+    """Walks the chunks of one tensor from row to row and keeps the one it is in."""
+
+    def __init__(self, reader: SampleReader, *, keep: bool = False) -> None:
+        self.reader = reader
+        self._keep = keep
+        self._ordinal = -1
+        self._chunk: Chunk | None = None
+        self.expanded: tuple[Chunk, NDArray[Any], NDArray[np.bool_]] | None = None
+
+    def runs(self, start: int, stop: int) -> Iterator[Run]:
+        """Yield the runs that cover rows ``start`` to ``stop`` (exclusive).
+
+        Raises
+        ------
+        CorruptError
+            If a chunk is damaged; the error names tensor and row.
+        """
+        reader = self.reader
+        table, codec = reader.state.table, reader.chunk_codec()
+        row = start
+        while row < stop:
+            ordinal = int(np.searchsorted(table.ids.last, np.uint64(row)))
+            first = table.first(ordinal)
+            end = min(stop, int(table.ids.last[ordinal]) + 1)
+            if ordinal != self._ordinal or self._chunk is None:
+                reader._refuse_tiles(ordinal, row)
+                self._chunk = None  # lets the pool reuse its buffer for the next one
+                self.expanded = None
+                try:
+                    self._chunk = reader.source.chunk(table, ordinal, codec, keep=self._keep)
+                except FormatError as error:
+                    raise reader._named(error, row) from error
+                self._ordinal = ordinal
+            yield Run(self._chunk, row - first, end - first, row)
+            row = end
+
+
+def is_nullable_scalar(reader: SampleReader) -> bool:
+    """Whether the tensor holds single numbers of which some are absent: stored as empty samples (FORMAT.md 5.3)."""
+    meta = reader.state.meta
+    return reader.dtype is not None and list(meta.max_shape) == [1] and list(meta.min_shape) == [0]
+
+
+class ColumnScan:
+    """Reads consecutive rows of one tensor as columns.
+
+    Parameters
+    ----------
+    reader
+        The tensor.
+    nulls
+        The tensor's null companion, if it has one.
+    """
+
+    def __init__(self, reader: SampleReader, nulls: SampleReader | None) -> None:
+        self.reader = reader
+        self.cursor = Cursor(reader)
+        self._nulls = None if nulls is None else Cursor(nulls)
+
+    def null_mask(self, start: int, stop: int) -> NDArray[np.bool_] | None:
+        """Return True for null rows, or None when none is; rows beyond the companion's end are not null."""
+        if self._nulls is None:
+            return None
+        stop_known = min(stop, self._nulls.reader.state.length)
+        parts = [_fixed(run, (1,), np.dtype(np.bool_)).reshape(-1) for run in self._nulls.runs(start, stop_known)]
+        parts.append(np.zeros(stop - max(start, stop_known), dtype=np.bool_))
+        mask = np.concatenate(parts)
+        return mask if mask.any() else None
+
+    def column(self, start: int, stop: int) -> Column:
+        """Return rows ``start`` to ``stop``: ndarray, MaskedArray (absent numbers), Strings, or a list."""
+        reader = self.reader
+        if reader.state.meta.sample_compression or stop <= start:
+            return self._slow(start, stop)
+        if reader.storing is Storing.TEXT:
+            parts = [Strings(r.chunk.data, r.chunk.offsets()[r.start : r.stop + 1]) for r in self.cursor.runs(start, stop)]
+            joined = join(parts)
+            return Strings(joined.data, joined.offsets, self.null_mask(start, stop))
+        if reader.is_fixed:
+            return self._fixed_column(start, stop)
+        if is_nullable_scalar(reader):
+            return self._masked_column(start, stop)
+        return self._slow(start, stop)
+
+    def _slow(self, start: int, stop: int) -> Column:
+        values: list[Any] = []
+        if stop > start:
+            for run in self.cursor.runs(start, stop):
+                values.extend(self._run_values(run))
+        mask = self.null_mask(start, stop) if stop > start else None
+        if mask is not None:
+            for i in np.flatnonzero(mask).tolist():
+                values[i] = None
+        reader = self.reader
+        if reader.is_fixed and values:
+            return np.stack(values)
+        return values
+
+    def _run_values(self, run: Run) -> Iterator[Any]:
+        reader = self.reader
+        for i in range(run.start, run.stop):
+            row = run.row + i - run.start
+            try:
+                data, shape = reader._of(run.chunk, i)
+            except FormatError as error:
+                raise reader._named(error, row) from error
+            yield reader._decode(data, shape, row)
+
+    def _fixed_column(self, start: int, stop: int) -> NDArray[Any]:
+        shape, dtype = tuple(self.reader.state.meta.max_shape), self.reader.dtype
+        assert dtype is not None
+        try:
+            parts = [_fixed(run, shape, dtype) for run in self.cursor.runs(start, stop)]
+        except FormatError as error:
+            raise self._located(error, start) from error
+        if len(parts) > 1:
+            return np.concatenate(parts)
+        return parts[0] if parts[0].flags.writeable else parts[0].copy()
+
+    def _masked_column(self, start: int, stop: int) -> np.ma.MaskedArray[Any, Any]:
+        values, masks = [], []
+        try:
+            for run in self.cursor.runs(start, stop):
+                chunk_values, absent = self._expanded(run.chunk)
+                values.append(chunk_values[run.start : run.stop])
+                masks.append(absent[run.start : run.stop])
+        except FormatError as error:
+            raise self._located(error, start) from error
+        joined = values[0] if len(values) == 1 else np.concatenate(values)
+        mask = masks[0] if len(masks) == 1 else np.concatenate(masks)
+        return np.ma.MaskedArray(joined.reshape(-1, 1), mask=mask.reshape(-1, 1))
+
+    def _expanded(self, chunk: Chunk) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        cached = self.cursor.expanded
+        if cached is None or cached[0] is not chunk:
+            assert self.reader.dtype is not None
+            cached = (chunk, *expand_absent(chunk, self.reader.dtype))
+            self.cursor.expanded = cached
+        return cached[1], cached[2]
+
+    def _located(self, error: FormatError, row: int) -> CorruptError:
+        if isinstance(error, CorruptError) and error.tensor is not None:
+            return error
+        return self.reader._named(error, row)
+
+
+def _fixed(run: Run, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    item = dtype.itemsize * int(np.prod(shape))
+    chunk = run.chunk
+    if chunk.is_unwritten or item == 0:
+        return np.zeros((run.count, *shape), dtype=dtype)
+    if chunk.uniform is None or chunk.uniform[1] != item:
+        raise FormatError("the chunk's samples do not have the one shape that the tensor's metadata names")
+    return np.frombuffer(chunk.data[run.start * item : run.stop * item], dtype=dtype).reshape(run.count, *shape)
+
+
+def expand_absent(chunk: Chunk, dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Spread single numbers over all rows of a chunk: values (0 where absent) and True where absent.
+
+    Raises
+    ------
+    FormatError
+        If a sample is neither one number nor empty.
+    """
+    sizes = np.diff(chunk.offsets())
+    absent = sizes == 0
+    if not np.all(absent | (sizes == dtype.itemsize)):
+        raise FormatError("the chunk holds samples that are neither one number nor empty")
+    out = np.empty(chunk.count, dtype=dtype)
+    native.scatter_fixed(chunk.data, dtype.itemsize, (~absent).view(np.uint8), out.view(np.uint8))
+    return out, absent

@@ -1,0 +1,132 @@
+"""The indexing grammar: which rows, then which part of each sample (API.md 2, 3)."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.errors import InvalidKeyTypeError
+
+RowSelector = int | slice | tuple[int, ...] | NDArray[np.bool_]
+Rows = range | NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """A chain of row selectors, then subscripts for the axes of a sample.
+
+    The chain is resolved against a length only when data is read, so one index serves tensors of different lengths.
+    Once a selector is an int the sample axis is gone and further subscripts go into the sample.
+    """
+
+    chain: tuple[RowSelector, ...] = ()
+    inside: tuple[Any, ...] = ()
+
+    @property
+    def is_trivial(self) -> bool:
+        return not self.chain and not self.inside
+
+    @property
+    def is_single(self) -> bool:
+        """Whether one row is meant and the sample axis is dropped."""
+        return bool(self.chain) and isinstance(self.chain[-1], int)
+
+    def __getitem__(self, item: Any) -> Index:
+        """Subscript further.
+
+        Raises
+        ------
+        InvalidKeyTypeError
+            If an item can not select rows or a part of a sample.
+        """
+        items = item if isinstance(item, tuple) else (item,)
+        items = _without_ellipsis(items)
+        if not items:
+            return self
+        if self.is_single:
+            return Index(self.chain, (*self.inside, tuple(_inner(i) for i in items)))
+        chain = (*self.chain, _selector(items[0]))
+        inside = self.inside
+        if len(items) > 1:
+            inside = (*inside, tuple(_inner(i) for i in items[1:]))
+        return Index(chain, inside)
+
+    def rows(self, length: int) -> Rows:
+        """Return the selected row numbers of a tensor of that length (one row for a single index).
+
+        Raises
+        ------
+        IndexError
+            If an int or a list names a row that is not there.
+        """
+        rows: Rows = range(length)
+        for selector in self.chain:
+            rows = _apply(rows, selector, length)
+        return rows
+
+    def part(self, sample: Any) -> Any:
+        """Apply the subscripts for the inside of a sample."""
+        for subscript in self.inside:
+            sample = sample[subscript]
+        return sample
+
+    def __repr__(self) -> str:
+        parts = [tuple(int(v) for v in s) if isinstance(s, np.ndarray) else s for s in self.chain]
+        inner = [i for subscript in self.inside for i in subscript]
+        return f"Index([{', '.join(repr(p) for p in (*parts, *inner))}])"
+
+
+def _apply(rows: Rows, selector: RowSelector, length: int) -> Rows:
+    if isinstance(selector, int):
+        if not -len(rows) <= selector < len(rows):
+            raise IndexError(f"Index ({selector},) is out of range for tensors with length {len(rows)}")
+        at = selector % len(rows)
+        return rows[at : at + 1]
+    if isinstance(selector, slice):
+        return rows[selector]
+    if isinstance(selector, np.ndarray):
+        if len(selector) != len(rows):
+            raise IndexError(f"a mask of {len(selector)} booleans can not select from {len(rows)} rows")
+        return np.asarray(rows, dtype=np.int64)[selector]
+    wanted = np.array(selector, dtype=np.int64)
+    bad = (wanted < -len(rows)) | (wanted >= len(rows))
+    if bad.any():
+        raise IndexError(f"Index ({int(wanted[bad][0])},) is out of range for tensors with length {len(rows)}")
+    return np.asarray(rows, dtype=np.int64)[wanted]
+
+
+
+
+def _without_ellipsis(items: tuple[Any, ...]) -> tuple[Any, ...]:
+    if items and items[0] is Ellipsis:
+        return (slice(None), *items) if len(items) > 1 else ()
+    return items
+
+
+def _selector(item: Any) -> RowSelector:
+    if isinstance(item, bool):
+        raise InvalidKeyTypeError("a single boolean selects nothing; use a list of booleans as long as the dataset")
+    if isinstance(item, slice):
+        return item
+    if isinstance(item, list | tuple | np.ndarray | range):
+        array = np.asarray(item)
+        if array.ndim == 1 and array.dtype == np.bool_:
+            return array
+        if array.ndim == 1 and (array.dtype.kind in "iu" or array.size == 0):
+            return tuple(int(v) for v in array)
+        if array.ndim == 0 and array.dtype.kind in "iu":
+            return int(array)
+    try:
+        return operator.index(item)
+    except TypeError:
+        raise InvalidKeyTypeError(f"Item {item!r} of type {type(item).__name__!r} is not a valid key.") from None
+
+
+def _inner(item: Any) -> Any:
+    if item is None or isinstance(item, str | float | dict):
+        raise InvalidKeyTypeError(f"Item {item!r} of type {type(item).__name__!r} is not a valid key.")
+    return item

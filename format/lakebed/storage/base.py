@@ -1,0 +1,160 @@
+"""What every storage can do: whole objects and byte ranges under keys.
+
+A key is a relative path with `/` between its parts.  An object appears, and is replaced, as a whole or not at
+all: no reader sees half of a put.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+
+from lakebed.errors import InvalidInputError, InvalidKeyError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+Buffer: TypeAlias = "bytes | bytearray | memoryview"
+Data: TypeAlias = "Buffer | Sequence[Buffer]"
+"""Content of an object: one buffer, or a list of buffers that are written back to back without a copy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """Size in bytes and identity of one stored object; the etag differs whenever the object was replaced."""
+
+    size: int
+    etag: str
+
+
+@runtime_checkable
+class Storage(Protocol):
+    """Objects under keys.
+
+    `url` names the storage for people and for locks: two storages with the same url hold the same objects.
+    """
+
+    @property
+    def url(self) -> str:
+        """Address of the root."""
+
+    def get(self, key: str) -> bytes:
+        """Read a whole object.
+
+        Raises
+        ------
+        KeyNotFound
+            If there is no such object.
+        """
+
+    def get_into(self, key: str, buffer: memoryview) -> int:
+        """Read a whole object into the start of a writable byte buffer and return its length.
+
+        Raises
+        ------
+        KeyNotFound
+            If there is no such object.
+        InvalidInputError
+            If the buffer is smaller than the object.
+        """
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        """Read exactly `length` bytes from offset `start`.
+
+        Raises
+        ------
+        KeyNotFound
+            If there is no such object.
+        TruncatedReadError
+            If the object ends before `start + length`.
+        """
+
+    def get_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Read several (start, length) ranges of one object, in the order given; errors as in `get_range`."""
+
+    def put(self, key: str, data: Data) -> str:
+        """Write an object durably, replacing any before it, and return its etag."""
+
+    def put_many(self, items: Iterable[tuple[str, Data]], *, durable: bool = True) -> None:
+        """Write a batch of objects.
+
+        With `durable` they survive a power cut once this returns; without, only after `sync` of their keys.
+        A crash in the middle leaves any subset of the batch, each member whole.
+        """
+
+    def sync(self, keys: Iterable[str]) -> None:
+        """Make objects that `put_many(durable=False)` wrote survive a power cut; missing ones are skipped."""
+
+    def put_if(self, key: str, data: Data, etag: str | None) -> str:
+        """Write an object durably only if the present one has this etag (None: only if there is none).
+
+        Raises
+        ------
+        PreconditionFailed
+            If the present object is another; nothing was written.
+        """
+
+    def delete(self, key: str) -> None:
+        """Remove an object; a missing one is no error."""
+
+    def delete_prefix(self, prefix: str) -> None:
+        """Remove every object whose key starts with `prefix`, crash leftovers included; "" removes all."""
+
+    def list(self, prefix: str = "") -> Iterator[tuple[str, Stat]]:
+        """Iterate over the objects whose keys start with `prefix`, in no particular order."""
+
+    def stat(self, key: str) -> Stat | None:
+        """Size and etag of an object, None if there is none."""
+
+
+def pieces(data: Data) -> list[memoryview]:
+    """Flat byte views of the content, empty pieces left out.
+
+    Raises
+    ------
+    InvalidInputError
+        If a piece is not one contiguous run of bytes.
+    """
+    parts = data if isinstance(data, (list, tuple)) else (data,)
+    views = []
+    for part in parts:
+        view = memoryview(part)
+        if not view.c_contiguous:
+            raise InvalidInputError("cannot store a buffer that is not contiguous; copy it first")
+        if view.nbytes:
+            views.append(view if view.format == "B" and view.ndim == 1 else view.cast("B"))
+    return views
+
+
+def check_key(key: str) -> str:
+    """Return the key if it is a relative path that stays below the root.
+
+    Raises
+    ------
+    InvalidKeyError
+        If a part is empty, `.` or `..`, or the key holds a NUL, a backslash, a drive or invalid Unicode.
+    """
+    if not key or key[0] == "/" or "\0" in key or "\\" in key or (key[1:3] == ":/" and key[0].isalpha()):
+        raise InvalidKeyError(f"storage key {key!r} is no relative path; use names joined by '/'")
+    for part in key.split("/"):
+        if part in ("", ".", ".."):
+            raise InvalidKeyError(f"storage key {key!r} has a part {part!r}; use plain names joined by '/'")
+    if not key.isascii():
+        try:
+            key.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise InvalidKeyError(f"storage key {key!r} is no valid Unicode text") from error
+    return key
+
+
+def check_spans(key: str, spans: Iterable[tuple[int, int]]) -> None:
+    """Refuse byte ranges that no object can have.
+
+    Raises
+    ------
+    InvalidInputError
+        If a start or a length is negative.
+    """
+    for start, length in spans:
+        if start < 0 or length < 0:
+            raise InvalidInputError(f"byte range ({start}, {length}) of {key!r} is negative")

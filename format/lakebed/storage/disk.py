@@ -1,0 +1,184 @@
+"""Forced writes and file locks of the operating system, with its errors put into our words."""
+
+# Paths are strings throughout this package.
+# ruff: noqa: PTH116
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from lakebed.errors import (
+    LakebedError,
+    LockedException,
+    StorageError,
+    StorageFullError,
+    StoragePermissionError,
+    StorageReadOnlyError,
+    UnsafePathError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Iterator, Sequence
+
+FILES_AT_ONCE = 256  # files kept open between write and fsync; the usual limit is 1024
+_THREADS = 8  # forced writes of several files share one commit of the file system's journal
+_SERIAL = 3  # fewer files than this are not worth a thread
+# Some network file systems cannot sync a folder and need not.
+_NO_SYNC = frozenset((errno.EINVAL, errno.ENOTSUP, errno.EBADF))
+_PIECES = 512  # at most IOV_MAX (1024)
+_PUBLISH_WAIT = 60.0
+
+
+def storage_error(error: OSError, doing: str, path: str) -> LakebedError:
+    """Error of the tree for an error of the operating system; ours pass through."""
+    if isinstance(error, LakebedError):
+        return error
+    number = error.errno
+    reason = f"cannot {doing} {path}: {error.strerror or error}"
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        return StorageFullError(f"{reason}; free some space and try again", errno=number)
+    if number in (errno.EACCES, errno.EPERM):
+        return StoragePermissionError(f"{reason}; ask for access, or use another place", errno=number)
+    if number == errno.EROFS:
+        return StorageReadOnlyError(f"{reason}; open for reading, or mount it writable", errno=number)
+    if number == errno.ELOOP:
+        return UnsafePathError(f"{reason}; replace the symbolic link by the file it points to", errno=number)
+    if number in (errno.EMFILE, errno.ENFILE):
+        return StorageError(f"{reason}; close files or raise the limit (ulimit -n)", errno=number)
+    if number == errno.ENAMETOOLONG:
+        return StorageError(f"{reason}; use shorter names", errno=number)
+    return StorageError(f"{reason}; check the disk", errno=number)
+
+
+def write_all(fd: int, views: Sequence[memoryview]) -> None:
+    """Write byte views back to back, however many calls that takes."""
+    for first in range(0, len(views), _PIECES):
+        group = list(views[first : first + _PIECES])
+        while group:
+            done = os.writev(fd, group)
+            while group and done >= group[0].nbytes:
+                done -= group.pop(0).nbytes
+            if done:
+                group[0] = group[0][done:]
+
+
+def flush_files(opened: list[int], harmless: Container[int] = ()) -> None:
+    """Force open files to disk and close them; the list is emptied, also when one of them fails.
+
+    Raises
+    ------
+    OSError
+        If the operating system fails with a number that is not in `harmless`.
+    """
+    files = opened[:]
+    opened.clear()
+    errors: list[OSError] = []
+
+    def flush(share: list[int]) -> None:
+        for fd in share:
+            try:
+                os.fsync(fd)
+            except OSError as error:
+                errors.append(error)
+            finally:
+                os.close(fd)
+
+    if len(files) < _SERIAL:
+        flush(files)
+    else:
+        # Threads of this call only: nothing is left behind for a fork to trip over.
+        shares = [files[i::_THREADS] for i in range(min(_THREADS, len(files)))]
+        threads = [threading.Thread(target=flush, args=(share,), daemon=True) for share in shares[1:]]
+        for thread in threads:
+            thread.start()
+        flush(shares[0])
+        for thread in threads:
+            thread.join()
+    for error in errors:
+        if error.errno not in harmless:
+            raise error
+
+
+def flush_folders(folders: Iterable[str]) -> None:
+    """Force the entries of folders to disk; a folder that is gone needs none.
+
+    Raises
+    ------
+    StorageError
+        If the operating system fails.
+    """
+    opened: list[int] = []
+    folder = ""
+    try:
+        for folder in folders:
+            with contextlib.suppress(FileNotFoundError):
+                opened.append(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+            if len(opened) >= FILES_AT_ONCE:
+                flush_files(opened, _NO_SYNC)
+        flush_files(opened, _NO_SYNC)
+    except OSError as error:
+        raise storage_error(error, "sync", folder) from error
+    finally:
+        for fd in opened:
+            os.close(fd)
+
+
+def lock_file(path: str) -> int | None:
+    """Open and lock a file for this process alone; None if somebody else holds it.
+
+    The lock ends when the descriptor is closed or the process ends, in whatever way.
+
+    Raises
+    ------
+    StorageError
+        If the file cannot be created.
+    """
+    while True:
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+        except OSError as error:
+            raise storage_error(error, "lock", path) from error
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Whoever deleted the dataset since the open deleted this file too: a lock on it excludes nobody.
+            if os.fstat(fd).st_ino == os.stat(path).st_ino:
+                return fd
+        except BlockingIOError:
+            os.close(fd)
+            return None
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            os.close(fd)
+            raise storage_error(error, "lock", path) from error
+        os.close(fd)
+
+
+@contextlib.contextmanager
+def exclusive(path: str, wait: float = _PUBLISH_WAIT) -> Iterator[None]:
+    """Hold a lock file for a short step, waiting for others that do the same.
+
+    Raises
+    ------
+    LockedException
+        If somebody else holds it for longer than `wait` seconds.
+    """
+    deadline = time.monotonic() + wait
+    pause = 0.001
+    while (fd := lock_file(path)) is None:
+        if time.monotonic() > deadline:
+            raise LockedException(
+                f"{path} has been locked for {wait:.0f} s by another process that is publishing;"
+                " end that process if it hangs, then try again"
+            )
+        time.sleep(pause)
+        pause = min(pause * 2, 0.05)
+    try:
+        yield
+    finally:
+        os.close(fd)

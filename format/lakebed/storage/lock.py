@@ -1,0 +1,202 @@
+"""One writer at a time: a lock per branch, across processes and across the datasets of one process.
+
+A local dataset is locked through `.lakebed/writer-<hash of branch>.lock`; the operating system frees it when
+the process ends, in whatever way, so no lock is ever stale.  The file holds the owner, as JSON, for the
+message that others get to see.
+"""
+
+# Paths are strings throughout this package.
+# ruff: noqa: PTH103, PTH120, PTH123
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import socket
+import threading
+import time
+import weakref
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Self
+
+from lakebed.errors import LockedException
+from lakebed.storage.disk import lock_file, storage_error
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from lakebed.storage.base import Storage
+
+_OWNER_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who holds a lock: process id, host name, and since when (POSIX seconds)."""
+
+    pid: int
+    host: str
+    since: float
+
+    def __str__(self) -> str:
+        if self.pid == os.getpid() and self.host == socket.gethostname():
+            who = "this process"
+        else:
+            who = f"process {self.pid} on {self.host}"
+        return f"{who} since {datetime.fromtimestamp(self.since, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+class _Table:
+    """Owners of the locks that this process holds, by url and branch."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        self._owners: dict[tuple[str, str], Owner] = {}
+        self._lock = threading.Lock()
+
+    def enter(self, slot: tuple[str, str], owner: Owner) -> Owner:
+        """Return the present owner, which is the given one if the slot was free."""
+        with self._lock:
+            return self._owners.setdefault(slot, owner)
+
+    def leave(self, slot: tuple[str, str]) -> None:
+        with self._lock:
+            self._owners.pop(slot, None)
+
+
+_table = _Table()
+_all: weakref.WeakSet[WriterLock] = weakref.WeakSet()
+
+
+class WriterLock:
+    """Right to write one branch of one dataset.
+
+    Parameters
+    ----------
+    storage
+        Storage of the dataset; its `url` says what is locked.
+    branch
+        Name of the branch.
+    """
+
+    def __init__(self, storage: Storage, branch: str) -> None:
+        self._fd: int | None = None
+        self._owner: Owner | None = None
+        self._url = storage.url
+        self._branch = branch
+
+    @property
+    def held(self) -> bool:
+        """Whether this object holds the lock."""
+        return self._owner is not None
+
+    def acquire(self, timeout: float = 0.0) -> None:
+        """Take the lock, waiting at most `timeout` seconds; no effect if this object already holds it.
+
+        Raises
+        ------
+        LockedException
+            If somebody else holds it; the message names the owner.
+        StorageError
+            If the lock file cannot be written.
+        """
+        deadline = time.monotonic() + timeout
+        while not self.held:
+            owner = self._try()
+            if self.held:
+                return
+            if time.monotonic() >= deadline:
+                by = str(owner) if owner else "another process"
+                raise LockedException(
+                    f"branch {self._branch!r} of {self._url} is locked for writing by {by};"
+                    " wait until it is closed, or open it with read_only=True"
+                )
+            time.sleep(0.02)
+
+    def release(self) -> None:
+        """Give the lock back; no effect if it is not held."""
+        if self._owner is None:
+            return
+        if self._fd is not None:
+            os.close(self._fd)
+        self._fd = self._owner = None
+        _all.discard(self)
+        _table.leave((self._url, self._branch))
+
+    def __del__(self) -> None:
+        self.release()
+
+    def __enter__(self) -> Self:
+        self.acquire()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def abandon(self) -> None:
+        """Forget the lock without freeing it: the parent process goes on holding it."""
+        if self._fd is not None:
+            os.close(self._fd)
+        self._fd = self._owner = None
+
+    def _try(self) -> Owner | None:
+        """Take the lock if it is free; return its owner, None if unknown."""
+        me = Owner(os.getpid(), socket.gethostname(), time.time())
+        slot = self._url, self._branch
+        # The table also covers file systems whose file locks do not tell two openings by one process apart.
+        other = _table.enter(slot, me)
+        if other is not me:
+            return other
+        fd = None
+        try:
+            if not self._url.startswith("mem://"):
+                fd = self._lock_file()
+                if fd is None:
+                    return _read_owner(self._lock_path())
+                os.ftruncate(fd, 0)
+                os.pwrite(fd, json.dumps(asdict(me)).encode(), 0)
+        except OSError as error:
+            if fd is not None:
+                os.close(fd)
+            raise storage_error(error, "lock", self._lock_path()) from error
+        else:
+            self._fd, self._owner = fd, me
+            _all.add(self)
+            return me
+        finally:
+            if self._owner is not me:
+                _table.leave(slot)
+
+    def _lock_path(self) -> str:
+        name = hashlib.blake2b(self._branch.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+        return f"{self._url.rstrip('/')}/.lakebed/writer-{name}.lock"
+
+    def _lock_file(self) -> int | None:
+        path = self._lock_path()
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return lock_file(path)
+
+
+def _read_owner(path: str) -> Owner | None:
+    """Owner as the lock file tells it; the text is for people, so anything unreadable is just unknown."""
+    try:
+        with open(path, "rb") as file:
+            found = json.loads(file.read(_OWNER_BYTES))
+        return Owner(int(found["pid"]), str(found["host"]), float(found["since"]))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _forget_in_child() -> None:
+    """Drop the parent's locks in a forked child, which does not own them and must not keep them alive."""
+    _table.reset()
+    for lock in list(_all):
+        lock.abandon()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)

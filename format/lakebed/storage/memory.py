@@ -1,0 +1,145 @@
+"""Objects in the memory of this process."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import uuid
+import weakref
+from typing import TYPE_CHECKING
+
+from lakebed.errors import InvalidInputError, KeyNotFound, PreconditionFailed, TruncatedReadError
+from lakebed.storage.base import Stat, check_key, check_spans, pieces
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from lakebed.storage.base import Data
+
+_named: weakref.WeakValueDictionary[str, MemoryStorage] = weakref.WeakValueDictionary()
+_named_lock = threading.Lock()
+
+
+class MemoryStorage:
+    """A dict of bytes; thread-safe.
+
+    Parameters
+    ----------
+    name
+        Part of the url after `mem://`; a random one if not given.
+    """
+
+    def __init__(self, name: str | None = None) -> None:
+        self._name = name or f"anonymous-{uuid.uuid4().hex}"
+        self._objects: dict[str, tuple[bytes, str]] = {}
+        self._lock = threading.Lock()
+        self._versions = itertools.count(1)
+
+    @property
+    def url(self) -> str:
+        """`mem://` and the name."""
+        return f"mem://{self._name}"
+
+    def __repr__(self) -> str:
+        return f"MemoryStorage({self._name!r})"
+
+    def __reduce__(self) -> str:
+        raise InvalidInputError(f"{self.url} lives in this process only: pickle a dataset with a local path")
+
+    def get(self, key: str) -> bytes:
+        """Read a whole object."""
+        check_key(key)
+        try:
+            return self._objects[key][0]
+        except KeyError:
+            raise KeyNotFound(f"{key!r} does not exist in {self.url}") from None
+
+    def get_into(self, key: str, buffer: memoryview) -> int:
+        """Read a whole object into the start of a writable byte buffer and return its length."""
+        data = self.get(key)
+        if len(data) > buffer.nbytes:
+            raise InvalidInputError(
+                f"buffer of {buffer.nbytes} bytes cannot hold {key!r} of {len(data)} bytes"
+            )
+        buffer[: len(data)] = data
+        return len(data)
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        """Read exactly `length` bytes from offset `start`."""
+        return self.get_ranges(key, ((start, length),))[0]
+
+    def get_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Read several (start, length) ranges of one object, in the order given."""
+        check_spans(key, spans)
+        data = self.get(key)
+        for start, length in spans:
+            if start + length > len(data):
+                raise TruncatedReadError(
+                    f"{key!r} in {self.url} has {len(data)} bytes, not bytes {start} to {start + length}"
+                )
+        return [data[start : start + length] for start, length in spans]
+
+    def put(self, key: str, data: Data) -> str:
+        """Write an object, replacing any before it, and return its etag."""
+        check_key(key)
+        content = b"".join(pieces(data))
+        with self._lock:
+            return self._set(key, content)
+
+    def put_many(self, items: Iterable[tuple[str, Data]], *, durable: bool = True) -> None:  # noqa: ARG002
+        """Write a batch of objects; `durable` makes no difference in memory."""
+        for key, data in items:
+            self.put(key, data)
+
+    def sync(self, keys: Iterable[str]) -> None:
+        """Do nothing: memory has no power cut to survive."""
+
+    def put_if(self, key: str, data: Data, etag: str | None) -> str:
+        """Write an object only if the present one has this etag (None: only if there is none)."""
+        check_key(key)
+        content = b"".join(pieces(data))
+        with self._lock:
+            present = self._objects.get(key)
+            if (present[1] if present else None) != etag:
+                raise PreconditionFailed(
+                    f"{key!r} in {self.url} changed since it was read; read it again and repeat the change"
+                )
+            return self._set(key, content)
+
+    def delete(self, key: str) -> None:
+        """Remove an object; a missing one is no error."""
+        check_key(key)
+        self._objects.pop(key, None)
+
+    def delete_prefix(self, prefix: str) -> None:
+        """Remove every object whose key starts with `prefix`."""
+        with self._lock:
+            for key in [key for key in self._objects if key.startswith(prefix)]:
+                del self._objects[key]
+
+    def list(self, prefix: str = "") -> Iterator[tuple[str, Stat]]:
+        """Iterate over the objects whose keys start with `prefix`."""
+        with self._lock:
+            found = [(key, value) for key, value in self._objects.items() if key.startswith(prefix)]
+        for key, (data, etag) in found:
+            yield key, Stat(len(data), etag)
+
+    def stat(self, key: str) -> Stat | None:
+        """Size and etag of an object, None if there is none."""
+        check_key(key)
+        found = self._objects.get(key)
+        return Stat(len(found[0]), found[1]) if found else None
+
+    def _set(self, key: str, content: bytes) -> str:
+        etag = f"{next(self._versions):x}"
+        self._objects[key] = (content, etag)
+        return etag
+
+
+def open_memory(name: str) -> MemoryStorage:
+    """Return the storage of this name, the same one for as long as anybody in this process holds it."""
+    with _named_lock:
+        found = _named.get(name)
+        if found is None:
+            found = _named[name] = MemoryStorage(name)
+        return found

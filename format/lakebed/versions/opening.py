@@ -1,0 +1,195 @@
+"""Open one version: from its manifest when that can be trusted, else from the metadata files (FORMAT.md 9.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from lakebed.documents.chunk_ids import ChunkIds, chunk_name
+from lakebed.documents.chunk_set import ChunkSet
+from lakebed.documents.commit_diff import CommitDiff
+from lakebed.documents.dataset_diff import DatasetDiff
+from lakebed.documents.dataset_meta import DatasetMeta
+from lakebed.documents import info as info_document
+from lakebed.documents.manifest import ChunkPlaces, Manifest, seal_of
+from lakebed.documents.tensor_meta import TensorMeta
+from lakebed.documents.version_tree import FIRST, VersionTree
+from lakebed.errors import DatasetCorruptError, DatasetNotFoundError, FormatError, KeyNotFound
+from lakebed.storage.base import Storage
+from lakebed.versions.seals import seals_of
+from lakebed.versions.state import CARRIED, ChunkTable, Snapshot, TensorState, folder_of
+
+TREE_KEY = "version_control_info.json"
+
+
+def manifest_key(version_id: str) -> str:
+    """Storage key of a version's manifest."""
+    return f".lakebed/manifest-{version_id}"
+
+
+def read_tree(storage: Storage) -> VersionTree:
+    """Read the version tree.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If there is no dataset.
+    DatasetCorruptError
+        If the file can not be parsed.
+    """
+    try:
+        return VersionTree.from_bytes(storage.get(TREE_KEY))
+    except KeyNotFound:
+        raise DatasetNotFoundError(
+            f"A dataset does not exist at {storage.url}. Check the path, or create one with lakebed.empty()."
+        ) from None
+    except FormatError as error:
+        raise DatasetCorruptError(f"{TREE_KEY} of {storage.url} is damaged: {error}", dataset=storage.url) from error
+
+
+def open_version(storage: Storage, tree: VersionTree, version_id: str) -> Snapshot:
+    """Read what a version holds.
+
+    Two reads serve a dataset that lakebed wrote last: the version tree and the manifest. Where the tree lacks the
+    manifest's seal, as after Deep Lake 3.9.52 had the dataset open for writing, the manifest counts only if every
+    file in it still reads back the same, and then not for chunks that 3.9.52 may have rewritten in place.
+
+    Raises
+    ------
+    DatasetCorruptError
+        If metadata that the version needs is missing or damaged.
+    """
+    try:
+        data = storage.get(manifest_key(version_id))
+        manifest: Manifest | None = Manifest.from_bytes(data)
+    except (KeyNotFound, FormatError):
+        manifest = None
+    try:
+        if manifest is not None and manifest.version_id == version_id:
+            if seals_of(tree).get(version_id) == seal_of(data):
+                return _assemble(version_id, manifest.files, manifest.chunks)
+            if _still_true(storage, manifest):
+                chunks = {key: _distrusting(places, version_id) for key, places in manifest.chunks.items()}
+                return _assemble(version_id, manifest.files, chunks)
+        return _open_files(storage, tree, version_id)
+    except FormatError as error:
+        raise DatasetCorruptError(
+            f"version {version_id} of {storage.url} can not be opened: {error}", dataset=storage.url
+        ) from error
+
+
+def _still_true(storage: Storage, manifest: Manifest) -> bool:
+    folder = folder_of(manifest.version_id)
+    try:
+        return all(storage.get(folder + key) == data for key, data in manifest.files.items())
+    except KeyNotFound:
+        return False
+
+
+def _distrusting(places: ChunkPlaces, version_id: str) -> ChunkPlaces:
+    """Forget sizes and checksums of chunks in the version's own folder."""
+    mine = np.array([commit == version_id for commit, _ in places.folders], dtype=np.bool_)
+    doubtful = mine[places.folder_of] if len(mine) else np.zeros(len(places.sizes), np.bool_)
+    sums = places.sums[np.repeat(~doubtful, places.sum_counts())]
+    sizes = np.where(doubtful, np.uint64(0), places.sizes)
+    return ChunkPlaces(places.folders, places.folder_of, sizes, sums, places.own)
+
+
+def _assemble(version_id: str, files: Mapping[str, bytes], chunks: Mapping[str, ChunkPlaces]) -> Snapshot:
+    meta = DatasetMeta.from_bytes(files["dataset_meta.json"])
+    tensors = {key: _tensor(key, files, chunks[key]) for key in meta.tensors}
+    return _snapshot(version_id, meta, files, tensors)
+
+
+def _snapshot(
+    version_id: str, meta: DatasetMeta, files: Mapping[str, bytes], tensors: Mapping[str, TensorState]
+) -> Snapshot:
+    info = info_document.from_bytes(files["dataset_info.json"]) if "dataset_info.json" in files else {}
+    diff = DatasetDiff.from_bytes(files["dataset_diff"]) if "dataset_diff" in files else None
+    return Snapshot(version_id, meta, info, tensors, diff)
+
+
+def _tensor(key: str, files: Mapping[str, bytes], places: ChunkPlaces) -> TensorState:
+    meta = TensorMeta.from_bytes(files[f"{key}/tensor_meta.json"])
+    ids = _chunk_ids(files.get(f"{key}/chunks_index/unsharded"))
+    info = files.get(f"{key}/tensor_info.json")
+    diff = files.get(f"{key}/commit_diff")
+    return TensorState(
+        key,
+        meta,
+        info_document.from_bytes(info) if info is not None else {},
+        ChunkTable(ids, places),
+        None if diff is None else CommitDiff.from_bytes(diff),
+        {name: files[f"{key}/{name}"] for name in CARRIED if f"{key}/{name}" in files},
+    )
+
+
+def _chunk_ids(data: bytes | None) -> ChunkIds:
+    if data is None:
+        return ChunkIds(np.empty(0, np.uint64), np.empty(0, np.uint64))
+    return ChunkIds.from_bytes(data)
+
+
+def _open_files(storage: Storage, tree: VersionTree, version_id: str) -> Snapshot:
+    """Read a version from its metadata files, as any reader of the format would."""
+    folder = folder_of(version_id)
+    files: dict[str, bytes] = {}
+
+    def fetch(name: str, *, required: bool = False) -> bytes | None:
+        try:
+            files[name] = storage.get(folder + name)
+        except KeyNotFound:
+            if required:
+                raise FormatError(f"{folder}{name} is missing") from None
+        return files.get(name)
+
+    meta = DatasetMeta.from_bytes(fetch("dataset_meta.json", required=True) or b"")
+    fetch("dataset_info.json")
+    fetch("dataset_diff")
+    tensors = {}
+    for key in meta.tensors:
+        fetch(f"{key}/tensor_meta.json", required=True)
+        for name in ("tensor_info.json", "chunks_index/unsharded", "commit_diff", *CARRIED):
+            fetch(f"{key}/{name}")
+        ids = _chunk_ids(files.get(f"{key}/chunks_index/unsharded"))
+        state = _tensor(key, files, resolve_chunks(storage, tree, version_id, key, ids))
+        tensors[key] = _shortened(state)
+    return _snapshot(version_id, meta, files, tensors)
+
+
+def _shortened(state: TensorState) -> TensorState:
+    """Believe the shorter of metadata and index, which a killed 3.9.52 leaves unequal (FORMAT.md 15.5)."""
+    length = min(state.meta.length, state.table.count)
+    return state if length == state.meta.length else TensorState(
+        state.key, state.meta.with_(length=length), state.info, state.table, state.diff, state.carried
+    )
+
+
+def resolve_chunks(
+    storage: Storage, tree: VersionTree, version_id: str, key: str, ids: ChunkIds
+) -> ChunkPlaces:
+    """Find the folder of every chunk by walking the chunk_sets from a version to the root (FORMAT.md 9.3)."""
+    names = [chunk_name(int(i)) for i in ids.ids]
+    unresolved: dict[str, list[int]] = {}
+    for row, name in enumerate(names):
+        unresolved.setdefault(name, []).append(row)
+    folders: dict[tuple[str, str], int] = {}
+    folder_rows = np.zeros(len(names), dtype=np.uint32)
+    own = np.zeros(len(names), dtype=np.bool_)
+    for node in tree.ancestors(version_id):
+        if not unresolved or node == FIRST:
+            break
+        try:
+            entries = ChunkSet.from_bytes(storage.get(f"{folder_of(node)}{key}/chunk_set"))
+        except KeyNotFound:
+            continue
+        for name in [n for n in unresolved if n in entries]:
+            commit, other = entries[name]
+            rows = unresolved.pop(name)
+            folder_rows[rows] = folders.setdefault((commit or node, other or key), len(folders))
+            own[rows] = node == version_id
+    for rows in unresolved.values():
+        folder_rows[rows] = folders.setdefault((FIRST, key), len(folders))
+    sizes = np.zeros(len(names), dtype=np.uint64)
+    return ChunkPlaces(tuple(folders), folder_rows, sizes, np.empty(0, np.uint64), own)

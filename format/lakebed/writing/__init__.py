@@ -1,0 +1,1 @@
+"""Values -> a published version, in flow order: coerce, append (pending blocks), seal (chunks), publish."""

@@ -1,0 +1,91 @@
+"""Names of tensors and groups: what is allowed, and the names of hidden companions (FORMAT.md 1.4)."""
+
+from __future__ import annotations
+
+from lakebed.errors import InvalidTensorGroupNameError, InvalidTensorNameError
+
+# Attributes of the 3.x Dataset class, which refuses tensors of these names because `ds.name` could not reach them.
+RESERVED = frozenset(
+    """add_creds_key allow_delete append branch branches checkout clear_cache client commit commit_id commits connect
+    copy create_group create_tensor create_tensor_like dataloader delete delete_branch delete_group delete_tensor
+    delete_view diff extend filter fix_vc flush get_commit_details get_creds_keys get_managed_creds_keys get_view
+    get_views group_index groups has_head_changes index info is_first_load is_head_node is_iteration is_optimized
+    is_view link_creds load_view log max_len max_view maybe_flush merge meta min_len min_view no_view_dataset
+    num_samples org_id parent path pending_commit_id pop populate_creds public pytorch query random_split read_only
+    rechunk regenerate_vdb_indexes rename rename_group rename_tensor reset root sample_by sample_indices save_view
+    set_token size_approx storage summary tensorflow tensors token update update_creds_key username verbose
+    version_state visualize""".split()
+)
+
+
+def normalize(name: str, group: str = "") -> str:
+    """Strip and collapse slashes and prefix the current group."""
+    path = "/".join(part for part in name.split("/") if part)
+    return f"{group}/{path}" if group and path else path or group
+
+
+def check_tensor_name(name: str) -> None:
+    """Refuse names that 3.9.52 refuses or that could not be stored.
+
+    Raises
+    ------
+    InvalidTensorNameError
+        With the reason.
+    """
+    if not name:
+        raise InvalidTensorNameError("Tensor name cannot be empty.")
+    if name.rpartition("/")[2] in RESERVED:
+        raise InvalidTensorNameError(
+            f"The use of a reserved attribute {name.rpartition('/')[2]!r} as a tensor name is invalid."
+        )
+    reason = _unstorable(name)
+    if reason:
+        raise InvalidTensorNameError(f"tensor name {name!r} {reason}; choose another name")
+
+
+def check_group_name(name: str) -> None:
+    """Refuse group names that could not be stored.
+
+    Raises
+    ------
+    InvalidTensorGroupNameError
+        With the reason.
+    """
+    if not name:
+        raise InvalidTensorGroupNameError("Group name cannot be empty.")
+    if name.rpartition("/")[2] in RESERVED:
+        raise InvalidTensorGroupNameError(
+            f"The use of a reserved attribute {name.rpartition('/')[2]!r} as a group name is invalid."
+        )
+    reason = _unstorable(name)
+    if reason:
+        raise InvalidTensorGroupNameError(f"group name {name!r} {reason}; choose another name")
+
+
+def _unstorable(name: str) -> str | None:
+    parts = name.split("/")
+    if any(part in (".", "..") for part in parts):
+        return "has a part that means a folder of the file system"
+    if any(c in name for c in ",:\\\0"):
+        return "holds one of , : \\ or NUL, which separate other things on disk"
+    if parts[0] in ("versions", ".lakebed", ".queries", "chunks"):
+        return f"begins with {parts[0]!r}, which is a folder of the dataset itself"
+    if any(len(part.encode("utf-8", "surrogatepass")) > 240 for part in parts):
+        return "has a part of more than 240 bytes, more than file systems take"
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return "is no valid Unicode"
+    return None
+
+
+def companion(name: str, kind: str) -> str:
+    """Return the name of a hidden tensor: ``g/x`` and ``id`` give ``g/_x_id``."""
+    group, slash, base = name.rpartition("/")
+    return f"{group}{slash}_{base}_{kind}"
+
+
+def parents(name: str) -> list[str]:
+    """Return every group above a name, deepest first, as 3.9.52 lists them."""
+    parts = name.split("/")[:-1]
+    return ["/".join(parts[:n]) for n in range(len(parts), 0, -1)]
