@@ -24,7 +24,9 @@ Path = str | os.PathLike[str]
 _LARGE = 1_000_000_000
 
 
-def empty(path: Path, overwrite: bool = False, memory_cache_size: int | None = None, **options: Any) -> Dataset:
+def empty(
+    path: Path, overwrite: bool = False, memory_cache_size: int | None = None, **options: Any
+) -> Dataset:
     """Create a dataset without tensors.
 
     Parameters
@@ -92,7 +94,11 @@ def load(
 
 
 def dataset(
-    path: Path, read_only: bool | None = None, overwrite: bool = False, memory_cache_size: int | None = None, **options: Any
+    path: Path,
+    read_only: bool | None = None,
+    overwrite: bool = False,
+    memory_cache_size: int | None = None,
+    **options: Any,
 ) -> Dataset:
     """Open the dataset at an address, or create one if there is none."""
     if overwrite or not exists(path):
@@ -128,7 +134,9 @@ def delete(path: Path, force: bool = False, large_ok: bool = False, **options: A
     flush_open(storage.url)
     if not force:
         if storage.stat(TREE_KEY) is None:
-            raise DatasetNotFoundError(f"A dataset does not exist at {storage.url}: there is nothing to delete.")
+            raise DatasetNotFoundError(
+                f"A dataset does not exist at {storage.url}: there is nothing to delete."
+            )
         if not Session(storage, read_only=True).snapshot.meta.allow_delete:
             raise DatasetHandlerError(f"{storage.url} does not allow deletion (allow_delete is off)")
     if not large_ok and sum(stat.size for _, stat in storage.list("")) > _LARGE:
@@ -175,4 +183,4 @@ _IGNORED = frozenset(
 def _check_options(options: dict[str, Any]) -> None:
     unknown = options.keys() - _IGNORED
     if unknown:
-        raise TypeError(f"unexpected argument {sorted(unknown)[0]!r}")
+        raise TypeError(f"unexpected argument {min(unknown)!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,6 +12,9 @@ from lakebed.codecs.base import ByteCodec
 from lakebed.errors import FormatError
 from lakebed.limits import MAX_CHUNK_DATA
 from lakebed.native import chunks as native
+
+Take = Callable[[int], NDArray[np.uint8]]
+"""Supplies a buffer of a number of bytes, for tables that are derived from a chunk."""
 
 
 @dataclass(slots=True)
@@ -25,6 +29,7 @@ class Chunk:
     uniform: tuple[tuple[int, ...], int] | None
     _shape_rows: NDArray[np.uint32]
     _positions: NDArray[np.uint32]
+    _take: Take | None = field(default=None)
     _offsets: NDArray[np.int64] | None = field(default=None)
     _shapes: NDArray[np.uint32] | None = field(default=None)
 
@@ -45,7 +50,10 @@ class Chunk:
             if self.uniform is not None:
                 self._offsets = np.arange(self.count + 1, dtype=np.int64) * self.uniform[1]
             else:
-                offsets = np.empty(self.count + 1, dtype=np.int64)
+                room = 8 * (self.count + 1)
+                offsets = (np.empty(room, np.uint8) if self._take is None else self._take(room)).view(
+                    np.int64
+                )
                 self._expand(offsets)
                 self._offsets = offsets
         return self._offsets
@@ -60,7 +68,7 @@ class Chunk:
 
     def _expand(self, out: NDArray[np.int64] | NDArray[np.int32]) -> None:
         table = self._positions
-        raw = memoryview(table.view(np.uint8).reshape(-1)) if len(table) else memoryview(b"")
+        raw = table.view(np.uint8).reshape(-1)
         try:
             native.expand_positions(raw, 0, len(table), self.count, len(self.data), out)
         except ValueError as error:
@@ -73,7 +81,7 @@ class Chunk:
             if len(rows) == 0:
                 self._shapes = np.zeros((self.count, 0), dtype=np.uint32)
             else:
-                runs = np.diff(rows[:, -1].astype(np.int64), prepend=-1)
+                runs = np.diff(rows[:, -1].astype(np.int64), prepend=np.int64(-1)).astype(np.int64)
                 table = np.repeat(rows[:, :-1], runs, axis=0)
                 if len(table) < self.count:
                     table = np.vstack([table, np.zeros((self.count - len(table), table.shape[1]), np.uint32)])
@@ -87,7 +95,7 @@ class Chunk:
         return tuple(int(v) for v in self.shapes()[i])
 
     def sample(self, i: int) -> memoryview:
-        """Stored bytes of sample ``i`` of the chunk."""
+        """Return the stored bytes of sample ``i`` of the chunk."""
         if self.uniform is not None:
             size = self.uniform[1]
             return self.data[i * size : (i + 1) * size]
@@ -95,7 +103,9 @@ class Chunk:
         return self.data[int(at[i]) : int(at[i + 1])]
 
 
-def parse_chunk(buffer: bytes | memoryview, count: int, codec: ByteCodec | None = None) -> Chunk:
+def parse_chunk(
+    buffer: bytes | memoryview, count: int, codec: ByteCodec | None = None, take: Take | None = None
+) -> Chunk:
     """Parse a chunk file that the chunk index says holds ``count`` samples.
 
     Raises
@@ -113,13 +123,15 @@ def parse_chunk(buffer: bytes | memoryview, count: int, codec: ByteCodec | None 
     except ValueError as error:
         raise FormatError(f"damaged chunk: {error}") from error
     if max(last_shape, last_position) >= count:
-        raise FormatError(f"damaged chunk: it describes {max(last_shape, last_position) + 1} samples, not {count}")
+        raise FormatError(
+            f"damaged chunk: it describes {max(last_shape, last_position) + 1} samples, not {count}"
+        )
     data = view[data_at:]
     if codec is not None:
         data = memoryview(codec.decode(data, MAX_CHUNK_DATA))
     shape_rows = np.frombuffer(view, np.uint32, rows * columns, shapes_at).reshape(rows, max(columns, 1))
     table = np.frombuffer(view, np.uint32, positions * 3, positions_at).reshape(positions, 3)
-    return Chunk(count, data, _uniform(shape_rows, table, count, len(data)), shape_rows, table)
+    return Chunk(count, data, _uniform(shape_rows, table, count, len(data)), shape_rows, table, take)
 
 
 def _uniform(
@@ -131,5 +143,7 @@ def _uniform(
         return None
     size = int(table[0, 0])
     if size * count != length:
-        raise FormatError(f"damaged chunk: {count} samples of {size} bytes do not fill {length} bytes of data")
+        raise FormatError(
+            f"damaged chunk: {count} samples of {size} bytes do not fill {length} bytes of data"
+        )
     return tuple(int(v) for v in shape_rows[0, :-1]), size

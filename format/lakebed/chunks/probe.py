@@ -32,7 +32,7 @@ def probe(read: Read, size: int, count: int, local: int) -> SamplePlace:
     FormatError
         If a table or the sample would leave the file.
     """
-    version = 1 + bytes(read(0, 1))[0]
+    version = 1 + _exact(read, size, 0, 1)[0]
     rows, columns = struct.unpack("<ii", _exact(read, size, version, 8))
     shapes_at = version + 8
     if rows < 0 or not 0 <= columns <= 256 or (rows and not columns):
@@ -41,7 +41,9 @@ def probe(read: Read, size: int, count: int, local: int) -> SamplePlace:
     (positions,) = struct.unpack("<i", _exact(read, size, positions_at - 4, 4))
     data_at = positions_at + 12 * positions
     if positions < 0 or data_at > size:
-        raise FormatError(f"damaged chunk: a position table of {positions} rows does not fit into {size} bytes")
+        raise FormatError(
+            f"damaged chunk: a position table of {positions} rows does not fit into {size} bytes"
+        )
     shape_row = _find(read, size, (shapes_at, rows, columns), local, count)
     place = _find(read, size, (positions_at, positions, 3), local, count)
     if place is None:

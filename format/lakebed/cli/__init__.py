@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 import click
@@ -15,7 +16,9 @@ import lakebed
 from lakebed.cli import describe
 from lakebed.errors import LakebedError
 
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of text for people.")
+_JSON = click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON for programs instead of text for people."
+)
 
 
 def _with_errors(command: Callable[..., None]) -> Callable[..., None]:
@@ -54,7 +57,9 @@ def ls(url: str, as_json: bool) -> None:
         click.echo(f"no datasets in {url}", err=True)
         return
     headings = ["dataset", "rows", "tensors", "branches", "last commit", "message"]
-    rows = [[str(entry[h]) for h in ("path", "rows", "tensors", "branches", "time", "message")] for entry in found]
+    rows = [
+        [str(entry[h]) for h in ("path", "rows", "tensors", "branches", "time", "message")] for entry in found
+    ]
     click.echo(describe.table(headings, rows, right={1, 2, 3}))
 
 
@@ -63,7 +68,7 @@ def _datasets(url: str) -> Iterator[dict[str, Any]]:
         yield describe.entry(url, lakebed.load(url, read_only=True))
         return
     root = url.removeprefix("file://")
-    if not os.path.isdir(root):
+    if not Path(root).is_dir():
         raise click.ClickException(f"{root} is no folder")
     for folder, below, files in os.walk(root):
         below[:] = sorted(d for d in below if d != "versions" and not d.startswith("."))

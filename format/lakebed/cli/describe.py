@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-import datetime
+import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
@@ -59,7 +59,8 @@ def facts_text(known: dict[str, Any]) -> str:
     """Lay the facts out for people."""
     lines = [
         f"{known['path']}",
-        f"branch {known['branch']} of {', '.join(known['branches'])}; {known['commits']} commit(s), last {known['commit']}",
+        f"branch {known['branch']} of {', '.join(known['branches'])}",
+        f"{known['commits']} commit(s), last {known['commit']}",
         f"{known['rows']} rows",
     ]
     rows = [
@@ -105,7 +106,7 @@ def plain(value: Any) -> Any:
         return value.item()
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
-    if isinstance(value, datetime.date | datetime.time):
+    if isinstance(value, dt.date | dt.time):
         return value.isoformat()
     if isinstance(value, dict):
         return {str(k): plain(v) for k, v in value.items()}
@@ -126,7 +127,10 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], right: set[int
     widths = [max(len(row[i]) for row in [headings, *rows]) for i in range(len(headings))]
 
     def line(row: Sequence[str]) -> str:
-        cells = [c.rjust(w) if i in (right or ()) else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
+        cells = [
+            c.rjust(w) if i in (right or ()) else c.ljust(w)
+            for i, (c, w) in enumerate(zip(row, widths, strict=True))
+        ]
         return "  ".join(cells).rstrip()
 
     return "\n".join([line(headings), line(["-" * w for w in widths]), *(line(row) for row in rows)])

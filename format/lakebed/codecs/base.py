@@ -10,7 +10,10 @@ Buffer = bytes | bytearray | memoryview
 class ByteCodec(Protocol):
     """Compress bytes without looking at what they mean."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Name of the compression in the format."""
+        ...
 
     def encode(self, raw: Buffer) -> bytes:
         """Compress; empty input gives empty output."""

@@ -33,10 +33,12 @@ class Block:
 
     @property
     def nbytes(self) -> int:
+        """Bytes of data."""
         return self.data.nbytes
 
     @property
     def ndim(self) -> int | None:
+        """Rank of the samples; None while unknown."""
         if self.shapes is None:
             return None
         return len(self.shapes) if isinstance(self.shapes, tuple) else int(self.shapes.shape[1])
@@ -65,7 +67,7 @@ class Block:
         return result
 
     def cut(self, start: int, stop: int, offsets: NDArray[np.int64] | None = None) -> Block:
-        """Samples ``start`` to ``stop`` (exclusive) without copying; pass :meth:`offsets` when cutting often."""
+        """Return samples ``start`` to ``stop`` (exclusive) without copying; pass :meth:`offsets` when cutting often."""
         if start == 0 and stop == self.count:
             return self
         if isinstance(self.sizes, int):
@@ -74,7 +76,9 @@ class Block:
             at = self.offsets() if offsets is None else offsets
             first, last = int(at[start]), int(at[stop])
         sizes = self.sizes if isinstance(self.sizes, int) else self.sizes[start:stop]
-        shapes = self.shapes if self.shapes is None or isinstance(self.shapes, tuple) else self.shapes[start:stop]
+        shapes = (
+            self.shapes if self.shapes is None or isinstance(self.shapes, tuple) else self.shapes[start:stop]
+        )
         return Block(self.data[first:last], stop - start, sizes, shapes)
 
     def shape_bounds(self) -> tuple[tuple[int, ...], tuple[int, ...]] | None:

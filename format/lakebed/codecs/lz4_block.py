@@ -43,9 +43,13 @@ class Lz4:
             raise FormatError(f"{len(data)} bytes are no lz4 block: the size prefix alone takes 4")
         promised = int.from_bytes(data[:4], "little")
         if promised > limit:
-            raise LimitError(f"an lz4 block promises {promised} bytes, more than the {limit} that are allowed here")
+            raise LimitError(
+                f"an lz4 block promises {promised} bytes, more than the {limit} that are allowed here"
+            )
         if promised > _LARGEST_RATIO * len(data) + 64:
-            raise FormatError(f"an lz4 block of {len(data)} bytes can not hold the {promised} bytes it promises")
+            raise FormatError(
+                f"an lz4 block of {len(data)} bytes can not hold the {promised} bytes it promises"
+            )
         try:
             raw: bytes = lz4.block.decompress(data)
         except lz4.block.LZ4BlockError as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from lakebed.codecs.base import ByteCodec
 from lakebed.codecs.lz4_block import Lz4
 from lakebed.errors import UnsupportedCompressionError
@@ -15,7 +17,7 @@ IMAGE_NAMES = frozenset(
 OTHER_NAMES = frozenset("mp4 mkv avi mp3 flac wav las ply stl nii nii.gz".split())
 NAMES = BYTE_NAMES | IMAGE_NAMES | OTHER_NAMES
 
-_BYTE_CODECS: dict[str, ByteCodec] = {"lz4": Lz4()}
+_BYTE_CODECS: Mapping[str, ByteCodec] = {"lz4": Lz4()}
 
 
 def normalize(name: str | None) -> str | None:
@@ -30,7 +32,9 @@ def normalize(name: str | None) -> str | None:
         return None
     name = ALIASES.get(name.lower(), name.lower())
     if name not in NAMES:
-        raise UnsupportedCompressionError(f"{name!r} is no compression; choose one of {', '.join(sorted(NAMES))}")
+        raise UnsupportedCompressionError(
+            f"{name!r} is no compression; choose one of {', '.join(sorted(NAMES))}"
+        )
     return name
 
 

@@ -27,8 +27,7 @@ def _scans(session: Session, names: Mapping[str, str]) -> dict[str, ColumnScan]:
     scans = {}
     schema = session.schema()
     for name, full in names.items():
-        key = schema.key_of(full)
-        assert key is not None
+        key = schema.tensor(full).key
         null_name = companion(full, "null")
         null_key = schema.key_of(null_name)
         nulls = None if null_key is None else session.reader(null_key, null_name)
@@ -53,16 +52,18 @@ class Batches:
         if batch_size < 1:
             raise InvalidInputError(f"batch_size is {batch_size}; it must be at least 1")
         if index.inside:
-            raise InvalidOperationError("batches run over rows; drop the subscripts for the inside of samples")
+            raise InvalidOperationError(
+                "batches run over rows; drop the subscripts for the inside of samples"
+            )
         self._session = session
         self._names = dict(names)
         self._index = index
         self._batch_size = batch_size
 
     def __len__(self) -> int:
-        """Number of batches."""
+        """Return the number of batches."""
         rows = self._index.rows(_length(_scans(self._session, self._names)))
-        return -(-len(rows) // self._batch_size)
+        return (len(rows) + self._batch_size - 1) // self._batch_size
 
     def __iter__(self) -> Iterator[Batch]:
         scans = _scans(self._session, self._names)
@@ -99,15 +100,14 @@ def arrow_stream(session: Session, names: Mapping[str, str], index: Index) -> An
     from lakebed.reading.arrow import arrow_type, record_batches
 
     if index.inside:
-        raise InvalidOperationError("an Arrow stream runs over rows; drop the subscripts for the inside of samples")
+        raise InvalidOperationError(
+            "an Arrow stream runs over rows; drop the subscripts for the inside of samples"
+        )
     scans = _scans(session, names)
     schema = pa.schema([pa.field(name, arrow_type(scan.reader)) for name, scan in scans.items()])
     rows = index.rows(_length(scans))
     window = row_window(rows)
-    if window is not None:
-        batches = record_batches(scans, schema, *window)
-    else:
-        batches = _picked_batches(scans, schema, rows)
+    batches = _picked_batches(scans, schema, rows) if window is None else record_batches(scans, schema, *window)
     return pa.RecordBatchReader.from_batches(schema, batches)
 
 
@@ -126,5 +126,3 @@ def _picked_batches(scans: Mapping[str, ColumnScan], schema: Any, rows: Rows) ->
         for scan, field in zip(scans.values(), schema, strict=True):
             columns.append(pa.concat_arrays([arrow_column(scan, a, b, field.type) for a, b in runs]))
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
-
-

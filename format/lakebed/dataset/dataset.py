@@ -138,8 +138,8 @@ class Dataset:
         self.info.replace_with(value)
 
     def _set_info(self, info: Mapping[str, Any]) -> None:
-        self._session.draft().set_info(info)
-        self._session.written()
+        with self._session.writing() as draft:
+            draft.set_info(info)
 
     # -- lengths -----------------------------------------------------------------------------------------------
 
@@ -222,7 +222,9 @@ class Dataset:
         try:
             return self._named(name)
         except TensorDoesNotExistError as error:
-            raise AttributeError(f"'Dataset' object has no attribute {name!r}, and no tensor of that name") from error
+            raise AttributeError(
+                f"'Dataset' object has no attribute {name!r}, and no tensor of that name"
+            ) from error
 
     def __contains__(self, name: str) -> bool:
         full = normalize(name, self._group)
@@ -261,7 +263,9 @@ class Dataset:
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Export the rows as an Arrow stream: pyarrow, pandas, polars and DuckDB read a dataset directly."""
-        return arrow_stream(self._session, self._chosen(None), self._index).__arrow_c_stream__(requested_schema)
+        return arrow_stream(self._session, self._chosen(None), self._index).__arrow_c_stream__(
+            requested_schema
+        )
 
     # -- writing -----------------------------------------------------------------------------------------------
 
@@ -313,10 +317,14 @@ class Dataset:
                 f"Tensor {full!r} already exists. You can use the `exist_ok=True` parameter to ignore this error."
             )
         if full in schema.meta.groups:
-            raise TensorGroupAlreadyExistsError(f"A group {full!r} already exists; choose another tensor name.")
+            raise TensorGroupAlreadyExistsError(
+                f"A group {full!r} already exists; choose another tensor name."
+            )
         check_tensor_name(full)
         if downsampling is not None:
-            raise InvalidOperationError("downsampling applies to images, which this release does not write yet")
+            raise InvalidOperationError(
+                "downsampling applies to images, which this release does not write yet"
+            )
         if tiling_threshold is not None:
             kwargs["tiling_threshold"] = tiling_threshold
         plan = plan_tensor(
@@ -330,10 +338,10 @@ class Dataset:
             with_id=create_id_tensor,
             settings=kwargs,
         )
-        draft = self._session.draft()
-        draft.add_tensor(full, plan.meta, plan.info, parents(full))
-        for companion_name, meta in plan.companions.items():
-            draft.add_tensor(companion_name, meta, {}, ())
+        with self._session.writing() as draft:
+            draft.add_tensor(full, plan.meta, plan.info, parents(full))
+            for companion_name, meta in plan.companions.items():
+                draft.add_tensor(companion_name, meta, {}, ())
         return Tensor(self._handle, full)
 
     def create_group(self, name: str, exist_ok: bool = False) -> Dataset:
@@ -354,7 +362,8 @@ class Dataset:
         if schema.key_of(full) is not None:
             raise TensorAlreadyExistsError(f"Tensor {full!r} already exists; choose another group name.")
         check_group_name(full)
-        self._session.draft().add_groups([full, *parents(full)])
+        with self._session.writing() as draft:
+            draft.add_groups([full, *parents(full)])
         return self._sub(full)
 
     def append(self, sample: Mapping[str, Any], skip_ok: bool = False, append_empty: bool = False) -> None:
@@ -373,7 +382,9 @@ class Dataset:
             If the row is no dictionary, leaves out or invents tensors, or a sample does not fit.
         """
         self._check_changeable("append to")
-        append_row(self._session, self._chosen(None), self._group, sample, skip_ok=skip_ok, append_empty=append_empty)
+        append_row(
+            self._session, self._chosen(None), self._group, sample, skip_ok=skip_ok, append_empty=append_empty
+        )
 
     def extend(
         self,
@@ -468,7 +479,9 @@ class Dataset:
         KeyError
             If there is no such commit.
         """
-        for entry in commit_entries(self._session.tree, commit_id) if commit_id in self._session.tree.commits else ():
+        for entry in (
+            commit_entries(self._session.tree, commit_id) if commit_id in self._session.tree.commits else ()
+        ):
             if entry["commit"] == commit_id:
                 return entry
         raise KeyError(f"Commit {commit_id} does not exist in the dataset.")
@@ -561,7 +574,9 @@ class Dataset:
             For selections above 10,000 rows unless ``force``: their shapes are found by reading.
         """
         if not force and self.is_view and self.max_len > 10_000:
-            raise ValueError("a summary of a selection reads its shapes; pass force=True for more than 10000 rows")
+            raise ValueError(
+                "a summary of a selection reads its shapes; pass force=True for more than 10000 rows"
+            )
         print(self)
         print(printing.summary_table(self.tensors))
 
@@ -573,5 +588,3 @@ class Dataset:
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self._names()]
-
-

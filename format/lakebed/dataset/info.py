@@ -20,7 +20,9 @@ class Info(MutableMapping[str, Any]):
     'camera 7'
     """
 
-    def __init__(self, read: Callable[[], Mapping[str, Any]], write: Callable[[Mapping[str, Any]], None]) -> None:
+    def __init__(
+        self, read: Callable[[], Mapping[str, Any]], write: Callable[[Mapping[str, Any]], None]
+    ) -> None:
         object.__setattr__(self, "_read", read)
         object.__setattr__(self, "_write", write)
 

@@ -18,13 +18,21 @@ def summary_table(tensors: Mapping[str, Tensor]) -> str:
     """Return the table of ``ds.summary()``."""
     rows = [_HEADINGS, tuple("-" * len(h) for h in _HEADINGS), *(_row(n, t) for n, t in tensors.items())]
     widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADINGS))]
-    return "\n" + "\n".join(" " + "  ".join(c.center(w) for c, w in zip(r, widths, strict=True)) for r in rows)
+    return "\n" + "\n".join(
+        " " + "  ".join(c.center(w) for c, w in zip(r, widths, strict=True)) for r in rows
+    )
 
 
 def _row(name: str, tensor: Tensor) -> tuple[str, ...]:
     meta = tensor.meta
     dtype = "str" if tensor.dtype is not None and tensor.dtype.kind == "U" else str(tensor.dtype)
-    return (name, str(tensor.htype), _shape(tensor), dtype, str(meta.sample_compression or meta.chunk_compression))
+    return (
+        name,
+        str(tensor.htype),
+        _shape(tensor),
+        dtype,
+        str(meta.sample_compression or meta.chunk_compression),
+    )
 
 
 def _shape(tensor: Tensor) -> str:

@@ -14,7 +14,9 @@ from lakebed.errors import (
     SampleExtendingError,
     TensorDoesNotExistError,
 )
+from lakebed.versions.state import Snapshot
 from lakebed.writing.coerce import Encoded, encode_column, encode_one, is_arrow
+from lakebed.writing.draft import Draft
 from lakebed.writing.names import normalize
 
 
@@ -34,19 +36,18 @@ def append_row(
             f"for example {{'x': 1}}, not {type(sample).__name__}"
         )
     missing = _check_names(names, group, sample, skip_ok=skip_ok, append_empty=append_empty)
-    if not skip_ok:
-        _check_equal_lengths(session, names)
-    schema = session.schema()
-    encoded: dict[str, list[Encoded]] = {}
-    for name, value in sample.items():
-        full = normalize(name, group)
-        key = schema.key_of(full)
-        assert key is not None
-        state = schema.tensors[key]
-        value = value.numpy() if isinstance(value, Tensor) else value
-        encoded[key] = [encode_one(value, state.meta, state.info, full)]
-    _fill_empty(session, missing if append_empty else [], 1, encoded)
-    _write(session, encoded)
+    with session.writing() as draft:
+        schema = session.schema()
+        if not skip_ok:
+            _check_equal_lengths(schema, names)
+        encoded: dict[str, list[Encoded]] = {}
+        for name, value in sample.items():
+            full = normalize(name, group)
+            state = schema.tensor(full)
+            one = value.numpy() if isinstance(value, Tensor) else value
+            encoded[state.key] = [encode_one(one, state.meta, state.info, full)]
+        _fill_empty(schema, missing if append_empty else [], 1, encoded)
+        _write(session, draft, encoded)
 
 
 def extend_rows(
@@ -81,20 +82,20 @@ def extend_rows(
             except (LakebedError, ValueError, TypeError):
                 continue  # asked for: a row that does not fit is left out, the dataset stays as it was
         return
-    schema = session.schema()
-    encoded: dict[str, list[Encoded]] = {}
-    for name, values in columns.items():
-        full = normalize(name, group)
-        key = schema.key_of(full)
-        assert key is not None
-        encoded[key] = encode_column(values, schema.tensors[key].meta, schema.tensors[key].info, full)
-    _fill_empty(session, missing if append_empty else [], count, encoded)
-    _write(session, encoded)
+    with session.writing() as draft:
+        schema = session.schema()
+        encoded: dict[str, list[Encoded]] = {}
+        for name, values in columns.items():
+            full = normalize(name, group)
+            state = schema.tensor(full)
+            encoded[state.key] = encode_column(values, state.meta, state.info, full)
+        _fill_empty(schema, missing if append_empty else [], count, encoded)
+        _write(session, draft, encoded)
 
 
 def _column(values: Any) -> Any:
     if isinstance(values, Tensor):
-        return list(values._values())
+        return list(values.values())
     if hasattr(values, "__len__"):
         return values
     if is_arrow(values):
@@ -122,13 +123,8 @@ def _check_names(
     return [names[name] for name in missing]
 
 
-def _check_equal_lengths(session: Session, names: Mapping[str, str]) -> None:
-    schema = session.schema()
-    lengths = {}
-    for name, full in names.items():
-        key = schema.key_of(full)
-        assert key is not None
-        lengths[name] = schema.tensors[key].meta.length
+def _check_equal_lengths(schema: Snapshot, names: Mapping[str, str]) -> None:
+    lengths = {name: schema.tensor(full).meta.length for name, full in names.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(
             "When appending using Dataset.append or Dataset.extend, all tensors being updated are expected to have "
@@ -136,21 +132,17 @@ def _check_equal_lengths(session: Session, names: Mapping[str, str]) -> None:
         )
 
 
-def _fill_empty(session: Session, names: list[str], count: int, encoded: dict[str, list[Encoded]]) -> None:
-    schema = session.schema()
+def _fill_empty(schema: Snapshot, names: list[str], count: int, encoded: dict[str, list[Encoded]]) -> None:
     for full in names:
-        key = schema.key_of(full)
-        assert key is not None
-        state = schema.tensors[key]
+        state = schema.tensor(full)
         if state.meta.htype is None:
-            encoded[key] = [Encoded(empty_block(count, len(state.meta.max_shape) or None), state.meta)]
+            encoded[state.key] = [Encoded(empty_block(count, len(state.meta.max_shape) or None), state.meta)]
         else:
-            encoded[key] = encode_column([None] * count, state.meta, state.info, full)
+            encoded[state.key] = encode_column([None] * count, state.meta, state.info, full)
 
 
-def _write(session: Session, encoded: Mapping[str, list[Encoded]]) -> None:
+def _write(session: Session, draft: Draft, encoded: Mapping[str, list[Encoded]]) -> None:
     """Put everything into the draft; all samples are encoded by now, so only storage can fail."""
-    draft = session.draft()
     try:
         for key, columns in encoded.items():
             draft.extend(key, columns)
@@ -158,4 +150,3 @@ def _write(session: Session, encoded: Mapping[str, list[Encoded]]) -> None:
         # Some tensors have the rows and others do not: nothing unpublished may survive that.
         session.discard()
         raise
-    session.written()

@@ -7,6 +7,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 
 from lakebed import config
@@ -14,7 +15,13 @@ from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.dataset_diff import DatasetDiff
 from lakebed.documents.dataset_meta import DatasetMeta
 from lakebed.documents.version_tree import FIRST, VersionTree, new_id
-from lakebed.errors import CheckoutError, EmptyCommitError, LockedException, ReadOnlyModeError
+from lakebed.errors import (
+    CheckoutError,
+    EmptyCommitError,
+    InvalidOperationError,
+    LockedException,
+    ReadOnlyModeError,
+)
 from lakebed.reading.fetch import ChunkSource
 from lakebed.reading.samples import SampleReader
 from lakebed.storage.base import Storage
@@ -73,12 +80,21 @@ class Session:
         Refuse every change.
     """
 
-    def __init__(self, storage: Storage, ref: str | None = None, *, read_only: bool = False, cache_bytes: int | None = None) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        ref: str | None = None,
+        *,
+        read_only: bool = False,
+        cache_bytes: int | None = None,
+    ) -> None:
         self.storage = storage
         self.read_only = read_only
         self.wrote = False
         self._unpublished = Unpublished()
-        self.source = ChunkSource(storage, config.CACHE_BYTES if cache_bytes is None else cache_bytes, self._unpublished)
+        self.source = ChunkSource(
+            storage, config.CACHE_BYTES if cache_bytes is None else cache_bytes, self._unpublished
+        )
         self._pid = os.getpid()
         self._mutex = threading.RLock()
         self._draft: Draft | None = None
@@ -94,6 +110,7 @@ class Session:
     def _enter(self, version_id: str) -> None:
         self.snapshot = open_version(self.storage, self.tree, version_id)
         self.branch = self.tree.commits[version_id].branch
+        self.source.heads = frozenset(self.tree.branches.values())
         self._readers.clear()
 
     # -- reading -----------------------------------------------------------------------------------------------
@@ -155,7 +172,9 @@ class Session:
 
     def _take_lock(self) -> None:
         if self.read_only:
-            raise ReadOnlyModeError(f"{self.storage.url} was opened read-only; open it with read_only=False to change it")
+            raise ReadOnlyModeError(
+                f"{self.storage.url} was opened read-only; open it with read_only=False to change it"
+            )
         if not self.is_head:
             raise ReadOnlyModeError(
                 f"version {self.snapshot.version_id} is not the head of branch {self.branch!r}; "
@@ -184,10 +203,28 @@ class Session:
             raise
         self._lock = lock
 
-    def written(self) -> None:
-        """Note a change; publish it when earlier ones have waited for too long."""
-        if self._holds == 0 and time.monotonic() - self._first_unpublished > config.MAX_UNPUBLISHED_SECONDS:
-            self.flush()
+    @contextmanager
+    def writing(self) -> Iterator[Draft]:
+        """Give the draft for one change; what has waited for too long is published afterwards.
+
+        The schema to write by must be read inside: taking the lock may have brought in another writer's version.
+        """
+        with self._mutex:
+            draft = self.draft()
+            try:
+                yield draft
+            except BaseException:
+                if not draft.dirty:
+                    self.discard()
+                raise
+            waited = time.monotonic() - self._first_unpublished
+            if self._holds == 0 and waited > config.MAX_UNPUBLISHED_SECONDS:
+                self.flush()
+
+    def _tree_at(self) -> TreeAt:
+        if self._at is None:
+            raise InvalidOperationError("the writer's lock is not held")
+        return self._at
 
     def hold(self) -> None:
         """Keep the writer's lock until :meth:`release`, however often something is published."""
@@ -206,10 +243,10 @@ class Session:
         if os.getpid() != self._pid:
             return  # a forked child holds a copy of its parent's draft, which is not its to publish
         with self._mutex:
-            draft, at = self._draft, self._at
+            draft = self._draft
             try:
-                if draft is not None and draft.dirty and at is not None:
-                    self._publish_draft(draft, at)
+                if draft is not None and draft.dirty:
+                    self._publish_draft(draft, self._tree_at())
             finally:
                 if self._holds == 0:
                     self._unlock()
@@ -220,11 +257,14 @@ class Session:
         def edit(tree: VersionTree) -> VersionTree:
             return tree.swap_head(branch, version_id)
 
-        self._published(publish(self.storage, at, edit, [snapshot], draft.new_chunks().items(), draft.spilled), snapshot)
+        self._published(
+            publish(self.storage, at, edit, [snapshot], draft.new_chunks().items(), draft.spilled), snapshot
+        )
 
     def _published(self, at: TreeAt, head: Snapshot) -> None:
         old = self.snapshot.version_id
         self._at, self.tree, self.snapshot = at, at.tree, head
+        self.source.heads = frozenset(at.tree.branches.values())
         self._draft = self._unpublished.draft = None
         self._readers.clear()
         self.wrote = True
@@ -236,6 +276,13 @@ class Session:
             release_lock(self.storage, self.snapshot.version_id)
             self._lock.release()
             self._lock = None
+
+    def yield_lock(self) -> bool:
+        """Publish and unlock for another dataset of this process, unless a ``with`` block holds on; say whether."""
+        if self._lock is None or self._holds:
+            return False
+        self.flush()
+        return True
 
     def discard(self) -> None:
         """Forget everything unpublished, as after an error that leaves the draft in doubt."""
@@ -266,7 +313,9 @@ class Session:
             if not sealed.has_changes and not allow_empty:
                 if self._holds == 0:
                     self._unlock()
-                raise EmptyCommitError("There are no changes, commit is not done. Try again with allow_empty=True.")
+                raise EmptyCommitError(
+                    "There are no changes, commit is not done. Try again with allow_empty=True."
+                )
             head = inherited(sealed, new_id())
             branch, dirty, now = self.branch, draft.dirty, time.time()
             user = config.author()
@@ -277,8 +326,9 @@ class Session:
                 return tree.seal_head(branch, head.version_id, message or "", now, user)
 
             versions = [sealed, head] if dirty else [head]
-            assert self._at is not None
-            at = publish(self.storage, self._at, edit, versions, draft.new_chunks().items(), draft.spilled)
+            at = publish(
+                self.storage, self._tree_at(), edit, versions, draft.new_chunks().items(), draft.spilled
+            )
             self._published(at, head)
             self.flush()
             return sealed.version_id
@@ -350,16 +400,16 @@ class Session:
         with self._mutex:
             self.flush()
             self.draft()
-            assert self._at is not None
-            side = open_version(self.storage, self._at.tree, self._at.tree.head(name).id)
-            parent_id = self._at.tree.commits[self.snapshot.version_id].parent or FIRST
-            parent = open_version(self.storage, self._at.tree, parent_id)
+            at = self._tree_at()
+            side = open_version(self.storage, at.tree, at.tree.head(name).id)
+            parent_id = at.tree.commits[self.snapshot.version_id].parent or FIRST
+            parent = open_version(self.storage, at.tree, parent_id)
             head, branch = replacing(parent, side, new_id()), self.branch
 
             def edit(tree: VersionTree) -> VersionTree:
                 return tree.swap_head(branch, head.version_id).drop_branch(name)
 
-            self._published(publish(self.storage, self._at, edit, [head]), head)
+            self._published(publish(self.storage, at, edit, [head]), head)
             self.flush()
 
 
@@ -383,10 +433,14 @@ def replacing(parent: Snapshot, content: Snapshot, version_id: str) -> Snapshot:
     for key, state in content.tensors.items():
         places = replace(state.table.places, own=state.table.places.own | True)
         known = key in parent.tensors
-        diff = CommitDiff(created=not known, cleared=known, info_updated=True, first=0, last=state.meta.length)
+        diff = CommitDiff(
+            created=not known, cleared=known, info_updated=True, first=0, last=state.meta.length
+        )
         tensors[key] = replace(state, table=replace(state.table, places=places), diff=diff)
     gone = [name for name in parent.names() if content.key_of(name) is None]
-    return Snapshot(version_id, content.meta, content.info, tensors, DatasetDiff(info_updated=True, deleted=tuple(gone)))
+    return Snapshot(
+        version_id, content.meta, content.info, tensors, DatasetDiff(info_updated=True, deleted=tuple(gone))
+    )
 
 
 def empty_snapshot(version_id: str) -> Snapshot:
@@ -422,9 +476,7 @@ def flush_open(url: str) -> None:
 
 def _flush_siblings(session: Session) -> bool:
     """Publish and unlock idle holders of the same branch in this process; return whether there was one."""
-    found = False
-    for other in list(_sessions.get(session.storage.url, ())):
-        if other is not session and other.branch == session.branch and other._lock is not None and other._holds == 0:
-            other.flush()
-            found = True
-    return found
+    others = [
+        s for s in _sessions.get(session.storage.url, ()) if s is not session and s.branch == session.branch
+    ]
+    return sum(other.yield_lock() for other in others) > 0

@@ -40,7 +40,9 @@ class Tensor:
         schema = self._handle.session.schema()
         key = schema.key_of(self._name)
         if key is None:
-            raise InvalidOperationError(f"tensor {self._name!r} is not in the version that is checked out now")
+            raise InvalidOperationError(
+                f"tensor {self._name!r} is not in the version that is checked out now"
+            )
         return schema.tensors[key]
 
     @property
@@ -67,9 +69,8 @@ class Tensor:
         Info(lambda: self._state.info, self._set_info).replace_with(value)
 
     def _set_info(self, info: Mapping[str, Any]) -> None:
-        session = self._handle.session
-        session.draft().set_tensor_info(self._state.key, info)
-        session.written()
+        with self._handle.session.writing() as draft:
+            draft.set_tensor_info(self._state.key, info)
 
     @property
     def htype(self) -> str | None:
@@ -147,7 +148,7 @@ class Tensor:
             return (len(rows), *low)
         shapes = [np.shape(self._index.part(self._reader.value(int(row)))) for row in rows]
         if self._index.is_single:
-            return shapes[0]
+            return tuple(shapes[0])
         if not shapes:
             return (0,)
         return (len(shapes), *(e[0] if len(set(e)) == 1 else None for e in zip(*shapes, strict=False)))
@@ -193,11 +194,12 @@ class Tensor:
             If the sample does not fit; the cause says why.
         """
         self._check_whole("append to")
-        state = self._state
         value = sample.numpy() if isinstance(sample, Tensor) else sample
-        self._write([encode_one(value, state.meta, state.info, self._name)])
+        with self._handle.session.writing() as draft:
+            state = self._state
+            draft.extend(state.key, [encode_one(value, state.meta, state.info, self._name)])
 
-    def extend(self, samples: Any) -> None:
+    def extend(self, samples: Any, progressbar: bool = False) -> None:
         """Add many samples: an array (first axis = samples), a list, a Tensor, or an Arrow array.
 
         Raises
@@ -206,18 +208,16 @@ class Tensor:
             If a sample does not fit; nothing is added then.
         """
         self._check_whole("extend")
-        state = self._state
-        values = list(samples._values()) if isinstance(samples, Tensor) else samples
-        self._write(encode_column(values, state.meta, state.info, self._name))
-
-    def _write(self, columns: list[Any]) -> None:
-        session = self._handle.session
-        session.draft().extend(self._state.key, columns)
-        session.written()
+        values = list(samples.values()) if isinstance(samples, Tensor) else samples
+        with self._handle.session.writing() as draft:
+            state = self._state
+            draft.extend(state.key, encode_column(values, state.meta, state.info, self._name))
 
     def _check_whole(self, what: str) -> None:
         if not self._index.is_trivial:
-            raise InvalidOperationError(f"can not {what} a selection of tensor {self._name!r}; use the whole tensor")
+            raise InvalidOperationError(
+                f"can not {what} a selection of tensor {self._name!r}; use the whole tensor"
+            )
 
     # -- reading -----------------------------------------------------------------------------------------------
 
@@ -237,7 +237,7 @@ class Tensor:
         mask[known] = reader.stacked(wanted[known]).reshape(-1)
         return mask if mask.any() else None
 
-    def _values(self) -> Iterator[Any]:
+    def values(self) -> Iterator[Any]:
         """Yield the selected samples; None where a null is on record."""
         rows = self._rows()
         mask = self._null_rows(rows)
@@ -262,13 +262,13 @@ class Tensor:
         reader = self._reader
         text_like = reader.storing is not Storing.ARRAY
         if self._index.is_single:
-            value = next(self._values())
+            value = next(self.values())
             return _object_array(value, reader.storing) if text_like else value
         if text_like:
-            arrays = [_object_array(v, reader.storing) for v in self._values()]
+            arrays = [_object_array(v, reader.storing) for v in self.values()]
             return arrays if aslist else _stack_objects(arrays)
         if aslist:
-            return [np.asarray(v) if v is not None else self._empty() for v in self._values()]
+            return [np.asarray(v) if v is not None else self._empty() for v in self.values()]
         if self.meta.length == 0:
             return np.empty((0, *self.meta.max_shape), dtype=self.dtype or np.float64)
         whole = reader.stacked(self._rows())
@@ -312,16 +312,16 @@ class Tensor:
             If the tensor is neither list nor tag.
         """
         if self._reader.storing is Storing.ARRAY:
-            values = [None if v is None else v.tolist() for v in self._values()]
+            values = [None if v is None else v.tolist() for v in self.values()]
             return values[0] if self._index.is_single else values
         return self._typed(Storing.LIST, "list or tag")
 
     def _typed(self, storing: Storing, what: str) -> Any:
         if self._reader.storing is not storing:
             raise InvalidOperationError(f"tensor {self._name!r} has htype {self.htype}, not {what}")
-        return next(self._values()) if self._index.is_single else [*self._values()]
+        return next(self.values()) if self._index.is_single else [*self.values()]
 
-    def data(self, aslist: bool = False, fetch_chunks: bool = False) -> dict[str, Any]:
+    def data(self, aslist: bool = False, fetch_chunks: bool = False) -> Mapping[str, Any]:
         """Read in the form that suits the htype, under the key ``value``.
 
         Text, json and list give Python values; numbers with a logical type give dates, times and datetimes; class
@@ -329,7 +329,7 @@ class Tensor:
         """
         reader = self._reader
         if reader.storing is not Storing.ARRAY:
-            values = [*self._values()]
+            values = [*self.values()]
             return {"value": values[0] if self._index.is_single else values}
         if reader.state.info.get("logical_type") and not self._index.inside:
             moments = self._moments()
@@ -351,8 +351,10 @@ class Tensor:
         kind = arrow_type(self._reader)
         if not pa.types.is_temporal(kind):
             return None
-        numbers = [None if v is None or v.size == 0 else int(v.reshape(-1)[0]) for v in self._values()]
-        values = pa.array(numbers, type=pa.int32() if kind.bit_width == 32 else pa.int64()).cast(kind).to_pylist()
+        numbers = [None if v is None or v.size == 0 else int(v.reshape(-1)[0]) for v in self.values()]
+        values = (
+            pa.array(numbers, type=pa.int32() if kind.bit_width == 32 else pa.int64()).cast(kind).to_pylist()
+        )
         return values[0] if self._index.is_single else values
 
     def tobytes(self) -> bytes:
@@ -399,5 +401,7 @@ def _stack_objects(arrays: list[NDArray[Any]]) -> NDArray[Any]:
     if len({a.shape for a in arrays}) > 1:
         from lakebed.errors import DynamicTensorNumpyError
 
-        raise DynamicTensorNumpyError("the lists differ in length and can not become one array; pass aslist=True")
+        raise DynamicTensorNumpyError(
+            "the lists differ in length and can not become one array; pass aslist=True"
+        )
     return np.stack(arrays)

@@ -44,6 +44,8 @@ class ChunkSet(Mapping[str, Place]):
             text = bytes(data).decode("utf-8")
         except UnicodeDecodeError as error:
             raise FormatError(f"{_WHAT} is no text: {error}") from error
+        if "::" in text or ":," in text or text.endswith(":"):
+            raise FormatError(f"{_WHAT}: an entry has an empty part")
         known: dict[str, Place] = {"": HERE}
         places = {}
         plain = text.isascii() and text.replace(":", "").replace(",", "").isalnum()

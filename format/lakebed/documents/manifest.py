@@ -58,7 +58,7 @@ class ChunkPlaces:
     own: NDArray[np.bool_]
 
     def sum_counts(self) -> NDArray[np.int64]:
-        """Number of checksums of each chunk: int64, shape (rows,)."""
+        """Count the checksums of each chunk: int64, shape (rows,)."""
         return ((self.sizes + np.uint64(BLOCK - 1)) // np.uint64(BLOCK)).astype(np.int64)
 
 
@@ -130,7 +130,7 @@ def block_sums(pieces: tuple[bytes | memoryview, ...]) -> list[int]:
     state, room = xxhash.xxh3_64(), BLOCK
     for piece in pieces:
         view = memoryview(piece)
-        while len(view):
+        while view:
             part = view[:room]
             if room == BLOCK and len(part) == BLOCK:
                 sums.append(xxhash.xxh3_64_intdigest(part))
@@ -147,7 +147,7 @@ def block_sums(pieces: tuple[bytes | memoryview, ...]) -> list[int]:
 
 
 def _cut(payload: memoryview, at: Any, length: Any) -> bytes:
-    if not (isinstance(at, int) and isinstance(length, int) and 0 <= at and 0 <= length <= len(payload) - at):
+    if not (isinstance(at, int) and isinstance(length, int) and at >= 0 and 0 <= length <= len(payload) - at):
         raise FormatError(f"the manifest is damaged: {length} bytes at {at} leave its payload")
     return bytes(payload[at : at + length])
 

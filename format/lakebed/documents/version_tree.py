@@ -25,6 +25,7 @@ MAIN = "main"
 
 _WHAT = "version_control_info.json"
 _REQUIRED = ("branch", "children", "parent", "commit_message", "commit_time", "commit_user_name")
+_OPTIONAL = ("is_checkpoint", "total_samples_processed")
 _SHORTEST_PREFIX = 7
 
 
@@ -144,8 +145,9 @@ class VersionTree:
         return json_style.dump_compact({"commits": commits, "branches": dict(self.branches), **self.extra})
 
     def node_bytes(self, id: str) -> bytes:  # noqa: A002
-        """Write the `commit_info.json` of a version."""
-        return json_style.dump_compact(self.commits[id].to_json())
+        """Write the `commit_info.json` of a version, its members in the order that 3.9.52 has there."""
+        node = self.commits[id].to_json()
+        return json_style.dump_compact({name: node[name] for name in (*_REQUIRED, *_OPTIONAL)})
 
     def _check(self) -> None:
         """Refuse histories that cannot be walked (FORMAT.md 9.1, 15.3); unreachable versions may be there."""

@@ -9,7 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.codecs.block import Block, Shapes, empty_block
-from lakebed.errors import TensorDtypeMismatchError, TensorInvalidSampleShapeError, TensorMetaInvalidHtypeOverwriteValue
+from lakebed.errors import (
+    TensorDtypeMismatchError,
+    TensorInvalidSampleShapeError,
+    TensorMetaInvalidHtypeOverwriteValue,
+)
 
 _KINDS = "biuf"
 
@@ -30,7 +34,8 @@ def array_dtype(name: Any) -> np.dtype[Any]:
         raise TensorMetaInvalidHtypeOverwriteValue(
             f"dtype {dtype} can not be stored: arrays are bool, int, uint or float of at most 64 bits"
         )
-    return dtype.newbyteorder("<")
+    little: np.dtype[Any] = dtype.newbyteorder("<")
+    return little
 
 
 def cast(values: NDArray[Any], dtype: np.dtype[Any] | None, *, literal: bool) -> NDArray[Any]:
@@ -61,9 +66,7 @@ def cast(values: NDArray[Any], dtype: np.dtype[Any] | None, *, literal: bool) ->
         bounds = np.iinfo(dtype)
         if int(values.min()) >= bounds.min and int(values.max()) <= bounds.max:
             return values.astype(dtype)
-    elif whole and dtype.kind == "f":
-        return values.astype(dtype)
-    elif values.dtype.kind == "f" and dtype.kind == "f" and literal:
+    elif (whole and dtype.kind == "f") or (values.dtype.kind == "f" and dtype.kind == "f" and literal):
         return values.astype(dtype)
     raise TensorDtypeMismatchError(
         f"the tensor holds {dtype}, the values are {values.dtype} and do not all fit; "
@@ -78,7 +81,7 @@ def block_of_array(array: NDArray[Any]) -> Block:
     size = array.dtype.itemsize
     for extent in shape:
         size *= extent
-    data = memoryview(array.reshape(-1).view(np.uint8)) if array.nbytes else memoryview(b"")
+    data = array.reshape(-1).view(np.uint8).data if array.nbytes else memoryview(b"")
     return Block(data, len(array), size, shape)
 
 
@@ -94,7 +97,9 @@ def _as_sample(value: Any, dtype: np.dtype[Any] | None) -> NDArray[Any]:
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise TensorInvalidSampleShapeError(f"a nested list must be rectangular to be one array: {error}") from error
+        raise TensorInvalidSampleShapeError(
+            f"a nested list must be rectangular to be one array: {error}"
+        ) from error
     if literal and array.size == 0 and dtype is not None:
         array = array.astype(dtype)
     return np.atleast_1d(cast(array, dtype, literal=literal))
@@ -146,7 +151,9 @@ def encode_samples(
         return empty_block(len(parts), None), dtype
     table: Shapes = np.array([s if s is not None else (0,) * ndim for s in shapes], dtype=np.uint32)
     sizes = np.fromiter(map(len, parts), dtype=np.uint32, count=len(parts))
-    return Block(memoryview(b"".join(parts)), len(parts), sizes, np.asarray(table).reshape(len(parts), ndim)), dtype
+    return Block(
+        memoryview(b"".join(parts)), len(parts), sizes, np.asarray(table).reshape(len(parts), ndim)
+    ), dtype
 
 
 def _all_numbers(values: Sequence[Any]) -> bool:

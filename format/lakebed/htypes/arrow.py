@@ -53,7 +53,9 @@ def storing_of(array: pa.Array) -> Storing:
     return Storing.ARRAY
 
 
-def encode_arrow(array: pa.Array, storing: Storing, dtype: np.dtype[Any] | None, ndim: int | None) -> ArrowColumn:
+def encode_arrow(
+    array: pa.Array, storing: Storing, dtype: np.dtype[Any] | None, ndim: int | None
+) -> ArrowColumn:
     """Encode one Arrow array for a tensor that stores values as ``storing``.
 
     Raises
@@ -73,7 +75,11 @@ def encode_arrow(array: pa.Array, storing: Storing, dtype: np.dtype[Any] | None,
         return _json(array, trusted=trusted_json)
     if storing is Storing.LIST:
         return ArrowColumn(encode_list(array.to_pylist()), _nulls(array))
-    if pa.types.is_list(array.type) or pa.types.is_large_list(array.type) or pa.types.is_fixed_size_list(array.type):
+    if (
+        pa.types.is_list(array.type)
+        or pa.types.is_large_list(array.type)
+        or pa.types.is_fixed_size_list(array.type)
+    ):
         return _lists(array, dtype, ndim)
     return _numbers(array, dtype, ndim)
 
@@ -125,7 +131,9 @@ def _json(array: pa.Array, *, trusted: bool) -> ArrowColumn:
             try:
                 json.loads("null" if text is None else text)
             except ValueError as error:
-                raise InvalidInputError(f"value {i} of an Arrow string column is no JSON text: {error}") from error
+                raise InvalidInputError(
+                    f"value {i} of an Arrow string column is no JSON text: {error}"
+                ) from error
     return ArrowColumn(_string_block(array, "{}"), nulls)
 
 
@@ -140,7 +148,9 @@ def _plain_values(array: pa.Array) -> NDArray[Any]:
     elif pa.types.is_temporal(kind) and kind.bit_width in (32, 64):
         dtype = np.dtype(np.int32 if kind.bit_width == 32 else np.int64)
     else:
-        raise TensorDtypeMismatchError(f"an array tensor takes Arrow numbers, booleans, dates and lists, not {kind}")
+        raise TensorDtypeMismatchError(
+            f"an array tensor takes Arrow numbers, booleans, dates and lists, not {kind}"
+        )
     if n == 0:
         return np.empty(0, dtype)
     return np.frombuffer(array.buffers()[1], dtype)[array.offset : array.offset + n]
@@ -148,7 +158,9 @@ def _plain_values(array: pa.Array) -> NDArray[Any]:
 
 def _numbers(array: pa.Array, dtype: np.dtype[Any] | None, ndim: int | None) -> ArrowColumn:
     if ndim not in (None, 1):
-        raise TensorInvalidSampleShapeError(f"the samples of this tensor have {ndim} dimensions, numbers have 1")
+        raise TensorInvalidSampleShapeError(
+            f"the samples of this tensor have {ndim} dimensions, numbers have 1"
+        )
     if pa.types.is_null(array.type):
         return ArrowColumn(Block(memoryview(b""), len(array), 0, (0,)), None, dtype)
     logical = str(array.type) if pa.types.is_temporal(array.type) else None
@@ -160,7 +172,9 @@ def _numbers(array: pa.Array, dtype: np.dtype[Any] | None, ndim: int | None) -> 
         return ArrowColumn(block_of_array(present), None, present.dtype, logical)
     sizes = np.where(nulls, 0, present.dtype.itemsize).astype(np.uint32)
     shapes = (~nulls).astype(np.uint32).reshape(-1, 1)
-    return ArrowColumn(Block(block_of_array(present).data, len(array), sizes, shapes), None, present.dtype, logical)
+    return ArrowColumn(
+        Block(block_of_array(present).data, len(array), sizes, shapes), None, present.dtype, logical
+    )
 
 
 def _lists(array: pa.Array, dtype: np.dtype[Any] | None, ndim: int | None) -> ArrowColumn:
@@ -168,11 +182,15 @@ def _lists(array: pa.Array, dtype: np.dtype[Any] | None, ndim: int | None) -> Ar
     logical = str(pa.list_(array.type.value_type))
     if pa.types.is_nested(array.type.value_type) or array.flatten().null_count:
         if array.flatten().null_count:
-            raise TensorDtypeMismatchError("nulls inside the lists of an array tensor can not be stored; use json")
+            raise TensorDtypeMismatchError(
+                "nulls inside the lists of an array tensor can not be stored; use json"
+            )
         block, dtype = encode_samples(array.to_pylist(), dtype, ndim)
         return ArrowColumn(block, nulls, dtype, logical)
     if ndim not in (None, 1):
-        raise TensorInvalidSampleShapeError(f"the samples of this tensor have {ndim} dimensions, flat lists have 1")
+        raise TensorInvalidSampleShapeError(
+            f"the samples of this tensor have {ndim} dimensions, flat lists have 1"
+        )
     values = cast(_plain_values(array.flatten()), dtype, literal=False)
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False).astype(np.uint32)
     data = block_of_array(values).data

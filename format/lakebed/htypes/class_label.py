@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def to_indices(values: Sequence[Any] | NDArray[Any], class_names: Sequence[str]) -> tuple[list[Any], list[str]]:
+def to_indices(
+    values: Sequence[Any] | NDArray[Any], class_names: Sequence[str]
+) -> tuple[list[Any], list[str]]:
     """Replace text labels by their indices.
 
     Parameters

@@ -33,7 +33,9 @@ def encode_text(values: Iterable[Any]) -> Block:
         try:
             parts.append(value.encode())
         except UnicodeEncodeError as error:
-            raise TensorDtypeMismatchError(f"text must be valid Unicode: {error.reason} at {error.start}") from error
+            raise TensorDtypeMismatchError(
+                f"text must be valid Unicode: {error.reason} at {error.start}"
+            ) from error
     return join_samples(parts, (1,))
 
 

@@ -1,8 +1,9 @@
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-_Bytes = bytes | bytearray | memoryview | NDArray[np.uint8]
+_Bytes: TypeAlias = bytes | bytearray | memoryview | NDArray[np.uint8]
 
 def shape_rows(shapes: NDArray[np.uint32]) -> NDArray[np.uint32]: ...
 def position_rows(sizes: NDArray[np.uint32]) -> NDArray[np.uint32]: ...

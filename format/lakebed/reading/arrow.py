@@ -67,7 +67,10 @@ def record_batches(
     """Yield rows ``start`` to ``stop`` as record batches."""
     for first in range(start, stop, BATCH_ROWS):
         last = min(first + BATCH_ROWS, stop)
-        columns = [arrow_column(scan, first, last, field.type) for scan, field in zip(scans.values(), schema, strict=True)]
+        columns = [
+            arrow_column(scan, first, last, field.type)
+            for scan, field in zip(scans.values(), schema, strict=True)
+        ]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -84,7 +87,7 @@ def arrow_column(scan: ColumnScan, start: int, stop: int, kind: pa.DataType) -> 
         try:
             parts.append(_run_array(reader, run, kind, mask))
         except FormatError as error:
-            raise reader._named(error, run.row) from error
+            raise reader.located(error, run.row) from error
     return parts[0] if len(parts) == 1 else pa.concat_arrays(parts) if parts else pa.array([], type=kind)
 
 
@@ -108,8 +111,7 @@ def _slow_values(scan: ColumnScan, start: int, stop: int) -> list[Any]:
 def _run_array(reader: SampleReader, run: Run, kind: pa.DataType, mask: NDArray[np.bool_] | None) -> pa.Array:
     if reader.storing is not Storing.ARRAY:
         return _text_array(run, mask, empty=b"{}" if reader.storing is Storing.JSON else b"")
-    dtype = reader.dtype
-    assert dtype is not None
+    dtype = reader.known_dtype()
     if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
         return _list_array(run, kind, dtype, mask)
     chunk = run.chunk
@@ -140,7 +142,10 @@ def _text_array(run: Run, mask: NDArray[np.bool_] | None, empty: bytes) -> pa.Ar
     offsets = chunk.offsets()[run.start : run.stop + 1]
     if empty and bool(np.any(np.diff(offsets) == 0)):
         # A json sample without bytes is an empty one of the 3.x writer and reads as {}.
-        texts = [bytes(chunk.data[a:b]) or empty for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
+        texts = [
+            bytes(chunk.data[a:b]) or empty
+            for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
+        ]
         return pa.array([t.decode() for t in texts], mask=mask)
     base = int(offsets[0])
     narrow = (offsets - base).astype(np.int32)
@@ -150,14 +155,18 @@ def _text_array(run: Run, mask: NDArray[np.bool_] | None, empty: bytes) -> pa.Ar
     return array
 
 
-def _list_array(run: Run, kind: pa.DataType, dtype: np.dtype[Any], mask: NDArray[np.bool_] | None) -> pa.Array:
+def _list_array(
+    run: Run, kind: pa.DataType, dtype: np.dtype[Any], mask: NDArray[np.bool_] | None
+) -> pa.Array:
     chunk = run.chunk
     at = chunk.offsets()
     data = chunk.data[int(at[run.start]) : int(at[run.stop])]
     if chunk.is_unwritten:
         data = memoryview(bytes(dtype.itemsize * int(np.prod(chunk.shape(0))) * run.count))
     flat = np.frombuffer(data, dtype=dtype)
-    values: pa.Array = pa.array(flat) if dtype == np.bool_ else _numbers(flat, pa.from_numpy_dtype(dtype), None)
+    values: pa.Array = (
+        pa.array(flat) if dtype == np.bool_ else _numbers(flat, pa.from_numpy_dtype(dtype), None)
+    )
     shapes = chunk.shapes()[run.start : run.stop].astype(np.int64)
     if shapes.shape[1] == 0:
         return pa.array([None] * run.count, type=kind)
@@ -189,5 +198,7 @@ def _nested_lists(values: pa.Array, shapes: NDArray[np.int64], mask: NDArray[np.
         np.cumsum(lengths, out=offsets[1:])
         kind = pa.list_(values.type)
         validity = _validity(mask) if axis == 0 else None
-        values = pa.Array.from_buffers(kind, len(lengths), [validity, pa.py_buffer(offsets)], children=[values])
+        values = pa.Array.from_buffers(
+            kind, len(lengths), [validity, pa.py_buffer(offsets)], children=[values]
+        )
     return values

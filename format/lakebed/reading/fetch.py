@@ -14,12 +14,20 @@ from lakebed.chunks.chunk import Chunk, parse_chunk
 from lakebed.codecs.base import ByteCodec
 from lakebed.documents.manifest import BLOCK
 from lakebed.errors import ChecksumError, CorruptError, FormatError, GetChunkError, KeyNotFound
-from lakebed.storage.base import Storage
+from lakebed.storage.base import MappableStorage, Storage
 from lakebed.versions.state import ChunkTable
 
 # A chunk above this size is read in blocks for the first few single samples, then as a whole.
 _PROBE_ABOVE = 2 * BLOCK
 _PROBES_BEFORE_WHOLE = 8
+
+
+def _references(buffers: list[NDArray[np.uint8]], i: int) -> int:
+    return sys.getrefcount(buffers[i])
+
+
+# What _references says of a buffer that nobody but the list holds; it differs between Python releases.
+_UNUSED = _references([np.empty(1, dtype=np.uint8)], 0)
 
 
 class BufferPool:
@@ -29,21 +37,21 @@ class BufferPool:
     buffers. A buffer is free when the pool has the only reference; views and memoryviews keep one.
     """
 
-    def __init__(self, keep: int = 16) -> None:
+    def __init__(self, keep: int = 24) -> None:
         self._buffers: list[NDArray[np.uint8]] = []
         self._keep = keep
 
     def take(self, size: int) -> NDArray[np.uint8]:
-        """Return a buffer of at least ``size`` bytes with undefined content."""
-        for i in range(len(self._buffers)):
-            # Two references: the list's and getrefcount's own argument.
-            if sys.getrefcount(self._buffers[i]) == 2 and size <= len(self._buffers[i]) <= 4 * size + (1 << 16):
-                return self._buffers[i]
-        buffer = np.empty(max(1 << 16, -(-size // (1 << 16)) * (1 << 16)), dtype=np.uint8)
+        """Return ``size`` bytes with undefined content: uint8, shape (size,)."""
+        for i, buffer in enumerate(self._buffers):
+            fits = size <= len(buffer) <= 4 * size + (1 << 16)
+            del buffer
+            if fits and _references(self._buffers, i) == _UNUSED:
+                return self._buffers[i][:size]
         if len(self._buffers) >= self._keep:
-            self._buffers = [b for b in self._buffers if sys.getrefcount(b) > 3][-self._keep // 2 :]
-        self._buffers.append(buffer)
-        return buffer
+            del self._buffers[0]
+        self._buffers.append(np.empty(max(1 << 16, -(-size // (1 << 16)) * (1 << 16)), dtype=np.uint8))
+        return self._buffers[-1][:size]
 
 
 class ChunkSource:
@@ -57,17 +65,25 @@ class ChunkSource:
         Bound of the cache of whole chunks.
     unpublished
         Chunk files that exist only in this process so far, by storage key.
+
+    Attributes
+    ----------
+    heads
+        Ids of the versions whose folders a Deep Lake 3.x writer may rewrite in place. Chunks elsewhere never change,
+        so they are mapped instead of read where the storage can.
     """
 
     def __init__(self, storage: Storage, cache_bytes: int, unpublished: Mapping[str, bytes]) -> None:
+        self.heads: frozenset[str] = frozenset()
         self._storage = storage
+        self._mappable = storage if isinstance(storage, MappableStorage) else None
         self._limit = cache_bytes
         self._unpublished = unpublished
         self._chunks: OrderedDict[str, tuple[Chunk, int]] = OrderedDict()
         self._used = 0
         self._blocks: OrderedDict[tuple[str, int], bytes] = OrderedDict()
         self._probes: dict[str, int] = {}
-        self._pool = BufferPool()
+        self.pool = BufferPool()
 
     def clear(self) -> None:
         """Forget everything that is cached."""
@@ -124,9 +140,11 @@ class ChunkSource:
             return cached[0]
         data = self._whole(table, row, key, pooled=not keep)
         try:
-            chunk = parse_chunk(data, table.samples(row), codec)
+            chunk = parse_chunk(data, table.samples(row), codec, None if keep else self.pool.take)
         except FormatError as error:
-            raise CorruptError(f"{error} (chunk {key} of {self._storage.url})", dataset=self._storage.url) from error
+            raise CorruptError(
+                f"{error} (chunk {key} of {self._storage.url})", dataset=self._storage.url
+            ) from error
         if keep:
             size = len(data) + (len(chunk.data) if codec is not None else 0)
             self._chunks[key] = (chunk, size)
@@ -147,8 +165,10 @@ class ChunkSource:
         size = int(table.places.sizes[row])
         data: bytes | memoryview
         try:
-            if size and pooled:
-                view = memoryview(self._pool.take(size))
+            if pooled and self._mappable is not None and table.folder(row)[0] not in self.heads:
+                data = self._mappable.map(key)
+            elif size and pooled:
+                view = self.pool.take(size).data
                 data = view[: self._storage.get_into(key, view)]
             else:
                 data = self._storage.get(key)
@@ -156,7 +176,9 @@ class ChunkSource:
             raise _missing(key, self._storage.url) from error
         sums = table.sums(row)
         if size and len(data) != size:
-            raise ChecksumError(f"chunk {key} of {self._storage.url} has {len(data)} bytes, {size} were written")
+            raise ChecksumError(
+                f"chunk {key} of {self._storage.url} has {len(data)} bytes, {size} were written"
+            )
         view = memoryview(data)
         for block in range(len(sums)):
             if xxhash.xxh3_64_intdigest(view[block * BLOCK : (block + 1) * BLOCK]) != int(sums[block]):

@@ -68,6 +68,21 @@ class SampleReader:
         meta = self.state.meta
         return self.dtype is not None and tuple(meta.min_shape) == tuple(meta.max_shape) and meta.length > 0
 
+    def known_dtype(self) -> np.dtype[Any]:
+        """Dtype of array samples.
+
+        Raises
+        ------
+        EmptyTensorError
+            If only empty samples were stored so far.
+        """
+        dtype = self.dtype
+        if dtype is None:
+            raise EmptyTensorError(
+                f"tensor {self.name!r} has only empty samples so far: it has neither dtype nor rank to read them with"
+            )
+        return dtype
+
     def chunk_codec(self) -> ByteCodec | None:
         """Codec of whole chunks.
 
@@ -79,7 +94,9 @@ class SampleReader:
         meta = self.state.meta
         kind = "links" if meta.is_link else "sequences" if meta.is_sequence else None
         if kind is not None or self.storing is Storing.FILE:
-            raise InvalidOperationError(f"tensor {self.name!r} holds {kind or meta.htype}: not read by this release yet")
+            raise InvalidOperationError(
+                f"tensor {self.name!r} holds {kind or meta.htype}: not read by this release yet"
+            )
         return byte_codec(meta.chunk_compression)
 
     # -- raw samples -----------------------------------------------------------------------------------------
@@ -96,13 +113,13 @@ class SampleReader:
         ordinal, inside = int(at[0]), int(local[0])
         table = self.state.table
         codec = self.chunk_codec()
-        self._refuse_tiles(ordinal, row)
+        self.refuse_tiles(ordinal, row)
         try:
             if codec is None and self.source.wants_probe(table, ordinal):
                 return self._probed(ordinal, inside)
-            return self._of(self.source.chunk(table, ordinal, codec), inside)
+            return self.stored(self.source.chunk(table, ordinal, codec), inside)
         except FormatError as error:
-            raise self._named(error, row) from error
+            raise self.located(error, row) from error
 
     def _probed(self, ordinal: int, inside: int) -> tuple[bytes | memoryview, tuple[int, ...] | None]:
         table = self.state.table
@@ -114,7 +131,7 @@ class SampleReader:
         data = read(place.start, place.nbytes) if place.nbytes else b""
         return self._decompressed(data), place.shape
 
-    def _of(self, chunk: Chunk, inside: int) -> tuple[bytes | memoryview, tuple[int, ...] | None]:
+    def stored(self, chunk: Chunk, inside: int) -> tuple[bytes | memoryview, tuple[int, ...] | None]:
         shape = None if chunk.ndim is None else chunk.shape(inside)
         data = chunk.sample(inside)
         if chunk.is_unwritten and shape is not None and self.dtype is not None:
@@ -130,12 +147,14 @@ class SampleReader:
         native.locate_rows(self.state.table.ids.last, rows, ordinal, local)
         return ordinal, local
 
-    def _refuse_tiles(self, ordinal: int, row: int) -> None:
+    def refuse_tiles(self, ordinal: int, row: int) -> None:
         last = self.state.table.ids.last
         if ordinal + 1 < len(last) and last[ordinal] == last[ordinal + 1]:
-            raise InvalidOperationError(f"sample {row} of tensor {self.name!r} is tiled: not read by this release yet")
+            raise InvalidOperationError(
+                f"sample {row} of tensor {self.name!r} is tiled: not read by this release yet"
+            )
 
-    def _named(self, error: FormatError, row: int) -> CorruptError:
+    def located(self, error: FormatError, row: int) -> CorruptError:
         kind = type(error) if isinstance(error, CorruptError) else ReadSampleFromChunkError
         dataset = error.dataset if isinstance(error, CorruptError) else None
         return kind(f"tensor {self.name!r}, row {row}: {error}", dataset=dataset, tensor=self.name, row=row)
@@ -151,9 +170,9 @@ class SampleReader:
             If only empty samples were stored so far, so that no rank or dtype is known.
         """
         data, shape = self.raw(row)
-        return self._decode(data, shape, row)
+        return self.decode(data, shape, row)
 
-    def _decode(self, data: bytes | memoryview, shape: tuple[int, ...] | None, row: int) -> Value:
+    def decode(self, data: bytes | memoryview, shape: tuple[int, ...] | None, row: int) -> Value:
         try:
             if self.storing is Storing.TEXT:
                 return decode_text(data)
@@ -166,7 +185,7 @@ class SampleReader:
             if isinstance(error, EmptyTensorError):
                 raise
             wrapped = error if isinstance(error, FormatError) else FormatError(str(error))
-            raise self._named(wrapped, row) from error
+            raise self.located(wrapped, row) from error
 
     def _decode_array(self, data: memoryview, shape: tuple[int, ...] | None) -> NDArray[Any]:
         dtype = self.dtype
@@ -189,13 +208,13 @@ class SampleReader:
         for row, ordinal, inside in zip(wanted.tolist(), ordinals.tolist(), locals_.tolist(), strict=True):
             try:
                 if ordinal != current or chunk is None:
-                    self._refuse_tiles(ordinal, row)
+                    self.refuse_tiles(ordinal, row)
                     chunk = self.source.chunk(self.state.table, ordinal, codec)
                     current = ordinal
-                data, shape = self._of(chunk, inside)
+                data, shape = self.stored(chunk, inside)
             except FormatError as error:
-                raise self._named(error, row) from error
-            yield self._decode(data, shape, row)
+                raise self.located(error, row) from error
+            yield self.decode(data, shape, row)
 
     def stacked(self, rows: Rows) -> NDArray[Any]:
         """Return fixed-shape samples of many rows as one new array: shape (len(rows), *sample shape).
@@ -231,18 +250,20 @@ class SampleReader:
         begin = 0
         for end in ends.tolist():
             ordinal, row = int(ordinals[begin]), int(rows[begin])
-            self._refuse_tiles(ordinal, row)
+            self.refuse_tiles(ordinal, row)
             try:
                 if end - begin == 1 and codec is None and self.source.wants_probe(self.state.table, ordinal):
                     data: bytes | memoryview = self._probed(ordinal, int(locals_[begin]))[0]
                     if len(data) != item:
-                        raise FormatError(f"the sample has {len(data)} bytes, its shape and dtype need {item}")
+                        raise FormatError(
+                            f"the sample has {len(data)} bytes, its shape and dtype need {item}"
+                        )
                     flat[begin * item : end * item] = np.frombuffer(data, np.uint8)
                 else:
                     chunk = self.source.chunk(self.state.table, ordinal, codec)
                     self._copy(chunk, item, locals_[begin:end], flat[begin * item : end * item])
             except FormatError as error:
-                raise self._named(error, row) from error
+                raise self.located(error, row) from error
             begin = end
         return out
 
@@ -251,5 +272,7 @@ class SampleReader:
             out[:] = 0
             return
         if chunk.uniform is None or chunk.uniform[1] != item:
-            raise FormatError("the chunk's samples do not have the one shape that the tensor's metadata names")
+            raise FormatError(
+                "the chunk's samples do not have the one shape that the tensor's metadata names"
+            )
         native.gather_fixed(chunk.data, item, local, out)

@@ -65,7 +65,7 @@ class Index:
         """
         rows: Rows = range(length)
         for selector in self.chain:
-            rows = _apply(rows, selector, length)
+            rows = _apply(rows, selector)
         return rows
 
     def part(self, sample: Any) -> Any:
@@ -80,7 +80,7 @@ class Index:
         return f"Index([{', '.join(repr(p) for p in (*parts, *inner))}])"
 
 
-def _apply(rows: Rows, selector: RowSelector, length: int) -> Rows:
+def _apply(rows: Rows, selector: RowSelector) -> Rows:
     if isinstance(selector, int):
         if not -len(rows) <= selector < len(rows):
             raise IndexError(f"Index ({selector},) is out of range for tensors with length {len(rows)}")
@@ -95,10 +95,10 @@ def _apply(rows: Rows, selector: RowSelector, length: int) -> Rows:
     wanted = np.array(selector, dtype=np.int64)
     bad = (wanted < -len(rows)) | (wanted >= len(rows))
     if bad.any():
-        raise IndexError(f"Index ({int(wanted[bad][0])},) is out of range for tensors with length {len(rows)}")
+        raise IndexError(
+            f"Index ({int(wanted[bad][0])},) is out of range for tensors with length {len(rows)}"
+        )
     return np.asarray(rows, dtype=np.int64)[wanted]
-
-
 
 
 def _without_ellipsis(items: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -109,7 +109,9 @@ def _without_ellipsis(items: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _selector(item: Any) -> RowSelector:
     if isinstance(item, bool):
-        raise InvalidKeyTypeError("a single boolean selects nothing; use a list of booleans as long as the dataset")
+        raise InvalidKeyTypeError(
+            "a single boolean selects nothing; use a list of booleans as long as the dataset"
+        )
     if isinstance(item, slice):
         return item
     if isinstance(item, list | tuple | np.ndarray | range):
@@ -123,7 +125,9 @@ def _selector(item: Any) -> RowSelector:
     try:
         return operator.index(item)
     except TypeError:
-        raise InvalidKeyTypeError(f"Item {item!r} of type {type(item).__name__!r} is not a valid key.") from None
+        raise InvalidKeyTypeError(
+            f"Item {item!r} of type {type(item).__name__!r} is not a valid key."
+        ) from None
 
 
 def _inner(item: Any) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, overload
 
 import numpy as np
@@ -44,13 +45,17 @@ class Strings(Sequence[str | None]):
     def __getitem__(self, item: int) -> str | None: ...
     @overload
     def __getitem__(self, item: slice) -> Strings: ...
-    def __getitem__(self, item: int | slice) -> str | None | Strings:
+    def __getitem__(self, item: int | slice) -> str | Strings | None:
         if isinstance(item, slice):
             start, stop, step = item.indices(len(self))
             if step != 1:
                 return _of_list([self[i] for i in range(start, stop, step)])
             stop = max(start, stop)
-            return Strings(self.data, self.offsets[start : stop + 1], None if self.nulls is None else self.nulls[start:stop])
+            return Strings(
+                self.data,
+                self.offsets[start : stop + 1],
+                None if self.nulls is None else self.nulls[start:stop],
+            )
         at = range(len(self))[item]
         if self.nulls is not None and self.nulls[at]:
             return None
@@ -66,9 +71,11 @@ class Strings(Sequence[str | None]):
         raw = bytes(self.data[first : bounds[-1]])
         if raw.isascii():
             text = raw.decode("ascii")
-            result: list[str | None] = [text[a - first : b - first] for a, b in zip(bounds, bounds[1:], strict=False)]
+            result: list[str | None] = [
+                text[a - first : b - first] for a, b in pairwise(bounds)
+            ]
         else:
-            result = [raw[a - first : b - first].decode() for a, b in zip(bounds, bounds[1:], strict=False)]
+            result = [raw[a - first : b - first].decode() for a, b in pairwise(bounds)]
         if self.nulls is not None:
             for i in np.flatnonzero(self.nulls).tolist():
                 result[i] = None
@@ -93,18 +100,23 @@ def _of_list(values: list[str | None]) -> Strings:
     parts = [b"" if v is None else v.encode() for v in values]
     offsets = np.zeros(len(parts) + 1, dtype=np.int64)
     np.cumsum([len(p) for p in parts], out=offsets[1:])
-    return Strings(memoryview(b"".join(parts)), offsets, np.array([v is None for v in values], dtype=np.bool_))
+    return Strings(
+        memoryview(b"".join(parts)), offsets, np.array([v is None for v in values], dtype=np.bool_)
+    )
 
 
-def join(parts: Sequence[Strings]) -> Strings:
-    """Put several runs of strings into one."""
+def join(parts: Sequence[Strings], take: Callable[[int], NDArray[np.uint8]]) -> Strings:
+    """Put several runs of strings into one; ``take`` supplies buffers of a number of bytes."""
     if len(parts) == 1:
         return parts[0]
-    starts = [int(p.offsets[0]) for p in parts]
-    data = b"".join(p.data[s : int(p.offsets[-1])] for p, s in zip(parts, starts, strict=True))
-    offsets, at = [np.zeros(1, dtype=np.int64)], 0
-    for part, start in zip(parts, starts, strict=True):
-        offsets.append(part.offsets[1:] - start + at)
-        at += int(part.offsets[-1]) - start
+    spans = [(int(p.offsets[0]), int(p.offsets[-1])) for p in parts]
+    data = take(sum(b - a for a, b in spans))
+    offsets = take(8 * (sum(len(p) for p in parts) + 1)).view(np.int64)
+    offsets[0] = at = row = 0
+    for part, (start, stop) in zip(parts, spans, strict=True):
+        data[at : at + stop - start] = np.frombuffer(part.data[start:stop], np.uint8)
+        np.add(part.offsets[1:], at - start, out=offsets[row + 1 : row + 1 + len(part)])
+        at += stop - start
+        row += len(part)
     nulls = np.concatenate([np.zeros(len(p), np.bool_) if p.nulls is None else p.nulls for p in parts])
-    return Strings(memoryview(data), np.concatenate(offsets), nulls)
+    return Strings(data.data, offsets, nulls)

@@ -107,6 +107,20 @@ class Storage(Protocol):
         """Size and etag of an object, None if there is none."""
 
 
+@runtime_checkable
+class MappableStorage(Storage, Protocol):
+    """A storage whose objects can be read without a copy."""
+
+    def map(self, key: str) -> memoryview:
+        """Map a whole object that nobody rewrites in place; the bytes are writable, writes stay private.
+
+        Raises
+        ------
+        KeyNotFound
+            If there is no such object.
+        """
+
+
 def pieces(data: Data) -> list[memoryview]:
     """Flat byte views of the content, empty pieces left out.
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from lakebed.documents import info as info_document
 from lakebed.documents.chunk_ids import ChunkIds, chunk_name
 from lakebed.documents.chunk_set import ChunkSet
 from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.dataset_diff import DatasetDiff
 from lakebed.documents.dataset_meta import DatasetMeta
-from lakebed.documents import info as info_document
 from lakebed.documents.manifest import ChunkPlaces, Manifest, seal_of
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.version_tree import FIRST, VersionTree
@@ -45,7 +45,9 @@ def read_tree(storage: Storage) -> VersionTree:
             f"A dataset does not exist at {storage.url}. Check the path, or create one with lakebed.empty()."
         ) from None
     except FormatError as error:
-        raise DatasetCorruptError(f"{TREE_KEY} of {storage.url} is damaged: {error}", dataset=storage.url) from error
+        raise DatasetCorruptError(
+            f"{TREE_KEY} of {storage.url} is damaged: {error}", dataset=storage.url
+        ) from error
 
 
 def open_version(storage: Storage, tree: VersionTree, version_id: str) -> Snapshot:
@@ -161,8 +163,12 @@ def _open_files(storage: Storage, tree: VersionTree, version_id: str) -> Snapsho
 def _shortened(state: TensorState) -> TensorState:
     """Believe the shorter of metadata and index, which a killed 3.9.52 leaves unequal (FORMAT.md 15.5)."""
     length = min(state.meta.length, state.table.count)
-    return state if length == state.meta.length else TensorState(
-        state.key, state.meta.with_(length=length), state.info, state.table, state.diff, state.carried
+    return (
+        state
+        if length == state.meta.length
+        else TensorState(
+            state.key, state.meta.with_(length=length), state.info, state.table, state.diff, state.carried
+        )
     )
 
 

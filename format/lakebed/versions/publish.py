@@ -11,13 +11,20 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from lakebed.documents import info as info_document
 from lakebed.documents.chunk_ids import chunk_name
 from lakebed.documents.chunk_set import ChunkSet
-from lakebed.documents import info as info_document
 from lakebed.documents.lock import DatasetLock, is_live_foreign
 from lakebed.documents.manifest import Manifest, seal_of
 from lakebed.documents.version_tree import FIRST, VersionTree
-from lakebed.errors import CommitFailed, CommitStateUnknown, KeyNotFound, LockedException, PreconditionFailed, StorageError
+from lakebed.errors import (
+    CommitFailed,
+    CommitStateUnknown,
+    KeyNotFound,
+    LockedException,
+    PreconditionFailed,
+    StorageError,
+)
 from lakebed.storage.base import Data, Storage
 from lakebed.versions.opening import TREE_KEY, manifest_key, read_tree
 from lakebed.versions.seals import with_seals
@@ -136,7 +143,11 @@ def _changed_nodes(before: VersionTree, after: VersionTree) -> list[str]:
 
 
 def _swap(
-    storage: Storage, at: TreeAt, edit: Callable[[VersionTree], VersionTree], tree: VersionTree, seals: dict[str, str]
+    storage: Storage,
+    at: TreeAt,
+    edit: Callable[[VersionTree], VersionTree],
+    tree: VersionTree,
+    seals: dict[str, str],
 ) -> TreeAt:
     """Replace the version tree; on a lost race try again if nobody touched what we build on."""
     for _ in range(5):

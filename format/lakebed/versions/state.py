@@ -16,9 +16,15 @@ from lakebed.documents.dataset_meta import DatasetMeta
 from lakebed.documents.manifest import ChunkPlaces
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.version_tree import FIRST
+from lakebed.errors import TensorDoesNotExistError
 
 # Per-tensor encoders that are carried from version to version as they are.
-CARRIED = ("tiles_index/unsharded", "sequence_index/unsharded", "creds_index/unsharded", "pad_index/unsharded")
+CARRIED = (
+    "tiles_index/unsharded",
+    "sequence_index/unsharded",
+    "creds_index/unsharded",
+    "pad_index/unsharded",
+)
 
 
 def folder_of(version_id: str) -> str:
@@ -41,9 +47,13 @@ class ChunkTable:
         """Samples covered."""
         return self.ids.count
 
+    def folder(self, row: int) -> tuple[str, str]:
+        """Version id and tensor key of the folder that holds the chunk of a row."""
+        return self.places.folders[int(self.places.folder_of[row])]
+
     def key(self, row: int) -> str:
         """Storage key of the chunk file of a row."""
-        commit, tensor = self.places.folders[int(self.places.folder_of[row])]
+        commit, tensor = self.folder(row)
         return f"{folder_of(commit)}{tensor}/chunks/{chunk_name(int(self.ids.ids[row]))}"
 
     def first(self, row: int) -> int:
@@ -51,7 +61,7 @@ class ChunkTable:
         return int(self.ids.last[row - 1]) + 1 if row else 0
 
     def samples(self, row: int) -> int:
-        """Samples in the chunk of a row (0 for a further tile of the same sample)."""
+        """Count the samples in the chunk of a row (0 for a further tile of the same sample)."""
         return int(self.ids.last[row]) - self.first(row) + 1
 
     def sums(self, row: int) -> NDArray[np.uint64]:
@@ -107,8 +117,9 @@ class NewChunk:
 
 def empty_table() -> ChunkTable:
     """Return a table without chunks."""
-    u64, u32, boolean = (np.empty(0, dtype=t) for t in (np.uint64, np.uint32, np.bool_))
-    return ChunkTable(ChunkIds(u64, u64), ChunkPlaces((), u32, u64, u64, boolean))
+    u64 = np.empty(0, dtype=np.uint64)
+    places = ChunkPlaces((), np.empty(0, dtype=np.uint32), u64, u64, np.empty(0, dtype=np.bool_))
+    return ChunkTable(ChunkIds.empty(), places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +153,19 @@ class Snapshot:
         """Key of the tensor with that name, or None."""
         key = self.meta.tensor_names.get(name) if self.meta.tensor_names else name
         return key if key in self.tensors else None
+
+    def tensor(self, name: str) -> TensorState:
+        """Return the tensor of that name.
+
+        Raises
+        ------
+        TensorDoesNotExistError
+            If there is none.
+        """
+        key = self.key_of(name)
+        if key is None:
+            raise TensorDoesNotExistError(f"Tensor {name!r} does not exist.")
+        return self.tensors[key]
 
     def names(self, *, hidden: bool = False) -> list[str]:
         """Names of the visible tensors (or of all), in creation order."""

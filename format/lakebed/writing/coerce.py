@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,9 @@ def encode_column(values: Any, meta: TensorMeta, info: Mapping[str, Any], name: 
         if is_arrow(values):
             return list(_encode_arrow(values, meta, info))
         if isinstance(values, str | bytes | Mapping):
-            raise InvalidInputError(f"a column of samples must be an array or a list, not one {type(values).__name__}")
+            raise InvalidInputError(
+                f"a column of samples must be an array or a list, not one {type(values).__name__}"
+            )
         rows: Sequence[Any] | NDArray[Any]
         rows = values if isinstance(values, np.ndarray | list | tuple) else list(values)
         if isinstance(rows, np.ndarray) and rows.ndim == 0:
@@ -130,7 +133,7 @@ def _compressed(block: Block, meta: TensorMeta) -> Block:
     if codec is None:
         return block
     at = block.offsets().tolist()
-    parts = [codec.encode(block.data[a:b]) for a, b in zip(at, at[1:], strict=False)]
+    parts = [codec.encode(block.data[a:b]) for a, b in pairwise(at)]
     return join_samples(parts, block.shapes)
 
 

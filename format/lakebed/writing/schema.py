@@ -109,7 +109,9 @@ def _compressions(kind: Htype, sample: str | None, chunk: str | None) -> tuple[s
     return sample, chunk
 
 
-def _settings(kind: Htype, settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+def _settings(
+    kind: Htype, settings: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     extra, info = dict(kind.meta_extra), dict(kind.info)
     sizes: dict[str, Any] = {}
     for key, value in settings.items():

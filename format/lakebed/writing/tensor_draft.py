@@ -29,8 +29,6 @@ DEFAULT_MAX_CHUNK = 16_000_000
 _SMALL_TAIL = 1_000_000
 
 
-
-
 Read = Callable[[TensorState, int], bytes | memoryview]
 """Fetches the chunk file of one row of a tensor's chunk table."""
 
@@ -106,7 +104,9 @@ class TensorDraft:
             number = secrets.randbits(64) or 1
             self.new_chunks[self.chunk_key(number)] = chunk.pieces
             entries.append(NewChunk(number, chunk.count, chunk.nbytes, block_sums(chunk.pieces)))
-        self.state = replace(self.state, table=self.state.table.extended(entries, (self._folder, self.state.key)))
+        self.state = replace(
+            self.state, table=self.state.table.extended(entries, (self._folder, self.state.key))
+        )
         self.pending = rest
         self.pending_bytes = sum(_cost(block) for block in rest)
 
@@ -171,7 +171,9 @@ def touched(state: TensorState) -> CommitDiff:
 
 def new_tensor(key: str, meta: TensorMeta, info: Mapping[str, Any]) -> TensorState:
     """Return the state of a tensor that is being created."""
-    return TensorState(key, meta.with_(version=FORMAT_VERSION), dict(info), empty_table(), CommitDiff(created=True))
+    return TensorState(
+        key, meta.with_(version=FORMAT_VERSION), dict(info), empty_table(), CommitDiff(created=True)
+    )
 
 
 def id_block(count: int) -> Block:
@@ -191,5 +193,3 @@ def shape_block(block: Block) -> Block:
 def null_block(nulls: np.ndarray[Any, np.dtype[np.bool_]]) -> Block:
     """Return a mask for a hidden `_null` tensor."""
     return block_of_array(nulls)
-
-
