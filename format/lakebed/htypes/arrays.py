@@ -48,12 +48,14 @@ def cast(values: NDArray[Any], dtype: np.dtype[Any] | None, *, literal: bool) ->
     dtype
         Target, or None to keep the dtype of the values.
     literal
-        The values were Python numbers, which carry no width of their own: floats fit any float dtype.
+        The values were Python numbers, which carry no width of their own: a float dtype takes each that does not
+        become infinite in it.
 
     Raises
     ------
     TensorDtypeMismatchError
-        If the values do not fit: too large, a fraction into integers, a wider float into a narrower one.
+        If the values do not fit: too large, a fraction into integers, an integer that a float dtype would round, a
+        wider float into a narrower one.
     """
     if values.dtype.kind not in _KINDS or values.dtype.itemsize > 8:
         raise TensorDtypeMismatchError(f"values of dtype {values.dtype} can not be stored in an array tensor")
@@ -61,17 +63,27 @@ def cast(values: NDArray[Any], dtype: np.dtype[Any] | None, *, literal: bool) ->
         return values.astype(values.dtype.newbyteorder("<"), copy=False)
     if values.size == 0 or np.can_cast(values.dtype, dtype, "safe"):
         return values.astype(dtype)
-    whole = values.dtype.kind in "iu"
-    if whole and dtype.kind in "iu":
-        bounds = np.iinfo(dtype)
-        if int(values.min()) >= bounds.min and int(values.max()) <= bounds.max:
-            return values.astype(dtype)
-    elif (whole and dtype.kind == "f") or (values.dtype.kind == "f" and dtype.kind == "f" and literal):
+    if values.dtype.kind in "iu" and dtype.kind in "iuf" and _whole_numbers_fit(values, dtype):
         return values.astype(dtype)
+    if values.dtype.kind == "f" and dtype.kind == "f" and literal:
+        with np.errstate(over="ignore"):
+            narrow = values.astype(dtype)
+        if np.array_equal(np.isinf(narrow), np.isinf(values)):
+            return narrow
     raise TensorDtypeMismatchError(
         f"the tensor holds {dtype}, the values are {values.dtype} and do not all fit; "
         f"convert them first, for example with .astype({dtype.name!r})"
     )
+
+
+def _whole_numbers_fit(values: NDArray[Any], dtype: np.dtype[Any]) -> bool:
+    """Whether an integer or float dtype holds each of these integers exactly."""
+    if dtype.kind == "f":
+        high = 2 ** (np.finfo(dtype).nmant + 1)
+        low = -high
+    else:
+        low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    return bool(low <= int(values.min()) and int(values.max()) <= high)
 
 
 def block_of_array(array: NDArray[Any]) -> Block:
@@ -93,13 +105,14 @@ def _check_rank(shape: tuple[int, ...], ndim: int | None) -> None:
 
 
 def _as_sample(value: Any, dtype: np.dtype[Any] | None) -> NDArray[Any]:
-    literal = not hasattr(value, "dtype")
     try:
         array = np.asarray(value)
     except ValueError as error:
         raise TensorInvalidSampleShapeError(
             f"a nested list must be rectangular to be one array: {error}"
         ) from error
+    # One NumPy number is as good as a Python number.
+    literal = not hasattr(value, "dtype") or array.size == 1
     if literal and array.size == 0 and dtype is not None:
         array = array.astype(dtype)
     return np.atleast_1d(cast(array, dtype, literal=literal))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lakebed.codecs.block import Block
 from lakebed.errors import InvalidInputError, TensorDtypeMismatchError, TensorInvalidSampleShapeError
-from lakebed.htypes.arrays import block_of_array, cast, encode_samples
+from lakebed.htypes.arrays import block_of_array, cast
 from lakebed.htypes.base import Storing
 from lakebed.htypes.documents import encode_json, encode_list
 from lakebed.htypes.text import encode_text
@@ -75,11 +75,7 @@ def encode_arrow(
         return _json(array, trusted=trusted_json)
     if storing is Storing.LIST:
         return ArrowColumn(encode_list(array.to_pylist()), _nulls(array))
-    if (
-        pa.types.is_list(array.type)
-        or pa.types.is_large_list(array.type)
-        or pa.types.is_fixed_size_list(array.type)
-    ):
+    if _is_list(array.type):
         return _lists(array, dtype, ndim)
     return _numbers(array, dtype, ndim)
 
@@ -137,35 +133,42 @@ def _json(array: pa.Array, *, trusted: bool) -> ArrowColumn:
     return ArrowColumn(_string_block(array, "{}"), nulls)
 
 
+def _plain_dtype(kind: pa.DataType) -> np.dtype[Any]:
+    """Return the dtype that values of a primitive type are stored with: dates and times as their integers."""
+    if pa.types.is_boolean(kind):
+        return np.dtype(np.bool_)
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return np.dtype(kind.to_pandas_dtype())
+    if pa.types.is_temporal(kind) and kind.bit_width in (32, 64):
+        return np.dtype(np.int32 if kind.bit_width == 32 else np.int64)
+    raise TensorDtypeMismatchError(
+        f"an array tensor takes Arrow numbers, booleans, dates and lists of them, not {kind}"
+    )
+
+
 def _plain_values(array: pa.Array) -> NDArray[Any]:
     """Return the values of a primitive array, null slots undefined, without a copy where the layout allows."""
-    kind, n = array.type, len(array)
-    if pa.types.is_boolean(kind):
-        bits = np.frombuffer(array.buffers()[1], np.uint8) if n else np.empty(0, np.uint8)
-        return np.unpackbits(bits, bitorder="little")[array.offset : array.offset + n].view(np.bool_)
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        dtype = np.dtype(kind.to_pandas_dtype())
-    elif pa.types.is_temporal(kind) and kind.bit_width in (32, 64):
-        dtype = np.dtype(np.int32 if kind.bit_width == 32 else np.int64)
-    else:
-        raise TensorDtypeMismatchError(
-            f"an array tensor takes Arrow numbers, booleans, dates and lists, not {kind}"
-        )
+    dtype, n = _plain_dtype(array.type), len(array)
     if n == 0:
         return np.empty(0, dtype)
-    return np.frombuffer(array.buffers()[1], dtype)[array.offset : array.offset + n]
+    buffer = array.buffers()[1]
+    if dtype == np.bool_:
+        bits = np.unpackbits(np.frombuffer(buffer, np.uint8), bitorder="little")
+        return bits[array.offset : array.offset + n].view(np.bool_)
+    return np.frombuffer(buffer, dtype)[array.offset : array.offset + n]
 
 
 def _numbers(array: pa.Array, dtype: np.dtype[Any] | None, ndim: int | None) -> ArrowColumn:
+    nulls = _nulls(array)
+    if pa.types.is_null(array.type):
+        # Nobody knows yet whether this column holds numbers or lists, so the nulls get a record of their own.
+        return ArrowColumn(Block(memoryview(b""), len(array), 0, (0,) * (ndim or 1)), nulls, dtype)
     if ndim not in (None, 1):
         raise TensorInvalidSampleShapeError(
             f"the samples of this tensor have {ndim} dimensions, numbers have 1"
         )
-    if pa.types.is_null(array.type):
-        return ArrowColumn(Block(memoryview(b""), len(array), 0, (0,)), None, dtype)
     logical = str(array.type) if pa.types.is_temporal(array.type) else None
     values = _plain_values(array)
-    nulls = _nulls(array)
     present = values if nulls is None else values[~nulls]
     present = cast(present, dtype, literal=False)
     if nulls is None:
@@ -177,25 +180,43 @@ def _numbers(array: pa.Array, dtype: np.dtype[Any] | None, ndim: int | None) -> 
     )
 
 
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    )
+
+
 def _lists(array: pa.Array, dtype: np.dtype[Any] | None, ndim: int | None) -> ArrowColumn:
-    nulls = _nulls(array)
-    logical = str(pa.list_(array.type.value_type))
-    if pa.types.is_nested(array.type.value_type) or array.flatten().null_count:
-        if array.flatten().null_count:
+    logical = str(array.type if pa.types.is_fixed_size_list(array.type) else pa.list_(array.type.value_type))
+    shapes, leaves = _unnested(array)
+    if ndim not in (None, shapes.shape[1]):
+        raise TensorInvalidSampleShapeError(
+            f"the samples of this tensor have {ndim} dimensions, these lists have {shapes.shape[1]}"
+        )
+    values = cast(_plain_values(leaves), dtype, literal=False)
+    sizes = (np.prod(shapes, axis=1) * values.dtype.itemsize).astype(np.uint32)
+    block = Block(block_of_array(values).data, len(array), sizes, shapes.astype(np.uint32))
+    return ArrowColumn(block, _nulls(array), values.dtype, logical)
+
+
+def _unnested(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
+    """Return the shape of each row, int64 of shape (rows, levels), and the values of all rows back to back."""
+    extents = []
+    row_of = np.arange(len(array))
+    items = array
+    while _is_list(items.type):
+        lengths = pc.fill_null(pc.list_value_length(items), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+        extent = np.zeros(len(array), dtype=np.int64)
+        extent[row_of] = lengths
+        if not np.array_equal(extent[row_of], lengths):
+            raise TensorInvalidSampleShapeError("a nested list must be rectangular to be one array; use json")
+        extents.append(extent)
+        row_of, items = np.repeat(row_of, lengths), items.flatten()
+        if items.null_count:
             raise TensorDtypeMismatchError(
                 "nulls inside the lists of an array tensor can not be stored; use json"
             )
-        block, dtype = encode_samples(array.to_pylist(), dtype, ndim)
-        return ArrowColumn(block, nulls, dtype, logical)
-    if ndim not in (None, 1):
-        raise TensorInvalidSampleShapeError(
-            f"the samples of this tensor have {ndim} dimensions, flat lists have 1"
-        )
-    values = cast(_plain_values(array.flatten()), dtype, literal=False)
-    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False).astype(np.uint32)
-    data = block_of_array(values).data
-    sizes = lengths * np.uint32(values.dtype.itemsize)
-    return ArrowColumn(Block(data, len(array), sizes, lengths.reshape(-1, 1)), nulls, values.dtype, logical)
+    return np.stack(extents, axis=1), items
 
 
 __all__ = ["ArrowColumn", "encode_arrow", "storing_of"]

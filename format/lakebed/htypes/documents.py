@@ -61,6 +61,10 @@ def decode_document(data: bytes | memoryview) -> Any:
     """
     try:
         value = json.loads(str(data, "utf-8"))
-        return decode_custom(value)
     except (ValueError, RecursionError) as error:
         raise FormatError(f"a json sample can not be parsed: {error}") from error
+    try:
+        return decode_custom(value)
+    except FormatError:
+        # Somebody's own data has the format's marker as a key: it is plain JSON.
+        return value

@@ -19,6 +19,7 @@ BATCH_ROWS = 1 << 16
 # Logical types that a tensor's info may name, over the integers that they are stored as.
 _LOGICAL: Mapping[str, pa.DataType] = {
     "date32[day]": pa.date32(),
+    "date64[ms]": pa.date64(),
     **{f"time32[{u}]": pa.time32(u) for u in ("s", "ms")},
     **{f"time64[{u}]": pa.time64(u) for u in ("us", "ns")},
     **{f"duration[{u}]": pa.duration(u) for u in ("s", "ms", "us", "ns")},
@@ -50,15 +51,21 @@ def arrow_type(reader: SampleReader) -> pa.DataType:
     if len(meta.max_shape) == 0 or _is_scalar(reader):
         logical = logical_type(reader.state.info.get("logical_type"))
         return logical if logical is not None and logical.bit_width == dtype.itemsize * 8 else value
+    fixed = reader.is_fixed and not _came_as(reader, "list<")
     for extent in reversed(meta.max_shape):
-        value = pa.list_(value, int(extent)) if reader.is_fixed else pa.list_(value)
+        value = pa.list_(value, int(extent)) if fixed else pa.list_(value)
     return value
+
+
+def _came_as(reader: SampleReader, *kinds: str) -> bool:
+    """Whether the column was written from an Arrow type whose name begins like that."""
+    return str(reader.state.info.get("logical_type", "")).startswith(kinds)
 
 
 def _is_scalar(reader: SampleReader) -> bool:
     """Whether samples are single numbers; a column that came as lists says so in its info."""
     shape = list(reader.state.meta.max_shape)
-    return shape in ([1], [0]) and not str(reader.state.info.get("logical_type", "")).startswith("list")
+    return shape in ([1], [0]) and not _came_as(reader, "list<", "fixed_size_list<")
 
 
 def record_batches(

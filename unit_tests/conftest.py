@@ -1,0 +1,23 @@
+"""What the unit tests share: the datasets that Deep Lake 3.9.52 wrote, and reproducible property tests."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+GOLDEN = Path(__file__).parent / "data" / "golden-3.9.52.tar.xz"
+
+settings.register_profile("unit", deadline=None, max_examples=100, database=None)
+settings.load_profile("unit")
+
+
+@pytest.fixture(scope="session")
+def golden(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of the golden datasets and of what 3.9.52 read back from them; do not write into it."""
+    folder = tmp_path_factory.mktemp("golden")
+    with tarfile.open(GOLDEN) as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "golden"

@@ -1,0 +1,336 @@
+"""The version history: parsing, walking, and edits that leave the old tree alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from lakebed.documents.version_tree import FIRST, VersionTree, new_id
+from lakebed.errors import BranchExistsError, CheckoutError, FormatError, InvalidInputError
+
+A, B, C, D = ("a" * 40, "b" * 40, "c" * 40, "d" * 40)
+
+
+def node(
+    parent: str | None, *children: str, branch: str = "main", time: float | None = None
+) -> dict[str, Any]:
+    return {
+        "branch": branch,
+        "parent": parent,
+        "children": list(children),
+        "commit_message": None if time is None else "m",
+        "commit_time": time,
+        "commit_user_name": None if time is None else "public",
+        "is_checkpoint": False,
+        "total_samples_processed": 0,
+    }
+
+
+def document(commits: dict[str, Any], branches: dict[str, Any]) -> bytes:
+    return json.dumps({"commits": commits, "branches": branches}).encode()
+
+
+def test_golden_bytes() -> None:
+    """Style and order of FORMAT.md 9.1, as 3.9.52 writes a new dataset."""
+    data = (
+        b'{"commits": {"firstdbf9474d461a19e9333c2fd19b46115348f": {"branch": "main", "parent": null, '
+        b'"children": [], "commit_message": null, "commit_time": null, "commit_user_name": null, '
+        b'"is_checkpoint": false, '
+        b'"total_samples_processed": 0}}, "branches": {"main": "firstdbf9474d461a19e9333c2fd19b46115348f"}}'
+    )
+    tree = VersionTree.from_bytes(data)
+    assert tree.to_bytes() == data
+    assert tree.head("main").id == FIRST
+    assert json.loads(tree.node_bytes(FIRST)) == json.loads(data)["commits"][FIRST]
+
+
+def test_new_ids_are_forty_hexadecimal_digits() -> None:
+    """And no two are equal."""
+    ids = {new_id() for _ in range(100)}
+    assert len(ids) == 100
+    assert all(len(id_) == 40 and set(id_) <= set("0123456789abcdef") for id_ in ids)
+
+
+def test_publish_commit_and_branch() -> None:
+    """Each edit changes what the format says it changes, and no more."""
+    born = VersionTree.initial(A)
+    assert list(born.ancestors(A)) == [A, FIRST]
+    assert born.commits[FIRST].children == (A,)
+    assert not born.commits[FIRST].is_committed
+
+    published = born.swap_head("main", B)
+    assert set(published.commits) == {FIRST, B}
+    assert published.commits[FIRST].children == (B,)
+    assert published.head("main").parent == FIRST
+    assert set(born.commits) == {FIRST, A}
+
+    sealed = published.seal_head("main", C, "first", 12.5, "public")
+    assert sealed.commits[B].message == "first"
+    assert sealed.commits[B].time == 12.5
+    assert sealed.commits[B].user == "public"
+    assert sealed.commits[B].is_committed
+    assert list(sealed.ancestors(sealed.resolve("main"))) == [C, B, FIRST]
+
+    branched = sealed.add_branch("dev", D, B)
+    assert branched.commits[B].children == (C, D)
+    assert branched.resolve("dev") == D
+    assert branched.commits[D].branch == "dev"
+    assert VersionTree.from_bytes(branched.to_bytes()) == branched
+    assert branched.drop_branch("dev") == sealed
+
+
+def test_edits_that_are_not_possible() -> None:
+    """The root version stays, ids and branch names are unique, a sealed head stays sealed."""
+    tree = VersionTree.initial(A).seal_head("main", B, "m", 1, "public").add_branch("dev", C, A)
+    with pytest.raises(BranchExistsError):
+        tree.add_branch("dev", D, A)
+    with pytest.raises(CheckoutError, match="main, dev"):
+        tree.swap_head("other", D)
+    edits: list[Callable[[], VersionTree]] = [
+        lambda: tree.swap_head("main", A),
+        lambda: tree.seal_head("main", C, "m", 1, "u"),
+        lambda: tree.add_branch("new", B, A),
+        lambda: tree.drop_branch("main"),
+        lambda: VersionTree.from_bytes(document({FIRST: node(None)}, {"main": FIRST})).swap_head("main", A),
+    ]
+    for edit in edits:
+        with pytest.raises(InvalidInputError):
+            edit()
+    sub = tree.seal_head("dev", D, "m", 1, "u").add_branch("sub", "e" * 40, C)
+    with pytest.raises(InvalidInputError, match="'sub' begins on it"):
+        sub.drop_branch("dev")
+    assert set(sub.drop_branch("sub").drop_branch("dev").commits) == {FIRST, A, B}
+
+
+def test_dropping_a_branch_takes_what_a_reset_left_below_it() -> None:
+    """No version is left with a parent that is gone."""
+    commits = {
+        FIRST: node(None, A, B, time=1),
+        A: node(FIRST),
+        B: node(FIRST, C, D, branch="dev", time=2),
+        C: node(B, branch="dev"),
+        D: node(B, branch="dev"),
+    }
+    tree = VersionTree.from_bytes(document(commits, {"main": A, "dev": C})).drop_branch("dev")
+    assert set(tree.commits) == {FIRST, A}
+    assert tree.commits[FIRST].children == (A,)
+
+
+def test_resolves_names_ids_and_their_beginnings() -> None:
+    """A branch name comes first; a beginning must have seven characters and fit one version only."""
+    tree = VersionTree.initial(A).seal_head("main", "abcdefg" + "1" * 33, "m", 1, "u")
+    tree = tree.add_branch("abcdefg", "abcdefg" + "2" * 33, A)
+    assert tree.resolve("abcdefg") == "abcdefg" + "2" * 33
+    assert tree.resolve("abcdefg1") == "abcdefg" + "1" * 33
+    assert tree.resolve(A) == A
+    assert tree.resolve("aaaaaaa") == A
+    assert tree.resolve("firstdb") == FIRST
+    for ref in ("aaaaaa", "nothing", "", "A" * 40):
+        with pytest.raises(CheckoutError, match="main"):
+            tree.resolve(ref)
+    with pytest.raises(CheckoutError, match="2 versions"):
+        tree.drop_branch("abcdefg").add_branch("x", "abcdefg1" + "2" * 32, A).resolve("abcdefg1")
+
+
+def test_unreachable_versions_are_tolerated() -> None:
+    """A reset leaves heads that no branch names; a stale writer leaves versions that no child list names."""
+    commits = {
+        FIRST: node(None, A, B, time=1),
+        A: node(FIRST),
+        B: node(FIRST),
+        C: node(FIRST),
+        D: node("missing"),
+    }
+    tree = VersionTree.from_bytes(document(commits, {"main": C}))
+    assert tree.resolve("main") == C
+    assert list(tree.ancestors(C)) == [C, FIRST]
+    assert VersionTree.from_bytes(tree.to_bytes()) == tree
+    with pytest.raises(FormatError, match="missing"):
+        list(tree.ancestors(D))
+
+
+def test_optional_members_have_defaults() -> None:
+    """`is_checkpoint` and `total_samples_processed` may be missing; a repeated child is one child."""
+    root = {**node(None, A, A), "commit_time": 3}
+    del root["is_checkpoint"], root["total_samples_processed"]
+    tree = VersionTree.from_bytes(document({FIRST: root, A: node(FIRST)}, {"main": A}))
+    assert not tree.commits[FIRST].is_checkpoint
+    assert tree.commits[FIRST].total_samples_processed == 0
+
+
+BAD_IDS = ("", ".", "..", "a/b", "a:b", "a,b", "a\\b", "a\n", "ä")
+
+
+def circle() -> dict[str, Any]:
+    return {FIRST: node(None), A: node(B, B), B: node(A, A)}
+
+
+@pytest.mark.parametrize(
+    ("commits", "branches"),
+    [
+        ({}, {"main": FIRST}),
+        ({FIRST: node(None)}, {}),
+        ({FIRST: node(None)}, {"main": A}),
+        ({FIRST: node(None)}, {"main": None}),
+        ({FIRST: node(None)}, {"main": [FIRST]}),
+        ({FIRST: node(A, A), A: node(FIRST, FIRST)}, {"main": A}),
+        ({FIRST: node(None, A)}, {"main": FIRST}),
+        ({FIRST: node(None, A), A: node(FIRST, branch="gone")}, {"main": FIRST}),
+        ({FIRST: node(None, A), A: node(B), B: node(FIRST)}, {"main": A}),
+        ({FIRST: node(None, A, B), A: node(FIRST, B), B: node(FIRST)}, {"main": A}),
+        ({FIRST: node(None, FIRST)}, {"main": FIRST}),
+        (circle(), {"main": A}),
+        ({FIRST: node(None), A: node(A)}, {"main": A}),
+        ({FIRST: node(None), A: node(B)}, {"main": A}),
+        ({FIRST: node(None), A: node(None)}, {"main": A}),
+        ({FIRST: []}, {"main": FIRST}),
+        ({FIRST: {**node(None), "children": "x"}}, {"main": FIRST}),
+        ({FIRST: {**node(None), "children": [3]}}, {"main": FIRST}),
+        ({FIRST: {**node(None), "commit_time": "now"}}, {"main": FIRST}),
+        ({FIRST: {**node(None), "commit_time": True}}, {"main": FIRST}),
+        ({FIRST: {**node(None), "branch": None}}, {"main": FIRST}),
+        ({FIRST: {**node(None), "total_samples_processed": -1}}, {"main": FIRST}),
+        ({FIRST: {**node(None), "is_checkpoint": 1}}, {"main": FIRST}),
+        *(({FIRST: node(None), id_: node(FIRST)}, {"main": FIRST}) for id_ in BAD_IDS),
+        *(
+            ({FIRST: {k: v for k, v in node(None).items() if k != missing}}, {"main": FIRST})
+            for missing in (
+                "branch",
+                "children",
+                "parent",
+                "commit_message",
+                "commit_time",
+                "commit_user_name",
+            )
+        ),
+    ],
+)
+def test_histories_that_cannot_be_walked_are_refused(
+    commits: dict[str, Any], branches: dict[str, Any]
+) -> None:
+    """Missing members, parents, children and heads; circles; ids that could lead out of the dataset."""
+    with pytest.raises(FormatError, match=r"version_control_info\.json"):
+        VersionTree.from_bytes(document(commits, branches))
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"commits": []}', b'{"commits": {}, "branches": 3}'])
+def test_other_documents_are_refused(data: bytes) -> None:
+    """Without versions there is no dataset."""
+    with pytest.raises(FormatError):
+        VersionTree.from_bytes(data)
+
+
+def test_circle_beside_the_history_is_met_on_the_walk() -> None:
+    """An unreachable circle does no harm until somebody asks for it, and then it ends."""
+    tree = VersionTree.from_bytes(document(circle(), {"main": FIRST}))
+    with pytest.raises(FormatError, match="circle"):
+        list(tree.ancestors(A))
+
+
+def test_long_histories_are_walked_without_recursion() -> None:
+    """Ten thousand commits are neither slow nor too deep."""
+    ids = [f"{i:040x}" for i in range(10_000)]
+    commits = {FIRST: node(None, ids[0], time=0.0)}
+    for i, id_ in enumerate(ids):
+        commits[id_] = node(ids[i - 1] if i else FIRST, *ids[i + 1 : i + 2])
+    tree = VersionTree.from_bytes(document(commits, {"main": ids[-1]}))
+    assert sum(1 for _ in tree.ancestors(ids[-1])) == 10_001
+
+
+class Edits(RuleBasedStateMachine):
+    """Any series of edits gives a tree that can be parsed and walked."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.serial = 0
+        self.tree = VersionTree.initial(self.fresh())
+
+    def fresh(self) -> str:
+        self.serial += 1
+        return f"{self.serial:040x}"
+
+    def branch(self, n: int) -> str:
+        return sorted(self.tree.branches)[n % len(self.tree.branches)]
+
+    @rule(n=st.integers(0, 9))
+    def publish(self, n: int) -> None:
+        branch = self.branch(n)
+        before = list(self.tree.ancestors(self.tree.resolve(branch)))
+        if self.tree.head(branch).children:
+            with pytest.raises(InvalidInputError):
+                self.tree.swap_head(branch, self.fresh())
+            return
+        self.tree = self.tree.swap_head(branch, self.fresh())
+        assert list(self.tree.ancestors(self.tree.resolve(branch)))[1:] == before[1:]
+
+    @rule(n=st.integers(0, 9))
+    def commit(self, n: int) -> None:
+        branch = self.branch(n)
+        before = list(self.tree.ancestors(self.tree.resolve(branch)))
+        self.tree = self.tree.seal_head(branch, self.fresh(), "m", float(self.serial), "public")
+        assert list(self.tree.ancestors(self.tree.resolve(branch)))[1:] == before
+
+    @rule(n=st.integers(0, 99))
+    def start(self, n: int) -> None:
+        base = sorted(self.tree.commits)[n % len(self.tree.commits)]
+        self.tree = self.tree.add_branch(f"branch {self.serial}", self.fresh(), base)
+
+    @precondition(lambda self: len(self.tree.branches) > 1)
+    @rule(n=st.integers(0, 9))
+    def stop(self, n: int) -> None:
+        branch = self.branch(n)
+        others = {
+            name: list(self.tree.ancestors(head))
+            for name, head in self.tree.branches.items()
+            if name != branch
+        }
+        try:
+            self.tree = self.tree.drop_branch(branch)
+        except InvalidInputError:
+            return
+        for name, history in others.items():
+            assert list(self.tree.ancestors(self.tree.resolve(name))) == history
+
+    @invariant()
+    def can_be_read_back(self) -> None:
+        assert VersionTree.from_bytes(self.tree.to_bytes()) == self.tree
+
+
+Edits.TestCase.settings = settings(max_examples=30, stateful_step_count=20, deadline=None, database=None)
+test_edits = Edits.TestCase
+
+
+@given(st.binary(max_size=100))
+def test_random_bytes(data: bytes) -> None:
+    """Nothing but FormatError comes out."""
+    with pytest.raises(FormatError):
+        VersionTree.from_bytes(data)
+
+
+JUNK = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.lists(st.sampled_from([A, B, 1]))
+)
+
+
+@given(st.data())
+def test_random_members(data: st.DataObject) -> None:
+    """A document with any member replaced by junk is read or refused."""
+    commits = {FIRST: node(None, A, time=1), A: node(FIRST, B, time=2), B: node(A)}
+    target = data.draw(st.sampled_from(list(commits)))
+    commits[target][data.draw(st.sampled_from(list(commits[target])))] = data.draw(JUNK)
+    try:
+        tree = VersionTree.from_bytes(document(commits, {"main": B}))
+    except FormatError:
+        return
+    assert VersionTree.from_bytes(tree.to_bytes()).to_bytes() == tree.to_bytes()

@@ -1,0 +1,88 @@
+"""Addresses: what is a path, what a branch, and what no storage handles."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lakebed.errors import InvalidInputError, UnsupportedUrlError
+from lakebed.storage.local import LocalStorage
+from lakebed.storage.memory import MemoryStorage
+from lakebed.storage.url import Location, open_storage, parse
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("ds", Location("file", "ds")),
+        ("./a/ds/", Location("file", "./a/ds/")),
+        ("/a/ds", Location("file", "/a/ds")),
+        ("file:///a/ds", Location("file", "/a/ds")),
+        ("FILE:///a/ds", Location("file", "/a/ds")),
+        ("file://localhost/a/ds", Location("file", "/a/ds")),
+        ("file:///a%20b/100%25", Location("file", "/a b/100%")),
+        ("a%20b", Location("file", "a%20b")),
+        ("mem://x", Location("mem", "x")),
+        ("ds@dev", Location("file", "ds", "dev")),
+        ("/a/ds@0123abcd", Location("file", "/a/ds", "0123abcd")),
+        ("me@home/ds", Location("file", "me@home/ds")),
+        ("me@home/ds@dev", Location("file", "me@home/ds", "dev")),
+        ("ds@a@b", Location("file", "ds@a", "b")),
+        ("file:///a/ds@dev", Location("file", "/a/ds", "dev")),
+        ("mem://x@dev", Location("mem", "x", "dev")),
+        ("a:b", Location("file", "a:b")),
+    ],
+)
+def test_splits_addresses(text: str, expected: Location) -> None:
+    """Scheme, path and the branch or commit after the last @ that has no slash behind it."""
+    assert parse(text) == expected
+
+
+def test_existing_path_with_an_at_is_a_path(tmp_path: Path) -> None:
+    """A folder that really has an @ in its name can be opened."""
+    (tmp_path / "ds@home").mkdir()
+    assert parse(tmp_path / "ds@home") == Location("file", str(tmp_path / "ds@home"))
+    assert parse(f"{tmp_path}/ds@home@dev") == Location("file", str(tmp_path / "ds@home"), "dev")
+    assert parse(f"{tmp_path}/ds@work").ref == "work"
+
+
+@pytest.mark.parametrize(
+    "text", ["s3://key:secret@bucket/ds", "hub://user/ds", "http://host/ds", "gcs://b/x"]
+)
+def test_other_schemes_are_refused_without_repeating_the_address(text: str) -> None:
+    """An address may hold a secret, so the message names the scheme only."""
+    with pytest.raises(UnsupportedUrlError, match="use a local path") as caught:
+        parse(text)
+    assert text.split("://", maxsplit=1)[0] in str(caught.value)
+    assert text.split("://")[1] not in str(caught.value)
+    assert isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize("text", ["", "mem://", "file://", "@dev", "ds@", "a\0b"])
+def test_incomplete_addresses_are_refused(text: str) -> None:
+    """Nothing is guessed."""
+    with pytest.raises(InvalidInputError):
+        parse(text)
+
+
+def test_bytes_are_no_address() -> None:
+    """Neither is any other type that is no text or path."""
+    with pytest.raises(InvalidInputError, match="bytes"):
+        parse(os.fsencode("ds"))  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        parse(3)  # type: ignore[arg-type]
+
+
+def test_opens_what_the_address_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A relative path is taken from the current folder, `~` is the home folder; the branch plays no part."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    local = open_storage("ds@dev")
+    assert isinstance(local, LocalStorage)
+    assert local.url == os.path.realpath(tmp_path / "ds")
+    assert open_storage("~/ds").url == os.path.realpath(tmp_path / "home" / "ds")
+    memory = open_storage("mem://opened@dev")
+    assert isinstance(memory, MemoryStorage)
+    assert open_storage(Location("mem", "opened")) is memory
