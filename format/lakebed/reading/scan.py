@@ -5,7 +5,7 @@ A batch inside one chunk is a view of the chunk's bytes; buffers are used again 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +17,15 @@ from lakebed.errors import CorruptError, FormatError
 from lakebed.htypes.base import Storing
 from lakebed.native import chunks as native
 from lakebed.reading.samples import SampleReader
-from lakebed.reading.strings import Strings, join
+from lakebed.reading.strings import Documents, Encoded, Lists, Strings, join
 
 Column = Any
+
+_ENCODED: Mapping[Storing, type[Encoded[Any]]] = {
+    Storing.TEXT: Strings,
+    Storing.JSON: Documents,
+    Storing.LIST: Lists,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +101,10 @@ class ColumnScan:
         self.reader = reader
         self.cursor = Cursor(reader)
         self._nulls = None if nulls is None else Cursor(nulls)
-        self._sliceable: NDArray[Any] | Strings | None = None
+        self._sliceable: NDArray[Any] | Encoded[Any] | None = None
         self._first = self._end = 0
         plain = not reader.state.meta.sample_compression
-        self._is_text = plain and reader.storing is Storing.TEXT
+        self._encoded = _ENCODED.get(reader.storing) if plain else None
         self._is_fixed = plain and reader.is_fixed
         self._is_masked = plain and is_nullable_scalar(reader)
 
@@ -115,35 +121,33 @@ class ColumnScan:
         return mask if mask.any() else None
 
     def column(self, start: int, stop: int) -> Column:
-        """Return rows ``start`` to ``stop``: ndarray, MaskedArray (absent numbers), Strings, or a list."""
+        """Return rows ``start`` to ``stop``: ndarray, MaskedArray (absent numbers), Encoded, or a list."""
         if self._first <= start and stop <= self._end and self._sliceable is not None:
             return self._sliceable[start - self._first : stop - self._first]
         if stop <= start:
             return self._slow(start, stop)
-        if self._is_text:
-            return self._text_column(start, stop)
+        if self._encoded is not None:
+            return self._encoded_column(self._encoded, start, stop)
         if self._is_fixed:
             return self._fixed_column(start, stop)
         if self._is_masked:
             return self._masked_column(start, stop)
         return self._slow(start, stop)
 
-    def _text_column(self, start: int, stop: int) -> Strings:
-        parts = []
+    def _encoded_column(self, kind: type[Encoded[Any]], start: int, stop: int) -> Encoded[Any]:
+        parts: list[Encoded[Any]] = []
         self._sliceable = None  # lets the pool use the buffer of the last chunk again
         for run in self.cursor.runs(start, stop):
             try:
-                parts.append(Strings(run.chunk.data, run.chunk.offsets()))
+                whole = kind(run.chunk.data, run.chunk.offsets())
             except FormatError as error:
                 raise self._located(error, run.row) from error
-            whole, inside = parts[-1], slice(run.start, run.stop)
-            parts[-1] = whole[inside]
+            parts.append(whole.cut(run.start, run.stop))
             if self._nulls is None:
                 self._keep(whole, run)
-        joined = join(parts, self.reader.source.pool.take)
-        return Strings(joined.data, joined.offsets, self.null_mask(start, stop))
+        return join(parts, self.reader.source.pool.take).with_nulls(self.null_mask(start, stop))
 
-    def _keep(self, whole: NDArray[Any] | Strings, run: Run) -> None:
+    def _keep(self, whole: NDArray[Any] | Encoded[Any], run: Run) -> None:
         """Serve further columns inside this chunk by slicing."""
         self._sliceable = whole
         self._first = run.row - run.start
