@@ -104,9 +104,8 @@ def _shape_table(group: Sequence[Block], count: int, ndim: int | None) -> bytes:
     if ndim is None:
         return struct.pack("<ii", 0, 2)
     first = group[0].shapes
-    if isinstance(first, tuple) and all(b.shapes == first for b in group if isinstance(b.shapes, tuple)):
-        if all(isinstance(b.shapes, tuple) for b in group):
-            return struct.pack(f"<ii{ndim}II", 1, ndim + 1, *first, count - 1)
+    if isinstance(first, tuple) and all(isinstance(b.shapes, tuple) and b.shapes == first for b in group):
+        return struct.pack(f"<ii{ndim}II", 1, ndim + 1, *first, count - 1)
     rows = native.shape_rows(np.ascontiguousarray(np.concatenate([b.shape_array(ndim) for b in group])))
     return struct.pack("<ii", *rows.shape) + rows.tobytes()
 

@@ -11,7 +11,7 @@ from lakebed.dataset.session import Session
 from lakebed.errors import InvalidInputError, InvalidOperationError
 from lakebed.reading.scan import ColumnScan
 from lakebed.reading.select import Index, Rows
-from lakebed.writing.names import companion
+from lakebed.writing.names import companion, companion_key
 
 Batch = dict[str, Any]
 
@@ -28,9 +28,8 @@ def _scans(session: Session, names: Mapping[str, str]) -> dict[str, ColumnScan]:
     schema = session.schema()
     for name, full in names.items():
         key = schema.tensor(full).key
-        null_name = companion(full, "null")
-        null_key = schema.key_of(null_name)
-        nulls = None if null_key is None else session.reader(null_key, null_name)
+        null_key = companion_key(schema.meta, full, "null")
+        nulls = None if null_key is None else session.reader(null_key, companion(full, "null"))
         scans[name] = ColumnScan(session.reader(key, full), nulls)
     return scans
 
@@ -107,7 +106,9 @@ def arrow_stream(session: Session, names: Mapping[str, str], index: Index) -> An
     schema = pa.schema([pa.field(name, arrow_type(scan.reader)) for name, scan in scans.items()])
     rows = index.rows(_length(scans))
     window = row_window(rows)
-    batches = _picked_batches(scans, schema, rows) if window is None else record_batches(scans, schema, *window)
+    batches = (
+        _picked_batches(scans, schema, rows) if window is None else record_batches(scans, schema, *window)
+    )
     return pa.RecordBatchReader.from_batches(schema, batches)
 
 

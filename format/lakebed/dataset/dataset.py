@@ -21,13 +21,17 @@ from lakebed.errors import (
     GroupInfoNotSupportedError,
     InvalidKeyTypeError,
     InvalidOperationError,
-    TensorAlreadyExistsError,
     TensorDoesNotExistError,
-    TensorGroupAlreadyExistsError,
 )
 from lakebed.reading.select import Index
-from lakebed.writing.names import check_group_name, check_tensor_name, normalize, parents
-from lakebed.writing.schema import UNSPECIFIED, plan_tensor
+from lakebed.writing.names import normalize, parents
+from lakebed.writing.schema import (
+    UNSPECIFIED,
+    check_new_group,
+    check_new_tensor,
+    is_same_tensor,
+    plan_tensor,
+)
 
 
 class Dataset:
@@ -89,8 +93,10 @@ class Dataset:
 
     def _names(self) -> list[str]:
         prefix = f"{self._group}/" if self._group else ""
-        names = sorted(n[len(prefix) :] for n in self._session.schema().names() if n.startswith(prefix))
-        return names if self._columns is None else [n for n in self._columns if n in names]
+        names = [n[len(prefix) :] for n in self._session.schema().names() if n.startswith(prefix)]
+        if self._columns is None:
+            return names
+        return [n for n in self._columns if self._session.schema().key_of(self._full(n)) is not None]
 
     def _full(self, name: str) -> str:
         return f"{self._group}/{name}" if self._group else name
@@ -193,14 +199,21 @@ class Dataset:
         if isinstance(item, str):
             return self._named(item)
         if isinstance(item, list | tuple) and item and all(isinstance(i, str) for i in item):
-            for name in item:
-                self._named(name)
-            return Dataset(self._handle, self._group, self._index, tuple(normalize(n) for n in item))
+            return Dataset(self._handle, self._group, self._index, tuple(self._expanded(item)))
         if isinstance(item, float | bytes | dict | set) or item is None:
             raise InvalidKeyTypeError(f"Item {item!r} of type {type(item).__name__!r} is not a valid key.")
         if isinstance(item, int) and not isinstance(item, bool):
             self._check_row(item)
         return Dataset(self._handle, self._group, self._index[item], self._columns)
+
+    def _expanded(self, names: Sequence[str]) -> Iterator[str]:
+        """Yield the names of tensors and, for groups, of all tensors inside."""
+        for name in names:
+            found, plain = self._named(name), normalize(name)
+            if isinstance(found, Tensor):
+                yield plain
+            else:
+                yield from (f"{plain}/{inner}" for inner in found.tensors)
 
     def _check_row(self, row: int) -> None:
         length = self.max_len if not self._index.is_single else 1
@@ -227,8 +240,7 @@ class Dataset:
             ) from error
 
     def __contains__(self, name: str) -> bool:
-        full = normalize(name, self._group)
-        return self._session.schema().key_of(full) is not None or full in self.meta.groups
+        return self._session.schema().key_of(normalize(name, self._group)) is not None
 
     def __iter__(self) -> Iterator[Dataset]:
         for i in range(self.min_len):
@@ -306,21 +318,11 @@ class Dataset:
         ------
         TensorAlreadyExistsError, TensorGroupAlreadyExistsError, InvalidTensorNameError
             If the name is taken or impossible.
+        ValueError
+            If the tensor exists, ``exist_ok`` is true, and it is of another htype, dtype or compression.
         """
         self._check_changeable("create a tensor in")
         full = normalize(name, self._group) if name.strip("/") else ""
-        schema = self._session.schema()
-        if schema.key_of(full) is not None:
-            if exist_ok:
-                return Tensor(self._handle, full)
-            raise TensorAlreadyExistsError(
-                f"Tensor {full!r} already exists. You can use the `exist_ok=True` parameter to ignore this error."
-            )
-        if full in schema.meta.groups:
-            raise TensorGroupAlreadyExistsError(
-                f"A group {full!r} already exists; choose another tensor name."
-            )
-        check_tensor_name(full)
         if downsampling is not None:
             raise InvalidOperationError(
                 "downsampling applies to images, which this release does not write yet"
@@ -339,9 +341,12 @@ class Dataset:
             settings=kwargs,
         )
         with self._session.writing() as draft:
-            draft.add_tensor(full, plan.meta, plan.info, parents(full))
-            for companion_name, meta in plan.companions.items():
-                draft.add_tensor(companion_name, meta, {}, ())
+            schema = self._session.schema()
+            if not (exist_ok and is_same_tensor(schema, full, plan.meta)):
+                check_new_tensor(schema, full, plan.companions)
+                draft.add_tensor(full, plan.meta, plan.info, parents(full))
+                for companion_name, meta in plan.companions.items():
+                    draft.add_tensor(companion_name, meta, {}, ())
         return Tensor(self._handle, full)
 
     def create_group(self, name: str, exist_ok: bool = False) -> Dataset:
@@ -354,16 +359,11 @@ class Dataset:
         """
         self._check_changeable("create a group in")
         full = normalize(name, self._group) if name.strip("/") else ""
-        schema = self._session.schema()
-        if full in schema.meta.groups:
-            if exist_ok:
-                return self._sub(full)
-            raise TensorGroupAlreadyExistsError(f"A group {full!r} already exists.")
-        if schema.key_of(full) is not None:
-            raise TensorAlreadyExistsError(f"Tensor {full!r} already exists; choose another group name.")
-        check_group_name(full)
         with self._session.writing() as draft:
-            draft.add_groups([full, *parents(full)])
+            schema = self._session.schema()
+            if not (exist_ok and full in schema.meta.groups):
+                check_new_group(schema, full)
+                draft.add_groups([full, *parents(full)])
         return self._sub(full)
 
     def append(self, sample: Mapping[str, Any], skip_ok: bool = False, append_empty: bool = False) -> None:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
+
+import numpy as np
 
 from lakebed.codecs.block import empty_block
 from lakebed.dataset.session import Session
-from lakebed.dataset.tensor import Tensor
+from lakebed.dataset.tensor import Tensor, encode_sample, encode_samples
 from lakebed.errors import (
-    LakebedError,
+    SampleAppendError,
     SampleAppendingError,
+    SampleExtendError,
     SampleExtendingError,
     TensorDoesNotExistError,
 )
 from lakebed.versions.state import Snapshot
-from lakebed.writing.coerce import Encoded, encode_column, encode_one, is_arrow
-from lakebed.writing.draft import Draft
+from lakebed.writing.coerce import Encoded, encode_column, is_arrow
 from lakebed.writing.names import normalize
 
 
@@ -38,16 +41,13 @@ def append_row(
     missing = _check_names(names, group, sample, skip_ok=skip_ok, append_empty=append_empty)
     with session.writing() as draft:
         schema = session.schema()
-        if not skip_ok:
-            _check_equal_lengths(schema, names)
-        encoded: dict[str, list[Encoded]] = {}
+        columns: dict[str, list[Encoded]] = {}
         for name, value in sample.items():
-            full = normalize(name, group)
-            state = schema.tensor(full)
-            one = value.numpy() if isinstance(value, Tensor) else value
-            encoded[state.key] = [encode_one(one, state.meta, state.info, full)]
-        _fill_empty(schema, missing if append_empty else [], 1, encoded)
-        _write(session, draft, encoded)
+            state = schema.tensor(normalize(name, group))
+            columns[state.key] = [encode_sample(value, state)]
+        _fill_empty(schema, missing if append_empty else [], 1, columns)
+        _check_equal_lengths(schema, columns)
+        draft.extend(columns)
 
 
 def extend_rows(
@@ -74,34 +74,44 @@ def extend_rows(
     if not columns:
         return
     count = next(iter(lengths.values()))
-    if ignore_errors:
-        for i in range(count):
-            row = {name: values[i] for name, values in columns.items()}
-            try:
-                append_row(session, names, group, row, skip_ok=skip_ok, append_empty=append_empty)
-            except (LakebedError, ValueError, TypeError):
-                continue  # asked for: a row that does not fit is left out, the dataset stays as it was
+    if not ignore_errors:
+        _extend(session, group, columns, count, missing if append_empty else [])
         return
+    for i in range(count):
+        row = {name: values[i : i + 1] for name, values in columns.items()}
+        # Asked for: a row that does not fit is left out, the dataset stays as it was.
+        with suppress(SampleAppendError):
+            _extend(session, group, row, 1, missing if append_empty else [])
+
+
+def _extend(
+    session: Session, group: str, columns: Mapping[str, Any], count: int, empty: Sequence[str]
+) -> None:
     with session.writing() as draft:
         schema = session.schema()
         encoded: dict[str, list[Encoded]] = {}
         for name, values in columns.items():
-            full = normalize(name, group)
-            state = schema.tensor(full)
-            encoded[state.key] = encode_column(values, state.meta, state.info, full)
-        _fill_empty(schema, missing if append_empty else [], count, encoded)
-        _write(session, draft, encoded)
+            state = schema.tensor(normalize(name, group))
+            encoded[state.key] = encode_samples(values, state)
+        _fill_empty(schema, empty, count, encoded)
+        _check_equal_lengths(schema, encoded)
+        draft.extend(encoded)
 
 
 def _column(values: Any) -> Any:
-    if isinstance(values, Tensor):
-        return list(values.values())
-    if hasattr(values, "__len__"):
+    """Return a column that has a length and can be sliced."""
+    if isinstance(values, Tensor | np.ndarray | list | tuple):
         return values
     if is_arrow(values):
         import pyarrow as pa
 
-        return pa.chunked_array(values)
+        if isinstance(values, pa.Array | pa.ChunkedArray):
+            return values
+        return pa.chunked_array(values) if hasattr(values, "__arrow_c_stream__") else pa.array(values)
+    if isinstance(values, str | bytes | Mapping):
+        raise SampleExtendError(
+            f"a column of samples must be an array or a list, not one {type(values).__name__}"
+        )
     return list(values)
 
 
@@ -123,30 +133,21 @@ def _check_names(
     return [names[name] for name in missing]
 
 
-def _check_equal_lengths(schema: Snapshot, names: Mapping[str, str]) -> None:
-    lengths = {name: schema.tensor(full).meta.length for name, full in names.items()}
+def _check_equal_lengths(schema: Snapshot, columns: Iterable[str]) -> None:
+    lengths = {schema.tensors[key].meta.name or key: schema.tensors[key].meta.length for key in columns}
     if len(set(lengths.values())) > 1:
         raise ValueError(
             "When appending using Dataset.append or Dataset.extend, all tensors being updated are expected to have "
-            f"the same length; they have {lengths}. Pass `skip_ok=True` to append to some of them."
+            f"the same length; they have {lengths}. Pass `skip_ok=True` and name tensors of one length only."
         )
 
 
-def _fill_empty(schema: Snapshot, names: list[str], count: int, encoded: dict[str, list[Encoded]]) -> None:
+def _fill_empty(
+    schema: Snapshot, names: Sequence[str], count: int, encoded: dict[str, list[Encoded]]
+) -> None:
     for full in names:
         state = schema.tensor(full)
         if state.meta.htype is None:
             encoded[state.key] = [Encoded(empty_block(count, len(state.meta.max_shape) or None), state.meta)]
         else:
             encoded[state.key] = encode_column([None] * count, state.meta, state.info, full)
-
-
-def _write(session: Session, draft: Draft, encoded: Mapping[str, list[Encoded]]) -> None:
-    """Put everything into the draft; all samples are encoded by now, so only storage can fail."""
-    try:
-        for key, columns in encoded.items():
-            draft.extend(key, columns)
-    except BaseException:
-        # Some tensors have the rows and others do not: nothing unpublished may survive that.
-        session.discard()
-        raise

@@ -214,7 +214,7 @@ class Session:
             try:
                 yield draft
             except BaseException:
-                if not draft.dirty:
+                if draft.torn or not draft.dirty:
                     self.discard()
                 raise
             waited = time.monotonic() - self._first_unpublished
@@ -272,10 +272,12 @@ class Session:
 
     def _unlock(self) -> None:
         if self._lock is not None:
+            lock, self._lock = self._lock, None
             self._draft = self._unpublished.draft = None
-            release_lock(self.storage, self.snapshot.version_id)
-            self._lock.release()
-            self._lock = None
+            try:
+                release_lock(self.storage, self.snapshot.version_id)
+            finally:
+                lock.release()
 
     def yield_lock(self) -> bool:
         """Publish and unlock for another dataset of this process, unless a ``with`` block holds on; say whether."""

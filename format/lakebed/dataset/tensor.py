@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,8 +18,8 @@ from lakebed.htypes.class_label import to_names
 from lakebed.htypes.registry import htype_named
 from lakebed.reading.samples import SampleReader
 from lakebed.reading.select import Index, Rows
-from lakebed.writing.coerce import encode_column, encode_one
-from lakebed.writing.names import companion
+from lakebed.writing.coerce import Encoded, encode_column, encode_one
+from lakebed.writing.names import companion, companion_key
 
 if TYPE_CHECKING:
     from lakebed.dataset.session import Handle
@@ -156,7 +157,7 @@ class Tensor:
     def _sample_shape(self, row: int) -> tuple[int, ...]:
         if htype_named(self.meta.htype).storing in (Storing.TEXT, Storing.JSON):
             return (1,)
-        shape = self._reader.raw(row)[1]
+        shape = self._reader.raw(row, decompress=False)[1]
         return (0,) * len(self.meta.max_shape) if shape is None else shape
 
     @property
@@ -194,10 +195,9 @@ class Tensor:
             If the sample does not fit; the cause says why.
         """
         self._check_whole("append to")
-        value = sample.numpy() if isinstance(sample, Tensor) else sample
         with self._handle.session.writing() as draft:
             state = self._state
-            draft.extend(state.key, [encode_one(value, state.meta, state.info, self._name)])
+            draft.extend({state.key: [encode_sample(sample, state)]})
 
     def extend(self, samples: Any, progressbar: bool = False) -> None:
         """Add many samples: an array (first axis = samples), a list, a Tensor, or an Arrow array.
@@ -208,10 +208,9 @@ class Tensor:
             If a sample does not fit; nothing is added then.
         """
         self._check_whole("extend")
-        values = list(samples.values()) if isinstance(samples, Tensor) else samples
         with self._handle.session.writing() as draft:
             state = self._state
-            draft.extend(state.key, encode_column(values, state.meta, state.info, self._name))
+            draft.extend({state.key: encode_samples(samples, state)})
 
     def _check_whole(self, what: str) -> None:
         if not self._index.is_trivial:
@@ -221,13 +220,22 @@ class Tensor:
 
     # -- reading -----------------------------------------------------------------------------------------------
 
+    @property
+    def is_single(self) -> bool:
+        """Whether one sample is selected, without the sample axis."""
+        return self._index.is_single
+
+    def null_mask(self) -> NDArray[np.bool_] | None:
+        """Return True for selected samples whose null is on record: bool, shape (samples,); None when none is."""
+        return self._null_rows(self._rows())
+
     def _single(self) -> int:
         return int(self._rows()[0])
 
     def _null_rows(self, rows: Rows) -> NDArray[np.bool_] | None:
         """Return True for rows whose null is on record, or None when none is."""
         session = self._handle.session
-        key = session.schema().key_of(companion(self._name, "null"))
+        key = companion_key(session.schema().meta, self._name, "null")
         if key is None:
             return None
         reader = session.reader(key, companion(self._name, "null"))
@@ -358,7 +366,7 @@ class Tensor:
         return values[0] if self._index.is_single else values
 
     def tobytes(self) -> bytes:
-        """Return the stored bytes of one sample, decompressed.
+        """Return the stored bytes of one sample; with a sample compression these are the compressed ones.
 
         Raises
         ------
@@ -367,7 +375,7 @@ class Tensor:
         """
         if not self._index.is_single:
             raise InvalidOperationError("tobytes() needs a single sample: index the tensor with an int first")
-        return bytes(self._reader.raw(self._single())[0])
+        return bytes(self._reader.raw(self._single(), decompress=False)[0])
 
     # -- showing -----------------------------------------------------------------------------------------------
 
@@ -380,6 +388,25 @@ class Tensor:
     def __repr__(self) -> str:
         index = "" if self._index.is_trivial else f", index={self._index!r}"
         return f"Tensor(key={self._name!r}{index})"
+
+
+def encode_sample(sample: Any, state: TensorState) -> Encoded:
+    """Encode one sample, given in any way or as a tensor, for the tensor of that state; see ``Tensor.append``."""
+    name = state.meta.name or state.key
+    if isinstance(sample, Tensor):
+        if sample.is_single:
+            return encode_samples(sample, state)[0]
+        sample = sample.numpy()
+    return encode_one(sample, state.meta, state.info, name)
+
+
+def encode_samples(samples: Any, state: TensorState) -> list[Encoded]:
+    """Encode a column, given in any way or as a tensor, whose nulls stay nulls; see ``Tensor.extend``."""
+    name = state.meta.name or state.key
+    if not isinstance(samples, Tensor):
+        return encode_column(samples, state.meta, state.info, name)
+    (encoded,) = encode_column(list(samples.values()), state.meta, state.info, name)
+    return [replace(encoded, nulls=samples.null_mask())]
 
 
 def _object_array(value: Any, storing: Storing) -> NDArray[Any]:

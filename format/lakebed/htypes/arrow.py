@@ -138,7 +138,8 @@ def _plain_dtype(kind: pa.DataType) -> np.dtype[Any]:
     if pa.types.is_boolean(kind):
         return np.dtype(np.bool_)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        return np.dtype(kind.to_pandas_dtype())
+        dtype: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
+        return dtype
     if pa.types.is_temporal(kind) and kind.bit_width in (32, 64):
         return np.dtype(np.int32 if kind.bit_width == 32 else np.int64)
     raise TensorDtypeMismatchError(
@@ -181,9 +182,7 @@ def _numbers(array: pa.Array, dtype: np.dtype[Any] | None, ndim: int | None) -> 
 
 
 def _is_list(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    )
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
 def _lists(array: pa.Array, dtype: np.dtype[Any] | None, ndim: int | None) -> ArrowColumn:

@@ -26,6 +26,10 @@ _LOGICAL: Mapping[str, pa.DataType] = {
 }
 
 
+# What a sample without bytes, an empty one of the 3.x writer, reads as.
+_EMPTY = {Storing.TEXT: b"", Storing.JSON: b"{}", Storing.LIST: b"[]"}
+
+
 def logical_type(name: Any) -> pa.DataType | None:
     """Return the Arrow type that ``info["logical_type"]`` names, or None if it names none."""
     if not isinstance(name, str):
@@ -48,24 +52,13 @@ def arrow_type(reader: SampleReader) -> pa.DataType:
         return pa.null()
     meta = reader.state.meta
     value = pa.from_numpy_dtype(dtype)
-    if len(meta.max_shape) == 0 or _is_scalar(reader):
+    if len(meta.max_shape) == 0 or reader.is_scalar:
         logical = logical_type(reader.state.info.get("logical_type"))
         return logical if logical is not None and logical.bit_width == dtype.itemsize * 8 else value
-    fixed = reader.is_fixed and not _came_as(reader, "list<")
+    fixed = reader.is_fixed and reader.came_as_list != "list"
     for extent in reversed(meta.max_shape):
         value = pa.list_(value, int(extent)) if fixed else pa.list_(value)
     return value
-
-
-def _came_as(reader: SampleReader, *kinds: str) -> bool:
-    """Whether the column was written from an Arrow type whose name begins like that."""
-    return str(reader.state.info.get("logical_type", "")).startswith(kinds)
-
-
-def _is_scalar(reader: SampleReader) -> bool:
-    """Whether samples are single numbers; a column that came as lists says so in its info."""
-    shape = list(reader.state.meta.max_shape)
-    return shape in ([1], [0]) and not _came_as(reader, "list<", "fixed_size_list<")
 
 
 def record_batches(
@@ -106,18 +99,18 @@ def _slow_values(scan: ColumnScan, start: int, stop: int) -> list[Any]:
         if mask is not None and mask[row - start]:
             values.append(None)
         elif reader.storing in (Storing.JSON, Storing.LIST):
-            values.append(str(reader.raw(row)[0], "utf-8"))
+            values.append((bytes(reader.raw(row)[0]) or _EMPTY[reader.storing]).decode())
         else:
             value = reader.value(row)
             if isinstance(value, np.ndarray):
-                value = (value.item() if value.size else None) if _is_scalar(reader) else value.tolist()
+                value = (value.item() if value.size else None) if reader.is_scalar else value.tolist()
             values.append(value)
     return values
 
 
 def _run_array(reader: SampleReader, run: Run, kind: pa.DataType, mask: NDArray[np.bool_] | None) -> pa.Array:
     if reader.storing is not Storing.ARRAY:
-        return _text_array(run, mask, empty=b"{}" if reader.storing is Storing.JSON else b"")
+        return _text_array(run, mask, empty=_EMPTY[reader.storing])
     dtype = reader.known_dtype()
     if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
         return _list_array(run, kind, dtype, mask)

@@ -83,6 +83,17 @@ class SampleReader:
             )
         return dtype
 
+    @property
+    def came_as_list(self) -> str | None:
+        """``list`` or ``fixed_size_list`` if the tensor was filled from an Arrow column of that type, else None."""
+        kind = str(self.state.info.get("logical_type", "")).partition("<")[0]
+        return kind if kind in ("list", "fixed_size_list") else None
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether samples are single numbers, some of which may be absent."""
+        return list(self.state.meta.max_shape) in ([1], [0]) and self.came_as_list is None
+
     def chunk_codec(self) -> ByteCodec | None:
         """Codec of whole chunks.
 
@@ -101,8 +112,8 @@ class SampleReader:
 
     # -- raw samples -----------------------------------------------------------------------------------------
 
-    def raw(self, row: int) -> tuple[bytes | memoryview, tuple[int, ...] | None]:
-        """Return the stored (decompressed) bytes and the shape of one sample.
+    def raw(self, row: int, *, decompress: bool = True) -> tuple[bytes | memoryview, tuple[int, ...] | None]:
+        """Return the bytes and the shape of one sample; compression by sample is undone unless told otherwise.
 
         Raises
         ------
@@ -116,8 +127,9 @@ class SampleReader:
         self.refuse_tiles(ordinal, row)
         try:
             if codec is None and self.source.wants_probe(table, ordinal):
-                return self._probed(ordinal, inside)
-            return self.stored(self.source.chunk(table, ordinal, codec), inside)
+                data, shape = self._probed(ordinal, inside)
+                return (self._decompressed(data) if decompress else data), shape
+            return self.stored(self.source.chunk(table, ordinal, codec), inside, decompress=decompress)
         except FormatError as error:
             raise self.located(error, row) from error
 
@@ -129,14 +141,17 @@ class SampleReader:
 
         place = probe(read, int(table.places.sizes[ordinal]), table.samples(ordinal), inside)
         data = read(place.start, place.nbytes) if place.nbytes else b""
-        return self._decompressed(data), place.shape
+        return data, place.shape
 
-    def stored(self, chunk: Chunk, inside: int) -> tuple[bytes | memoryview, tuple[int, ...] | None]:
+    def stored(
+        self, chunk: Chunk, inside: int, *, decompress: bool = True
+    ) -> tuple[bytes | memoryview, tuple[int, ...] | None]:
+        """Return the bytes and the shape of one sample of a chunk; see :meth:`raw`."""
         shape = None if chunk.ndim is None else chunk.shape(inside)
         data = chunk.sample(inside)
         if chunk.is_unwritten and shape is not None and self.dtype is not None:
             return bytes(int(np.prod(shape)) * self.dtype.itemsize), shape
-        return self._decompressed(data), shape
+        return (self._decompressed(data) if decompress else data), shape
 
     def _decompressed(self, data: bytes | memoryview) -> bytes | memoryview:
         codec = byte_codec(self.state.meta.sample_compression)
@@ -252,20 +267,22 @@ class SampleReader:
             ordinal, row = int(ordinals[begin]), int(rows[begin])
             self.refuse_tiles(ordinal, row)
             try:
+                room = flat[begin * item : end * item]
                 if end - begin == 1 and codec is None and self.source.wants_probe(self.state.table, ordinal):
-                    data: bytes | memoryview = self._probed(ordinal, int(locals_[begin]))[0]
-                    if len(data) != item:
-                        raise FormatError(
-                            f"the sample has {len(data)} bytes, its shape and dtype need {item}"
-                        )
-                    flat[begin * item : end * item] = np.frombuffer(data, np.uint8)
+                    self._copy_probed(ordinal, int(locals_[begin]), room)
                 else:
                     chunk = self.source.chunk(self.state.table, ordinal, codec)
-                    self._copy(chunk, item, locals_[begin:end], flat[begin * item : end * item])
+                    self._copy(chunk, item, locals_[begin:end], room)
             except FormatError as error:
                 raise self.located(error, row) from error
             begin = end
         return out
+
+    def _copy_probed(self, ordinal: int, inside: int, out: NDArray[np.uint8]) -> None:
+        data = self._probed(ordinal, inside)[0]
+        if len(data) != len(out):
+            raise FormatError(f"the sample has {len(data)} bytes, its shape and dtype need {len(out)}")
+        out[:] = np.frombuffer(data, np.uint8)
 
     def _copy(self, chunk: Chunk, item: int, local: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
         if chunk.is_unwritten:

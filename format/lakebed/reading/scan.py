@@ -83,7 +83,8 @@ class Cursor:
 def is_nullable_scalar(reader: SampleReader) -> bool:
     """Whether the tensor holds single numbers of which some are absent: stored as empty samples (FORMAT.md 5.3)."""
     meta = reader.state.meta
-    return reader.dtype is not None and list(meta.max_shape) == [1] and list(meta.min_shape) == [0]
+    shapes = (list(meta.min_shape), list(meta.max_shape))
+    return reader.dtype is not None and shapes in (([0], [1]), ([0], [0]))
 
 
 class ColumnScan:
@@ -105,8 +106,8 @@ class ColumnScan:
         self._first = self._end = 0
         plain = not reader.state.meta.sample_compression
         self._encoded = _ENCODED.get(reader.storing) if plain else None
-        self._is_fixed = plain and reader.is_fixed
         self._is_masked = plain and is_nullable_scalar(reader)
+        self._is_fixed = plain and reader.is_fixed and not self._is_masked
 
     def null_mask(self, start: int, stop: int) -> NDArray[np.bool_] | None:
         """Return True for null rows, or None when none is; rows beyond the companion's end are not null."""

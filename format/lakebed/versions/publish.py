@@ -129,17 +129,24 @@ def publish(
         seals[version.version_id] = seal_of(manifest)
         if version.version_id in tree.branches.values():
             items.append((f"{folder}{LOCK_NAME}", DatasetLock.own(time.time()).to_bytes()))
-    items += [(f"{folder_of(i)}commit_info.json", tree.node_bytes(i)) for i in _changed_nodes(at.tree, tree)]
+    items += _node_files(at.tree, tree)
     storage.put_many(items, durable=True)
     if names:
         storage.sync(names)
     return _swap(storage, at, edit, with_seals(tree, seals), seals)
 
 
-def _changed_nodes(before: VersionTree, after: VersionTree) -> list[str]:
-    """Nodes whose ``commit_info.json`` must follow: those with other children or a new commit time, but no heads."""
+def _node_files(before: VersionTree, after: VersionTree) -> list[tuple[str, Data]]:
+    """Return the ``commit_info.json`` of nodes with other children or a new commit time; heads need none."""
     heads = set(after.branches.values())
-    return [i for i, node in after.commits.items() if i not in heads and before.commits.get(i) != node]
+    changed = [i for i, node in after.commits.items() if i not in heads and before.commits.get(i) != node]
+    return [(f"{folder_of(i)}commit_info.json", after.node_bytes(i)) for i in changed]
+
+
+def _built_on(before: VersionTree, after: VersionTree) -> dict[str, str | None]:
+    """Return the heads that a change replaces, adds or drops, as they were: what nobody else may have touched."""
+    names = before.branches.keys() | after.branches.keys()
+    return {n: before.branches.get(n) for n in names if before.branches.get(n) != after.branches.get(n)}
 
 
 def _swap(
@@ -156,13 +163,15 @@ def _swap(
             return TreeAt(tree, etag)
         except PreconditionFailed as error:
             now = read_tree_at(storage)
-            if now.tree.branches != at.tree.branches or now.tree.commits.keys() != at.tree.commits.keys():
+            if any(now.tree.branches.get(name) != head for name, head in _built_on(at.tree, tree).items()):
                 raise CommitFailed(
                     f"another writer published to {storage.url} first; nothing of this publish is visible. "
                     "Open the dataset again and repeat the change."
                 ) from error
+            # Somebody published on another branch: the same change on top of that is still right.
+            tree = with_seals(edit(now.tree), seals)
+            storage.put_many(_node_files(now.tree, tree), durable=True)
             at = now
-            tree = with_seals(edit(at.tree), seals)
         except StorageError as error:
             _settle(storage, tree, error)
             return read_tree_at(storage)

@@ -13,9 +13,15 @@ from numpy.typing import NDArray
 from lakebed.codecs.block import Block, empty_block, join_samples
 from lakebed.codecs.registry import byte_codec
 from lakebed.documents.tensor_meta import TensorMeta
-from lakebed.errors import InvalidInputError, LakebedError, SampleAppendError
+from lakebed.errors import (
+    InvalidInputError,
+    InvalidOperationError,
+    LakebedError,
+    SampleAppendError,
+    TensorDtypeMismatchError,
+)
 from lakebed.htypes.arrays import array_dtype, encode_samples
-from lakebed.htypes.base import Storing
+from lakebed.htypes.base import Htype, Storing
 from lakebed.htypes.class_label import to_indices
 from lakebed.htypes.documents import encode_json, encode_list
 from lakebed.htypes.registry import htype_named, writable_htype
@@ -54,6 +60,7 @@ def encode_column(values: Any, meta: TensorMeta, info: Mapping[str, Any], name: 
         If a value does not fit the tensor; the cause says why.
     """
     try:
+        check_writable(meta)
         if is_arrow(values):
             return list(_encode_arrow(values, meta, info))
         if isinstance(values, str | bytes | Mapping):
@@ -67,8 +74,26 @@ def encode_column(values: Any, meta: TensorMeta, info: Mapping[str, Any], name: 
         return [_encode_rows(rows, _settled(meta, rows), info)]
     except SampleAppendError:
         raise
-    except (LakebedError, TypeError) as error:
+    except (LakebedError, TypeError, ValueError, OverflowError) as error:
         raise SampleAppendError(f"Failed to append to the tensor {name!r}: {error}") from error
+
+
+def check_writable(meta: TensorMeta) -> None:
+    """Refuse tensors that another writer made and that this release can only read.
+
+    Raises
+    ------
+    TensorMetaInvalidHtype, InvalidOperationError
+        If samples of the htype, of sequences or links, or values of a hidden companion can not be made here.
+    """
+    writable_htype(meta.htype)
+    if meta.is_sequence or meta.is_link:
+        raise InvalidOperationError("sequences and links are not written by this release yet")
+    for key, link in meta.links.items():
+        if link.get("extend") not in ("extend_id", "extend_shape", "extend_len"):
+            raise InvalidOperationError(
+                f"it feeds {key!r} by {link.get('extend')!r}, which this release does not write yet"
+            )
 
 
 def is_arrow(values: Any) -> bool:
@@ -80,7 +105,8 @@ def _settled(meta: TensorMeta, rows: Iterable[Any]) -> TensorMeta:
     """Give a tensor without an htype the one that its first non-empty sample asks for (FORMAT.md 3)."""
     if meta.htype is not None:
         return meta
-    first = next((r for r in rows if r is not None), None) if not isinstance(rows, np.ndarray) else rows
+    whole = isinstance(rows, np.ndarray) and rows.dtype != object
+    first = rows if whole else next((r for r in rows if r is not None), None)
     if first is None:
         return meta
     if isinstance(first, str) or (isinstance(first, np.ndarray) and first.dtype.kind == "U"):
@@ -141,7 +167,7 @@ def _encode_arrow(values: Any, meta: TensorMeta, info: Mapping[str, Any]) -> Ite
     # pyarrow takes a tenth of a second to import, so only those who bring Arrow data pay for it.
     import pyarrow as pa
 
-    from lakebed.htypes.arrow import encode_arrow, storing_of
+    from lakebed.htypes.arrow import storing_of
 
     if isinstance(values, pa.Array):
         arrays = [values]
@@ -158,16 +184,52 @@ def _encode_arrow(values: Any, meta: TensorMeta, info: Mapping[str, Any]) -> Ite
             meta = meta.with_(htype="generic") if name is None else _as_htype(meta, name)
         htype = htype_named(meta.htype)
         if htype.name == "class_label" and storing_of(array) is Storing.TEXT:
-            yield _encode_rows(array.to_pylist(), meta, info)
-            continue
-        dtype = None if meta.dtype is None or htype.is_text_like else array_dtype(meta.dtype)
-        column = encode_arrow(array, htype.storing, dtype, len(meta.max_shape) or None)
-        if not htype.is_text_like:
-            meta = _with_dtype(meta, column.dtype)
-        changes = {}
-        if column.logical is not None and "logical_type" not in info:
-            changes["logical_type"] = column.logical
-        yield Encoded(_compressed(column.block, meta), meta, column.nulls, changes)
+            encoded = _encode_rows(array.to_pylist(), meta, info)
+        else:
+            encoded = _encode_array(_in_known_units(array, meta, info), meta, info, htype)
+        # The next array builds on what this one settled.
+        meta, info = encoded.meta, {**info, **encoded.info}
+        yield encoded
+
+
+def _encode_array(array: Any, meta: TensorMeta, info: Mapping[str, Any], htype: Htype) -> Encoded:
+    from lakebed.htypes.arrow import encode_arrow
+
+    dtype = None if meta.dtype is None or htype.is_text_like else array_dtype(meta.dtype)
+    column = encode_arrow(array, htype.storing, dtype, len(meta.max_shape) or None)
+    if not htype.is_text_like:
+        meta = _with_dtype(meta, column.dtype)
+    changes = {}
+    if column.logical is not None and "logical_type" not in info:
+        changes["logical_type"] = column.logical
+    return Encoded(_compressed(column.block, meta), meta, column.nulls, changes)
+
+
+def _in_known_units(array: Any, meta: TensorMeta, info: Mapping[str, Any]) -> Any:
+    """Convert dates and times to the unit that the tensor's numbers have.
+
+    Raises
+    ------
+    TensorDtypeMismatchError
+        If the tensor holds plain numbers, other kinds of moments, or a unit that would lose digits.
+    """
+    import pyarrow as pa
+
+    from lakebed.reading.arrow import logical_type
+
+    known = info.get("logical_type")
+    if not pa.types.is_temporal(array.type) or known == str(array.type) or not (known or meta.length):
+        return array
+    kind = logical_type(known)
+    zoned = [getattr(k, "tz", None) is not None for k in (kind, array.type)]
+    try:
+        if kind is None or zoned[0] != zoned[1]:
+            raise pa.ArrowInvalid("they do not mean the same")
+        return array.cast(kind)
+    except pa.ArrowException as error:
+        raise TensorDtypeMismatchError(
+            f"the tensor holds {known or 'plain numbers'}, the values are {array.type}: {error}"
+        ) from error
 
 
 def encode_one(value: Any, meta: TensorMeta, info: Mapping[str, Any], name: str) -> Encoded:
@@ -181,10 +243,6 @@ def encode_one(value: Any, meta: TensorMeta, info: Mapping[str, Any], name: str)
     htype = htype_named(meta.htype)
     if value is None and meta.htype is None:
         return Encoded(empty_block(1, len(meta.max_shape) or None), meta)
-    if isinstance(value, np.ndarray) and not htype.is_text_like and value.dtype.kind in "biuf":
-        values: Any = value[np.newaxis] if value.ndim else value.reshape(1)
-        if value.ndim == 0:
-            # A 0-d array is one number: it may be narrowed like a Python number.
-            values = [value.item()] if value.dtype.kind != "f" else values
-        return encode_column(values, meta, info, name)[0]
+    if isinstance(value, np.ndarray) and value.size > 1 and not htype.is_text_like:
+        return encode_column(value[np.newaxis], meta, info, name)[0]
     return encode_column([value], meta, info, name)[0]

@@ -22,7 +22,7 @@ from lakebed.htypes.registry import htype_named
 from lakebed.storage.base import Storage
 from lakebed.versions.state import Snapshot
 from lakebed.writing.coerce import Encoded
-from lakebed.writing.names import companion
+from lakebed.writing.names import companion, companion_key
 from lakebed.writing.tensor_draft import Read, TensorDraft, id_block, new_tensor, null_block, shape_block
 
 # Pending samples of all tensors together; beyond this the largest are written out.
@@ -50,6 +50,7 @@ class Draft:
         self.info: Mapping[str, Any] = base.info
         self.diff = base.diff
         self.dirty = False
+        self.torn = False
         self.spilled: list[str] = []
         self.tensors = {key: TensorDraft(state, version_id) for key, state in base.tensors.items()}
         self._storage = storage
@@ -88,50 +89,59 @@ class Draft:
 
     # -- samples -----------------------------------------------------------------------------------------------
 
-    def extend(self, key: str, columns: Sequence[Encoded]) -> None:
-        """Append encoded samples to a tensor and to its hidden companions."""
-        for column in columns:
-            self.dirty = True
-            tensor = self.tensors[key]
-            before = tensor.meta.length
-            tensor.append(column.block, column.meta, column.info)
-            self._extend_links(tensor, column)
-            self._extend_nulls(tensor, column.nulls, before)
-            if tensor.pending_bytes >= tensor.chunk_limit:
-                tensor.seal(self._read, full_only=True)
-                self._spill(tensor)
-            if not column.owned:
-                tensor.own_pending()
-        if sum(t.pending_bytes for t in self.tensors.values()) > SPILL_BYTES:
+    def extend(self, columns: Mapping[str, Sequence[Encoded]]) -> None:
+        """Append encoded samples, by tensor key, to the tensors and their hidden companions.
+
+        Whoever catches an error of this must drop the draft: some tensors may have their samples and others not.
+        """
+        if not any(column.block.count for encoded in columns.values() for column in encoded):
+            return
+        self.dirty = self.torn = True
+        for key, encoded in columns.items():
+            for column in encoded:
+                self._extend_tensor(self.tensors[key], column)
+        if sum(t.pending_bytes + t.sealed_bytes for t in self.tensors.values()) > SPILL_BYTES:
             for tensor in self.tensors.values():
                 tensor.seal(self._read)
                 self._spill(tensor)
+        self.torn = False
+
+    def _extend_tensor(self, tensor: TensorDraft, column: Encoded) -> None:
+        before = tensor.meta.length
+        tensor.append(column.block, column.meta, column.info)
+        self._extend_links(tensor, column)
+        self._extend_nulls(tensor, column.nulls, before)
+        if tensor.pending_bytes >= tensor.chunk_limit:
+            tensor.seal(self._read, full_only=True)
+            self._spill(tensor)
+        if not column.owned:
+            tensor.own_pending()
 
     def _extend_links(self, tensor: TensorDraft, column: Encoded) -> None:
         for key, link in tensor.meta.links.items():
             hidden = self.tensors.get(key)
             if hidden is None:
                 continue
-            function = link.get("extend")
-            if function == "extend_id":
+            if link.get("extend") == "extend_id":
                 block = id_block(column.block.count)
                 meta = hidden.meta.with_(htype="generic", dtype="uint64", typestr="<u8")
-            elif function in ("extend_shape", "extend_len"):
+            else:
                 block, meta = shape_block(column.block), hidden.meta
                 if meta.max_shape and block.ndim != len(meta.max_shape):
                     block = _zero_shapes(block.count, len(meta.max_shape))
-            else:
-                raise InvalidOperationError(
-                    f"tensor {tensor.meta.name!r} feeds {key!r} by {function!r}: this release does not write it yet"
-                )
             hidden.append(block, meta, {})
 
     def _extend_nulls(self, tensor: TensorDraft, nulls: NDArray[np.bool_] | None, before: int) -> None:
         """Record nulls in the hidden companion, made when the first null arrives; its end may lag behind."""
         if nulls is None:
             return
-        name = companion(tensor.meta.name or tensor.state.key, "null")
-        key = self.meta.tensor_names.get(name)
+        owner = tensor.meta.name or tensor.state.key
+        name = companion(owner, "null")
+        key = companion_key(self.meta, owner, "null")
+        if key is None and name in self.meta.tensor_names:
+            raise InvalidOperationError(
+                f"nulls of tensor {owner!r} need the name {name!r}: rename that tensor first"
+            )
         if key is None:
             meta = TensorMeta(htype="generic", dtype="bool", hidden=True)
             self.add_tensor(name, meta, htype_named("generic").info, ())
@@ -147,6 +157,7 @@ class Draft:
         self._storage.put_many(tensor.new_chunks.items(), durable=False)
         self.spilled.extend(tensor.new_chunks)
         tensor.new_chunks = {}
+        tensor.sealed_bytes = 0
 
     def seal(self) -> None:
         """Turn all pending samples into chunks, so that a snapshot shows them."""

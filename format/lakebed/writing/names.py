@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lakebed.documents.dataset_meta import DatasetMeta
 from lakebed.errors import InvalidTensorGroupNameError, InvalidTensorNameError
 
 # Attributes of the 3.x Dataset class, which refuses tensors of these names because `ds.name` could not reach them.
@@ -15,6 +16,17 @@ RESERVED = frozenset(
     rechunk regenerate_vdb_indexes rename rename_group rename_tensor reset root sample_by sample_indices save_view
     set_token size_approx storage summary tensorflow tensors token update update_creds_key username verbose
     version_state visualize""".split()
+)
+
+# Names of the format's own files and folders, which a tensor's or group's folder would collide with.
+_FILES = frozenset(
+    """versions .lakebed .queries chunks commit_info.json dataset_diff dataset_info.json dataset_lock.lock
+    dataset_meta.json linked_creds.json queries.json queries.lock version_control_info version_control_info.json
+    version_control_info.lock""".split()
+)
+_TENSOR_FILES = frozenset(
+    """chunk_set chunks chunks_index commit_diff creds_index pad_index sequence_index tensor_info.json
+    tensor_meta.json tiles_index vdb_indexes""".split()
 )
 
 
@@ -38,7 +50,10 @@ def check_tensor_name(name: str) -> None:
         raise InvalidTensorNameError(
             f"The use of a reserved attribute {name.rpartition('/')[2]!r} as a tensor name is invalid."
         )
+    base = name.rpartition("/")[2]
     reason = _unstorable(name)
+    if base.startswith("_") and base.endswith("_null") and len(base) > len("__null"):
+        reason = f"is where nulls of a tensor {base[1:-5]!r} are kept"
     if reason:
         raise InvalidTensorNameError(f"tensor name {name!r} {reason}; choose another name")
 
@@ -68,8 +83,10 @@ def _unstorable(name: str) -> str | None:
         return "has a part that means a folder of the file system"
     if any(c in name for c in ",:\\\0"):
         return "holds one of , : \\ or NUL, which separate other things on disk"
-    if parts[0] in ("versions", ".lakebed", ".queries", "chunks"):
-        return f"begins with {parts[0]!r}, which is a folder of the dataset itself"
+    if parts[0] in _FILES:
+        return f"begins with {parts[0]!r}, which the dataset itself needs"
+    if not _TENSOR_FILES.isdisjoint(parts):
+        return "has a part that names a file or folder inside tensors"
     if any(len(part.encode("utf-8", "surrogatepass")) > 240 for part in parts):
         return "has a part of more than 240 bytes, more than file systems take"
     try:
@@ -83,6 +100,12 @@ def companion(name: str, kind: str) -> str:
     """Return the name of a hidden tensor: ``g/x`` and ``id`` give ``g/_x_id``."""
     group, slash, base = name.rpartition("/")
     return f"{group}{slash}_{base}_{kind}"
+
+
+def companion_key(meta: DatasetMeta, name: str, kind: str) -> str | None:
+    """Return the key of a tensor's hidden companion; None if there is none, or only somebody's visible tensor."""
+    key = meta.tensor_names.get(companion(name, kind))
+    return key if key in meta.hidden_tensors else None
 
 
 def parents(name: str) -> list[str]:

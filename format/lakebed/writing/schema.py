@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from lakebed.codecs.registry import byte_codec, normalize
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import (
+    TensorAlreadyExistsError,
+    TensorGroupAlreadyExistsError,
     TensorMetaInvalidHtypeOverwriteKey,
     TensorMetaInvalidHtypeOverwriteValue,
     TensorMetaMutuallyExclusiveKeysError,
@@ -17,7 +19,8 @@ from lakebed.errors import (
 from lakebed.htypes.arrays import array_dtype
 from lakebed.htypes.base import Htype, Storing
 from lakebed.htypes.registry import writable_htype
-from lakebed.writing.names import companion
+from lakebed.versions.state import Snapshot
+from lakebed.writing.names import check_group_name, check_tensor_name, companion, parents
 
 UNSPECIFIED = "unspecified"
 _HIDDEN_CHUNK = 4_000_000
@@ -81,6 +84,59 @@ def plan_tensor(
         links[id_name] = {"extend": "extend_id", "flatten_sequence": False}
         companions[id_name] = TensorMeta(name=id_name, hidden=True)
     return NewTensor(meta.with_(links=links), info, companions)
+
+
+def check_new_tensor(schema: Snapshot, name: str, companions: Iterable[str]) -> None:
+    """Refuse a tensor whose name, or that of a hidden companion, is impossible or taken.
+
+    Raises
+    ------
+    InvalidTensorNameError, TensorAlreadyExistsError, TensorGroupAlreadyExistsError
+        With the name that is in the way.
+    """
+    check_tensor_name(name)
+    for taken in (name, *parents(name), *companions):
+        if schema.key_of(taken) is not None:
+            raise TensorAlreadyExistsError(
+                f"Tensor {taken!r} already exists. You can use the `exist_ok=True` parameter to ignore this error."
+            )
+    if name in schema.meta.groups:
+        raise TensorGroupAlreadyExistsError(f"A group {name!r} already exists; choose another tensor name.")
+
+
+def check_new_group(schema: Snapshot, name: str) -> None:
+    """Refuse a group whose name is impossible or taken.
+
+    Raises
+    ------
+    InvalidTensorGroupNameError, TensorAlreadyExistsError, TensorGroupAlreadyExistsError
+        With the name that is in the way.
+    """
+    check_group_name(name)
+    for taken in (name, *parents(name)):
+        if schema.key_of(taken) is not None:
+            raise TensorAlreadyExistsError(f"Tensor {taken!r} already exists; choose another group name.")
+    if name in schema.meta.groups:
+        raise TensorGroupAlreadyExistsError(f"A group {name!r} already exists.")
+
+
+def is_same_tensor(schema: Snapshot, name: str, planned: TensorMeta) -> bool:
+    """Tell whether there is a tensor of this name.
+
+    Raises
+    ------
+    ValueError
+        If there is, with an htype, dtype or compression other than planned; what the plan leaves open may be any.
+    """
+    key = schema.key_of(name)
+    if key is None:
+        return False
+    present = schema.tensors[key].meta
+    for setting in ("htype", "dtype", "sample_compression", "chunk_compression"):
+        wanted, found = getattr(planned, setting), getattr(present, setting)
+        if wanted not in (None, found):
+            raise ValueError(f"Tensor {name!r} already exists with {setting} {found!r}, not {wanted!r}.")
+    return True
 
 
 def _dtype(kind: Htype, dtype: Any) -> str | None:

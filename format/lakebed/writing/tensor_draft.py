@@ -20,6 +20,7 @@ from lakebed.documents.manifest import block_sums
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.version_prefix import FORMAT_VERSION
 from lakebed.htypes.arrays import block_of_array
+from lakebed.htypes.registry import htype_named
 from lakebed.versions.state import NewChunk, TensorState, empty_table, folder_of
 
 DEFAULT_MAX_CHUNK = 16_000_000
@@ -49,6 +50,7 @@ class TensorDraft:
         self.pending: list[Block] = []
         self.pending_bytes = 0
         self.new_chunks: dict[str, tuple[bytes | memoryview, ...]] = {}
+        self.sealed_bytes = 0
         self._folder = folder
 
     @property
@@ -70,7 +72,7 @@ class TensorDraft:
             diff = replace(diff, info_updated=True)
             state = replace(state, info={**state.info, **info})
         length = state.meta.length + block.count
-        low, high = _bounds(meta, block, first=state.meta.length == 0)
+        low, high = _bounds(state.meta, block)
         meta = meta.with_(length=length, min_shape=low, max_shape=high)
         self.state = replace(state, meta=meta, diff=replace(diff, last=length))
         self.pending.append(block)
@@ -103,6 +105,7 @@ class TensorDraft:
             chunk = pack(run, codec)
             number = secrets.randbits(64) or 1
             self.new_chunks[self.chunk_key(number)] = chunk.pieces
+            self.sealed_bytes += chunk.nbytes
             entries.append(NewChunk(number, chunk.count, chunk.nbytes, block_sums(chunk.pieces)))
         self.state = replace(
             self.state, table=self.state.table.extended(entries, (self._folder, self.state.key))
@@ -112,7 +115,10 @@ class TensorDraft:
 
     def own_pending(self) -> None:
         """Copy pending bytes that belong to the caller, who may change them after the call."""
-        self.pending = [replace(block, data=memoryview(bytes(block.data))) for block in self.pending]
+        self.pending = [
+            block if isinstance(block.data.obj, bytes) else replace(block, data=memoryview(bytes(block.data)))
+            for block in self.pending
+        ]
 
     def chunk_key(self, number: int) -> str:
         """Storage key of a new chunk of this draft."""
@@ -129,7 +135,8 @@ class TensorDraft:
             table = self.state.table
             key = table.key(row)
             chunk = parse_chunk(read(self.state, row), table.samples(row), codec)
-            if chunk.is_unwritten or chunk.count == 0:
+            # A chunk of empty texts looks like one whose data was never written; for text it is the same.
+            if (chunk.is_unwritten and not htype_named(self.meta.htype).is_text_like) or chunk.count == 0:
                 return
             sizes = np.diff(chunk.offsets()).astype(np.uint32)
             shapes = None if chunk.ndim is None else chunk.shapes()
@@ -142,15 +149,15 @@ class TensorDraft:
             self.state = replace(self.state, table=table.keep(row))
 
 
-def _bounds(meta: TensorMeta, block: Block, *, first: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return min_shape and max_shape with a block taken in (FORMAT.md 3)."""
+def _bounds(meta: TensorMeta, block: Block) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return min_shape and max_shape of a tensor with a block taken in (FORMAT.md 3)."""
     bounds = block.shape_bounds()
     if bounds is None:
         return tuple(meta.min_shape), tuple(meta.max_shape)
     low, high = bounds
     if not meta.max_shape:
         # Earlier samples without a rank are empty ones: they count as all zeros.
-        return (low if first else (0,) * len(low)), high
+        return (low if meta.length == 0 else (0,) * len(low)), high
     return (
         tuple(min(a, b) for a, b in zip(meta.min_shape, low, strict=True)),
         tuple(max(a, b) for a, b in zip(meta.max_shape, high, strict=True)),

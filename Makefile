@@ -1,0 +1,102 @@
+# `make help` lists the commands. Each makes what it needs, in .venv and .cache, and does nothing twice.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PYTEST ?= .venv/bin/python -m pytest
+EXTENSIONS := $(shell find ext -name '*.pyx' -o -name '*.pxd')
+
+FAKER := .cache/venvs/faker
+PYAIRBYTE := .cache/venvs/pyairbyte
+DEEPLAKE3 := .cache/venvs/deeplake3
+IMAGE ?= destination-deeplake:dev
+
+export DO_NOT_TRACK := 1
+export AIRBYTE_OFFLINE_MODE := 1
+
+.PHONY: help
+help: ## list the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: demo
+demo: .venv/.run $(FAKER)/.ready ## a real Airbyte source -> ./demo-lake -> batches
+	@demo/demo.sh
+
+.PHONY: test
+test: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready ## unit tests and the fast integration tests
+	@$(PYTEST) $(TESTS)
+
+.PHONY: lint
+lint: .venv/.dev ## style, types, layers, cycles
+	@.venv/bin/ruff check
+	.venv/bin/ruff format --check
+	.venv/bin/mypy
+	PYTHONPATH=.:format .venv/bin/lint-imports
+	.venv/bin/python scripts/cycles.py
+
+.PHONY: bench
+bench: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready ## speed and memory against peers, in the same run
+	@.venv/bin/python -m benchmarks.sync $(BENCH)
+
+.PHONY: interop
+interop: .venv/.dev $(FAKER)/.ready $(DEEPLAKE3)/.ready ## Deep Lake 3.9.52 reads and extends what we write, and back
+	@[[ -d demo-lake ]] || $(MAKE) demo
+	$(PYTEST) -m interop integration_tests/interop
+
+.PHONY: soak
+soak: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready ## the long tests: 100 kills, a million PostgreSQL rows
+	@$(PYTEST) -m soak
+
+.PHONY: docs
+docs: .venv/.docs ## the users' pages, into site/
+	@.venv/bin/mkdocs build --strict
+
+.PHONY: image
+image: ## the connector's container image
+	@docker build -t $(IMAGE) .
+
+.PHONY: tail
+tail: .venv/.run ## the five largest modules, classes and functions
+	@.venv/bin/python scripts/tail.py
+
+.PHONY: clean
+clean: ## forget environments and caches
+	@rm -rf .venv .cache build demo-lake site
+
+.PHONY: env
+env: .venv/.dev ## the development environment, in .venv
+
+# --- environments: a stamp each, older than what it was made from -> made again ---
+
+.venv/.run: pyproject.toml $(EXTENSIONS)
+	@echo "installing the connector into .venv (compiles its core; a minute)"
+	scripts/venv.sh .venv --group build
+	scripts/venv.sh --rebuild destination-deeplake .venv --no-build-isolation -e '.[airbyte]'
+	touch $@
+
+.venv/.dev: .venv/.run
+	@echo "installing the tools for tests and lint into .venv"
+	scripts/venv.sh .venv --group test --group lint
+	touch $@
+
+.venv/.docs: .venv/.dev
+	@scripts/venv.sh .venv --group docs
+	touch $@
+
+$(FAKER)/.ready: | .venv/.run
+	@echo "installing airbyte-source-faker into $(@D)"
+	scripts/venv.sh --python '>=3.10,<3.13' $(@D) airbyte-source-faker
+	touch $@
+
+$(PYAIRBYTE)/.ready: | .venv/.run
+	@echo "installing PyAirbyte, which ships source-smoke-test, into $(@D)"
+	scripts/venv.sh --python '>=3.10,<3.13' $(@D) airbyte
+	touch $@
+
+$(DEEPLAKE3)/.ready: | .venv/.run
+	@echo "installing Deep Lake 3.9.52 into $(@D)"
+	scripts/venv.sh --python '>=3.10,<3.13' $(@D) 'deeplake==3.9.52' 'numpy<2' setuptools
+	touch $@

@@ -1,0 +1,1 @@
+"""Programs that print speed and memory beside a peer's, measured in the same minutes."""

@@ -1,0 +1,146 @@
+"""Reading a dataset of a million rows and twenty columns: opening it, its first row, scans beside memcpy.
+
+The dataset is made once. Scans are compared with copying the same bytes inside this process: into a buffer
+that is used again (warm), and into fresh memory, where the kernel has to hand out zeroed pages first.
+"""
+
+from __future__ import annotations
+
+import functools
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import lakebed
+from benchmarks.inputs import CACHE
+from benchmarks.sync import check
+
+ROWS = 1_000_000
+COLUMNS = 20
+RUNS = 7
+PATH = CACHE / "million"
+
+
+def make() -> None:
+    """Write the dataset: integers, floats and texts of about 24 bytes, in ten publishes."""
+    if lakebed.exists(str(PATH)):
+        return
+    print(f"making {ROWS:,} rows x {COLUMNS} columns, once", flush=True)
+    dataset = lakebed.empty(str(PATH))
+    plain: dict[str, Any] = {"create_id_tensor": False, "create_shape_tensor": False}
+    for n in range(COLUMNS - 4):
+        dataset.create_tensor(f"column_{n}", dtype="float64" if n % 2 else "int64", **plain)
+    for n in range(COLUMNS - 4, COLUMNS):
+        dataset.create_tensor(f"column_{n}", htype="text", **plain)
+    step = ROWS // 10
+    for start in range(0, ROWS, step):
+        numbers = np.arange(start, start + step)
+        texts = pa.array([f"text of row number {n}" for n in numbers])
+        columns: dict[str, Any] = {f"column_{n}": numbers * (1.5 if n % 2 else 1) for n in range(COLUMNS - 4)}
+        columns |= {f"column_{n}": texts for n in range(COLUMNS - 4, COLUMNS)}
+        dataset.extend(columns)
+        dataset.flush()
+    dataset.commit("made")
+    dataset.close()
+
+
+def seconds(work: Callable[[], object], runs: int = RUNS) -> float:
+    """Median wall time, after one run that warms up."""
+    work()
+    times = []
+    for _ in range(runs):
+        began = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - began)
+    return statistics.median(times)
+
+
+def opened_files(work: Callable[[], object]) -> list[str]:
+    """Files of the dataset that a piece of work opens."""
+    found: list[str] = []
+    watching = [True]
+
+    def watch(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open" and watching[0] and str(arguments[0]).startswith(str(PATH)):
+            found.append(str(Path(str(arguments[0])).relative_to(PATH)))
+
+    sys.addaudithook(watch)
+    work()
+    watching[0] = False
+    return found
+
+
+def open_and_look() -> tuple[int, Any]:
+    """Open, length, first row."""
+    dataset = lakebed.load(str(PATH), read_only=True)
+    row = dataset[0]
+    return len(dataset), [row[name].numpy() for name in dataset.tensors]
+
+
+def open_only() -> int:
+    """Open and length: metadata alone."""
+    return len(lakebed.load(str(PATH), read_only=True))
+
+
+def scan(column: str, batch: int) -> Iterator[Any]:
+    """All batches of one column."""
+    dataset = lakebed.load(str(PATH), read_only=True)
+    for found in dataset.batches(batch, tensors=[column]):
+        yield found[column]
+
+
+def drain(column: str, batch: int) -> int:
+    """Scan a column and count its rows."""
+    return sum(len(values) for values in scan(column, batch))
+
+
+def drain_strings(column: str, batch: int) -> int:
+    """Scan a text column and make a Python string of every value."""
+    return sum(len(list(values)) for values in scan(column, batch))
+
+
+def copies(size: int) -> tuple[float, float]:
+    """Seconds to copy `size` bytes into a warm buffer and into fresh memory."""
+    source = np.ones(size, np.uint8)
+    target = np.ones(size, np.uint8)
+    return seconds(lambda: np.copyto(target, source)), seconds(source.copy)
+
+
+def report_scan(title: str, column: str, size: int, bar: float) -> None:
+    """Print the scan of one column beside memcpy."""
+    warm, fresh = copies(size)
+    print(f"  {title}: {size / 1e6:.0f} MB; memcpy {size / warm / 1e9:.1f} GB/s warm, ", end="")
+    print(f"{size / fresh / 1e9:.1f} GB/s into fresh memory")
+    for batch in (1024, 65536):
+        taken = seconds(functools.partial(drain, column, batch))
+        print(f"    batches of {batch:>6}: {taken * 1e3:7.1f} ms, {size / taken / 1e9:.2f} GB/s, ", end="")
+        print(f"{warm / taken:.2f} of warm, {fresh / taken:.2f} of fresh memcpy")
+    check(f"scan of {title} / memcpy, batches of 65536", warm / taken, bar)
+
+
+def main() -> None:
+    """Print the figures of reading."""
+    make()
+    print(f"reading {ROWS:,} rows x {COLUMNS} columns, warm")
+    files = opened_files(open_only)
+    print(f"  open and len read {len(files)} files: {', '.join(files)}")
+    check("reads of metadata to open", len(files), 2, at_most=True)
+    print(f"  open and len: {seconds(open_only) * 1e3:.1f} ms")
+    check("open, len, first row of every column, ms", seconds(open_and_look) * 1e3, 50, at_most=True)
+    report_scan("int64", "column_0", ROWS * 8, 0.5)
+    texts = sum(len(f"text of row number {n}") for n in range(ROWS))
+    report_scan("text", f"column_{COLUMNS - 1}", texts, 0.2)
+    made = seconds(lambda: drain_strings(f"column_{COLUMNS - 1}", 65536), runs=3)
+    print(
+        f"    and every value made a Python string: {made * 1e3:.0f} ms, {ROWS / made / 1e6:.1f} M strings/s"
+    )
+
+
+if __name__ == "__main__":
+    main()

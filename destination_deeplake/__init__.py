@@ -1,0 +1,19 @@
+"""Airbyte destination that writes every stream as a versioned tensor dataset.
+
+Importing the package reads nothing and imports nothing heavy; `DestinationDeeplake` loads the Airbyte CDK
+only when somebody asks for it.
+"""
+
+from typing import Any
+
+__version__ = "0.1.0"
+
+__all__ = ["DestinationDeeplake", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "DestinationDeeplake":
+        from destination_deeplake.destination import DestinationDeeplake
+
+        return DestinationDeeplake
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,150 @@
+"""The destination as a class of the Airbyte CDK.
+
+For whoever expects the standard class: `airbyte_cdk.launch`-style runners, test suites, in-process callers.
+The work is done where `run` has it done, so both surfaces print the same messages. What is replaced here, and
+why:
+
+* `parse_args`, `run_cmd`: one command line, and configuration errors that say what to change.
+* `_run_write`: the CDK's reader skips lines that orjson rejects, turns large integers into floats and drops
+  the `id` that the platform needs on every STATE. Ours reads the bytes and writes states as they came.
+* errors reach the CDK's uncaught-exception hook as `AirbyteTracedException`, with our failure types and
+  without the texts of unexpected exceptions, which may quote records.
+
+`write` with `AirbyteMessage` objects works for callers that have parsed the input already; it can give back
+no more than those objects held.
+"""
+
+import argparse
+import io
+import json
+import logging
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from airbyte_cdk.destinations import Destination
+from airbyte_cdk.models import (
+    AirbyteConnectionStatus,
+    AirbyteMessage,
+    AirbyteMessageSerializer,
+    ConfiguredAirbyteCatalog,
+    ConfiguredAirbyteCatalogSerializer,
+    FailureType,
+    Status,
+    StreamDescriptor,
+)
+from airbyte_cdk.utils.traced_exception import AirbyteTracedException
+
+from destination_deeplake import run, sync
+from destination_deeplake.catalog import plans, read_catalog
+from destination_deeplake.config import DestinationConfig, read_json_object, specification
+from destination_deeplake.failures import ConfigError, Failure, describe
+from destination_deeplake.messages import Message, Output, spec_message
+from destination_deeplake.probe import problem_with
+
+
+class DestinationDeeplake(Destination):
+    """Airbyte destination that writes every stream as a versioned tensor dataset."""
+
+    def check(
+        self,
+        logger: logging.Logger,  # noqa: ARG002 - the CDK passes it
+        config: Mapping[str, Any],
+    ) -> AirbyteConnectionStatus:
+        """Write, read back and delete a probe where the configuration points to."""
+        try:
+            problem = problem_with(DestinationConfig.from_mapping(config))
+        except ConfigError as error:
+            problem = str(error)
+        return AirbyteConnectionStatus(Status.SUCCEEDED if problem is None else Status.FAILED, problem)
+
+    def write(
+        self,
+        config: Mapping[str, Any],
+        configured_catalog: ConfiguredAirbyteCatalog,
+        input_messages: Iterable[AirbyteMessage],
+    ) -> Iterator[AirbyteMessage]:
+        """Write parsed messages; yield the states that are published, and log messages."""
+        out = _Collected()
+        catalog = ConfiguredAirbyteCatalogSerializer.dump(configured_catalog)
+        running = sync.begin(DestinationConfig.from_mapping(config), plans(catalog), out)
+        try:
+            for message in input_messages:
+                line = json.dumps(AirbyteMessageSerializer.dump(message)).encode() + b"\n"
+                running.feed(line)
+                yield from out.drain()
+            running.complete()
+        except GeneratorExit:
+            running.stop()
+            raise
+        except Exception:
+            running.stop()
+            yield from out.drain()
+            raise
+        yield from out.drain()
+
+    def parse_args(self, args: list[str]) -> argparse.Namespace:
+        """Parse the command line as `run` does."""
+        return run.parse_args(args)
+
+    def run_cmd(self, parsed_args: argparse.Namespace) -> Iterator[AirbyteMessage]:
+        """Run one command; failures come out as `AirbyteTracedException`."""
+        try:
+            if parsed_args.command == "spec":
+                yield _as_airbyte(spec_message(specification()))
+            elif parsed_args.command == "check":
+                yield _as_airbyte(run.check(parsed_args.config))
+            else:
+                config = read_json_object(parsed_args.config, "configuration")
+                with open(sys.stdin.fileno(), encoding="utf-8", closefd=False) as stdin:
+                    yield from self._run_write(config, parsed_args.catalog, stdin)
+        except Exception as error:  # noqa: BLE001 - every failure gets its type here
+            raise TracedFailure(describe(error)) from None
+
+    def _run_write(
+        self, config: Mapping[str, Any], configured_catalog_path: str, input_stream: io.TextIOWrapper
+    ) -> Iterator[AirbyteMessage]:
+        """Run a sync from the stream's file descriptor; messages go to standard output, none is yielded."""
+        sys.stdout.flush()
+        out = Output(sys.stdout.fileno())
+        plan = read_catalog(configured_catalog_path)
+        status = sync.write(DestinationConfig.from_mapping(config), plan, input_stream.fileno(), out)
+        if status:
+            sys.exit(status)
+        yield from ()
+
+
+class TracedFailure(AirbyteTracedException):
+    """A failure in the shape in which the CDK passes failures on."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.internal_message, failure.message, FailureType(failure.failure_type.value))
+        self._failure = failure
+
+    def as_airbyte_message(
+        self,
+        stream_descriptor: StreamDescriptor | None = None,  # noqa: ARG002 - the CDK may pass one
+    ) -> AirbyteMessage:
+        """Return the TRACE message that `run` would print."""
+        return _as_airbyte(self._failure.trace())
+
+
+class _Collected(Output):
+    """Output that keeps its lines for the generator that yields them."""
+
+    def __init__(self) -> None:
+        super().__init__(-1)
+        self._lines: list[bytes] = []
+
+    def lines(self, lines: Iterable[bytes]) -> None:
+        self._lines.extend(lines)
+
+    def drain(self) -> Iterator[AirbyteMessage]:
+        """Yield what came since the last call."""
+        lines, self._lines = self._lines, []
+        for line in lines:
+            yield _as_airbyte(json.loads(line))
+
+
+def _as_airbyte(message: Message) -> AirbyteMessage:
+    return AirbyteMessageSerializer.load(message)

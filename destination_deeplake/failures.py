@@ -1,0 +1,153 @@
+"""Exceptions -> what Airbyte is told about them.
+
+`failure_type` decides what the platform does: `config_error` asks the user to act and is not retried,
+`transient_error` is retried, `system_error` is ours to fix.
+
+    config_error      wrong configuration or catalog, a folder that cannot be used (missing rights, read-only,
+                      no folder, foreign dataset), a full disk: a retry finds it as full as before, and every
+                      retry delivers rows again
+    transient_error   another writer holds the dataset, a lost race, a device or network that did not answer,
+                      a source that stopped before it was done
+    system_error      everything else, input that is no Airbyte protocol included
+
+The trace messages have the fields of `AirbyteTracedException` of the CDK, so a platform sees no difference
+between the two entry points (`run` and `destination`). What an unexpected exception says is left out, because
+it may quote a record; its type and the code lines stay.
+"""
+
+import errno
+import time
+import traceback
+from dataclasses import dataclass
+from enum import StrEnum
+
+from destination_deeplake.messages import Message
+
+
+class FailureType(StrEnum):
+    """`failure_type` of the protocol."""
+
+    CONFIG = "config_error"
+    TRANSIENT = "transient_error"
+    SYSTEM = "system_error"
+
+
+class ConnectorError(Exception):
+    """A failure that we know by name; its text says what happened, where, what to do; it quotes no record."""
+
+    failure_type = FailureType.SYSTEM
+
+
+class ConfigError(ConnectorError):
+    """The configuration, the catalog or the place that they name must be changed by the user."""
+
+    failure_type = FailureType.CONFIG
+
+
+class IncompleteSourceError(ConnectorError):
+    """The source stopped before it was done with a stream."""
+
+    failure_type = FailureType.TRANSIENT
+
+
+class SourceProtocolError(ConnectorError):
+    """The input holds a line that is no Airbyte message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What a trace message says about one exception."""
+
+    failure_type: FailureType
+    message: str
+    internal_message: str
+    stack_trace: str
+
+    def trace(self) -> Message:
+        """Return the TRACE message."""
+        error = {
+            "message": self.message,
+            "internal_message": self.internal_message,
+            "stack_trace": self.stack_trace,
+            "failure_type": self.failure_type.value,
+        }
+        now = float(time.time_ns() // 1_000_000)
+        return {"type": "TRACE", "trace": {"type": "ERROR", "emitted_at": now, "error": error}}
+
+
+UNEXPECTED = "Something went wrong in the connector. See the logs for more details."
+
+_CONFIG_ERRNO = {
+    errno.EACCES: "permission denied; let the user that runs the connector write there",
+    errno.EPERM: "permission denied; let the user that runs the connector write there",
+    errno.EROFS: "the file system is read-only; mount it writable or choose another folder",
+    errno.ENOSPC: "no space left; free some or choose another folder",
+    errno.EDQUOT: "the disk quota is used up; raise it or choose another folder",
+    errno.ENOTDIR: "a part of the path is a file, not a folder; choose another folder",
+    errno.EISDIR: "a folder stands where a file should be; choose another folder",
+    errno.ENAMETOOLONG: "the path is too long for the file system; choose a shorter folder",
+    errno.ELOOP: "the path runs through a loop of symbolic links; choose another folder",
+}
+
+_TRANSIENT_ERRNO = frozenset(
+    (errno.EAGAIN, errno.EBUSY, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE, errno.ETIMEDOUT)
+)
+
+_TRANSIENT_LAKEBED = frozenset(("LockedException", "ConflictError"))
+"""By name, so that describing a failure never has to import the library."""
+
+
+def describe(error: BaseException) -> Failure:
+    """Return the failure type and the texts for any exception."""
+    failure_type, message, internal = _classified(error)
+    return Failure(failure_type, message, internal, _stack(error))
+
+
+def _classified(error: BaseException) -> tuple[FailureType, str, str]:
+    kind = type(error).__name__
+    if isinstance(error, ConnectorError):
+        return error.failure_type, str(error), str(error)
+    if isinstance(error, OSError):
+        if (advice := storage_advice(error)) is not None:
+            return FailureType.CONFIG, advice, f"{kind}: {error}"
+        if error.errno in _TRANSIENT_ERRNO:
+            return (
+                FailureType.TRANSIENT,
+                f"The storage did not answer as it should: {error}",
+                f"{kind}: {error}",
+            )
+    if _is_lakebed(error):
+        transient = any(base.__name__ in _TRANSIENT_LAKEBED for base in type(error).__mro__)
+        return FailureType.TRANSIENT if transient else FailureType.SYSTEM, str(error), f"{kind}: {error}"
+    if isinstance(error, MemoryError):
+        return FailureType.TRANSIENT, "Out of memory; give the connector more.", kind
+    return FailureType.SYSTEM, UNEXPECTED, kind
+
+
+def storage_advice(error: OSError) -> str | None:
+    """Return a sentence that says what to change, or None when the user cannot help it."""
+    code = error.errno
+    if code is None and isinstance(error, PermissionError):
+        code = errno.EACCES
+    if code not in _CONFIG_ERRNO:
+        return None
+    what = str(error) if _is_lakebed(error) else f"cannot write {error.filename or 'there'}"
+    return f"{what[0].upper()}{what[1:]}: {_CONFIG_ERRNO[code]}."
+
+
+def _is_lakebed(error: BaseException) -> bool:
+    """Tell whether lakebed raised it, without importing lakebed for the answer."""
+    return any(base.__module__.startswith("lakebed.") for base in type(error).__mro__)
+
+
+def _stack(error: BaseException) -> str:
+    """Return the traceback with types and code lines, without the texts of unexpected exceptions."""
+    chain: list[str] = []
+    told: set[int] = set()
+    link: BaseException | None = error
+    while link is not None and id(link) not in told:  # chains of exceptions can be rings
+        told.add(id(link))
+        text = f": {link}" if isinstance(link, ConnectorError | OSError) else ""
+        chain.append("".join(traceback.format_tb(link.__traceback__)) + type(link).__name__ + text)
+        link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
+    return "\n\n".join(reversed(chain)) + "\n"

@@ -1,0 +1,67 @@
+"""`check`: tell whether datasets can be written, read back and deleted at the destination path."""
+
+import contextlib
+import errno
+import os
+import uuid
+from pathlib import Path
+
+import lakebed
+from destination_deeplake.config import DestinationConfig
+from destination_deeplake.failures import FailureType, describe
+
+_ROW = "destination-deeplake check"
+
+
+def problem_with(config: DestinationConfig) -> str | None:
+    """Write, read back and delete a unique dataset; return what the user must change, None if nothing.
+
+    Folders that the probe had to make are removed again.
+
+    Raises
+    ------
+    Exception
+        If it failed for a reason that no change of the configuration would cure.
+    """
+    root = config.destination_path
+    missing = _missing(root)
+    try:
+        # No stream can have this folder: names that start with a dot are encoded.
+        _round_trip(str(root / f".airbyte-check-{uuid.uuid4().hex}"))
+    except Exception as error:
+        failure = describe(error)
+        if failure.failure_type is not FailureType.SYSTEM:
+            return f"destination_path {root}: {failure.message}"
+        if isinstance(error, OSError):
+            return f"destination_path {root} cannot be used ({error}); choose another folder."
+        raise
+    finally:
+        for folder in missing:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+    return None
+
+
+def _round_trip(path: str) -> None:
+    try:
+        dataset = lakebed.empty(path)
+        dataset.create_tensor("probe", htype="text")
+        dataset.extend({"probe": [_ROW]})
+        dataset.close()
+        found = lakebed.load(path, read_only=True)["probe"][0].text()
+    except Exception:
+        with contextlib.suppress(Exception):  # what stopped the probe is what the user must hear of
+            lakebed.delete(path)
+        raise
+    lakebed.delete(path)
+    if found != _ROW:
+        raise OSError(errno.EIO, "it gave back other data than was written", path)
+
+
+def _missing(folder: Path) -> list[Path]:
+    """Return the folders of the path that do not exist, innermost first."""
+    missing = []
+    while not os.path.lexists(folder):
+        missing.append(folder)
+        folder = folder.parent
+    return missing

@@ -1,0 +1,105 @@
+"""Console entry: `destination-deeplake spec | check --config F | write --config F --catalog F`.
+
+There are two surfaces and one implementation. This one parses the command line of the CDK by itself, because
+importing airbyte-cdk costs more than a second of CPU and 75 MB, in `spec` as well as in every sync, for
+nothing that the hot path needs. `destination.DestinationDeeplake` is the standard class on top of the CDK,
+for whatever expects one (`launch`, test suites, PyAirbyte in process). Both call the functions below and in
+`sync`, `probe` and `failures`; a test compares what they print.
+
+Exit status: 0 done (a failed `check` included, as the protocol wants it), 1 failed with a TRACE, 2 wrong
+command line, 128 + n stopped by signal n.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from destination_deeplake.config import read_config, specification
+from destination_deeplake.failures import ConfigError, describe
+from destination_deeplake.messages import Message, Output, spec_message, status_message
+
+
+def run() -> None:
+    """Run the command line of this process; does not return."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(args: Sequence[str]) -> int:
+    """Run one command and return the exit status.
+
+    Parameters
+    ----------
+    args : sequence of str
+        Command line without the program name.
+    """
+    parsed = parse_args(args)
+    out = Output(sys.stdout.fileno(), debug=parsed.debug)
+    try:
+        return _command(parsed, out)
+    except BrokenPipeError:
+        sys.stderr.write("Nobody reads the output any more; what came before is written.\n")
+        return 1
+    except Exception as error:  # noqa: BLE001 - the last stop: every failure becomes a TRACE
+        failure = describe(error)
+        out.log("FATAL", f"{failure.message}\n{failure.stack_trace}")
+        out.send(failure.trace())
+        return 1
+
+
+def parse_args(args: Sequence[str]) -> argparse.Namespace:
+    """Parse the command line: `command`, `debug`, and `config` and `catalog` where the command has them."""
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--debug", action="store_true", help="log more")
+    parser = argparse.ArgumentParser(
+        prog="destination-deeplake", description="Airbyte destination for tensor datasets."
+    )
+    commands = parser.add_subparsers(title="commands", dest="command", required=True)
+    commands.add_parser("spec", help="outputs the json configuration specification", parents=[common])
+    for name, text in (
+        ("check", "checks the config can be used to connect"),
+        ("write", "writes data to the destination"),
+    ):
+        command = commands.add_parser(name, help=text, parents=[common])
+        command.add_argument("--config", required=True, help="path to the json configuration file")
+        if name == "write":
+            command.add_argument("--catalog", required=True, help="path to the configured catalog JSON file")
+    return parser.parse_args(args)
+
+
+def check(config_path: str) -> Message:
+    """Return the CONNECTION_STATUS for a configuration file.
+
+    Raises
+    ------
+    Exception
+        If the check failed for a reason that is not the user's to cure.
+    """
+    try:
+        config = read_config(config_path)
+    except ConfigError as error:
+        return status_message(str(error))
+    from destination_deeplake.probe import problem_with
+
+    return status_message(problem_with(config))
+
+
+def write(config_path: str, catalog_path: str, descriptor: int, out: Output) -> int:
+    """Run one sync from a file descriptor and return the exit status.
+
+    Raises
+    ------
+    Exception
+        Whatever ended the sync early.
+    """
+    from destination_deeplake import sync
+    from destination_deeplake.catalog import read_catalog
+
+    config, plans = read_config(config_path), read_catalog(catalog_path)
+    return sync.write(config, plans, descriptor, out)
+
+
+def _command(parsed: argparse.Namespace, out: Output) -> int:
+    if parsed.command == "write":
+        return write(parsed.config, parsed.catalog, sys.stdin.fileno(), out)
+    out.send(spec_message(specification()) if parsed.command == "spec" else check(parsed.config))
+    return 0

@@ -1,0 +1,80 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Blocks -> lines: one that lies in a block is read where it is, one that spans blocks is put together."""
+
+from libc.stdint cimport int64_t, uint8_t
+from libc.string cimport memchr, memcpy
+
+from destination_deeplake.native.memory cimport SLACK, Buffer, FreeList, grow, recycle
+
+
+cdef enum:
+    MOST_LINE = 256 << 20  # the platform stops at 20,000,000 characters
+    KEEP_CARRY = 4 << 20
+
+
+cdef enum Found:
+    A_LINE
+    NO_LINE
+    A_LONG_LINE
+    NO_ROOM
+
+
+cdef struct Lines:
+    const uint8_t* at  # the rest of the block
+    const uint8_t* stop
+    Buffer carry  # a line whose end has not come yet, or the one that was put together last
+    size_t carried
+    const uint8_t* line
+    const uint8_t* end  # its newline
+    const uint8_t* lim  # the end of the readable memory, see `json`
+    int64_t number
+    FreeList* pool
+
+
+cdef inline Found carry_on(Lines* lines, const uint8_t* stop) noexcept nogil:
+    """Move the bytes before `stop` to the line that is being put together."""
+    cdef size_t n = stop - lines.at
+    if lines.carried + n > MOST_LINE:
+        lines.number += 1
+        return A_LONG_LINE
+    if lines.carried + n + SLACK > lines.carry.capacity and not grow(
+        lines.pool, &lines.carry, lines.carried + n + (lines.carried >> 1), lines.carried
+    ):
+        return NO_ROOM
+    memcpy(lines.carry.data + lines.carried, lines.at, n)
+    lines.carried += n
+    lines.at = stop
+    return NO_LINE
+
+
+cdef inline Found next_line(Lines* lines, bint last) noexcept nogil:
+    """Find the next line, or use up the block; `last` says that the input ends with it."""
+    cdef const uint8_t* newline = NULL
+    cdef Found found
+    if lines.line != NULL and lines.line == lines.carry.data:  # it was read: begin another one
+        lines.carried = 0
+        if lines.carry.capacity > KEEP_CARRY:
+            recycle(lines.pool, &lines.carry)
+    lines.line = NULL
+    if lines.at != lines.stop:
+        newline = <const uint8_t*>memchr(lines.at, c"\n", lines.stop - lines.at)
+        if newline != NULL and lines.carried == 0 and newline - lines.at <= MOST_LINE:
+            lines.line = lines.at
+            lines.end = newline
+            lines.lim = lines.stop
+            lines.at = newline + 1
+            lines.number += 1
+            return A_LINE
+        found = carry_on(lines, lines.stop if newline == NULL else newline + 1)
+        if found != NO_LINE:
+            return found
+    if newline == NULL:
+        if not last or lines.carried == 0:
+            return NO_LINE
+        lines.carry.data[lines.carried] = c"\n"  # within the slack
+        lines.carried += 1
+    lines.line = lines.carry.data
+    lines.end = lines.carry.data + lines.carried - 1
+    lines.lim = lines.carry.data + lines.carry.capacity
+    lines.number += 1
+    return A_LINE

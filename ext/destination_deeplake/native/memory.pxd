@@ -1,0 +1,143 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Buffers that grow, and the free list that hands used ones on to the next batch.
+
+The first touch of a fresh page costs more than parsing what is then written there. So a large buffer grows by
+moving its pages instead of copying them to new ones, and a buffer that an Arrow array let go is kept, up to
+`RECYCLED_BYTES` in all, oldest dropped first. The list has its own lock: columns grow without the GIL.
+"""
+
+from cpython.pythread cimport PyThread_acquire_lock, PyThread_release_lock, PyThread_type_lock
+from libc.stdint cimport uint8_t
+from libc.string cimport memcpy, memmove
+
+
+cdef extern from *:
+    """
+    #include <stdlib.h>
+    #if defined(__linux__)
+    #include <sys/mman.h>
+    #endif
+
+    static const size_t dl_mapped_from = 128 << 10;
+
+    static void dl_free(uint8_t *data, size_t capacity)
+    {
+    #if defined(__linux__)
+        if (capacity >= dl_mapped_from) {
+            munmap(data, capacity);
+            return;
+        }
+    #endif
+        free(data);
+    }
+
+    /* Like realloc, with the size before and the bytes that count; NULL leaves the old memory as it is. */
+    static uint8_t *dl_resize(uint8_t *data, size_t before, size_t after, size_t used)
+    {
+    #if defined(__linux__)
+        void *mapped;
+        if (after >= dl_mapped_from) {
+            if (before >= dl_mapped_from)
+                mapped = mremap(data, before, after, MREMAP_MAYMOVE);
+            else
+                mapped = mmap(NULL, after, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            if (mapped == MAP_FAILED) return NULL;
+            if (before < dl_mapped_from) {
+                if (used) memcpy(mapped, data, used);
+                free(data);
+            }
+            return (uint8_t *)mapped;
+        }
+    #endif
+        (void)used;
+        return (uint8_t *)realloc(data, after);
+    }
+    """
+    void dl_free(uint8_t* data, size_t capacity) noexcept nogil
+    uint8_t* dl_resize(uint8_t* data, size_t before, size_t after, size_t used) noexcept nogil
+
+
+cdef enum:
+    RECYCLED_BYTES = 128 << 20
+    RECYCLED_BUFFERS = 2048
+    SLACK = 64  # bytes behind the content that 16-byte steps may touch
+
+
+cdef struct Buffer:
+    uint8_t* data
+    size_t capacity
+
+
+cdef struct FreeList:
+    PyThread_type_lock lock
+    Buffer[RECYCLED_BUFFERS] buffers  # oldest first
+    int count
+    size_t bytes
+
+
+cdef inline void take_out(FreeList* pool, int index) noexcept nogil:
+    """Remove one entry."""
+    pool.bytes -= pool.buffers[index].capacity
+    pool.count -= 1
+    memmove(&pool.buffers[index], &pool.buffers[index + 1], (pool.count - index) * sizeof(Buffer))
+
+
+cdef inline Buffer recycled(FreeList* pool, size_t n) noexcept nogil:
+    """Take the smallest free buffer that holds `n` bytes and not much over twice that; empty without one."""
+    cdef Buffer found
+    cdef int best = -1
+    cdef int i
+    cdef size_t most = 2 * n + 4096
+    found.data = NULL
+    found.capacity = 0
+    PyThread_acquire_lock(pool.lock, 1)
+    for i in range(pool.count):
+        if n <= pool.buffers[i].capacity <= most:
+            best = i
+            most = pool.buffers[i].capacity
+    if best >= 0:
+        found = pool.buffers[best]
+        take_out(pool, best)
+    PyThread_release_lock(pool.lock)
+    return found
+
+
+cdef inline void recycle(FreeList* pool, Buffer* buffer) noexcept nogil:
+    """Give a buffer back; it is empty afterwards."""
+    if buffer.data == NULL:
+        return
+    if buffer.capacity > RECYCLED_BYTES:
+        dl_free(buffer.data, buffer.capacity)
+    else:
+        PyThread_acquire_lock(pool.lock, 1)
+        while pool.count == RECYCLED_BUFFERS or pool.bytes + buffer.capacity > RECYCLED_BYTES:
+            dl_free(pool.buffers[0].data, pool.buffers[0].capacity)
+            take_out(pool, 0)
+        pool.buffers[pool.count] = buffer[0]
+        pool.count += 1
+        pool.bytes += buffer.capacity
+        PyThread_release_lock(pool.lock)
+    buffer.data = NULL
+    buffer.capacity = 0
+
+
+cdef inline bint grow(FreeList* pool, Buffer* buffer, size_t n, size_t used) noexcept nogil:
+    """Give a buffer room for `n` bytes and `SLACK`, keeping its first `used`; False when memory is short."""
+    cdef Buffer larger
+    cdef uint8_t* data
+    n = (n + 2 * SLACK - 1) & ~<size_t>(SLACK - 1)
+    if n <= buffer.capacity:
+        return True
+    larger = recycled(pool, n)
+    if larger.data != NULL:
+        if used:
+            memcpy(larger.data, buffer.data, used)
+        recycle(pool, buffer)
+        buffer[0] = larger
+        return True
+    data = dl_resize(buffer.data, buffer.capacity, n, used)
+    if data == NULL:
+        return False
+    buffer.data = data
+    buffer.capacity = n
+    return True

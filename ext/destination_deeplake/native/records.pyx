@@ -1,0 +1,485 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+# cython: auto_pickle=False, autotestdict=False
+"""Airbyte messages as bytes -> Arrow buffers, without a Python object per record or per value.
+
+`Reader` sends each record to the `TableBuilder` of its stream; other messages stop it, so that the caller
+meets them exactly where they stand. The parts, from the byte up: `json` (grammar), `members` (objects),
+`decimals` and `temporal` (texts to numbers), `memory` (buffers), `columns`, `values`, `rows` (building),
+`streams`, `envelope` (messages), `lines` (blocks to lines), `states` (acknowledgement), `ids`.
+
+The parsing runs without the GIL. A reader and its tables belong to one thread at a time.
+"""
+
+import os
+
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING
+from cpython.pythread cimport PyThread_allocate_lock
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memset
+
+from destination_deeplake.native.columns cimport BOOL, INT64, JSON, Column, Kind, Table, bits, is_text, width
+from destination_deeplake.native.decimals cimport fill_powers
+from destination_deeplake.native.envelope cimport (
+    DONE,
+    FULL,
+    IGNORED,
+    INVALID,
+    OUT_OF_MEMORY,
+    STATE,
+    STATUS,
+    STRANGER,
+    Message,
+    Verdict,
+    read_message,
+    read_plain_record,
+)
+from destination_deeplake.native.faults cimport NO_SCOPE, TOO_LONG, TRAILING, Fault, dl_reasons
+from destination_deeplake.native.ids cimport ID_BYTES, put_ids
+from destination_deeplake.native.json cimport Span
+from destination_deeplake.native.lines cimport A_LINE, A_LONG_LINE, NO_ROOM, Found, Lines, next_line
+from destination_deeplake.native.members cimport is_string, member_of
+from destination_deeplake.native.memory cimport SLACK, Buffer, FreeList, grow, recycle
+from destination_deeplake.native.rows cimport hash_text
+from destination_deeplake.native.states cimport About, Splice, count_splice, describe, read_scope
+from destination_deeplake.native.streams cimport Stream, Streams, add_stream, free_streams, name_of, space_of
+from destination_deeplake.native.texts cimport bytes_of, span_of, text_of
+
+cdef enum:
+    RANDOM_BYTES = 1 << 16
+    MOST_STRANGERS = 1000
+    MOST_TALLIES = 100
+
+MESSAGE_STATE = <int>STATE
+MESSAGE_STATUS = <int>STATUS
+MESSAGE_INVALID = <int>INVALID
+
+cdef FreeList pool
+memset(&pool, 0, sizeof(pool))
+pool.lock = PyThread_allocate_lock()
+fill_powers()
+
+
+@cython.final
+cdef class Block:
+    """Memory of a taken batch, readable through the buffer protocol; used again once nobody holds it."""
+
+    cdef Buffer buffer
+    cdef Py_ssize_t size
+
+    def __cinit__(self):
+        self.buffer.data = NULL
+
+    def __dealloc__(self):
+        recycle(&pool, &self.buffer)
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        PyBuffer_FillInfo(view, self, self.buffer.data, self.size, True, flags)
+
+
+cdef Block block_of(Buffer* buffer, Py_ssize_t size):
+    """Move a buffer into a block."""
+    cdef Block block = Block.__new__(Block)
+    block.buffer = buffer[0]
+    block.size = size
+    buffer.data = NULL
+    buffer.capacity = 0
+    return block
+
+
+cdef tuple record_ids(Py_ssize_t rows):
+    """Return offsets and values of as many fresh record ids, as blocks."""
+    cdef Buffer values, offsets
+    cdef Py_ssize_t i, n
+    cdef bytes random
+    cdef int32_t* edges
+    cdef uint8_t* out
+    values.data = offsets.data = NULL
+    values.capacity = offsets.capacity = 0
+    if not grow(&pool, &values, rows * ID_BYTES, 0) or not grow(&pool, &offsets, (rows + 1) * 4, 0):
+        recycle(&pool, &values)
+        raise MemoryError
+    edges = <int32_t*>offsets.data
+    out = values.data
+    kept = block_of(&offsets, (rows + 1) * 4), block_of(&values, rows * ID_BYTES)
+    for i in range(rows + 1):
+        edges[i] = <int32_t>(i * ID_BYTES)
+    for i in range(0, rows, RANDOM_BYTES // 16):
+        n = min(rows - i, RANDOM_BYTES // 16)
+        random = os.urandom(16 * n)
+        put_ids(out + i * ID_BYTES, <const uint8_t*>PyBytes_AS_STRING(random), n)
+    return kept
+
+
+def repeated(int64_t value, Py_ssize_t rows):
+    """Return a block of `rows` times the same int64."""
+    cdef Buffer values
+    cdef Py_ssize_t i
+    values.data = NULL
+    values.capacity = 0
+    if not grow(&pool, &values, rows * 8, 0):
+        raise MemoryError
+    for i in range(rows):
+        (<int64_t*>values.data)[i] = value
+    return block_of(&values, rows * 8)
+
+
+@cython.final
+cdef class TableBuilder:
+    """The growing columns of one stream.
+
+    Parameters
+    ----------
+    columns
+        Per column its name and its name as a JSON string (UTF-8), a `Kind`, and the JSON of its change entry.
+    meta
+        The `_airbyte_meta` text of a row without changes, which ends with `]}`.
+    """
+
+    cdef Table table
+    cdef list texts  # keeps alive what the table points at
+
+    def __cinit__(self, columns, bytes meta not None):
+        cdef int i
+        cdef Column* column
+        cdef Table* table = &self.table
+        columns = list(columns)
+        memset(table, 0, sizeof(Table))
+        table.pool = &pool
+        table.count = len(columns)
+        table.columns = <Column*>calloc(table.count + 2, sizeof(Column))
+        table.mask = 3
+        while table.mask < 2 * <uint32_t>table.count:
+            table.mask = 2 * table.mask + 1
+        table.slots = <int32_t*>malloc((table.mask + 1) * sizeof(int32_t))
+        if table.columns == NULL or table.slots == NULL:
+            raise MemoryError
+        memset(table.slots, 0xFF, (table.mask + 1) * sizeof(int32_t))
+        padded = meta + bytes(SLACK)
+        never = b"\n\n"  # no key begins so
+        self.texts = [columns, padded, never]
+        table.meta = <const uint8_t*>PyBytes_AS_STRING(padded)
+        table.meta_size = len(meta)
+        for i in range(table.count + 2):
+            column = &table.columns[i]
+            column.key = <const uint8_t*>PyBytes_AS_STRING(never)
+            column.key_size = 2
+            column.next = i + 1 if i + 1 < table.count else 0
+        table.columns[table.count].kind = INT64
+        table.columns[table.count + 1].kind = JSON
+        for i, (name, key, kind, change) in enumerate(columns):
+            self.add_column(i, name, key, kind, change)
+
+    cdef add_column(self, int index, bytes name, bytes key, int kind, bytes change):
+        """Describe one column and enter it into the hash table."""
+        cdef Column* column = &self.table.columns[index]
+        cdef uint32_t slot
+        column.name = <const uint8_t*>PyBytes_AS_STRING(name)
+        column.name_size = len(name)
+        column.key = <const uint8_t*>PyBytes_AS_STRING(key)
+        column.key_size = len(key)
+        column.kind = <Kind>kind
+        column.change = <const uint8_t*>PyBytes_AS_STRING(change)
+        column.change_size = len(change)
+        slot = hash_text(column.name, column.name_size) & self.table.mask
+        while self.table.slots[slot] >= 0:
+            slot = (slot + 1) & self.table.mask
+        self.table.slots[slot] = index
+
+    def __dealloc__(self):
+        cdef int i
+        if self.table.columns != NULL:
+            for i in range(self.table.count + 2):
+                recycle(&pool, &self.table.columns[i].values)
+                recycle(&pool, &self.table.columns[i].offsets)
+                recycle(&pool, &self.table.columns[i].validity)
+        recycle(&pool, &self.table.scratch)
+        free(self.table.columns)
+        free(self.table.slots)
+
+    @property
+    def rows(self):
+        """Rows in the table."""
+        return self.table.rows
+
+    @property
+    def total_rows(self):
+        """Rows ever counted."""
+        return self.table.total_rows
+
+    @property
+    def unknown_fields(self):
+        """Values whose field is no column."""
+        return self.table.unknown_fields
+
+    @property
+    def nulled(self):
+        """Values that became a null and a change."""
+        return self.table.nulled
+
+    @property
+    def nbytes(self):
+        """Bytes that the rows take, record ids and generation included."""
+        cdef int64_t rows = self.table.rows
+        cdef int64_t total = rows * (ID_BYTES + 4 + 8) + 4
+        cdef Column* column
+        cdef int i
+        if rows == 0:
+            return 0
+        for i in range(self.table.count + 2):
+            column = &self.table.columns[i]
+            if is_text(column.kind):
+                total += 4 * (rows + 1) + (<int32_t*>column.offsets.data)[rows]
+            else:
+                total += bits(rows) if column.kind == BOOL else rows * width(column.kind)
+            if column.nulls:
+                total += bits(rows)
+        return total
+
+    cdef tuple take_column(self, Column* column):
+        """Move one column out: null count, then validity, offsets and values as blocks or None."""
+        cdef int64_t rows = self.table.rows
+        cdef size_t size
+        validity = offsets = None
+        if column.nulls:
+            validity = block_of(&column.validity, bits(rows))
+        else:
+            recycle(&pool, &column.validity)
+        nulls = column.nulls
+        column.nulls = 0
+        if is_text(column.kind):
+            size = (<int32_t*>column.offsets.data)[rows]
+            column.hint = size + (size >> 4)
+            offsets = block_of(&column.offsets, 4 * (rows + 1))
+        elif column.kind == BOOL:
+            size = bits(rows)
+        else:
+            size = rows * width(column.kind)
+        return nulls, validity, offsets, block_of(&column.values, size)
+
+    def take(self):
+        """Move the rows out and leave the table empty.
+
+        Returns
+        -------
+        tuple
+            Per column, the extraction time and the meta text after the others: null count, validity, offsets,
+            values. Last the record ids in the same form. None when there are no rows.
+        """
+        cdef int i
+        if self.table.rows == 0:
+            return None
+        for i in range(self.table.count + 2):
+            # Arrow takes no buffer at address 0, which a column without any text has until here.
+            if not grow(&pool, &self.table.columns[i].values, 0, 0):
+                raise MemoryError
+        offsets, values = record_ids(self.table.rows)
+        taken = [self.take_column(&self.table.columns[i]) for i in range(self.table.count + 2)]
+        taken.append((0, None, offsets, values))
+        recycle(&pool, &self.table.scratch)
+        self.table.row_hint = self.table.rows + (self.table.rows >> 4)
+        self.table.rows = self.table.capacity = 0
+        return taken
+
+
+@cython.final
+cdef class Reader:
+    """Reads blocks of lines into tables, up to the next message that is no record.
+
+    Parameters
+    ----------
+    tables
+        Namespace (empty for none), stream name (both UTF-8), and the table for the records of that stream.
+    """
+
+    cdef Streams streams
+    cdef Lines lines
+    cdef Message message
+    cdef About about
+    cdef list tables
+    cdef dict tally
+    cdef Py_buffer view
+    cdef readonly bint attached
+
+    def __cinit__(self, tables):
+        memset(&self.streams, 0, sizeof(Streams))
+        memset(&self.lines, 0, sizeof(Lines))
+        self.streams.pool = self.lines.pool = &pool
+        self.streams.last = -1
+        self.tables = list(tables)
+        self.tally = {}
+        for space, name, table in self.tables:
+            self.register(span_of(space), span_of(name), table)
+
+    def __dealloc__(self):
+        free_streams(&self.streams)
+        recycle(&pool, &self.lines.carry)
+        if self.attached:
+            PyBuffer_Release(&self.view)
+
+    cdef Stream* register(self, Span space, Span name, TableBuilder table) except NULL:
+        """Register a stream; without a table its records are counted only."""
+        cdef Stream* stream = add_stream(&self.streams, space, name, NULL if table is None else &table.table)
+        if stream == NULL:
+            raise MemoryError
+        return stream
+
+    @property
+    def line_number(self):
+        """Number of the last line that was read, from 1."""
+        return self.lines.number
+
+    def attach(self, block):
+        """Take the next block; it must stay unchanged until `detach`."""
+        if self.attached:
+            raise RuntimeError("the block before was not read to its end")
+        PyObject_GetBuffer(block, &self.view, PyBUF_SIMPLE)
+        self.attached = True
+        self.lines.at = <const uint8_t*>self.view.buf
+        self.lines.stop = self.lines.at + self.view.len
+
+    def detach(self):
+        """Let go of the block."""
+        if self.attached:
+            self.lines.at = self.lines.stop = NULL
+            self.attached = False
+            PyBuffer_Release(&self.view)
+
+    cdef Verdict run(self, bint last) noexcept nogil:
+        """Read records until the block is used up (DONE) or a line needs more than that."""
+        cdef Lines* lines = &self.lines
+        cdef Verdict verdict
+        cdef Found found
+        while True:
+            found = next_line(lines, last)
+            if found != A_LINE:
+                self.message.fault.reason = TOO_LONG
+                return INVALID if found == A_LONG_LINE else OUT_OF_MEMORY if found == NO_ROOM else DONE
+            if not read_plain_record(&self.streams, lines.line, lines.end, lines.lim):
+                verdict = read_message(&self.streams, lines.line, lines.end, lines.lim, &self.message)
+                if verdict != DONE:
+                    return verdict
+
+    def advance(self, bint last=False):
+        """Read on to the next message that is no record.
+
+        Parameters
+        ----------
+        last
+            Whether the input ends with what is there, so that a line without a newline counts.
+
+        Returns
+        -------
+        int
+            MESSAGE_STATE, MESSAGE_STATUS or MESSAGE_INVALID; 0 when the block is used up.
+
+        Raises
+        ------
+        OverflowError
+            If a text column of a table would reach 2 GiB.
+        """
+        cdef Verdict verdict
+        while True:
+            with nogil:
+                verdict = self.run(last)
+            if verdict == STATE and not read_scope(self.message.body, self.lines.lim, &self.about):
+                self.message.fault.reason = NO_SCOPE
+                verdict = INVALID
+            elif verdict == STATUS and not self.read_status():
+                verdict = IGNORED
+            if verdict == STRANGER:
+                self.meet()
+            elif verdict == IGNORED:
+                self.ignore()
+            elif verdict == OUT_OF_MEMORY:
+                raise MemoryError("no memory for more rows: take them from the tables sooner")
+            elif verdict == FULL:
+                raise OverflowError("no room for this row: take rows before a text column reaches 2 GiB")
+            else:
+                return <int>verdict
+
+    cdef Span status_member(self, const char* name, size_t n) noexcept:
+        """Return a member of `trace.stream_status`."""
+        cdef Span status = member_of(self.message.body, b"stream_status", 13, self.lines.lim)
+        return member_of(status, name, n, self.lines.lim)
+
+    cdef bint read_status(self) noexcept:
+        """Read whom a stream status is about; False if it is malformed."""
+        return is_string(self.status_member(b"status", 6)) and describe(
+            self.status_member(b"stream_descriptor", 17), self.lines.lim, &self.about
+        )
+
+    cdef meet(self):
+        """Count a record of a stream that has no table; remember the stream unless there are too many."""
+        if self.streams.strangers < MOST_STRANGERS:
+            self.register(self.message.space, self.message.stream, None).ignored = 1
+        else:
+            self.count("records of other unknown streams")
+
+    cdef ignore(self):
+        """Count a message of a type that is not acted on."""
+        kind = text_of(self.message.type)
+        if kind == "TRACE":
+            kind = f"TRACE {text_of(member_of(self.message.body, b'type', 4, self.lines.lim)) or ''}".rstrip()
+        what = f"{kind[:64]} messages"
+        self.count(what if what in self.tally or len(self.tally) < MOST_TALLIES else "other messages")
+
+    cdef count(self, str what):
+        """Count something that was ignored."""
+        self.tally[what] = self.tally.get(what, 0) + 1
+
+    def ignored(self):
+        """Return how many records of which streams and messages of which types had no use."""
+        cdef Stream* stream
+        counts = dict(self.tally)
+        for i in range(self.streams.count):
+            stream = &self.streams.items[i]
+            if stream.ignored:
+                names = [bytes_of(space_of(stream)), bytes_of(name_of(stream))]
+                what = b".".join(filter(None, names)).decode("utf-8", "surrogatepass")
+                counts[f"records of unknown stream {what}"] = stream.ignored
+        return counts
+
+    def reason(self):
+        """Return what is wrong with the line of MESSAGE_INVALID, without its content."""
+        cdef Fault* fault = &self.message.fault
+        text = dl_reasons[<int>fault.reason].decode("ascii")
+        if fault.reason > TRAILING:
+            return text
+        if fault.at == self.lines.end:
+            return "ends inside a JSON value"
+        return f"{text} at byte {fault.at - self.lines.line}"
+
+    def state(self):
+        """Return the line of MESSAGE_STATE, its scope, and how to put a record count into it.
+
+        Returns
+        -------
+        tuple
+            Line; scope (0 stream, 1 global, 2 legacy); namespace; name; start and end of what the count
+            replaces; what to write before and after the count.
+        """
+        cdef Splice splice = count_splice(self.message.body, self.lines.lim)
+        cdef Span line
+        line.start = self.lines.line
+        line.end = self.lines.end
+        return (
+            bytes_of(line),
+            <int>self.about.scope,
+            text_of(self.about.space) or None,
+            text_of(self.about.name),
+            splice.cut.start - line.start,
+            splice.cut.end - line.start,
+            <bytes>splice.before,
+            <bytes>splice.after,
+        )
+
+    def status(self):
+        """Return namespace, name and status of MESSAGE_STATUS."""
+        return (
+            text_of(self.about.space) or None,
+            text_of(self.about.name),
+            text_of(self.status_member(b"status", 6)),
+        )

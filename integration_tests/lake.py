@@ -1,0 +1,114 @@
+"""Reading a lake back, by the names that the source knows, through Arrow and through batches.
+
+Both ways give the same plain values as `oracle`: text as `str`, integers and times as `int`, numbers as
+`float`, all else as parsed JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+import lakebed
+from integration_tests.messages import Json, StreamName, parse
+
+META = ("_airbyte_raw_id", "_airbyte_extracted_at", "_airbyte_meta", "_airbyte_generation_id")
+MARKER = "version_control_info.json"
+
+
+def datasets(lake: Path) -> dict[StreamName, Path]:
+    """Dataset folder of every stream, by the names kept inside the datasets."""
+    found: dict[StreamName, Path] = {}
+    for marker in sorted(lake.rglob(MARKER)):
+        dataset = lakebed.load(str(marker.parent), read_only=True)
+        about = dataset.info["airbyte"]
+        name = about["namespace"] or "", about["stream"]
+        assert name not in found, f"{name} has two datasets"
+        found[name] = marker.parent
+    return found
+
+
+def open_stream(lake: Path, name: StreamName) -> lakebed.Dataset:
+    """Dataset of one stream."""
+    return lakebed.load(str(datasets(lake)[name]), read_only=True)
+
+
+def columns(dataset: lakebed.Dataset) -> dict[str, str]:
+    """Property or meta column -> tensor."""
+    return {**dataset.info["airbyte"]["columns"], **{name: name for name in META}}
+
+
+def table(lake: Path, name: StreamName) -> pa.Table:
+    """Rows of a stream as an Arrow table whose columns have the names of the source."""
+    dataset = open_stream(lake, name)
+    whole = pa.table(dataset)
+    assert set(whole.column_names) == set(dataset.tensors)
+    return pa.table({field: whole[tensor] for field, tensor in columns(dataset).items()})
+
+
+def integers(values: pa.Array) -> NDArray[np.int64]:
+    """Numbers that stand behind integers, dates and times; no nulls."""
+    if pa.types.is_date32(values.type):
+        values = values.view(pa.int32())
+    elif pa.types.is_temporal(values.type):
+        assert values.type.unit == "us", values.type
+        values = values.view(pa.int64())
+    return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def rows(lake: Path, name: StreamName) -> list[dict[str, Json]]:
+    """Rows of a stream, read through Arrow."""
+    found = table(lake, name)
+    about = open_stream(lake, name).info["airbyte"]["kinds"]
+    plain = {
+        field: _plain(found[field], is_json=field == "_airbyte_meta" or about.get(field) == "JSON")
+        for field in found.column_names
+    }
+    return [dict(zip(plain, values, strict=True)) for values in zip(*plain.values(), strict=True)]
+
+
+def _plain(column: pa.ChunkedArray, *, is_json: bool) -> list[Json]:
+    values = column.combine_chunks()
+    if pa.types.is_date32(values.type):
+        return values.view(pa.int32()).to_pylist()
+    if pa.types.is_temporal(values.type):
+        return values.view(pa.int64()).to_pylist()
+    texts = values.to_pylist()
+    return [None if text is None else parse(text) for text in texts] if is_json else texts
+
+
+def rows_by_batches(lake: Path, name: StreamName, size: int = 7) -> list[dict[str, Json]]:
+    """Rows of a stream, read through `Dataset.batches`."""
+    dataset = open_stream(lake, name)
+    fields = columns(dataset)
+    found = []
+    for batch in dataset.batches(size):
+        assert set(batch) == set(fields.values())
+        plain = {field: list(_items(batch[tensor])) for field, tensor in fields.items()}
+        found += [dict(zip(plain, values, strict=True)) for values in zip(*plain.values(), strict=True)]
+    return found
+
+
+def _items(values: Any) -> Iterator[Json]:
+    if isinstance(values, np.ndarray):
+        yield from values.reshape(len(values)).tolist()
+    else:
+        yield from values
+
+
+def rounded(value: Json) -> Json:
+    """JSON with fractions as floats: what Python's own parser gives, and `batches` too."""
+    return (
+        json.loads(json.dumps(value, default=_float)) if isinstance(value, list | dict | Decimal) else value
+    )
+
+
+def _float(value: Decimal) -> float:
+    return float(value)

@@ -1,0 +1,41 @@
+"""What real Airbyte sources send is in the lake, value by value."""
+
+from __future__ import annotations
+
+from integration_tests.acknowledgements import stamp, violations
+from integration_tests.comparison import assert_lake_equals
+from integration_tests.conftest import Recording
+from integration_tests.connector import Connection
+from integration_tests.messages import read, records
+
+
+def test_every_value_of_source_faker_arrives(connection: Connection, faker: Recording) -> None:
+    outcome = connection.sync(faker.catalog, faker.lines).succeeded()
+    assert not outcome.failures
+    compared = assert_lake_equals(connection.lake, faker.catalog, records(faker.messages))
+    assert compared > 30_000
+
+
+def test_a_second_sync_of_source_faker_is_appended(connection: Connection, faker: Recording) -> None:
+    for _ in range(2):
+        connection.sync(faker.catalog, faker.lines).succeeded()
+    sent = {name: rows + rows for name, rows in records(faker.messages).items()}
+    assert_lake_equals(connection.lake, faker.catalog, sent)
+
+
+def test_states_of_source_faker_are_acknowledged_by_the_platforms_rules(
+    connection: Connection, faker: Recording
+) -> None:
+    sent = stamp(faker.lines)
+    outcome = connection.sync(faker.catalog, sent).succeeded()
+    assert not violations(read(sent), outcome.messages)
+
+
+def test_every_value_of_all_scenarios_of_source_smoke_test_arrives(
+    connection: Connection, smoke: Recording
+) -> None:
+    outcome = connection.sync(smoke.catalog, smoke.lines).succeeded()
+    assert not outcome.failures
+    assert len(smoke.catalog["streams"]) >= 22
+    compared = assert_lake_equals(connection.lake, smoke.catalog, records(smoke.messages))
+    assert compared > 5_000

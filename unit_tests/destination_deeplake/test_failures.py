@@ -1,0 +1,79 @@
+"""Failures: the right type, a message that helps, and nothing of a record in it."""
+
+import errno
+
+import pytest
+
+from destination_deeplake.failures import UNEXPECTED, ConfigError, FailureType, SourceProtocolError, describe
+from lakebed import errors
+
+
+@pytest.mark.parametrize(
+    ("error", "failure_type", "words"),
+    [
+        (ConfigError("set it"), FailureType.CONFIG, "set it"),
+        (SourceProtocolError("line 3"), FailureType.SYSTEM, "line 3"),
+        (
+            PermissionError(errno.EACCES, "no", "/lake"),
+            FailureType.CONFIG,
+            "Cannot write /lake: permission denied",
+        ),
+        (OSError(errno.ENOSPC, "full", "/lake"), FailureType.CONFIG, "no space left"),
+        (OSError(errno.EROFS, "ro", "/lake"), FailureType.CONFIG, "read-only"),
+        (NotADirectoryError(errno.ENOTDIR, "x", "/lake"), FailureType.CONFIG, "is a file, not a folder"),
+        (OSError(errno.ETIMEDOUT, "x"), FailureType.TRANSIENT, "did not answer"),
+        (OSError(errno.EIO, "x"), FailureType.SYSTEM, UNEXPECTED),
+        (
+            errors.StorageFullError("disk is full", errno=errno.ENOSPC),
+            FailureType.CONFIG,
+            "Disk is full: no space",
+        ),
+        (
+            errors.StoragePermissionError("may not write /lake"),
+            FailureType.CONFIG,
+            "May not write /lake: permission",
+        ),
+        (errors.LockedException("held by 12"), FailureType.TRANSIENT, "held by 12"),
+        (errors.CommitFailed("lost the race"), FailureType.TRANSIENT, "lost the race"),
+        (errors.FormatError("bad header"), FailureType.SYSTEM, "bad header"),
+        (MemoryError(), FailureType.TRANSIENT, "Out of memory"),
+        (ValueError("x"), FailureType.SYSTEM, UNEXPECTED),
+    ],
+)
+def test_failures_have_the_type_that_makes_the_platform_do_the_right_thing(
+    error: Exception, failure_type: FailureType, words: str
+) -> None:
+    failure = describe(error)
+    assert failure.failure_type is failure_type
+    assert words in failure.message
+
+
+def test_texts_of_unexpected_exceptions_stay_out_because_they_may_quote_a_record() -> None:
+    def fail() -> None:
+        try:
+            int("secret-value")
+        except ValueError as error:
+            raise RuntimeError("secret-value again") from error
+
+    with pytest.raises(RuntimeError) as caught:
+        fail()
+    trace = describe(caught.value).trace()
+    assert "secret-value" not in str(trace).replace('int("secret-value")', "").replace(
+        '"secret-value again"', ""
+    )
+    assert "ValueError" in trace["trace"]["error"]["stack_trace"]
+    assert "in fail" in trace["trace"]["error"]["stack_trace"]
+
+
+def test_exceptions_that_cause_each_other_come_to_an_end() -> None:
+    first, second = ValueError(), KeyError()
+    first.__cause__, second.__cause__ = second, first
+    assert describe(first).stack_trace.split() == ["KeyError", "ValueError"]
+
+
+def test_a_trace_has_the_fields_of_the_protocol() -> None:
+    message = describe(ConfigError("set it")).trace()
+    assert message["type"] == "TRACE"
+    assert message["trace"]["type"] == "ERROR"
+    assert message["trace"]["emitted_at"] > 1e12
+    assert set(message["trace"]["error"]) == {"message", "internal_message", "stack_trace", "failure_type"}

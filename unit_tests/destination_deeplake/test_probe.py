@@ -1,0 +1,50 @@
+"""`check`: a probe that really writes, and sentences that say what to change."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+import lakebed
+from destination_deeplake import probe
+from destination_deeplake.config import DestinationConfig
+from lakebed.errors import StorageReadOnlyError
+
+
+def test_a_folder_that_works_is_left_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "kept").write_text("x", encoding="utf-8")
+    assert probe.problem_with(DestinationConfig(tmp_path)) is None
+    assert [file.name for file in tmp_path.iterdir()] == ["kept"]
+
+
+def test_folders_that_were_missing_are_missing_again(tmp_path: Path) -> None:
+    assert probe.problem_with(DestinationConfig(tmp_path / "a" / "b@c" / "d")) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (PermissionError(errno.EACCES, "no", "/lake"), "permission denied; let the user"),
+        (OSError(errno.ENOSPC, "full", "/lake"), "no space left; free some"),
+        (OSError(errno.EIO, "broken", "/lake"), "cannot be used"),
+        (StorageReadOnlyError("can not write /lake", errno=errno.EROFS), "mount it writable"),
+    ],
+)
+def test_a_folder_that_does_not_work_is_told_with_a_cure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: OSError, words: str
+) -> None:
+    def fail(_path: str) -> None:
+        raise error
+
+    monkeypatch.setattr(lakebed, "empty", fail)
+    problem = probe.problem_with(DestinationConfig(tmp_path))
+    assert problem is not None
+    assert problem.startswith(f"destination_path {tmp_path}")
+    assert words in problem
+
+
+def test_a_bug_is_not_blamed_on_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lakebed, "empty", lambda _path: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        probe.problem_with(DestinationConfig(tmp_path))

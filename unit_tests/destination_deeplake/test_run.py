@@ -1,0 +1,196 @@
+"""The connector as a process: command line, messages, signals, broken pipes."""
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lakebed
+from destination_deeplake.config import specification
+
+RUN = [sys.executable, "-c", "from destination_deeplake.run import run; run()"]
+SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, str]:
+    """Configuration and catalog files for one stream in `tmp_path`/lake."""
+    contents = {
+        "config": {"destination_path": str(tmp_path / "lake")},
+        "catalog": {
+            "streams": [
+                {
+                    "stream": {"name": "users", "json_schema": SCHEMA},
+                    "destination_sync_mode": "append",
+                    "sync_id": 5,
+                }
+            ]
+        },
+    }
+    for name, content in contents.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
+    return {name: str(tmp_path / f"{name}.json") for name in contents}
+
+
+def write_command(files: dict[str, str]) -> list[str]:
+    return [*RUN, "write", "--config", files["config"], "--catalog", files["catalog"]]
+
+
+def record(number: int) -> bytes:
+    message = {"type": "RECORD", "record": {"stream": "users", "data": {"id": number}, "emitted_at": 1}}
+    return json.dumps(message).encode() + b"\n"
+
+
+def state(number: int) -> bytes:
+    descriptor = {"stream_descriptor": {"name": "users"}}
+    return (
+        json.dumps(
+            {"type": "STATE", "state": {"type": "STREAM", "stream": descriptor, "id": number}}
+        ).encode()
+        + b"\n"
+    )
+
+
+def run(command: list[str], stdin: bytes = b"") -> tuple[int, list[dict[str, Any]], str]:
+    done = subprocess.run(command, input=stdin, capture_output=True, timeout=60, check=False)
+    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr.decode()
+
+
+def ids(files: dict[str, str]) -> list[int]:
+    path = Path(files["config"]).parent / "lake" / "users"
+    return [int(number) for number in lakebed.load(str(path), read_only=True)["id"].numpy().reshape(-1)]
+
+
+def unread(pipe: int) -> int:
+    """Return the number of bytes that nobody has read yet."""
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
+def commit_message(files: dict[str, str]) -> str:
+    path = Path(files["config"]).parent / "lake" / "users"
+    return str(lakebed.load(str(path), read_only=True).commits[0]["message"])
+
+
+def test_spec_prints_the_specification_and_imports_nothing_heavy() -> None:
+    code = "import sys; from destination_deeplake.run import main; main(['spec']); print(sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=True)
+    spec, modules = done.stdout.splitlines()
+    assert json.loads(spec) == {"type": "SPEC", "spec": specification()}
+    assert not {name.split(".")[0] for name in eval(modules)} & {"airbyte_cdk", "pyarrow", "numpy", "lakebed"}
+
+
+def test_write_does_not_need_the_cdk(files: dict[str, str]) -> None:
+    code = "import sys; sys.modules['airbyte_cdk'] = None; from destination_deeplake.run import run; run()"
+    command = [sys.executable, "-c", code, *write_command(files)[3:]]
+    status, messages, _ = run(command, record(1) + state(1))
+    assert status == 0
+    assert [message["type"] for message in messages if message["type"] != "LOG"] == ["STATE"]
+
+
+def test_a_sync_writes_acknowledges_and_reports(files: dict[str, str]) -> None:
+    status, messages, stderr = run(write_command(files), record(1) + record(2) + state(7))
+    assert (status, stderr) == (0, "")
+    assert [message["state"]["id"] for message in messages if message["type"] == "STATE"] == [7]
+    assert "Wrote 2 records of 1 streams" in messages[-1]["log"]["message"]
+    assert ids(files) == [1, 2]
+    assert commit_message(files) == "Airbyte sync 5, complete: users 2 records"
+
+
+def test_a_bad_line_is_a_system_error_with_its_number_and_no_content(files: dict[str, str]) -> None:
+    status, messages, stderr = run(
+        write_command(files), record(1) + state(7) + b'{"secret": }\n' + record(2) + state(8)
+    )
+    assert status == 1
+    assert [message["state"]["id"] for message in messages if message["type"] == "STATE"] == [7]
+    error = messages[-1]["trace"]["error"]
+    assert error["failure_type"] == "system_error"
+    assert "Line 3 of the input" in error["message"]
+    assert "secret" not in json.dumps(messages) + stderr
+    assert ids(files) == [1]
+    assert "incomplete" in commit_message(files)
+
+
+def test_a_wrong_catalog_is_a_config_error(files: dict[str, str]) -> None:
+    Path(files["catalog"]).write_text("{}", encoding="utf-8")
+    status, messages, _ = run(write_command(files))
+    assert status == 1
+    error = messages[-1]["trace"]["error"]
+    assert (error["failure_type"], error["message"]) == (
+        "config_error",
+        "The catalog has no list of streams under `streams`.",
+    )
+
+
+def test_a_wrong_command_line_ends_with_status_2() -> None:
+    for arguments in ([], ["discover"], ["write", "--config", "x"]):
+        status, messages, stderr = run([*RUN, *arguments])
+        assert (status, messages) == (2, [])
+        assert "usage" in stderr
+
+
+def test_sigterm_publishes_acknowledges_and_commits_what_came(files: dict[str, str]) -> None:
+    with subprocess.Popen(write_command(files), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(state(6))
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["state"]["id"] == 6
+        process.stdin.write(record(1) + state(7) + record(2) + b'{"half of a line')
+        process.stdin.flush()
+        while unread(process.stdin.fileno()):
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        messages = [json.loads(line) for line in process.stdout.read().splitlines()]
+        assert process.wait(10) == 143
+    assert [message["state"]["id"] for message in messages if message["type"] == "STATE"] == [7]
+    assert ids(files) == [1, 2]
+    assert "incomplete" in commit_message(files)
+
+
+def test_a_platform_that_hangs_up_does_not_cost_rows(files: dict[str, str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with subprocess.Popen(
+        write_command(files), stdin=subprocess.PIPE, stdout=writer, stderr=subprocess.PIPE
+    ) as process:
+        os.close(writer)
+        _, stderr = process.communicate(record(1) + state(7), timeout=60)
+    assert process.returncode == 1
+    assert b"Nobody reads the output" in stderr
+    assert ids(files) == [1]
+
+
+def test_check_leaves_no_trace(files: dict[str, str]) -> None:
+    status, messages, _ = run([*RUN, "check", "--config", files["config"]])
+    assert (status, messages) == (
+        0,
+        [{"type": "CONNECTION_STATUS", "connectionStatus": {"status": "SUCCEEDED"}}],
+    )
+    assert not (Path(files["config"]).parent / "lake").exists()
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("lake", "must be an absolute path"),
+        ("s3://bucket", "object stores come later"),
+        ("{folder}/config.json/lake", "is a file, not a folder"),
+        ("/proc/lake", "destination_path /proc/lake cannot be used"),
+    ],
+)
+def test_check_says_what_to_change(files: dict[str, str], value: str, words: str) -> None:
+    config = Path(files["config"])
+    config.write_text(json.dumps({"destination_path": value.format(folder=config.parent)}), encoding="utf-8")
+    status, messages, _ = run([*RUN, "check", "--config", str(config)])
+    assert status == 0
+    [message] = messages
+    assert message["connectionStatus"]["status"] == "FAILED"
+    assert words in message["connectionStatus"]["message"]

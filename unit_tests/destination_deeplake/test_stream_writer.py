@@ -1,0 +1,283 @@
+"""One stream -> one dataset, with the real library and the real record tables."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lakebed
+from destination_deeplake.catalog import StreamPlan, WriteMode
+from destination_deeplake.failures import ConfigError, FailureType, describe
+from destination_deeplake.naming import META_COLUMNS
+from destination_deeplake.stream_writer import STAGING_BRANCH, StreamWriter, open_stream
+from destination_deeplake.wire import Wire
+from lakebed.errors import LockedException
+
+SCHEMA = {"properties": {"id": {"type": "integer"}, "name": {"type": ["null", "string"]}}}
+
+
+def plan(mode: WriteMode = WriteMode.APPEND, schema: dict[str, Any] = SCHEMA, **more: Any) -> StreamPlan:
+    return StreamPlan(more.pop("namespace", None), more.pop("name", "users"), mode, schema, **more)
+
+
+def put(writer: StreamWriter, *rows: dict[str, Any]) -> None:
+    wire = Wire({writer.plan.key: writer.table})
+    namespace, stream = writer.plan.key
+    for row in rows:
+        record = {"stream": stream, "namespace": namespace, "data": row, "emitted_at": 1700000000000}
+        line = json.dumps({"type": "RECORD", "record": record}).encode() + b"\n"
+        assert list(wire.feed(line)) == []
+
+
+def sync(root: Path, a_plan: StreamPlan, *rows: dict[str, Any], message: str = "done") -> StreamWriter:
+    writer = open_stream(root, a_plan)
+    put(writer, *rows)
+    writer.publish()
+    writer.finish(message)
+    return writer
+
+
+def column(path: Path, name: str) -> list[Any]:
+    return [row[name] for row in table(path)]
+
+
+def table(path: Path) -> list[dict[str, Any]]:
+    import pyarrow as pa
+
+    rows: list[dict[str, Any]] = pa.table(lakebed.load(str(path), read_only=True)).to_pylist()
+    return rows
+
+
+def test_rows_are_appended_with_the_meta_columns(tmp_path: Path) -> None:
+    sync(tmp_path, plan(generation_id=3, sync_id=9), {"id": 1, "name": "a"}, {"id": 2, "name": None})
+    sync(tmp_path, plan(generation_id=4, sync_id=10), {"id": 3, "name": ""})
+    rows = table(tmp_path / "users")
+    assert [(row["id"], row["name"]) for row in rows] == [(1, "a"), (2, None), (3, "")]
+    assert [row["_airbyte_generation_id"] for row in rows] == [3, 3, 4]
+    assert [row["_airbyte_extracted_at"].timestamp() for row in rows] == [1700000000] * 3
+    assert [json.loads(row["_airbyte_meta"])["sync_id"] for row in rows] == [9, 9, 10]
+    assert len({row["_airbyte_raw_id"] for row in rows}) == 3
+
+
+def test_what_is_published_is_visible_before_the_sync_ends(tmp_path: Path) -> None:
+    writer = open_stream(tmp_path, plan())
+    put(writer, {"id": 1})
+    assert writer.durable == 0
+    writer.publish()
+    assert writer.durable == 1
+    assert column(tmp_path / "users", "id") == [1]
+    writer.abandon("broke off")
+
+
+def test_a_sync_leaves_one_commit_and_an_empty_one_leaves_none(tmp_path: Path) -> None:
+    sync(tmp_path, plan(), message="nothing came")
+    assert lakebed.load(str(tmp_path / "users"), read_only=True).commits == []
+    writer = open_stream(tmp_path, plan())
+    for number in (1, 2):
+        put(writer, {"id": number})
+        writer.publish()
+    writer.abandon("incomplete: 2")
+    sync(tmp_path, plan(), {"id": 3}, message="complete: 1")
+    messages = [commit["message"] for commit in lakebed.load(str(tmp_path / "users"), read_only=True).commits]
+    assert messages == ["complete: 1", "incomplete: 2"]
+
+
+def test_the_dataset_knows_its_real_names(tmp_path: Path) -> None:
+    schema = {"properties": {"path": {"type": "string"}, "a/b": {"type": "integer"}}}
+    sync(tmp_path, plan(schema=schema, namespace="..", name="x/y"), {"path": "p", "a/b": 1})
+    dataset = lakebed.load(str(tmp_path / "%2E%2E" / "x%2Fy"), read_only=True)
+    info = dataset.info["airbyte"]
+    assert (info["namespace"], info["stream"]) == ("..", "x/y")
+    assert info["columns"] == {"path": "path_", "a/b": "a%2Fb"}
+    assert info["kinds"] == {"path": "TEXT", "a/b": "INT64"}
+    assert set(dataset.tensors) == {"path_", "a%2Fb", *META_COLUMNS}
+
+
+def test_another_stream_never_gets_into_the_folder(tmp_path: Path) -> None:
+    sync(tmp_path, plan(), {"id": 1})
+    (tmp_path / "users").rename(tmp_path / "orders")
+    for mode in WriteMode:
+        with pytest.raises(ConfigError, match=r"'users' without a namespace.*'orders' without a namespace"):
+            open_stream(tmp_path, plan(mode, name="orders"))
+    assert column(tmp_path / "orders", "id") == [1]
+
+
+def test_a_dataset_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    dataset = lakebed.empty(str(tmp_path / "users"))
+    dataset.create_tensor("mine", dtype="int64")
+    dataset.extend({"mine": [1]})
+    dataset.close()
+    for mode in WriteMode:
+        with pytest.raises(ConfigError, match="not of this connector"):
+            open_stream(tmp_path, plan(mode))
+
+
+def test_a_dataset_that_an_earlier_sync_could_only_make_is_taken(tmp_path: Path) -> None:
+    lakebed.empty(str(tmp_path / "users")).close()
+    sync(tmp_path, plan(), {"id": 1})
+    assert column(tmp_path / "users", "id") == [1]
+
+
+def test_columns_come_and_go_and_rows_stay_whole(tmp_path: Path) -> None:
+    sync(tmp_path, plan(), {"id": 1, "name": "a"})
+    newer = {
+        "properties": {
+            "id": {"type": "integer"},
+            "at": {"type": "string", "format": "date"},
+            "tags": {"type": "array"},
+            "ok": {"type": "boolean"},
+        }
+    }
+    sync(tmp_path, plan(schema=newer), {"id": 2, "at": "2024-02-29", "tags": [1], "ok": True})
+    sync(tmp_path, plan(), {"id": 3, "name": "c"})
+    rows = table(tmp_path / "users")
+    assert [row["name"] for row in rows] == ["a", None, "c"]
+    assert [row["at"] and row["at"].isoformat() for row in rows] == [None, "2024-02-29", None]
+    assert [row["tags"] and json.loads(row["tags"]) for row in rows] == [None, [1], None]
+    assert [row["ok"] for row in rows] == [None, True, None]
+
+
+def test_a_column_keeps_its_tensor_and_its_kind_when_the_source_changes_its_type(tmp_path: Path) -> None:
+    sync(tmp_path, plan(), {"id": 1, "name": "a"})
+    changed = {
+        "properties": {"id": {"type": "string"}, "name": {"type": "integer"}, "ID": {"type": "string"}}
+    }
+    writer = sync(tmp_path, plan(schema=changed), {"id": "2", "name": 5, "ID": "x"}, {"id": "two"})
+    rows = table(tmp_path / "users")
+    assert [row["id"] for row in rows] == [1, 2, None]
+    assert [row["name"] for row in rows] == ["a", "5", None]
+    assert len(writer.notes) == 2
+    assert "'id' is now TEXT but stays INT64" in writer.notes[0]
+    [change] = json.loads(rows[2]["_airbyte_meta"])["changes"]
+    assert change["field"] == "id"
+
+
+def test_a_source_column_cannot_take_the_place_of_a_meta_column(tmp_path: Path) -> None:
+    schema = {"properties": {"id": {"type": "integer"}, "_airbyte_raw_id": {"type": "string"}}}
+    writer = sync(tmp_path, plan(schema=schema), {"id": 1, "_airbyte_raw_id": "mine"})
+    assert "'_airbyte_raw_id' of the source is left out" in writer.notes[0]
+    [row] = table(tmp_path / "users")
+    assert len(row["_airbyte_raw_id"]) == 36
+    assert set(row) == {"id", *META_COLUMNS}
+
+
+@pytest.mark.parametrize("mode", WriteMode)
+def test_a_second_sync_of_the_stream_is_refused_at_its_start(tmp_path: Path, mode: WriteMode) -> None:
+    first = open_stream(tmp_path, plan(mode, generation_id=1))
+    with pytest.raises(LockedException) as caught:
+        open_stream(tmp_path, plan(mode, generation_id=1))
+    assert describe(caught.value).failure_type is FailureType.TRANSIENT
+    put(first, {"id": 1})
+    first.publish()
+    first.finish("complete")
+    assert column(tmp_path / "users", "id") == [1]
+
+
+def test_tensors_that_the_user_added_grow_along(tmp_path: Path) -> None:
+    sync(tmp_path, plan(), {"id": 1})
+    dataset = lakebed.load(str(tmp_path / "users"), read_only=False)
+    dataset.create_tensor("label", htype="text")
+    dataset["label"].extend(["good"])
+    dataset.close()
+    sync(tmp_path, plan(), {"id": 2})
+    dataset = lakebed.load(str(tmp_path / "users"), read_only=True)
+    assert len(dataset) == 2
+    assert dataset["label"][0].text() == "good"
+
+
+def test_an_overwrite_shows_the_old_rows_until_it_is_done(tmp_path: Path) -> None:
+    sync(tmp_path, plan(), {"id": 1, "name": "old"})
+    newer = {"properties": {"name": {"type": "string"}, "path": {"type": "string"}}}
+    writer = open_stream(tmp_path, plan(WriteMode.OVERWRITE, newer))
+    put(writer, {"name": "new", "path": "p"})
+    writer.publish()
+    assert column(tmp_path / "users", "name") == ["old"]
+    writer.finish("complete")
+    [row] = table(tmp_path / "users")
+    assert row["name"] == "new"
+    assert "id" not in row
+    dataset = lakebed.load(str(tmp_path / "users"), read_only=True)
+    assert dataset.branches == ["main"]
+    assert dataset.commits[0]["message"] == "complete"
+
+
+def test_an_overwrite_without_rows_empties_the_dataset(tmp_path: Path) -> None:
+    sync(tmp_path, plan(), {"id": 1})
+    sync(tmp_path, plan(WriteMode.OVERWRITE), message="complete: 0")
+    dataset = lakebed.load(str(tmp_path / "users"), read_only=True)
+    assert len(dataset) == 0
+    assert dataset.commits[0]["message"] == "complete: 0"
+    sync(tmp_path, plan(), {"id": 2})
+    assert column(tmp_path / "users", "id") == [2]
+
+
+def attempt(root: Path, a_plan: StreamPlan, *rows: dict[str, Any]) -> StreamWriter:
+    """Run an overwrite that ends early."""
+    writer = open_stream(root, a_plan)
+    put(writer, *rows)
+    writer.publish()
+    writer.abandon("incomplete")
+    return writer
+
+
+def test_an_interrupted_overwrite_goes_on_in_the_same_generation(tmp_path: Path) -> None:
+    sync(tmp_path, plan(), {"id": 1})
+    first = attempt(tmp_path, plan(WriteMode.OVERWRITE, generation_id=5), {"id": 2})
+    assert first.durable == 1
+    assert column(tmp_path / "users", "id") == [1]
+    second = sync(tmp_path, plan(WriteMode.OVERWRITE, generation_id=5), {"id": 3})
+    assert "going on with 1 rows of an interrupted sync" in second.notes[0]
+    assert column(tmp_path / "users", "id") == [2, 3]
+    assert lakebed.load(str(tmp_path / "users"), read_only=True).info["airbyte"]["generation_id"] == 5
+
+
+@pytest.mark.parametrize(("first", "second"), [(5, 6), (None, None), (5, None), (None, 5), (0, 0)])
+def test_an_interrupted_overwrite_of_another_generation_is_thrown_away(
+    tmp_path: Path, first: int | None, second: int | None
+) -> None:
+    sync(tmp_path, plan(), {"id": 1})
+    attempt(tmp_path, plan(WriteMode.OVERWRITE, generation_id=first), {"id": 2})
+    sync(tmp_path, plan(WriteMode.OVERWRITE, generation_id=second), {"id": 3})
+    assert column(tmp_path / "users", "id") == [3]
+
+
+def test_rows_that_no_attempt_could_go_on_with_are_promised_only_when_swapped_in(tmp_path: Path) -> None:
+    writer = open_stream(tmp_path, plan(WriteMode.OVERWRITE))
+    put(writer, {"id": 1})
+    writer.publish()
+    assert (writer.written, writer.durable) == (1, 0)
+    writer.finish("complete")
+    assert writer.durable == 1
+
+
+def test_an_append_that_asks_for_no_older_generation_overwrites(tmp_path: Path) -> None:
+    sync(tmp_path, plan(generation_id=1, minimum_generation_id=0), {"id": 1})
+    truncate = plan(generation_id=2, minimum_generation_id=2)
+    attempt(tmp_path, truncate, {"id": 2})
+    assert column(tmp_path / "users", "id") == [1]
+    sync(tmp_path, truncate, {"id": 3})
+    assert column(tmp_path / "users", "id") == [2, 3]
+    assert STAGING_BRANCH not in lakebed.load(str(tmp_path / "users"), read_only=True).branches
+
+
+def test_an_append_of_the_generation_that_is_there_already_keeps_its_rows(tmp_path: Path) -> None:
+    same = plan(generation_id=1, minimum_generation_id=1)
+    sync(tmp_path, same, {"id": 1})
+    sync(tmp_path, same, {"id": 2})
+    assert column(tmp_path / "users", "id") == [1, 2]
+
+
+def test_overwritten_columns_keep_their_tensor_names(tmp_path: Path) -> None:
+    sync(tmp_path, plan(schema={"properties": {"id": {"type": "integer"}}}), {"id": 1})
+    sync(
+        tmp_path,
+        plan(schema={"properties": {"ID": {"type": "integer"}, "id": {"type": "integer"}}}),
+        {"ID": 2},
+    )
+    before = lakebed.load(str(tmp_path / "users"), read_only=True).info["airbyte"]["columns"]
+    both = {"properties": {"ID": {"type": "string"}}}
+    sync(tmp_path, plan(WriteMode.OVERWRITE, both), {"ID": "x"})
+    after = lakebed.load(str(tmp_path / "users"), read_only=True).info["airbyte"]
+    assert after["columns"] == {"ID": before["ID"]}
+    assert after["kinds"] == {"ID": "TEXT"}

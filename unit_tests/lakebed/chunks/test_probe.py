@@ -1,0 +1,83 @@
+"""One sample of a chunk found without reading the file, against the full parse."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given, settings
+
+from lakebed.chunks.chunk import parse_chunk
+from lakebed.chunks.pack import pack
+from lakebed.chunks.probe import probe
+from lakebed.codecs.block import Block
+from lakebed.errors import FormatError
+from unit_tests.lakebed.chunks.blocks import Sample, block_lists, text
+
+
+class CountingFile:
+    """Ranges of a chunk file; a read beyond its end fails, as a storage's does."""
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw
+        self.reads = 0
+
+    def __call__(self, start: int, length: int) -> bytes:
+        assert 0 <= start <= start + length <= len(self.raw)
+        self.reads += 1
+        return self.raw[start : start + length]
+
+
+@settings(max_examples=60)
+@given(block_lists())
+def test_probe_equals_parse_for_every_sample(blocks_and_samples: tuple[list[Block], list[Sample]]) -> None:
+    """Both ways to read a sample see the same bytes and shape."""
+    blocks, samples = blocks_and_samples
+    if not samples:
+        return
+    raw = b"".join(pack(blocks).pieces)
+    chunk = parse_chunk(raw, len(samples))
+    for i in range(len(samples)):
+        place = probe(CountingFile(raw), len(raw), len(samples), i)
+        assert raw[place.start : place.start + place.nbytes] == bytes(chunk.sample(i))
+        assert place.shape == (None if chunk.ndim is None else chunk.shape(i))
+
+
+def test_probe_reads_few_rows_of_a_large_table() -> None:
+    """A table of 4,000 rows costs a binary search, not a scan."""
+    block, samples = text([str(i % 37) * (i % 7) for i in range(4000)])
+    raw = b"".join(pack([block]).pieces)
+    for i in (0, 1, 1999, 3999):
+        file = CountingFile(raw)
+        place = probe(file, len(raw), 4000, i)
+        assert raw[place.start : place.start + place.nbytes] == samples[i][0]
+        assert file.reads < 24
+
+
+def test_samples_beyond_the_tables_are_empty() -> None:
+    """What the header does not cover has no bytes and no shape."""
+    raw = b"\x063.9.52" + struct.pack("<iiIIiIII", 1, 2, 2, 0, 1, 2, 0, 0) + b"ab"
+    place = probe(CountingFile(raw), len(raw), 3, 2)
+    assert (place.nbytes, place.shape) == (0, None)
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        struct.pack("<ii", -1, 2),
+        struct.pack("<ii", 1, 300),
+        struct.pack("<ii", 1, -2),
+        struct.pack("<ii", 2**31 - 1, 200),
+        struct.pack("<iiIIi", 1, 2, 1, 1, -1),
+        struct.pack("<iiIIi", 1, 2, 1, 1, 7),
+        struct.pack("<iiIIiIII", 1, 2, 1, 1, 1, 9, 0, 1),
+        struct.pack("<iiIIiIII", 1, 2, 1, 1, 1, 1, 2**32 - 1, 1),
+        b"",
+        b"\0\0\0",
+    ],
+)
+def test_lying_headers_are_format_errors(tail: bytes) -> None:
+    """Counts and positions that leave the file are found out before anything outside it is read."""
+    raw = b"\x063.9.52" + tail + b"xy"
+    with pytest.raises(FormatError):
+        probe(CountingFile(raw), len(raw), 2, 1)

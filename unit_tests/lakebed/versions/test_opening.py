@@ -1,0 +1,135 @@
+"""Opening: two reads when lakebed wrote last, the truth when Deep Lake 3.9.52 did."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from lakebed.dataset.dataset import Dataset
+from lakebed.dataset.session import create
+from lakebed.documents.manifest import Manifest
+from lakebed.documents.tensor_meta import TensorMeta
+from lakebed.errors import ChecksumError, DatasetCorruptError
+from lakebed.storage.memory import MemoryStorage
+from lakebed.testing.faulty import FaultyStorage
+from lakebed.versions.opening import TREE_KEY
+from unit_tests.lakebed.versions.crashes import open_on
+
+
+def dataset(rows: int = 10) -> tuple[MemoryStorage, Dataset]:
+    storage = MemoryStorage("opening")
+    create(storage)
+    ds = open_on(storage)
+    ds.create_tensor("x", dtype="int64", create_id_tensor=False, create_shape_tensor=False)
+    ds.create_tensor("t", htype="text", create_id_tensor=False)
+    ds.extend({"x": np.arange(rows), "t": [f"row {i}" for i in range(rows)]})
+    ds.flush()
+    return storage, ds
+
+
+def drop_seal(storage: MemoryStorage) -> None:
+    """Rewrite the version tree as 3.9.52 does when it opens a dataset for writing."""
+    tree = json.loads(storage.get(TREE_KEY))
+    del tree["lakebed"]
+    storage.put(TREE_KEY, json.dumps(tree).encode())
+
+
+def key_like(storage: MemoryStorage, ds: Dataset, part: str) -> str:
+    head = f"versions/{ds.pending_commit_id}/"
+    return next(key for key, _ in storage.list(head) if part in key)
+
+
+def test_opening_reads_the_version_tree_and_one_manifest() -> None:
+    storage, _ = dataset()
+    counted = FaultyStorage(storage)
+    ds = open_on(counted)
+    assert len(ds) == 10
+    assert sorted(ds.tensors) == ["t", "x"]
+    assert counted.counts["get"] == 2
+    assert sum(counted.counts.values()) == 2
+
+
+def test_without_a_manifest_the_metadata_files_say_the_same() -> None:
+    storage, ds = dataset()
+    for key, _ in list(storage.list(".lakebed/")):
+        storage.delete(key)
+    again = open_on(storage)
+    assert again.x.numpy().tolist() == ds.x.numpy().tolist()
+    assert again.t.text() == ds.t.text()
+    assert again.meta == ds.meta
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda d: d[:-1], lambda d: d[:40] + bytes([d[40] ^ 1]) + d[41:], lambda d: b""]
+)
+def test_a_damaged_manifest_is_ignored(damage: object) -> None:
+    storage, ds = dataset()
+    key = next(k for k, _ in storage.list(".lakebed/manifest-") if ds.pending_commit_id in k)
+    storage.put(key, damage(storage.get(key)))  # type: ignore[operator]
+    assert open_on(storage).t.text() == ds.t.text()
+
+
+def test_after_a_foreign_writing_session_metadata_changes_count() -> None:
+    storage, ds = dataset()
+    key = key_like(storage, ds, "t/tensor_meta.json")
+    meta = TensorMeta.from_bytes(storage.get(key))
+    storage.put(key, meta.with_(length=4).to_bytes())
+    drop_seal(storage)
+    assert len(open_on(storage).t) == 4
+
+
+def test_after_a_foreign_writing_session_chunks_of_the_head_may_have_changed() -> None:
+    storage, ds = dataset()
+    key = key_like(storage, ds, "x/chunks/")
+    chunk = bytearray(storage.get(key))
+    chunk[-8:] = (77).to_bytes(8, "little")
+    storage.put(key, bytes(chunk))
+    with pytest.raises(ChecksumError):
+        open_on(storage).x.numpy()
+    drop_seal(storage)
+    assert open_on(storage).x[-1].numpy().tolist() == [77]
+
+
+def test_after_a_foreign_writing_session_older_chunks_are_still_verified() -> None:
+    storage, ds = dataset()
+    key = key_like(storage, ds, "x/chunks/")
+    ds.commit("sealed")
+    drop_seal(storage)
+    chunk = bytearray(storage.get(key))
+    chunk[-1] ^= 1
+    storage.put(key, bytes(chunk))
+    with pytest.raises(ChecksumError, match="x"):
+        open_on(storage).x.numpy()
+
+
+def test_the_next_publish_seals_the_dataset_again() -> None:
+    storage, _ = dataset()
+    drop_seal(storage)
+    ds = open_on(storage)
+    ds.extend({"x": [1], "t": ["one more"]})
+    ds.flush()
+    counted = FaultyStorage(storage)
+    assert open_on(counted).t[-1].text() == "one more"
+    assert open_on(counted).x[3].numpy().tolist() == [3]
+    assert counted.counts["get"] <= 2 * 2 + 2
+
+
+def test_a_missing_metadata_file_is_an_error_that_names_it() -> None:
+    storage, ds = dataset()
+    for key, _ in list(storage.list(".lakebed/")):
+        storage.delete(key)
+    storage.delete(key_like(storage, ds, "t/tensor_meta.json"))
+    with pytest.raises(DatasetCorruptError, match="t/tensor_meta"):
+        open_on(storage)
+
+
+def test_a_manifest_round_trips_and_knows_every_chunk() -> None:
+    storage, ds = dataset()
+    key = next(k for k, _ in storage.list(".lakebed/manifest-") if ds.pending_commit_id in k)
+    manifest = Manifest.from_bytes(storage.get(key))
+    assert manifest.version_id == ds.pending_commit_id
+    assert manifest.to_bytes() == storage.get(key)
+    chunk = key_like(storage, ds, "x/chunks/")
+    assert int(manifest.chunks["x"].sizes[0]) == len(storage.get(chunk))
