@@ -24,7 +24,7 @@ from integration_tests.connector import Connection
 from integration_tests.messages import Message, configure, lines, parse, record, state, stream
 
 STREAMS = ("red", "blue")
-PIECE, PAUSE = 6_000, 0.015
+PIECE, PAUSE = 6_000, 0.01
 """Bytes that are written at once, and the seconds before the next."""
 PACED = Path(__file__).with_name("paced.py")
 PROPERTIES: dict[str, Message] = {
@@ -152,7 +152,7 @@ def test_what_was_acknowledged_before_a_kill_is_there_exactly_once(
     connection: Connection, kills: int, record_property: Callable[[str, object], None]
 ) -> None:
     rows = 1200
-    command = paced(connection, CATALOG, publish_bytes=16_000)
+    command = paced(connection, CATALOG, publish_bytes=8_000)
 
     def attempt(number: int, wait: Callable[[Attempt], None] | None) -> int:
         trial = Attempt(command, lines(delivery(number, rows)))
@@ -191,7 +191,7 @@ def test_an_overwrite_that_is_killed_shows_the_old_rows_until_one_succeeds(conne
         streams = [stream(name, **PROPERTIES) for name in STREAMS]
         generation = {"generation_id": number, "minimum_generation_id": number}
         catalog = configure(streams, "overwrite", **generation)
-        command = paced(connection, catalog, publish_bytes=16_000)
+        command = paced(connection, catalog, publish_bytes=8_000)
         return Attempt(command, lines(delivery(number, rows))).run(wait)
 
     def shown(name: str) -> set[int]:

@@ -255,6 +255,47 @@ def gather_variable(const uint8_t[::1] source, const int64_t[::1] offsets, const
     return at
 
 
+def fill_variable(const uint8_t[::1] source, const int64_t[::1] offsets, const uint8_t[::1] gone,
+                  const uint8_t[::1] filler, uint8_t[::1] out):
+    """Copy variable-length items into ``out``, back to back, with ``filler`` for those that are gone.
+
+    Returns
+    -------
+    The bytes written.
+
+    Raises
+    ------
+    IndexError
+        If an offset lies outside the source or ``out`` is too short.
+    """
+    cdef Py_ssize_t n = gone.shape[0], i, width = filler.shape[0]
+    cdef int64_t at = 0, start, stop, room = out.shape[0], length = source.shape[0]
+    cdef bint ok = offsets.shape[0] == n + 1
+    cdef uint8_t* q = &out[0] if room else NULL
+    cdef const uint8_t* p = &source[0] if length else NULL
+    cdef const uint8_t* f = &filler[0] if width else NULL
+    if ok:
+        with nogil:
+            for i in range(n):
+                if gone[i]:
+                    if width > room - at:
+                        ok = False
+                        break
+                    memcpy(q + at, f, width)
+                    at += width
+                    continue
+                start = offsets[i]
+                stop = offsets[i + 1]
+                if start < 0 or stop < start or stop > length or stop - start > room - at:
+                    ok = False
+                    break
+                memcpy(q + at, p + start, <size_t> (stop - start))
+                at += stop - start
+    if not ok:
+        raise IndexError("an item lies outside its buffers")
+    return at
+
+
 def scatter_fixed(const uint8_t[::1] source, Py_ssize_t item, const uint8_t[::1] present, uint8_t[::1] out):
     """Spread packed items over the slots where ``present`` is non-zero; the other slots become zero.
 

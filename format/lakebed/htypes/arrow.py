@@ -17,6 +17,7 @@ from lakebed.htypes.arrays import block_of_array, cast
 from lakebed.htypes.base import Storing
 from lakebed.htypes.documents import encode_json, encode_list
 from lakebed.htypes.text import encode_text
+from lakebed.native import chunks as native
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +86,19 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _nulls(array: pa.Array) -> NDArray[np.bool_] | None:
+    """Return True for the null rows, or None when there is none.
+
+    Read from the bitmap: Arrow's own conversions import pandas when it is installed, which takes a second.
+    """
     if array.null_count == 0:
         return None
-    mask: NDArray[np.bool_] = array.is_null().to_numpy(zero_copy_only=False)
-    return mask
+    validity = array.buffers()[0]
+    if validity is None:
+        return np.ones(len(array), dtype=np.bool_)
+    bits = np.unpackbits(
+        np.frombuffer(validity, np.uint8), count=array.offset + len(array), bitorder="little"
+    )
+    return bits[array.offset :] == 0
 
 
 def _text(array: pa.Array) -> ArrowColumn:
@@ -99,23 +109,29 @@ def _text(array: pa.Array) -> ArrowColumn:
         if pa.types.is_binary(array.type) or pa.types.is_nested(array.type):
             raise TensorDtypeMismatchError(f"a text tensor takes Arrow strings, not {array.type}")
         array = array.cast(pa.string())
-    return ArrowColumn(_string_block(array, ""), nulls)
+    return ArrowColumn(_string_block(array, nulls, b""), nulls)
 
 
-def _string_block(array: pa.Array, null: str) -> Block:
+def _string_block(array: pa.Array, nulls: NDArray[np.bool_] | None, filler: bytes) -> Block:
+    """Return the texts of a string array, ``filler`` for nulls; without a copy where no null takes part."""
     if array.type == pa.string_view():
         array = array.cast(pa.large_string())
-    if array.null_count:
-        array = pc.fill_null(array, null)
-    width = np.int64 if pa.types.is_large_string(array.type) else np.int32
     n = len(array)
-    _, offset_buffer, data_buffer = array.buffers()
     if n == 0:
         return Block(memoryview(b""), 0, 0, (1,))
+    _, offset_buffer, data_buffer = array.buffers()
+    width = np.int64 if pa.types.is_large_string(array.type) else np.int32
     offsets = np.frombuffer(offset_buffer, dtype=width)[array.offset : array.offset + n + 1]
     first, last = int(offsets[0]), int(offsets[-1])
     data = memoryview(b"") if data_buffer is None else memoryview(data_buffer).cast("B")[first:last]
-    return Block(data, n, np.diff(offsets).astype(np.uint32), (1,))
+    sizes = np.diff(offsets).astype(np.uint32)
+    if nulls is None or (not filler and not sizes[nulls].any()):
+        return Block(data, n, sizes, (1,))
+    sizes[nulls] = len(filler)
+    filled = np.empty(int(sizes.sum(dtype=np.int64)), dtype=np.uint8)
+    inside = (offsets - first).astype(np.int64)
+    native.fill_variable(data, inside, nulls.view(np.uint8), filler, filled)
+    return Block(filled.data, n, sizes, (1,))
 
 
 def _json(array: pa.Array, *, trusted: bool) -> ArrowColumn:
@@ -130,7 +146,7 @@ def _json(array: pa.Array, *, trusted: bool) -> ArrowColumn:
                 raise InvalidInputError(
                     f"value {i} of an Arrow string column is no JSON text: {error}"
                 ) from error
-    return ArrowColumn(_string_block(array, "{}"), nulls)
+    return ArrowColumn(_string_block(array, nulls, b"{}"), nulls)
 
 
 def _plain_dtype(kind: pa.DataType) -> np.dtype[Any]:

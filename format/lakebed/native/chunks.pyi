@@ -16,6 +16,9 @@ def gather_fixed(source: _Bytes, item: int, rows: NDArray[np.int64], out: _Bytes
 def gather_variable(
     source: _Bytes, offsets: NDArray[np.int64], rows: NDArray[np.int64], out: _Bytes
 ) -> int: ...
+def fill_variable(
+    source: _Bytes, offsets: NDArray[np.int64], gone: NDArray[np.uint8], filler: bytes, out: _Bytes
+) -> int: ...
 def scatter_fixed(source: _Bytes, item: int, present: NDArray[np.uint8], out: _Bytes) -> None: ...
 def locate_rows(
     last: NDArray[np.uint64], rows: NDArray[np.int64], ordinal: NDArray[np.int64], local: NDArray[np.int64]

@@ -133,7 +133,8 @@ def _validity(mask: NDArray[np.bool_] | None) -> pa.Buffer | None:
 
 def _numbers(values: NDArray[Any], kind: pa.DataType, mask: NDArray[np.bool_] | None) -> pa.Array:
     if values.dtype == np.bool_:
-        return pa.array(values, mask=mask)
+        bits = pa.py_buffer(np.packbits(values, bitorder="little"))
+        return pa.Array.from_buffers(pa.bool_(), len(values), [_validity(mask), bits])
     return pa.Array.from_buffers(kind, len(values), [_validity(mask), pa.py_buffer(values)])
 
 
@@ -164,9 +165,7 @@ def _list_array(
     if chunk.is_unwritten:
         data = memoryview(bytes(dtype.itemsize * int(np.prod(chunk.shape(0))) * run.count))
     flat = np.frombuffer(data, dtype=dtype)
-    values: pa.Array = (
-        pa.array(flat) if dtype == np.bool_ else _numbers(flat, pa.from_numpy_dtype(dtype), None)
-    )
+    values: pa.Array = _numbers(flat, pa.from_numpy_dtype(dtype), None)
     shapes = chunk.shapes()[run.start : run.stop].astype(np.int64)
     if shapes.shape[1] == 0:
         return pa.array([None] * run.count, type=kind)

@@ -17,7 +17,9 @@ from lakebed.errors import (
     DynamicTensorNumpyError,
     EmptyTensorError,
     FormatError,
+    InvalidInputError,
     InvalidOperationError,
+    MetaError,
     ReadSampleFromChunkError,
 )
 from lakebed.htypes.arrays import array_dtype, decode_sample
@@ -57,10 +59,21 @@ class SampleReader:
 
     @property
     def dtype(self) -> np.dtype[Any] | None:
-        """Dtype of array samples; None while unknown and for text, json and list."""
+        """Dtype of array samples; None while unknown and for text, json and list.
+
+        Raises
+        ------
+        InvalidOperationError
+            If this release knows no such samples (complex numbers).
+        """
         if self.storing is not Storing.ARRAY or self.state.meta.dtype is None:
             return None
-        return array_dtype(self.state.meta.dtype)
+        try:
+            return array_dtype(self.state.meta.dtype)
+        except MetaError as error:
+            raise InvalidOperationError(
+                f"tensor {self.name!r} holds {self.state.meta.dtype}: not read by this release yet"
+            ) from error
 
     @property
     def is_fixed(self) -> bool:
@@ -197,7 +210,7 @@ class SampleReader:
                 return decode_document(data)
             return self._decode_array(memoryview(data), shape)
         except (FormatError, ValueError) as error:
-            if isinstance(error, EmptyTensorError):
+            if isinstance(error, InvalidInputError):
                 raise
             wrapped = error if isinstance(error, FormatError) else FormatError(str(error))
             raise self.located(wrapped, row) from error

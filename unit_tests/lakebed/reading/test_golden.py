@@ -45,7 +45,10 @@ def plain(value: Any) -> Any:
     """JSON values with arrays and bytes as the expectations write them."""
     if isinstance(value, dict):
         if "__ndarray__" in value:
-            return np.array(value["__ndarray__"], dtype=value["dtype"]).reshape(value["shape"])
+            dtype, items = np.dtype(value["dtype"]), value["__ndarray__"]
+            if dtype.kind in "SV":
+                return np.frombuffer(bytes.fromhex(items), dtype).reshape(value["shape"])
+            return np.array(items, dtype=dtype).reshape(value["shape"])
         if "__bytes__" in value:
             return bytes.fromhex(value["__bytes__"])
         return {key: plain(item) for key, item in value.items()}
