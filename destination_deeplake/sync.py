@@ -258,7 +258,13 @@ def begin(config: DestinationConfig, plans: Sequence[StreamPlan], out: Output, p
     return Sync(writers, out, pace)
 
 
-def write(config: DestinationConfig, plans: Sequence[StreamPlan], descriptor: int, out: Output) -> int:
+def write(
+    config: DestinationConfig,
+    plans: Sequence[StreamPlan],
+    descriptor: int,
+    out: Output,
+    pace: Pace = Pace(),
+) -> int:
     """Run one sync from a file descriptor and return the exit status.
 
     Raises
@@ -267,7 +273,7 @@ def write(config: DestinationConfig, plans: Sequence[StreamPlan], descriptor: in
         Whatever ended the sync early; what came whole before is written and acknowledged.
     """
     with Intake(descriptor) as intake:
-        sync = begin(config, plans, out)
+        sync = begin(config, plans, out, pace)
         try:
             for block in intake.blocks(sync.seconds_left):
                 if block is None:

@@ -279,6 +279,8 @@ class Tensor:
             return [np.asarray(v) if v is not None else self._empty() for v in self.values()]
         if self.meta.length == 0:
             return np.empty((0, *self.meta.max_shape), dtype=self.dtype or np.float64)
+        if self._index.inside and not (reader.is_fixed and self._index.is_basic):
+            return reader.stack([np.asarray(v) for v in self.values()])
         whole = reader.stacked(self._rows())
         for subscript in self._index.inside:
             whole = whole[(slice(None), *subscript)]

@@ -255,7 +255,9 @@ class VersionTree:
         commits[parent.id] = replace(parent, children=children)
         return replace(self, commits=commits, branches={**self.branches, branch: new_id})
 
-    def seal_head(self, branch: str, new_head_id: str, message: str, time: float, user: str) -> VersionTree:
+    def seal_head(
+        self, branch: str, new_head_id: str, message: str | None, time: float, user: str
+    ) -> VersionTree:
         """Commit the head of a branch and put a new head below it.
 
         Raises

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakebed.codecs.block import Block
@@ -98,7 +97,8 @@ def _nulls(array: pa.Array) -> NDArray[np.bool_] | None:
     bits = np.unpackbits(
         np.frombuffer(validity, np.uint8), count=array.offset + len(array), bitorder="little"
     )
-    return bits[array.offset :] == 0
+    mask: NDArray[np.bool_] = bits[array.offset :] == 0
+    return mask
 
 
 def _text(array: pa.Array) -> ArrowColumn:
@@ -216,6 +216,9 @@ def _lists(array: pa.Array, dtype: np.dtype[Any] | None, ndim: int | None) -> Ar
 
 def _unnested(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
     """Return the shape of each row, int64 of shape (rows, levels), and the values of all rows back to back."""
+    # Only lists need Arrow's functions, whose import takes as long as that of NumPy.
+    import pyarrow.compute as pc
+
     extents = []
     row_of = np.arange(len(array))
     items = array

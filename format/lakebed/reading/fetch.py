@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from lakebed.chunks.chunk import Chunk, parse_chunk
 from lakebed.codecs.base import ByteCodec
 from lakebed.documents.manifest import BLOCK
-from lakebed.errors import ChecksumError, CorruptError, FormatError, GetChunkError, KeyNotFound
+from lakebed.errors import (
+    ChecksumError,
+    CorruptError,
+    FormatError,
+    GetChunkError,
+    KeyNotFound,
+    TruncatedReadError,
+)
 from lakebed.storage.base import MappableStorage, Storage
 from lakebed.versions.state import ChunkTable
 
@@ -117,7 +124,7 @@ class ChunkSource:
             sums = table.sums(row)
             for block, data in zip(missing, self._get_ranges(key, spans), strict=True):
                 if len(sums) and xxhash.xxh3_64_intdigest(data) != int(sums[block]):
-                    raise _damaged(key, block)
+                    raise self._damaged(key, block)
                 self._blocks[(key, block)] = data
         parts = [self._blocks[(key, b)] for b in range(first, last + 1)]
         while len(self._blocks) > 256:
@@ -168,36 +175,44 @@ class ChunkSource:
             if pooled and self._mappable is not None and table.folder(row)[0] not in self.heads:
                 data = self._mappable.map(key)
             elif size and pooled:
-                view = self.pool.take(size).data
+                view = self.pool.take(size + 1).data
+                # One byte of room more than was written, so that a file that grew shows by its length.
                 data = view[: self._storage.get_into(key, view)]
             else:
                 data = self._storage.get(key)
         except KeyNotFound as error:
-            raise _missing(key, self._storage.url) from error
+            raise self._missing(key) from error
         sums = table.sums(row)
         if size and len(data) != size:
             raise ChecksumError(
-                f"chunk {key} of {self._storage.url} has {len(data)} bytes, {size} were written"
+                f"chunk {key} of {self._storage.url} has {len(data)} bytes, {size} were written",
+                dataset=self._storage.url,
             )
         view = memoryview(data)
         for block in range(len(sums)):
             if xxhash.xxh3_64_intdigest(view[block * BLOCK : (block + 1) * BLOCK]) != int(sums[block]):
-                raise _damaged(key, block)
+                raise self._damaged(key, block)
         return data
 
     def _get_ranges(self, key: str, spans: list[tuple[int, int]]) -> list[bytes]:
         try:
             return self._storage.get_ranges(key, spans)
         except KeyNotFound as error:
-            raise _missing(key, self._storage.url) from error
+            raise self._missing(key) from error
+        except TruncatedReadError as error:
+            raise ChecksumError(
+                f"chunk {key} of {self._storage.url} is shorter than it was written: {error}",
+                dataset=self._storage.url,
+            ) from error
 
+    def _missing(self, key: str) -> GetChunkError:
+        url = self._storage.url
+        message = f"chunk {key} is missing from {url}; restore the file or check out another version"
+        return GetChunkError(message, dataset=url)
 
-def _missing(key: str, url: str) -> GetChunkError:
-    return GetChunkError(f"chunk {key} is missing from {url}; restore the file or check out another version")
-
-
-def _damaged(key: str, block: int) -> ChecksumError:
-    return ChecksumError(
-        f"chunk {key} is damaged between bytes {block * BLOCK} and {(block + 1) * BLOCK}: its checksum is wrong; "
-        "restore the file from a copy or read another version"
-    )
+    def _damaged(self, key: str, block: int) -> ChecksumError:
+        return ChecksumError(
+            f"chunk {key} is damaged between bytes {block * BLOCK} and {(block + 1) * BLOCK}: its checksum is wrong; "
+            "restore the file from a copy or read another version",
+            dataset=self._storage.url,
+        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -254,15 +254,22 @@ class SampleReader:
         """
         if self.is_fixed and not self.state.meta.sample_compression:
             return self._gathered(rows)
-        samples = list(self.values(rows))
-        shapes = {s.shape for s in samples}
-        if len(shapes) > 1:
+        return self.stack(list(self.values(rows)))
+
+    def stack(self, samples: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """Return samples, or parts of samples, as one array.
+
+        Raises
+        ------
+        DynamicTensorNumpyError
+            If their shapes differ.
+        """
+        if len({s.shape for s in samples}) > 1:
             raise DynamicTensorNumpyError(
                 f"tensor {self.name!r} has samples of different shapes and can not become one array; "
                 "pass aslist=True to get a list of arrays"
             )
-        dtype = self.dtype
-        return np.stack(samples) if samples else np.empty((0, *self.state.meta.max_shape), dtype=dtype)
+        return np.stack(samples) if samples else np.empty((0, *self.state.meta.max_shape), dtype=self.dtype)
 
     def _gathered(self, rows: Rows) -> NDArray[Any]:
         shape, dtype = tuple(self.state.meta.max_shape), self.dtype

@@ -82,9 +82,7 @@ class Cursor:
 
 def is_nullable_scalar(reader: SampleReader) -> bool:
     """Whether the tensor holds single numbers of which some are absent: stored as empty samples (FORMAT.md 5.3)."""
-    meta = reader.state.meta
-    shapes = (list(meta.min_shape), list(meta.max_shape))
-    return reader.dtype is not None and shapes in (([0], [1]), ([0], [0]))
+    return reader.dtype is not None and reader.is_scalar and list(reader.state.meta.min_shape) == [0]
 
 
 class ColumnScan:

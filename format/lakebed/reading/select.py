@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
+from types import EllipsisType
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,11 @@ class Index:
     def is_single(self) -> bool:
         """Whether one row is meant and the sample axis is dropped."""
         return bool(self.chain) and isinstance(self.chain[-1], int)
+
+    @property
+    def is_basic(self) -> bool:
+        """Whether the inside of samples is subscripted by ints and slices only, so that axes keep their order."""
+        return all(isinstance(i, int | slice | EllipsisType) for subscript in self.inside for i in subscript)
 
     def __getitem__(self, item: Any) -> Index:
         """Subscript further.
