@@ -18,6 +18,7 @@ from lakebed.errors import (
     CorruptError,
     FormatError,
     GetChunkError,
+    InvalidInputError,
     KeyNotFound,
     TruncatedReadError,
 )
@@ -175,13 +176,17 @@ class ChunkSource:
             if pooled and self._mappable is not None and table.folder(row)[0] not in self.heads:
                 data = self._mappable.map(key)
             elif size and pooled:
-                view = self.pool.take(size + 1).data
-                # One byte of room more than was written, so that a file that grew shows by its length.
+                view = self.pool.take(size).data
                 data = view[: self._storage.get_into(key, view)]
             else:
                 data = self._storage.get(key)
         except KeyNotFound as error:
             raise self._missing(key) from error
+        except InvalidInputError as error:
+            raise ChecksumError(
+                f"chunk {key} of {self._storage.url} is longer than it was written: {error}",
+                dataset=self._storage.url,
+            ) from error
         sums = table.sums(row)
         if size and len(data) != size:
             raise ChecksumError(
