@@ -77,11 +77,11 @@ def rows(lake: Path, name: StreamName) -> list[dict[str, Json]]:
 def _plain(column: pa.ChunkedArray, *, is_json: bool) -> list[Json]:
     values = column.combine_chunks()
     if pa.types.is_date32(values.type):
-        return values.view(pa.int32()).to_pylist()
-    if pa.types.is_temporal(values.type):
-        return values.view(pa.int64()).to_pylist()
-    texts = values.to_pylist()
-    return [None if text is None else parse(text) for text in texts] if is_json else texts
+        values = values.view(pa.int32())
+    elif pa.types.is_temporal(values.type):
+        values = values.view(pa.int64())
+    found: list[Json] = values.to_pylist()
+    return [None if text is None else parse(text) for text in found] if is_json else found
 
 
 def rows_by_batches(lake: Path, name: StreamName, size: int = 7) -> list[dict[str, Json]]:

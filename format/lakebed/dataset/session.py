@@ -6,8 +6,8 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from lakebed import config
@@ -17,10 +17,12 @@ from lakebed.documents.dataset_meta import DatasetMeta
 from lakebed.documents.version_tree import FIRST, VersionTree, new_id
 from lakebed.errors import (
     CheckoutError,
+    CommitFailed,
     EmptyCommitError,
     InvalidOperationError,
     LockedException,
     ReadOnlyModeError,
+    StorageError,
 )
 from lakebed.reading.fetch import ChunkSource
 from lakebed.reading.samples import SampleReader
@@ -162,6 +164,7 @@ class Session:
         LockedException
             If another writer holds the branch.
         """
+        self._after_fork()
         if self._draft is not None:
             return self._draft
         self._take_lock()
@@ -169,6 +172,13 @@ class Session:
         self._unpublished.draft = self._draft
         self._first_unpublished = time.monotonic()
         return self._draft
+
+    def _after_fork(self) -> None:
+        """Let go of what a forked child has a copy of: its parent's draft and lock are not its own."""
+        if self._pid != os.getpid():
+            self._pid, self._holds, self._lock = os.getpid(), 0, None
+            self._draft = self._unpublished.draft = None
+            self._readers.clear()
 
     def _take_lock(self) -> None:
         if self.read_only:
@@ -229,37 +239,57 @@ class Session:
     def hold(self) -> None:
         """Keep the writer's lock until :meth:`release`, however often something is published."""
         with self._mutex:
-            self._take_lock()
+            self._after_fork()
+            if self.is_head and not self.read_only:
+                self._take_lock()
             self._holds += 1
 
     def release(self) -> None:
         """Publish and give up one hold."""
         with self._mutex:
-            self._holds -= 1
+            self._holds = max(0, self._holds - 1)
             self.flush()
 
     def flush(self) -> None:
-        """Publish everything unpublished; durable and visible when this returns."""
-        if os.getpid() != self._pid:
-            return  # a forked child holds a copy of its parent's draft, which is not its to publish
-        with self._mutex:
-            draft = self._draft
-            try:
-                if draft is not None and draft.dirty:
-                    self._publish_draft(draft, self._tree_at())
-            finally:
-                if self._holds == 0:
-                    self._unlock()
+        """Publish everything unpublished; durable and visible when this returns.
 
-    def _publish_draft(self, draft: Draft, at: TreeAt) -> None:
+        After an error of the storage everything unpublished is still there, and so is the lock: try again.
+
+        Raises
+        ------
+        CommitFailed
+            If another writer changed the branch in spite of the lock; what was unpublished is dropped.
+        """
+        with self._mutex:
+            self._after_fork()
+            draft = self._draft
+            if draft is not None and draft.dirty:
+                self._publish_draft(draft)
+            if self._holds == 0:
+                self._unlock()
+
+    def _publish_draft(self, draft: Draft) -> None:
         snapshot, branch, version_id = draft.snapshot(), self.branch, draft.version_id
 
         def edit(tree: VersionTree) -> VersionTree:
             return tree.swap_head(branch, version_id)
 
-        self._published(
-            publish(self.storage, at, edit, [snapshot], draft.new_chunks().items(), draft.spilled), snapshot
-        )
+        self._publish(draft, edit, [snapshot])
+
+    def _publish(
+        self, draft: Draft, edit: Callable[[VersionTree], VersionTree], versions: Sequence[Snapshot]
+    ) -> None:
+        """Publish a draft's chunks with some versions, of which the last is the head to go on from."""
+        try:
+            at = publish(
+                self.storage, self._tree_at(), edit, versions, draft.new_chunks().items(), draft.spilled
+            )
+        except CommitFailed:
+            # What the draft builds on is gone; the next change takes the lock anew and reads what there is now.
+            self.discard()
+            self._unlock()
+            raise
+        self._published(at, versions[-1])
 
     def _published(self, at: TreeAt, head: Snapshot) -> None:
         old = self.snapshot.version_id
@@ -268,16 +298,19 @@ class Session:
         self._draft = self._unpublished.draft = None
         self._readers.clear()
         self.wrote = True
-        release_lock(self.storage, old)
+        self._remove_lock_file(old)
 
     def _unlock(self) -> None:
         if self._lock is not None:
             lock, self._lock = self._lock, None
             self._draft = self._unpublished.draft = None
-            try:
-                release_lock(self.storage, self.snapshot.version_id)
-            finally:
-                lock.release()
+            self._remove_lock_file(self.snapshot.version_id)
+            lock.release()
+
+    def _remove_lock_file(self, version_id: str) -> None:
+        # What was to be published is published by now. A lock file that stays runs out by itself.
+        with suppress(StorageError):
+            release_lock(self.storage, version_id)
 
     def yield_lock(self) -> bool:
         """Publish and unlock for another dataset of this process, unless a ``with`` block holds on; say whether."""
@@ -309,12 +342,9 @@ class Session:
         EmptyCommitError
             If nothing changed since the last commit.
         """
-        with self._mutex:
-            draft = self.draft()
+        with self.writing() as draft:
             sealed = draft.snapshot() if draft.dirty else self.snapshot
             if not sealed.has_changes and not allow_empty:
-                if self._holds == 0:
-                    self._unlock()
                 raise EmptyCommitError(
                     "There are no changes, commit is not done. Try again with allow_empty=True."
                 )
@@ -325,13 +355,9 @@ class Session:
             def edit(tree: VersionTree) -> VersionTree:
                 if dirty:
                     tree = tree.swap_head(branch, sealed.version_id)
-                return tree.seal_head(branch, head.version_id, message, now, user)
+                return tree.seal_head(branch, head.version_id, message or "", now, user)
 
-            versions = [sealed, head] if dirty else [head]
-            at = publish(
-                self.storage, self._tree_at(), edit, versions, draft.new_chunks().items(), draft.spilled
-            )
-            self._published(at, head)
+            self._publish(draft, edit, [sealed, head] if dirty else [head])
             self.flush()
             return sealed.version_id
 
@@ -347,24 +373,19 @@ class Session:
             if create and address in self.tree.branches:
                 raise CheckoutError(f"Can't create new branch, {address!r} already exists.")
             self.flush()
-            self.tree = read_tree(self.storage)
+            tree = read_tree(self.storage)
             if not create:
-                self._must_resolve(address)
+                _must_resolve(tree, address)
+            self.tree = tree
+            if self.snapshot.version_id not in tree.commits and self.branch in tree.branches:
+                self._enter(tree.branches[self.branch])  # another writer has replaced the head meanwhile
             if self.is_head and self.snapshot.has_changes and not self.read_only and (create or self.wrote):
                 self.commit(f"auto commit before checkout to {address}", allow_empty=False)
             if create:
                 self._create_branch(address)
             else:
-                self._enter(self._must_resolve(address))
+                self._enter(_must_resolve(self.tree, address))
             self.wrote = False
-
-    def _must_resolve(self, address: str) -> str:
-        try:
-            return self.tree.resolve(address)
-        except CheckoutError:
-            raise CheckoutError(
-                f"Address {address} not found. If you want to create a new branch, use checkout with create=True"
-            ) from None
 
     def _create_branch(self, name: str) -> None:
         if self.read_only:
@@ -399,9 +420,8 @@ class Session:
 
     def adopt(self, name: str) -> None:
         """Let this branch's head hold what branch ``name`` holds, and drop that branch: one atomic step."""
-        with self._mutex:
-            self.flush()
-            self.draft()
+        flush_open(self.storage.url)  # also what another dataset of this process has for the side branch
+        with self.writing() as draft:
             at = self._tree_at()
             side = open_version(self.storage, at.tree, at.tree.head(name).id)
             parent_id = at.tree.commits[self.snapshot.version_id].parent or FIRST
@@ -411,8 +431,17 @@ class Session:
             def edit(tree: VersionTree) -> VersionTree:
                 return tree.swap_head(branch, head.version_id).drop_branch(name)
 
-            self._published(publish(self.storage, at, edit, [head]), head)
+            self._publish(draft, edit, [head])
             self.flush()
+
+
+def _must_resolve(tree: VersionTree, address: str) -> str:
+    try:
+        return tree.resolve(address)
+    except CheckoutError:
+        raise CheckoutError(
+            f"Address {address} not found. If you want to create a new branch, use checkout with create=True"
+        ) from None
 
 
 def inherited(snapshot: Snapshot, version_id: str) -> Snapshot:

@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from lakebed.documents import info as info_document
 from lakebed.documents.chunk_ids import chunk_name
@@ -116,8 +117,7 @@ def publish(
         If a Deep Lake 3.x writer holds the branch.
     """
     tree = edit(at.tree)
-    storage.put_many(chunks, durable=False)
-    seals, names = {}, list(spilled)
+    seals = {}
     items: list[tuple[str, Data]] = []
     for version in versions:
         files = metadata_files(version)
@@ -130,9 +130,8 @@ def publish(
         if version.version_id in tree.branches.values():
             items.append((f"{folder}{LOCK_NAME}", DatasetLock.own(time.time()).to_bytes()))
     items += _node_files(at.tree, tree)
-    storage.put_many(items, durable=True)
-    if names:
-        storage.sync(names)
+    storage.put_many(chain(chunks, items), durable=True)
+    storage.sync(spilled)
     return _swap(storage, at, edit, with_seals(tree, seals), seals)
 
 
@@ -163,6 +162,8 @@ def _swap(
             return TreeAt(tree, etag)
         except PreconditionFailed as error:
             now = read_tree_at(storage)
+            if now.tree.branches == tree.branches:
+                return now  # an earlier attempt, whose answer was lost, took effect after all
             if any(now.tree.branches.get(name) != head for name, head in _built_on(at.tree, tree).items()):
                 raise CommitFailed(
                     f"another writer published to {storage.url} first; nothing of this publish is visible. "

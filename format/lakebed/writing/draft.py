@@ -115,7 +115,7 @@ class Draft:
             tensor.seal(self._read, full_only=True)
             self._spill(tensor)
         if not column.owned:
-            tensor.own_pending()
+            tensor.own_last()
 
     def _extend_links(self, tensor: TensorDraft, column: Encoded) -> None:
         for key, link in tensor.meta.links.items():

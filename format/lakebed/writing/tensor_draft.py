@@ -113,12 +113,11 @@ class TensorDraft:
         self.pending = rest
         self.pending_bytes = sum(_cost(block) for block in rest)
 
-    def own_pending(self) -> None:
-        """Copy pending bytes that belong to the caller, who may change them after the call."""
-        self.pending = [
-            block if isinstance(block.data.obj, bytes) else replace(block, data=memoryview(bytes(block.data)))
-            for block in self.pending
-        ]
+    def own_last(self) -> None:
+        """Copy the bytes of the last block, if they wait: they are the caller's, who may change them after the call."""
+        if self.pending:
+            last = self.pending[-1]
+            self.pending[-1] = replace(last, data=memoryview(bytes(last.data)))
 
     def chunk_key(self, number: int) -> str:
         """Storage key of a new chunk of this draft."""
