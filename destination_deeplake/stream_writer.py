@@ -239,7 +239,7 @@ def _staging(target: lakebed.Dataset, plan: StreamPlan) -> tuple[lakebed.Dataset
 def _prepare(
     dataset: lakebed.Dataset, plan: StreamPlan, known: Mapping[str, str], notes: list[str]
 ) -> list[StoredColumn]:
-    """Give the dataset a tensor for every column, all of one length, and publish if anything changed.
+    """Give the dataset a tensor for every column, all of one length; the first rows publish them.
 
     `known` are the tensors that columns have had on the main branch: a column keeps its own when the rows go.
     """
@@ -259,7 +259,6 @@ def _prepare(
     kinds = {column.tensor: column.kind for column in columns} | dict(schema.META_KINDS)
     for tensor, kind in kinds.items():
         _ensure_tensor(dataset, tensor, kind, rows)
-    dataset.flush()
     return columns
 
 
