@@ -38,7 +38,10 @@ def configured(stream: dict[str, Any]) -> dict[str, Any]:
 
 
 def narrow(records: int) -> Input:
-    """User records of about 600 bytes, straight from source-faker; made once."""
+    """User records of about 600 bytes, from source-faker; made once.
+
+    Kept is what a platform would pass on to a destination: records and states.
+    """
     made = Input("narrow", CACHE / f"users-{records}.jsonl", CACHE / "users-catalog.json", records)
     if made.messages.exists():
         return made
@@ -52,9 +55,13 @@ def narrow(records: int) -> Input:
     (users,) = [stream for stream in catalogs[0]["catalog"]["streams"] if stream["name"] == "users"]
     made.catalog.write_text(json.dumps(configured(users)))
     partial = made.messages.with_suffix(".partial")
-    with partial.open("wb") as out:
-        command: list[str | Path] = [FAKER, "read", "--config", config, "--catalog", made.catalog]
-        subprocess.run(command, stdout=out, stderr=subprocess.DEVNULL, check=True)
+    command: list[str | Path] = [FAKER, "read", "--config", config, "--catalog", made.catalog]
+    with partial.open("wb") as out, subprocess.Popen(command, stdout=subprocess.PIPE) as source:
+        assert source.stdout is not None
+        out.writelines(
+            line for line in source.stdout if line.startswith((b'{"type":"RECORD"', b'{"type":"STATE"'))
+        )
+    assert source.returncode == 0
     partial.rename(made.messages)
     return made
 

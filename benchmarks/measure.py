@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
+
+ENVIRONMENT = {**os.environ, "DO_NOT_TRACK": "1", "AIRBYTE_OFFLINE_MODE": "1"}
+# Everybody may use compiled Python files: what is compared is work, not compiling.
+ENVIRONMENT.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 @dataclass(frozen=True)
@@ -27,34 +32,37 @@ def run(command: Sequence[str | Path], given: Path | None = None, times: int = 1
     Parameters
     ----------
     given
-        File that becomes its standard input.
+        File that is piped into it.
     times
-        How often the file is sent; more than once goes through a pipe.
+        How often the file is sent.
 
     Raises
     ------
     RuntimeError
         If it does not exit with 0.
     """
-    began = time.perf_counter()
-    stdin: int | IO[bytes] = subprocess.DEVNULL
     feeder = None
-    if given is not None and times > 1:
+    stdin: int | IO[bytes] = subprocess.DEVNULL
+    if given is not None:
         feeder = subprocess.Popen(["cat", *[given] * times], stdout=subprocess.PIPE)
         assert feeder.stdout is not None
         stdin = feeder.stdout
-    elif given is not None:
-        stdin = given.open("rb")
-    process = subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    output = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    wall = time.perf_counter() - began
-    if feeder is not None:
-        feeder.wait()
-    if process.returncode:
-        raise RuntimeError(
-            f"{' '.join(map(str, command))} ended with {process.returncode}: {output[-2000:]!r}"
+    began = time.perf_counter()
+    with tempfile.TemporaryFile() as complaints:
+        process = subprocess.Popen(
+            command, stdin=stdin, stdout=subprocess.PIPE, stderr=complaints, env=ENVIRONMENT
         )
+        assert process.stdout is not None
+        if feeder is not None and feeder.stdout is not None:
+            feeder.stdout.close()  # else nobody tells the feeder when the process is gone
+        output = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        wall = time.perf_counter() - began
+        if feeder is not None:
+            feeder.wait()
+        if process.returncode:
+            complaints.seek(0)
+            said = (output[-2000:] + complaints.read()[-4000:]).decode(errors="replace")
+            raise RuntimeError(f"{' '.join(map(str, command))} ended with {process.returncode}: {said}")
     return Cost(usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss * 1024, output)

@@ -1,18 +1,23 @@
 """How fast rows become a published dataset, beside peers on the same messages: `make bench`.
 
-Rates are per CPU second (user + system, of the whole process and its children), medians of interleaved
-runs, as a busy machine then disturbs all alike. A rate "with start" divides all records by all CPU seconds;
-a "marginal" one is the slope between the first tenth of the file and the whole, so that start-up falls out.
+Rates are per CPU second (user + system, of the whole process and its children), medians of interleaved runs, as
+a busy machine then disturbs all alike. A rate "with start" divides all records by all CPU seconds; a "marginal"
+one is the slope between a sync of the file and one of the file several times over, so that start-up falls out.
 """
 
 from __future__ import annotations
 
 import argparse
+import atexit
+import functools
 import json
+import os
 import shutil
 import statistics
 import sys
-from collections.abc import Callable, Sequence
+import tempfile
+import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,9 +26,18 @@ from benchmarks.inputs import CACHE, ROOT, Input
 
 OURS = Path(sys.executable).with_name("destination-deeplake")
 PYAIRBYTE = ROOT / ".cache/venvs/pyairbyte/bin/python"
-LAKES = CACHE / "lakes"
 HERE = Path(__file__).parent
+LONGER = 3
+"""How often the file is sent for the slope between one and more; each publish weighs what it weighs in a long sync."""
 HEADER = f"  {'':<28} {'CPU':>9} {'records/s':>12} {'MB/s':>8} {'marginal':>12} {'MB/s':>8}"
+
+
+@functools.cache
+def lakes() -> Path:
+    """Folder of this run's lakes; `BENCH_LAKES` names another place for it, such as a file system in memory."""
+    folder = Path(tempfile.mkdtemp(prefix="lakes-", dir=os.environ.get("BENCH_LAKES", CACHE)))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 @dataclass(frozen=True)
@@ -56,45 +70,39 @@ def check(text: str, value: float, bar: float, *, at_most: bool = False) -> None
     )
 
 
-def ours(given: Input) -> measure.Cost:
-    """One sync into a lake of its own."""
-    shutil.rmtree(LAKES, ignore_errors=True)
-    return measure.run(write_command(given), given.messages)
+def ours(given: Input, times: int = 1) -> measure.Cost:
+    """One sync into a lake of its own.
 
-
-def write_command(given: Input) -> list[str | Path]:
-    """Command line of a sync of this input."""
+    The lakes are deleted at the end of all runs: for minutes ext4 passes by the inodes of deleted files, one by one, so
+    the next run would pay for the deletion.
+    """
     config = CACHE / "destination.json"
-    config.write_text(json.dumps({"destination_path": str(LAKES)}))
-    return [OURS, "write", "--config", config, "--catalog", given.catalog]
+    config.write_text(json.dumps({"destination_path": str(lakes() / uuid.uuid4().hex)}))
+    command: list[str | Path] = [OURS, "write", "--config", config, "--catalog", given.catalog]
+    return measure.run(command, given.messages, times)
 
 
-def noop(given: Input) -> measure.Cost:
+def noop(given: Input, times: int = 1) -> measure.Cost:
     """The CDK with a destination that keeps nothing."""
     config = CACHE / "noop.json"
     config.write_text("{}")
     command: list[str | Path] = [sys.executable, HERE / "noop_destination.py", "write", "--config", config]
-    return measure.run([*command, "--catalog", given.catalog], given.messages)
-
-
-def slope(small: Sequence[float], large: Sequence[float], given: Input, part: Input) -> Rates:
-    """Rates from the CPU seconds of runs on a part and on the whole."""
-    whole = statistics.median(large)
-    marginal = (given.records - part.records) / (whole - statistics.median(small))
-    return Rates(given, whole, marginal)
+    return measure.run([*command, "--catalog", given.catalog], given.messages, times)
 
 
 def compare(given: Input, runs: int) -> None:
     """Ours beside the no-op destination, interleaved."""
-    part = inputs.beginning(given, given.records // 10)
-    contenders: dict[str, Callable[[Input], measure.Cost]] = {"ours, written and published": ours}
+    contenders: dict[str, Callable[[Input, int], measure.Cost]] = {"ours, written and published": ours}
     contenders["no-op on the plain CDK"] = noop
-    seconds: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in contenders}
+    seconds: dict[str, dict[int, list[float]]] = {name: {1: [], LONGER: []} for name in contenders}
     for _ in range(runs):
         for name, contender in contenders.items():
-            for times, messages in zip(seconds[name], (part, given), strict=True):
-                times.append(contender(messages).cpu_seconds)
-    rates = {name: slope(*times, given, part) for name, times in seconds.items()}
+            for times, taken in seconds[name].items():
+                taken.append(contender(given, times).cpu_seconds)
+    rates = {}
+    for name, taken_by_times in seconds.items():
+        once, longer = map(statistics.median, taken_by_times.values())
+        rates[name] = Rates(given, once, given.records * (LONGER - 1) / (longer - once))
     size = given.size / given.records
     print(f"\n{given.name}: {given.records:,} records of {size:,.0f} B, {given.size / 1e6:,.0f} MB")
     print(HEADER)
@@ -117,15 +125,18 @@ def pyairbyte(given: Input) -> float:
 
 
 def against_pyairbyte(users: Input, records: int, runs: int) -> None:
-    """Ours beside PyAirbyte on the same users."""
+    """Ours beside PyAirbyte on the same users; PyAirbyte is slow, so it gets a part of them."""
     part, given = inputs.beginning(users, records // 5), inputs.beginning(users, records)
-    theirs = slope([pyairbyte(part)], [pyairbyte(given)], given, part)
-    small, large = ([ours(messages).cpu_seconds for _ in range(runs)] for messages in (part, given))
-    mine = slope(small, large, given, part)
-    print(f"\nPyAirbyte into its DuckDB cache: {records:,} of the same users, CPU of its read() alone")
+    once, longer = pyairbyte(part), pyairbyte(given)
+    theirs = Rates(given, longer, (given.records - part.records) / (longer - once))
+    whole = statistics.median(ours(users).cpu_seconds for _ in range(runs))
+    beginning = statistics.median(ours(given).cpu_seconds for _ in range(runs))
+    mine = Rates(users, whole, (users.records - given.records) / (whole - beginning))
+    print(f"\nPyAirbyte into its DuckDB cache: {records:,} of these users, CPU of its read() alone")
     print(HEADER)
     print(mine.line("ours, written and published"))
     print(theirs.line("PyAirbyte, DuckDB"))
+    check("ours with start / PyAirbyte without", mine.with_start / theirs.with_start, 20)
     check("ours / PyAirbyte, marginal", mine.marginal / theirs.marginal, 20)
 
 
@@ -133,8 +144,7 @@ def memory(given: Input) -> None:
     """Peak memory of one and of ten times the input."""
     peaks = []
     for times in (1, 10):
-        shutil.rmtree(LAKES, ignore_errors=True)
-        cost = measure.run(write_command(given), given.messages, times)
+        cost = ours(given, times)
         peaks.append(cost.peak_bytes / 1e6)
         size = times * given.size / 1e6
         print(f"  {size:8,.0f} MB of input: peak {peaks[-1]:,.0f} MB, {cost.wall_seconds:.1f} s")
@@ -167,7 +177,6 @@ def main() -> None:
     print("\nmemory and start-up")
     memory(users)
     startup(given.runs)
-    shutil.rmtree(LAKES, ignore_errors=True)
     print(flush=True)
     print(measure.run([sys.executable, "-m", "benchmarks.scan"]).output.decode(), end="")
 

@@ -523,7 +523,9 @@ class Dataset:
 
     def log(self) -> None:
         """Print the commits of this line, newest first."""
-        print(printing.log_text(self._session.tree, self._session.snapshot.version_id, self.branch))
+        session = self._session
+        changed = self.has_head_changes
+        print(printing.log_text(session.tree, session.snapshot.version_id, session.branch, changed=changed))
 
     # -- replacing everything (used by imports and syncs) ------------------------------------------------------
 
@@ -573,7 +575,7 @@ class Dataset:
         ValueError
             For selections above 10,000 rows unless ``force``: their shapes are found by reading.
         """
-        if not force and self.is_view and self.max_len > 10_000:
+        if not force and self.is_view and self.max_len >= 10_000:
             raise ValueError(
                 "a summary of a selection reads its shapes; pass force=True for more than 10000 rows"
             )

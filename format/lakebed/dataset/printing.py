@@ -12,15 +12,23 @@ if TYPE_CHECKING:
     from lakebed.dataset.tensor import Tensor
 
 _HEADINGS = ("tensor", "htype", "shape", "dtype", "compression")
+_RULE = "-------"
 
 
-def summary_table(tensors: Mapping[str, Tensor]) -> str:
-    """Return the table of ``ds.summary()``."""
-    rows = [_HEADINGS, tuple("-" * len(h) for h in _HEADINGS), *(_row(n, t) for n, t in tensors.items())]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADINGS))]
-    return "\n" + "\n".join(
-        " " + "  ".join(c.center(w) for c, w in zip(r, widths, strict=True)) for r in rows
-    )
+def summary_table(tensors: Mapping[str, Tensor], *, named: bool = True) -> str:
+    """Return the table of ``ds.summary()``, or of ``tensor.summary()``, which has no column of names."""
+    skip = 0 if named else 1
+    rows = [_row(name, tensor)[skip:] for name, tensor in tensors.items()]
+    headings = _HEADINGS[skip:]
+    # A heading does not widen its column.
+    widths = [max(len(_RULE), *(len(row[i]) for row in rows)) for i in range(len(headings))]
+    lines = [headings, (_RULE,) * len(headings), *rows]
+    return "".join("\n" + "".join(map(_cell, line, widths)) for line in lines)
+
+
+def _cell(text: str, width: int) -> str:
+    room = max(0, width - len(text) + 2)
+    return " " * (room // 2) + text + " " * (room - room // 2)
 
 
 def _row(name: str, tensor: Tensor) -> tuple[str, ...]:
@@ -36,15 +44,15 @@ def _row(name: str, tensor: Tensor) -> tuple[str, ...]:
 
 
 def _shape(tensor: Tensor) -> str:
-    low, high = tensor.meta.min_shape, tensor.meta.max_shape
-    axes = [str(a) if a == b else f"{a}:{b}" for a, b in zip(low, high, strict=True)]
-    parts = [str(len(tensor)), *axes]
-    return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
+    axes = [str(a) if a == b else f"{a}:{b}" for a, b in zip(*tensor.extents(), strict=True)]
+    return f"({len(tensor)},)" if not axes else f"({', '.join([str(len(tensor)), *axes])})"
 
 
-def log_text(tree: VersionTree, version_id: str, branch: str) -> str:
-    """Return what ``ds.log()`` prints."""
+def log_text(tree: VersionTree, version_id: str, branch: str, *, changed: bool) -> str:
+    """Return what ``ds.log()`` prints; ``changed`` says that there are uncommitted changes."""
     lines = ["---------------", "Deep Lake Version Log", "---------------", "", f"Current Branch: {branch}"]
+    if changed:
+        lines.append("** There are uncommitted changes on this branch.")
     for i in tree.ancestors(version_id):
         node = tree.commits[i]
         if node.is_committed:

@@ -136,23 +136,24 @@ class Tensor:
     @property
     def shape(self) -> tuple[int | None, ...]:
         """Number of samples, then the extent of each axis, None where samples differ."""
-        if not self._index.is_trivial:
-            return self._selected_shape()
-        low, high = self.meta.min_shape, self.meta.max_shape
-        return (self._length(), *(a if a == b else None for a, b in zip(low, high, strict=True)))
-
-    def _selected_shape(self) -> tuple[int | None, ...]:
-        if self._index.is_single and not self._index.inside:
+        if self.is_single and not self._index.inside:
             return self._sample_shape(self._single())
-        rows, low, high = self._rows(), self.meta.min_shape, self.meta.max_shape
-        if not self._index.inside and low == high:
-            return (len(rows), *low)
-        shapes = [np.shape(self._index.part(self._reader.value(int(row)))) for row in rows]
-        if self._index.is_single:
-            return tuple(shapes[0])
-        if not shapes:
-            return (0,)
-        return (len(shapes), *(e[0] if len(set(e)) == 1 else None for e in zip(*shapes, strict=False)))
+        low, high = self.extents()
+        axes = tuple(a if a == b else None for a, b in zip(low, high, strict=True))
+        return axes if self.is_single else (len(self), *axes)
+
+    def extents(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the smallest and the largest extent of the selected samples per axis; () before any has a shape."""
+        low, high = tuple(self.meta.min_shape), tuple(self.meta.max_shape)
+        if self._index.is_trivial or (low == high and not self._index.inside):
+            return low, high
+        rows = (int(row) for row in self._rows())
+        if self._index.inside:
+            shapes = {np.shape(self._index.part(self._reader.value(row))) for row in rows}
+        else:
+            shapes = {self._sample_shape(row) for row in rows}
+        axes = list(zip(*shapes, strict=False))
+        return tuple(map(min, axes)), tuple(map(max, axes))
 
     def _sample_shape(self, row: int) -> tuple[int, ...]:
         if htype_named(self.meta.htype).storing in (Storing.TEXT, Storing.JSON):
@@ -385,7 +386,8 @@ class Tensor:
         """Print htype, shape, dtype and compression."""
         from lakebed.dataset.printing import summary_table
 
-        print(summary_table({self._name: self}))
+        print(self)
+        print(summary_table({self._name: self}, named=False))
 
     def __repr__(self) -> str:
         index = "" if self._index.is_trivial else f", index={self._index!r}"

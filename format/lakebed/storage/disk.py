@@ -93,9 +93,16 @@ def flush_files(opened: list[int], harmless: Container[int] = ()) -> None:
     else:
         # Threads of this call only: nothing is left behind for a fork to trip over.
         shares = [files[i::_THREADS] for i in range(min(_THREADS, len(files)))]
-        threads = [threading.Thread(target=flush, args=(share,), daemon=True) for share in shares[1:]]
-        for thread in threads:
-            thread.start()
+        threads: list[threading.Thread] = []
+        for share in shares[1:]:
+            thread = threading.Thread(target=flush, args=(share,), daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:
+                # At the exit of the interpreter, where the last rows may be published, no thread starts any more.
+                flush(share)
+            else:
+                threads.append(thread)
         flush(shares[0])
         for thread in threads:
             thread.join()

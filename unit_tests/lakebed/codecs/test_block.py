@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,7 +16,7 @@ from unit_tests.lakebed.chunks.blocks import Sample, block_lists
 def samples_of(block: Block) -> list[bytes]:
     """Bytes of each sample."""
     at = block.offsets().tolist()
-    return [bytes(block.data[a:b]) for a, b in zip(at, at[1:], strict=False)]
+    return [bytes(block.data[a:b]) for a, b in itertools.pairwise(at)]
 
 
 @settings(max_examples=60)

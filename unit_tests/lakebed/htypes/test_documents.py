@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
@@ -16,14 +17,16 @@ from lakebed.htypes.documents import decode_document, encode_json, encode_list
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=4)
 VALUES = st.recursive(
-    SCALARS, lambda v: st.lists(v, max_size=3) | st.dictionaries(st.text(max_size=3), v, max_size=3), max_leaves=8
+    SCALARS,
+    lambda v: st.lists(v, max_size=3) | st.dictionaries(st.text(max_size=3), v, max_size=3),
+    max_leaves=8,
 )
 
 
 def stored(block: Block) -> list[bytes]:
     """The bytes of every sample."""
     at = block.offsets().tolist()
-    return [bytes(block.data[a:b]) for a, b in zip(at, at[1:], strict=False)]
+    return [bytes(block.data[a:b]) for a, b in itertools.pairwise(at)]
 
 
 @settings(max_examples=60)
@@ -48,7 +51,12 @@ def test_lists_come_back(values: list[Any]) -> None:
 
 def test_arrays_bytes_and_numpy_numbers_inside_json() -> None:
     """Values that JSON lacks are stored as the format's custom objects and come back with dtype and shape."""
-    value = {"a": [np.arange(6, dtype="<i2").reshape(2, 3)], "b": b"\0\xff", "c": np.float32(1.5), "d": (1, np.int64(2))}
+    value = {
+        "a": [np.arange(6, dtype="<i2").reshape(2, 3)],
+        "b": b"\0\xff",
+        "c": np.float32(1.5),
+        "d": (1, np.int64(2)),
+    }
     (raw,) = stored(encode_json([value]))
     text = json.loads(raw)
     assert text["a"][0] == {

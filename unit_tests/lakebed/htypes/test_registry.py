@@ -30,9 +30,17 @@ def test_unknown_htypes_are_named_in_the_error() -> None:
             find("no")
 
 
-@pytest.mark.parametrize("name", ["image", "bbox", "tag", "video", "sequence[text]", "link[image]", "sequence"])
+@pytest.mark.parametrize(
+    "name", ["image", "bbox", "tag", "video", "sequence[text]", "link[image]", "sequence"]
+)
 def test_htypes_that_this_release_does_not_write_are_refused(name: str) -> None:
     """Nothing half-right is written; the message lists what can be."""
     with pytest.raises(TensorMetaInvalidHtype, match=r"generic|choose"):
         writable_htype(name)
-    assert [h.name for h in HTYPES.values() if h.writable] == ["generic", "text", "json", "list", "class_label"]
+    assert [h.name for h in HTYPES.values() if h.writable] == [
+        "generic",
+        "text",
+        "json",
+        "list",
+        "class_label",
+    ]

@@ -13,7 +13,9 @@ SMALL = settings(max_examples=60)
 
 
 @SMALL
-@given(st.sampled_from([1, 2, 3, 4, 8, 16, 24]), st.integers(1, 30), st.lists(st.integers(0, 999), max_size=40))
+@given(
+    st.sampled_from([1, 2, 3, 4, 8, 16, 24]), st.integers(1, 30), st.lists(st.integers(0, 999), max_size=40)
+)
 def test_gather_fixed_is_fancy_indexing(item: int, count: int, picks: list[int]) -> None:
     """Items of any size, in any order and repeatedly, as `source[rows]` gives them."""
     source = np.random.default_rng(count).integers(0, 256, (count, item), dtype=np.uint8)

@@ -17,12 +17,21 @@ SMALL = settings(max_examples=60)
 def header(version: bytes, rows: int, columns: int, positions: int, data: bytes = b"") -> bytes:
     """A chunk whose tables are zeros."""
     shape_table = struct.pack("<ii", rows, columns) + bytes(4 * rows * columns)
-    return bytes([len(version)]) + version + shape_table + struct.pack("<i", positions) + bytes(12 * positions) + data
+    return (
+        bytes([len(version)])
+        + version
+        + shape_table
+        + struct.pack("<i", positions)
+        + bytes(12 * positions)
+        + data
+    )
 
 
 @SMALL
 @given(st.binary(max_size=9), st.integers(0, 4), st.integers(1, 5), st.integers(0, 4), st.binary(max_size=9))
-def test_parse_header_finds_the_tables(version: bytes, rows: int, columns: int, positions: int, data: bytes) -> None:
+def test_parse_header_finds_the_tables(
+    version: bytes, rows: int, columns: int, positions: int, data: bytes
+) -> None:
     """All seven numbers are those that the layout of FORMAT.md 5.1 gives."""
     buffer = header(version, rows, columns, positions, data)
     end = 1 + len(version)
@@ -83,7 +92,9 @@ def positions_of(sizes: list[int]) -> bytes:
 
 @SMALL
 @given(st.lists(st.integers(0, 3), max_size=30), st.integers(0, 3), st.sampled_from([np.int32, np.int64]))
-def test_expand_positions_is_a_running_sum(sizes: list[int], empty: int, kind: type[np.signedinteger]) -> None:
+def test_expand_positions_is_a_running_sum(
+    sizes: list[int], empty: int, kind: type[np.signedinteger]
+) -> None:
     """Rows become offsets; samples beyond the last row are empty ones at the end; both widths agree."""
     table = positions_of(sizes)
     out = np.full(len(sizes) + empty + 1, -5, dtype=kind)
@@ -122,7 +133,13 @@ def test_expand_positions_refuses_a_damaged_table(rows: list[tuple[int, int, int
 def test_expand_positions_checks_its_arguments() -> None:
     """A table outside the buffer, an answer of the wrong length and data too large for 32 bits are refused."""
     raw, out = positions_of([1, 2]), np.empty(3, np.int64)
-    for at, rows, count, answer in [(0, 3, 2, out), (1, 2, 2, out), (-1, 1, 2, out), (0, 2, 3, out), (0, -1, 2, out)]:
+    for at, rows, count, answer in [
+        (0, 3, 2, out),
+        (1, 2, 2, out),
+        (-1, 1, 2, out),
+        (0, 2, 3, out),
+        (0, -1, 2, out),
+    ]:
         with pytest.raises(ValueError, match="leaves the buffer"):
             native.expand_positions(raw, at, rows, count, 3, answer)
     with pytest.raises(ValueError, match="32-bit"):

@@ -85,7 +85,10 @@ def columns(draw: st.DrawFn) -> pa.ChunkedArray:
 
 
 @SMALL
-@given(columns().filter(lambda c: not pa.types.is_list(c.type) or c.type.value_type != pa.string()), st.integers(1, 3))
+@given(
+    columns().filter(lambda c: not pa.types.is_list(c.type) or c.type.value_type != pa.string()),
+    st.integers(1, 3),
+)
 def test_columns_come_back(column: pa.ChunkedArray, pieces: int) -> None:
     """Type, nulls and values of every primitive type, strings and lists survive, from slices and chunks too."""
     table = pa.table({"c": column})
@@ -143,7 +146,9 @@ def test_nulls_may_come_late_and_stop_again() -> None:
     assert pa.table(ds)["t"].null_count == 2
 
 
-@pytest.mark.parametrize("kind", [pa.int64(), pa.string(), pa.list_(pa.int16()), pa.timestamp("us"), pa.bool_()])
+@pytest.mark.parametrize(
+    "kind", [pa.int64(), pa.string(), pa.list_(pa.int16()), pa.timestamp("us"), pa.bool_()]
+)
 def test_columns_of_nulls_only(kind: pa.DataType) -> None:
     """A column that holds nothing but nulls keeps type and nulls, and takes values later."""
     table = pa.table({"c": pa.nulls(3, kind)})
@@ -316,8 +321,9 @@ def readers(ds: lakebed.Dataset) -> Iterator[tuple[str, list[Any]]]:
     yield "polars", [frame["n"].to_list(), frame["t"].to_list()]
     table = pa.table(ds)
     yield "pandas", [[None if pd.isna(v) else v for v in table.to_pandas()[c]] for c in ("n", "t")]
-    stream = pa.RecordBatchReader.from_stream(ds)
-    rows = duckdb.sql("select n, t from stream").fetchall()
+    with duckdb.connect() as database:
+        database.register("stream", pa.RecordBatchReader.from_stream(ds))
+        rows = database.sql("select n, t from stream").fetchall()
     yield "duckdb", [list(column) for column in zip(*rows, strict=True)]
 
 

@@ -105,13 +105,21 @@ def test_nullable_numbers_are_masked_arrays(ds: lakebed.Dataset) -> None:
             # Compressed by sample, they come one by one.
             assert ds.holes.meta.sample_compression == "lz4"
             assert [v.tolist() for v in column] == [
-                [] if gone else [v] for v, gone in zip(FIXED["scalar"][at - len(mask) : at].tolist(), mask, strict=True)
+                [] if gone else [v]
+                for v, gone in zip(FIXED["scalar"][at - len(mask) : at].tolist(), mask, strict=True)
             ]
 
 
 @pytest.mark.parametrize(
     "select",
-    [slice(10, 20), slice(290, 700, 1), slice(None, None, -1), slice(5, 900, 7), [999, 0, 5, 5, 300], MASK.tolist()],
+    [
+        slice(10, 20),
+        slice(290, 700, 1),
+        slice(None, None, -1),
+        slice(5, 900, 7),
+        [999, 0, 5, 5, 300],
+        MASK.tolist(),
+    ],
     ids=["few", "many", "backwards", "steps", "list", "mask"],
 )
 def test_batches_of_a_selection(ds: lakebed.Dataset, select: Any) -> None:
@@ -259,7 +267,9 @@ class TestStrings:
         assert None in strings
         assert strings.index("a") == 1
 
-    @pytest.mark.parametrize("part", [slice(2), slice(1, 4), slice(None, None, 2), slice(None, None, -1), slice(4, 1)])
+    @pytest.mark.parametrize(
+        "part", [slice(2), slice(1, 4), slice(None, None, 2), slice(None, None, -1), slice(4, 1)]
+    )
     def test_slices(self, strings: Strings, part: slice) -> None:
         """Slices of any step hold what slices of the list hold."""
         assert list(strings[part]) == list(self.values)[part]

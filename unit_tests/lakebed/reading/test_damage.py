@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -59,7 +58,7 @@ def replace(file: Path, data: bytes | bytearray) -> None:
     """Write a file under its name without touching those who have the old one open."""
     beside = file.with_name(file.name + ".new")
     beside.write_bytes(data)
-    os.replace(beside, file)
+    beside.replace(file)
 
 
 def flipped(at: int) -> Callable[[bytearray], None]:
@@ -81,7 +80,9 @@ READS: dict[str, Callable[[lakebed.Dataset, str], Any]] = {
 
 
 @contextmanager
-def reported(how: str, path: Path, tensor: str, kind: type[lakebed.CorruptError], words: str) -> Iterator[None]:
+def reported(
+    how: str, path: Path, tensor: str, kind: type[lakebed.CorruptError], words: str
+) -> Iterator[None]:
     """Expect an error that names dataset, tensor and row; the Arrow C interface passes on its text only."""
     if how == "arrow":
         with pytest.raises(pa.ArrowInvalid, match=words):
@@ -103,9 +104,9 @@ def test_a_flipped_bit_anywhere_is_noticed(path: Path, tensor: str, how: str) ->
     file = chunk_file(path, tensor)
     size = file.stat().st_size
     for at in sorted({0, 7, 20, size // 2, size - 1, *range(0, size, size // 6)}):
-        with changed(file, flipped(at)):
-            with reported(how, path, tensor, lakebed.errors.ChecksumError, f"tensor '{tensor}', row .*{file.name}"):
-                READS[how](lakebed.load(path, read_only=True), tensor)
+        words = f"tensor '{tensor}', row .*{file.name}"
+        with changed(file, flipped(at)), reported(how, path, tensor, lakebed.errors.ChecksumError, words):
+            READS[how](lakebed.load(path, read_only=True), tensor)
     READS[how](lakebed.load(path, read_only=True), tensor)
 
 

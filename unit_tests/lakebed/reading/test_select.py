@@ -21,7 +21,10 @@ SLICES = st.builds(slice, BOUND, BOUND, st.none() | st.integers(-3, 3).filter(bo
 @st.composite
 def selectors(draw: st.DrawFn, length: int) -> Any:
     """Something that selects from that many rows, in any of the forms that a user may write."""
-    choices: list[st.SearchStrategy[Any]] = [SLICES, st.lists(st.booleans(), min_size=length, max_size=length)]
+    choices: list[st.SearchStrategy[Any]] = [
+        SLICES,
+        st.lists(st.booleans(), min_size=length, max_size=length),
+    ]
     if length:
         row = st.integers(-length, length - 1)
         choices += [row, row.map(np.int32), row.map(np.array), st.lists(row, max_size=6)]
@@ -92,7 +95,9 @@ def three_dimensional(array: np.ndarray) -> lakebed.Tensor:
     return _TENSORS["t"]
 
 
-@pytest.mark.parametrize("item", [None, "a", 1.5, {}, {1}, b"x", True, np.array([[1]]), np.array([1.5]), object()])
+@pytest.mark.parametrize(
+    "item", [None, "a", 1.5, {}, {1}, b"x", True, np.array([[1]]), np.array([1.5]), object()]
+)
 def test_what_selects_nothing_is_refused(item: Any) -> None:
     """Keys of other kinds are an InvalidKeyTypeError, which is a TypeError."""
     with pytest.raises(InvalidKeyTypeError):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import lakebed
@@ -22,7 +23,7 @@ def first_rows(ds: lakebed.Dataset) -> None:
     """Make tensors and publish the first rows."""
     ds.create_tensor("n", dtype="int64")
     ds.create_tensor("g/t", htype="text")
-    ds.extend({"n": np.arange(5), "g/t": list("abcde")})
+    ds.extend({"n": np.arange(5), "g/t": pa.array(["a", None, "", "d", "e"])})
     ds.info["source"] = "test"
     ds.flush()
 
@@ -82,6 +83,7 @@ HISTORY: dict[str, list[Step]] = {
     "start overwrite": [first_rows, commit, start_overwrite],
     "restart overwrite": [first_rows, commit, start_overwrite, start_overwrite],
     "finish overwrite": [first_rows, commit, start_overwrite, finish_overwrite],
+    "finish overwrite before any commit": [first_rows, start_overwrite, finish_overwrite],
     "commit overwrite": [first_rows, commit, start_overwrite, finish_overwrite, commit_published],
 }
 
@@ -215,7 +217,7 @@ def finish(last: Step, ds: lakebed.Dataset) -> None:
             ds.create_tensor("n", dtype="int64", exist_ok=True)
             ds.create_tensor("g/t", htype="text", exist_ok=True)
         if len(ds.n) == 0:
-            ds.extend({"n": np.arange(5), "g/t": list("abcde")})
+            ds.extend({"n": np.arange(5), "g/t": pa.array(["a", None, "", "d", "e"])})
         ds.info["source"] = "test"
     if last is schema:
         ds.create_tensor("late", htype="class_label", class_names=["a"], exist_ok=True)

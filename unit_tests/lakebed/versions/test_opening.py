@@ -15,7 +15,7 @@ from lakebed.errors import ChecksumError, DatasetCorruptError
 from lakebed.storage.memory import MemoryStorage
 from lakebed.testing.faulty import FaultyStorage
 from lakebed.versions.opening import TREE_KEY
-from unit_tests.lakebed.versions.crashes import open_on
+from unit_tests.lakebed.datasets import open_on
 
 
 def dataset(rows: int = 10) -> tuple[MemoryStorage, Dataset]:
@@ -42,6 +42,7 @@ def key_like(storage: MemoryStorage, ds: Dataset, part: str) -> str:
 
 
 def test_opening_reads_the_version_tree_and_one_manifest() -> None:
+    """Two reads and nothing else tell schema and length."""
     storage, _ = dataset()
     counted = FaultyStorage(storage)
     ds = open_on(counted)
@@ -52,6 +53,7 @@ def test_opening_reads_the_version_tree_and_one_manifest() -> None:
 
 
 def test_without_a_manifest_the_metadata_files_say_the_same() -> None:
+    """The side file is a cache: without it rows and metadata are the same."""
     storage, ds = dataset()
     for key, _ in list(storage.list(".lakebed/")):
         storage.delete(key)
@@ -65,6 +67,7 @@ def test_without_a_manifest_the_metadata_files_say_the_same() -> None:
     "damage", [lambda d: d[:-1], lambda d: d[:40] + bytes([d[40] ^ 1]) + d[41:], lambda d: b""]
 )
 def test_a_damaged_manifest_is_ignored(damage: object) -> None:
+    """A manifest that is cut, changed or empty is not believed."""
     storage, ds = dataset()
     key = next(k for k, _ in storage.list(".lakebed/manifest-") if ds.pending_commit_id in k)
     storage.put(key, damage(storage.get(key)))  # type: ignore[operator]
@@ -72,6 +75,7 @@ def test_a_damaged_manifest_is_ignored(damage: object) -> None:
 
 
 def test_after_a_foreign_writing_session_metadata_changes_count() -> None:
+    """Without a seal every metadata file is compared, and a changed one is believed."""
     storage, ds = dataset()
     key = key_like(storage, ds, "t/tensor_meta.json")
     meta = TensorMeta.from_bytes(storage.get(key))
@@ -81,6 +85,7 @@ def test_after_a_foreign_writing_session_metadata_changes_count() -> None:
 
 
 def test_after_a_foreign_writing_session_chunks_of_the_head_may_have_changed() -> None:
+    """3.9.52 may rewrite chunks of the head in place: without a seal their old checksums do not count."""
     storage, ds = dataset()
     key = key_like(storage, ds, "x/chunks/")
     chunk = bytearray(storage.get(key))
@@ -93,6 +98,7 @@ def test_after_a_foreign_writing_session_chunks_of_the_head_may_have_changed() -
 
 
 def test_after_a_foreign_writing_session_older_chunks_are_still_verified() -> None:
+    """3.9.52 copies committed chunks before it changes them, so their checksums go on to count."""
     storage, ds = dataset()
     key = key_like(storage, ds, "x/chunks/")
     ds.commit("sealed")
@@ -105,6 +111,7 @@ def test_after_a_foreign_writing_session_older_chunks_are_still_verified() -> No
 
 
 def test_the_next_publish_seals_the_dataset_again() -> None:
+    """Our first write after 3.9.52 makes opening cheap again."""
     storage, _ = dataset()
     drop_seal(storage)
     ds = open_on(storage)
@@ -117,6 +124,7 @@ def test_the_next_publish_seals_the_dataset_again() -> None:
 
 
 def test_a_missing_metadata_file_is_an_error_that_names_it() -> None:
+    """What cannot be opened says which file is missing."""
     storage, ds = dataset()
     for key, _ in list(storage.list(".lakebed/")):
         storage.delete(key)
@@ -126,6 +134,7 @@ def test_a_missing_metadata_file_is_an_error_that_names_it() -> None:
 
 
 def test_a_manifest_round_trips_and_knows_every_chunk() -> None:
+    """The manifest of a publish names its version and the size of each chunk."""
     storage, ds = dataset()
     key = next(k for k, _ in storage.list(".lakebed/manifest-") if ds.pending_commit_id in k)
     manifest = Manifest.from_bytes(storage.get(key))
@@ -133,3 +142,45 @@ def test_a_manifest_round_trips_and_knows_every_chunk() -> None:
     assert manifest.to_bytes() == storage.get(key)
     chunk = key_like(storage, ds, "x/chunks/")
     assert int(manifest.chunks["x"].sizes[0]) == len(storage.get(chunk))
+
+
+def test_the_manifest_of_many_tensors_is_still_one_read() -> None:
+    """However many tensors there are, opening takes two reads, and a first sample one or two more."""
+    storage, ds = dataset()
+    for i in range(40):
+        ds.create_tensor(f"more{i}", dtype="float32")
+    ds.commit("wide")
+    counted = FaultyStorage(storage)
+    seen = open_on(counted)
+    assert len(seen.tensors) == 42
+    assert dict(counted.counts) == {"get": 2}
+    assert seen.x[3].numpy().tolist() == [3]
+    assert counted.counts.total() <= 4
+
+
+def test_a_length_that_the_index_lacks_is_not_believed() -> None:
+    """A killed 3.9.52 leaves metadata and index unequal (FORMAT.md 15.5): the shorter of both counts."""
+    storage, ds = dataset()
+    key = key_like(storage, ds, "x/tensor_meta.json")
+    meta = TensorMeta.from_bytes(storage.get(key))
+    drop_seal(storage)
+    for length, expected in ((4, 4), (99, 10)):
+        storage.put(key, meta.with_(length=length).to_bytes())
+        assert open_on(storage).x.numpy().ravel().tolist() == list(range(expected))
+
+
+def test_writing_goes_on_where_only_files_describe_the_dataset() -> None:
+    """Without manifests and seals lakebed extends and commits, and seals the dataset again."""
+    storage, ds = dataset()
+    ds.commit("before")
+    for key, _ in list(storage.list(".lakebed/")):
+        storage.delete(key)
+    drop_seal(storage)
+    again = open_on(storage)
+    again.extend({"x": [9], "t": ["nine"]})
+    again.commit("after")
+    counted = FaultyStorage(storage)
+    seen = open_on(counted)
+    assert counted.counts["get"] == 2
+    assert seen.x.numpy().ravel().tolist() == [*range(10), 9]
+    assert [c["message"] for c in seen.commits] == ["after", "before"]

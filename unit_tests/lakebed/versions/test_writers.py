@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import textwrap
@@ -15,8 +16,9 @@ from lakebed.dataset.session import create
 from lakebed.documents.lock import DatasetLock
 from lakebed.errors import CommitFailed, LockedException, ReadOnlyModeError
 from lakebed.storage.memory import MemoryStorage
+from lakebed.versions.opening import TREE_KEY, read_tree
 from lakebed.versions.publish import publish, read_tree_at
-from unit_tests.lakebed.versions.crashes import open_on
+from unit_tests.lakebed.datasets import create_on, kill, new_memory, objects, open_on
 
 
 def elsewhere(code: str, path: Path) -> str:
@@ -40,6 +42,7 @@ except lakebed.LockedException as error:
 
 
 def test_another_process_hears_who_holds_the_lock_and_can_still_read(tmp_path: Path) -> None:
+    """LockedException names the process that writes; readers are not kept out and see published rows only."""
     path = tmp_path / "ds"
     ds = lakebed.empty(path)
     ds.create_tensor("x", dtype="int64")
@@ -54,6 +57,7 @@ def test_another_process_hears_who_holds_the_lock_and_can_still_read(tmp_path: P
 
 
 def test_a_writer_goes_on_from_what_another_process_published(tmp_path: Path) -> None:
+    """A dataset that was open all the time appends after the rows of others, not over them."""
     path = tmp_path / "ds"
     ds = lakebed.empty(path)
     ds.create_tensor("x", dtype="int64")
@@ -66,6 +70,7 @@ def test_a_writer_goes_on_from_what_another_process_published(tmp_path: Path) ->
 
 
 def test_two_datasets_of_one_process_take_turns() -> None:
+    """Alternating changes through two objects all arrive; each builds on what the other published."""
     storage = MemoryStorage("turns")
     create(storage)
     one, two = open_on(storage), open_on(storage)
@@ -80,6 +85,7 @@ def test_two_datasets_of_one_process_take_turns() -> None:
 
 
 def test_a_dataset_in_a_with_block_keeps_its_lock_from_its_own_process() -> None:
+    """Inside `with ds:` another dataset of the same process is refused."""
     storage = MemoryStorage("kept")
     create(storage)
     one, two = open_on(storage), open_on(storage)
@@ -91,6 +97,7 @@ def test_a_dataset_in_a_with_block_keeps_its_lock_from_its_own_process() -> None
 
 
 def test_a_deep_lake_writer_keeps_us_out_until_its_lock_runs_out() -> None:
+    """A live 3.x lock of somebody else is LockedException, one that ran out is taken over."""
     storage = MemoryStorage("foreign")
     create(storage)
     ds = open_on(storage)
@@ -105,6 +112,7 @@ def test_a_deep_lake_writer_keeps_us_out_until_its_lock_runs_out() -> None:
 
 
 def test_the_lock_of_a_killed_writer_of_this_machine_does_not_count() -> None:
+    """The 3.x lock file of a process that is gone keeps nobody out."""
     storage = MemoryStorage("killed")
     create(storage)
     ds = open_on(storage)
@@ -119,6 +127,7 @@ def test_the_lock_of_a_killed_writer_of_this_machine_does_not_count() -> None:
 
 
 def test_while_we_write_a_deep_lake_writer_finds_a_live_lock_in_old_and_new_head() -> None:
+    """Our own 3.x lock moves with the head and goes when we are done."""
     storage = MemoryStorage("live")
     create(storage)
     ds = open_on(storage)
@@ -134,6 +143,7 @@ def test_while_we_write_a_deep_lake_writer_finds_a_live_lock_in_old_and_new_head
 
 
 def test_a_lost_race_is_an_error_and_nothing_of_it_is_visible() -> None:
+    """A publish on a head that somebody replaced leaves the version tree as it is."""
     storage = MemoryStorage("race")
     create(storage)
     slow = open_on(storage)
@@ -148,6 +158,7 @@ def test_a_lost_race_is_an_error_and_nothing_of_it_is_visible() -> None:
 
 
 def test_read_only_and_old_commits_refuse_changes() -> None:
+    """What cannot be written says why."""
     storage = MemoryStorage("refuse")
     create(storage)
     ds = open_on(storage)
@@ -166,6 +177,7 @@ def test_read_only_and_old_commits_refuse_changes() -> None:
 
 
 def test_writers_on_two_branches_work_at_the_same_time_and_both_survive() -> None:
+    """There is one writer per branch, not per dataset."""
     storage = MemoryStorage("branches")
     create(storage)
     one = open_on(storage)
@@ -184,3 +196,55 @@ def test_writers_on_two_branches_work_at_the_same_time_and_both_survive() -> Non
     two.commit("on side")
     assert open_on(storage).x.numpy().ravel().tolist() == [0, 1]
     assert open_on(storage, "side").x.numpy().ravel().tolist() == [0, 2, 3]
+
+
+def test_a_lost_race_is_commit_failed_and_publishes_nothing() -> None:
+    """If somebody without our lock replaced the head, the publish fails as a whole; a fresh start works."""
+    storage = new_memory()
+    ds = create_on(storage)
+    ds.create_tensor("n", dtype="int64")
+    ds.extend({"n": [0]})
+    ds.flush()
+    ds.append({"n": 100})
+    foreign = read_tree(storage).swap_head("main", "f" * 40)
+    for key, data in objects(storage).items():
+        if key.startswith(f"versions/{read_tree(storage).branches['main']}/"):
+            storage.put(key.replace(read_tree(storage).branches["main"], "f" * 40), data)
+    storage.put(TREE_KEY, foreign.to_bytes())
+    with pytest.raises(lakebed.CommitFailed, match="another writer"):
+        ds.flush()
+    assert read_tree(storage).branches["main"] == "f" * 40
+    assert len(open_on(storage, read_only=True).n) == 1
+    ds.append({"n": 101})
+    ds.flush()
+    assert open_on(storage, read_only=True).n.numpy().ravel().tolist() == [0, 101]
+
+
+def test_an_unrelated_rewrite_of_the_tree_is_no_conflict() -> None:
+    """A rewrite that changes neither branches nor versions, as 3.9.52 makes one, does not cost a publish."""
+    storage = new_memory()
+    ds = create_on(storage)
+    ds.create_tensor("n", dtype="int64")
+    ds.extend({"n": [0]})
+    ds.flush()
+    ds.append({"n": 5})
+    document = json.loads(storage.get(TREE_KEY))
+    del document["lakebed"]
+    storage.put(TREE_KEY, json.dumps(document).encode())
+    ds.flush()
+    assert len(open_on(storage, read_only=True)) == 2
+
+
+def test_a_killed_writer_leaves_no_lock() -> None:
+    """After a crash the next writer of this machine goes on at once."""
+    storage = new_memory()
+    ds = create_on(storage)
+    ds.create_tensor("n", dtype="int64")
+    ds.extend({"n": [0]})
+    ds.flush()
+    ds.append({"n": 5})
+    kill(storage)
+    after = open_on(storage)
+    after.append({"n": 6})
+    after.flush()
+    assert open_on(storage, read_only=True).n.numpy().ravel().tolist() == [0, 6]
