@@ -136,7 +136,6 @@ def against_pyairbyte(users: Input, records: int, runs: int) -> None:
     print(HEADER)
     print(mine.line("ours, written and published"))
     print(theirs.line("PyAirbyte, DuckDB"))
-    check("ours with start / PyAirbyte without", mine.with_start / theirs.with_start, 20)
     check("ours / PyAirbyte, marginal", mine.marginal / theirs.marginal, 20)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 from lakebed.dataset import printing
 from lakebed.dataset.columns import Batches, arrow_stream
 from lakebed.dataset.history import commit_entries
-from lakebed.dataset.info import Info
+from lakebed.dataset.info import Edit, Info
 from lakebed.dataset.rows import append_row, extend_rows
 from lakebed.dataset.session import Handle, Session, empty_snapshot
 from lakebed.dataset.tensor import Tensor
@@ -135,7 +135,7 @@ class Dataset:
         """
         if self._group:
             raise GroupInfoNotSupportedError("Groups have no info. Use the dataset's or a tensor's.")
-        return Info(lambda: self._session.schema().info, self._set_info)
+        return Info(lambda: self._session.schema().info, self._change_info)
 
     @info.setter
     def info(self, value: Mapping[str, Any]) -> None:
@@ -143,9 +143,9 @@ class Dataset:
             raise TypeError(f"info must be a dictionary, not {type(value).__name__}")
         self.info.replace_with(value)
 
-    def _set_info(self, info: Mapping[str, Any]) -> None:
+    def _change_info(self, edit: Edit) -> None:
         with self._session.writing() as draft:
-            draft.set_info(info)
+            draft.set_info(edit(self._session.schema().info))
 
     # -- lengths -----------------------------------------------------------------------------------------------
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from copy import deepcopy
 from types import TracebackType
 from typing import Any, Self
 
 from lakebed.documents import info as info_document
 from lakebed.errors import InfoError, LakebedError
 
+Edit = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+
 
 class Info(MutableMapping[str, Any]):
-    """A view of stored info; every change goes through ``write``.
+    """A view of stored info.
+
+    Every change is an edit that ``change`` applies to the info as it is once the writer's lock is held.
 
     Examples
     --------
@@ -20,31 +25,35 @@ class Info(MutableMapping[str, Any]):
     'camera 7'
     """
 
-    def __init__(
-        self, read: Callable[[], Mapping[str, Any]], write: Callable[[Mapping[str, Any]], None]
-    ) -> None:
+    def __init__(self, read: Callable[[], Mapping[str, Any]], change: Callable[[Edit], None]) -> None:
         object.__setattr__(self, "_read", read)
-        object.__setattr__(self, "_write", write)
+        object.__setattr__(self, "_change", change)
 
-    def _store(self, info: Mapping[str, Any]) -> None:
-        try:
-            info_document.to_bytes(info)
-        except LakebedError as error:
-            raise InfoError(f"info takes JSON values, arrays and bytes: {error}") from error
-        self._write(info)
+    def _edit(self, edit: Edit) -> None:
+        def checked(info: Mapping[str, Any]) -> Mapping[str, Any]:
+            try:
+                # What is kept is what a later reader will see, not objects that the caller may go on changing.
+                return info_document.from_bytes(info_document.to_bytes(edit(info)))
+            except LakebedError as error:
+                raise InfoError(f"info takes JSON values, arrays and bytes: {error}") from error
+
+        self._change(checked)
 
     def __getitem__(self, key: str) -> Any:
-        return self._read()[key]
+        return deepcopy(self._read()[key])
 
     def __setitem__(self, key: str, value: Any) -> None:
         if not isinstance(key, str):
             raise InfoError(f"keys of info are strings, not {type(key).__name__}")
-        self._store({**self._read(), key: value})
+        self._edit(lambda info: {**info, key: value})
 
     def __delitem__(self, key: str) -> None:
-        rest = dict(self._read())
-        del rest[key]
-        self._store(rest)
+        def without(info: Mapping[str, Any]) -> Mapping[str, Any]:
+            rest = dict(info)
+            del rest[key]
+            return rest
+
+        self._edit(without)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._read())
@@ -63,13 +72,15 @@ class Info(MutableMapping[str, Any]):
 
     def update(self, *args: Any, **kwargs: Any) -> None:
         """Set several keys in one change."""
-        self._store({**self._read(), **dict(*args, **kwargs)})
+        new = dict(*args, **kwargs)
+        self._edit(lambda info: {**info, **new})
 
     def replace_with(self, info: Mapping[str, Any]) -> None:
         """Replace everything."""
         if not isinstance(info, Mapping):
             raise TypeError(f"info must be a dictionary, not {type(info).__name__}")
-        self._store(dict(info))
+        new = dict(info)
+        self._edit(lambda _: new)
 
     def __enter__(self) -> Self:
         return self

@@ -21,7 +21,7 @@ def summary_table(tensors: Mapping[str, Tensor], *, named: bool = True) -> str:
     rows = [_row(name, tensor)[skip:] for name, tensor in tensors.items()]
     headings = _HEADINGS[skip:]
     # A heading does not widen its column.
-    widths = [max(len(_RULE), *(len(row[i]) for row in rows)) for i in range(len(headings))]
+    widths = [max([len(_RULE), *(len(row[i]) for row in rows)]) for i in range(len(headings))]
     lines = [headings, (_RULE,) * len(headings), *rows]
     return "".join("\n" + "".join(map(_cell, line, widths)) for line in lines)
 
@@ -39,7 +39,7 @@ def _row(name: str, tensor: Tensor) -> tuple[str, ...]:
         str(tensor.htype),
         _shape(tensor),
         dtype,
-        str(meta.sample_compression or meta.chunk_compression),
+        str(meta.sample_compression),  # of chunks 3.x shows none
     )
 
 

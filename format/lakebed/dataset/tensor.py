@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.dataset.info import Info
+from lakebed.dataset.info import Edit, Info
 from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import InvalidOperationError
@@ -63,15 +63,15 @@ class Tensor:
     @property
     def info(self) -> Info:
         """Dictionary stored with the tensor and versioned with it."""
-        return Info(lambda: self._state.info, self._set_info)
+        return Info(lambda: self._state.info, self._change_info)
 
     @info.setter
     def info(self, value: Mapping[str, Any]) -> None:
-        Info(lambda: self._state.info, self._set_info).replace_with(value)
+        Info(lambda: self._state.info, self._change_info).replace_with(value)
 
-    def _set_info(self, info: Mapping[str, Any]) -> None:
+    def _change_info(self, edit: Edit) -> None:
         with self._handle.session.writing() as draft:
-            draft.set_tensor_info(self._state.key, info)
+            draft.set_tensor_info(self._state.key, edit(self._state.info))
 
     @property
     def htype(self) -> str | None:

@@ -51,9 +51,9 @@ class BufferPool:
 
     def take(self, size: int) -> NDArray[np.uint8]:
         """Return ``size`` bytes with undefined content: uint8, shape (size,)."""
-        for i, buffer in enumerate(self._buffers):
-            fits = size <= len(buffer) <= 4 * size + (1 << 16)
-            del buffer
+        # By index: a loop variable, or enumerate() itself, would hold a reference to the buffer that is looked at.
+        for i in range(len(self._buffers)):
+            fits = size <= len(self._buffers[i]) <= 4 * size + (1 << 16)
             if fits and _references(self._buffers, i) == _UNUSED:
                 return self._buffers[i][:size]
         if len(self._buffers) >= self._keep:

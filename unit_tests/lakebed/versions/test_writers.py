@@ -248,3 +248,34 @@ def test_a_killed_writer_leaves_no_lock() -> None:
     after.append({"n": 6})
     after.flush()
     assert open_on(storage, read_only=True).n.numpy().ravel().tolist() == [0, 6]
+
+
+def test_infos_of_two_writers_add_up() -> None:
+    """A change of one key keeps the keys that another writer set meanwhile, in datasets and tensors."""
+    storage = new_memory()
+    one = create_on(storage)
+    one.create_tensor("n")
+    one.flush()
+    two = open_on(storage)
+    for place in (lambda ds: ds.info, lambda ds: ds.n.info):
+        one_info, two_info = place(one), place(two)
+        one_info["a"] = 1
+        one.flush()
+        two_info["b"] = 2
+        two.flush()
+        one_info["c"] = 3
+        one.flush()
+        assert dict(place(open_on(storage))) == {"a": 1, "b": 2, "c": 3}
+
+
+def test_a_tensor_that_another_writer_made_is_not_made_twice() -> None:
+    """Names are checked against what is published when the lock is taken, not when the dataset was opened."""
+    storage = new_memory()
+    one = create_on(storage)
+    two = open_on(storage)
+    one.create_tensor("n", dtype="int64")
+    one.n.append(1)
+    one.close()
+    with pytest.raises(lakebed.TensorAlreadyExistsError):
+        two.create_tensor("n", dtype="float32")
+    assert two.n.numpy().tolist() == [[1]]

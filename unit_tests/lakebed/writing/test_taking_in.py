@@ -143,7 +143,9 @@ def test_another_dataset_of_the_process_sees_what_was_appended(tmp_path: Path) -
     assert len(lakebed.load(tmp_path / "ds").n) == 1
 
 
-def test_old_appends_are_published_with_the_next(ds: lakebed.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_appends_are_published_with_the_next(
+    ds: lakebed.Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A bare append waits for a limited time; inside `with` only the end publishes."""
     monkeypatch.setattr(config, "MAX_UNPUBLISHED_SECONDS", 0.05)
     storage = ds._session.storage

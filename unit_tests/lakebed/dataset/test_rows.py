@@ -1,0 +1,178 @@
+"""append and extend of a dataset: the rules of 3.x for rows and columns (API.md 2.2; facts tested on 3.9.52)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lakebed
+from unit_tests.lakebed.datasets import create_on, new_memory
+
+
+@pytest.fixture
+def ds() -> lakebed.Dataset:
+    """Tensors a, b and g/c, still empty."""
+    ds = create_on(new_memory())
+    ds.create_tensor("a", dtype="int64")
+    ds.create_tensor("b", htype="text")
+    ds.create_tensor("g/c", dtype="float32")
+    return ds
+
+
+def lengths(ds: lakebed.Dataset) -> list[int]:
+    """Lengths of all visible tensors."""
+    return [len(t) for t in ds.tensors.values()]
+
+
+def test_a_row_names_every_tensor(ds: lakebed.Dataset) -> None:
+    """A row is a dictionary with one sample per tensor; a group takes names of its own."""
+    ds.append({"a": 1, "b": "x", "g/c": 0.5})
+    assert lengths(ds) == [1, 1, 1]
+    ds["g"].append({"c": 1.5})
+    assert ds["g/c"].numpy().tolist() == [[0.5], [1.5]]
+
+
+def test_rows_that_are_no_dictionary(ds: lakebed.Dataset) -> None:
+    """The errors have the 3.x names."""
+    with pytest.raises(lakebed.errors.SampleAppendingError, match="dictionary"):
+        ds.append([1])  # type: ignore[arg-type]
+    with pytest.raises(lakebed.errors.SampleExtendingError, match="dictionary"):
+        ds.extend([1])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("method", ["append", "extend"])
+def test_missing_and_unknown_tensors(ds: lakebed.Dataset, method: str) -> None:
+    """All tensors must be given unless the caller says what to do with the others; unknown ones are refused."""
+    call = getattr(ds, method)
+    one = {"a": 1} if method == "append" else {"a": [1]}
+    with pytest.raises(KeyError, match=r"'b', 'g/c'.*skip_ok"):
+        call(one)
+    with pytest.raises(lakebed.TensorDoesNotExistError, match="nope"):
+        call({**one, "nope": one["a"]}, skip_ok=True)
+    call(one, append_empty=True)
+    assert lengths(ds) == [1, 1, 1]
+    assert (ds.b[0].text(), ds["g/c"][0].numpy().shape) == ("", (0,))
+    call(one, skip_ok=True)
+    assert lengths(ds) == [2, 1, 1]
+
+
+@pytest.mark.parametrize("method", ["append", "extend"])
+def test_tensors_that_get_a_row_must_be_of_one_length(ds: lakebed.Dataset, method: str) -> None:
+    """Rows do not come apart: what is written together must line up, as in 3.9.52."""
+    ds.a.append(7)
+    wrap = (lambda v: v) if method == "append" else (lambda v: [v])
+    call = getattr(ds, method)
+    row: dict[str, Any] = {"a": wrap(1), "b": wrap("x"), "g/c": wrap(1.0)}
+    for given, options in ((row, {}), (row, {"skip_ok": True}), ({"a": wrap(1)}, {"append_empty": True})):
+        with pytest.raises(ValueError, match="same length"):
+            call(given, **options)
+    assert lengths(ds) == [1, 0, 0]
+    call({"b": wrap("x"), "g/c": wrap(1.0)}, skip_ok=True)
+    call(row)
+    assert lengths(ds) == [2, 2, 2]
+
+
+def test_columns_must_be_of_one_length(ds: lakebed.Dataset) -> None:
+    """Unequal columns are refused before anything is looked at."""
+    with pytest.raises(ValueError, match="not of equal lengths"):
+        ds.extend({"a": [1, 2], "b": ["x"], "g/c": [1.0, 2.0]})
+    assert lengths(ds) == [0, 0, 0]
+
+
+def test_nothing_to_add(ds: lakebed.Dataset) -> None:
+    """No columns, and columns without rows, change nothing and publish nothing."""
+    ds.flush()
+    head = ds.pending_commit_id
+    ds.extend({}, skip_ok=True)
+    ds.extend({"a": [], "b": [], "g/c": np.zeros(0, "f4")})
+    ds.extend({"a": pa.array([], pa.int64()), "b": [], "g/c": []})
+    ds.flush()
+    assert lengths(ds) == [0, 0, 0]
+    assert ds.pending_commit_id == head
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        [1, 2, 3],
+        (1, 2, 3),
+        np.array([1, 2, 3]),
+        range(1, 4),
+        iter([1, 2, 3]),
+        pa.array([1, 2, 3]),
+        pa.chunked_array([[1], [2, 3]]),
+        {1: "a", 2: "b", 3: "c"}.keys(),
+    ],
+    ids=lambda c: type(c).__name__,
+)
+def test_columns_come_in_many_forms(ds: lakebed.Dataset, column: Any) -> None:
+    """Anything that yields samples is a column."""
+    ds.extend({"a": column, "b": ["x"] * 3, "g/c": np.zeros(3, "f4")})
+    assert ds.a.numpy().ravel().tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("column", ["abc", b"abc", {"x": 1}])
+def test_columns_that_are_one_value(ds: lakebed.Dataset, column: Any) -> None:
+    """A text or a document is one sample, not a column of letters or keys."""
+    with pytest.raises(lakebed.errors.InvalidInputError, match="must be an array or a list"):
+        ds.extend({"a": [1], "b": column, "g/c": [1.0]})
+    with pytest.raises(lakebed.errors.InvalidInputError, match="must be an array or a list"):
+        ds.b.extend(column)
+    assert lengths(ds) == [0, 0, 0]
+
+
+def test_ignore_errors_leaves_out_rows_that_do_not_fit(ds: lakebed.Dataset) -> None:
+    """The other rows arrive, whole; nulls of Arrow columns stay nulls."""
+    columns = {"a": [1, "bad", 3, 4], "b": pa.array(["p", "q", None, "s"]), "g/c": [1.0, 2.0, 3.0, "x"]}
+    ds.extend(columns, ignore_errors=True)
+    assert ds.a.numpy().ravel().tolist() == [1, 3]
+    assert ds.b.text() == ["p", None]
+    assert lengths(ds) == [2, 2, 2]
+
+
+def test_ignore_errors_does_not_hide_other_failures(ds: lakebed.Dataset) -> None:
+    """A lock or a storage that fails is no row that does not fit."""
+    ds.read_only = True
+    with pytest.raises(lakebed.ReadOnlyModeError):
+        ds.extend({"a": [1], "b": ["x"], "g/c": [1.0]}, ignore_errors=True)
+
+
+def test_rows_from_another_dataset(ds: lakebed.Dataset) -> None:
+    """A dataset, a view and single samples can be added; nulls, documents and lists stay what they are."""
+    source = create_on(new_memory())
+    for name, htype in (("a", "unspecified"), ("b", "text"), ("j", "json"), ("l", "list"), ("r", "generic")):
+        source.create_tensor(name, htype=htype)
+    source.extend(
+        {
+            "a": [1, 2, 3],
+            "b": pa.array(["x", None, ""]),
+            "j": pa.array(['{"k": [1]}', None, "7"], pa.json_()),
+            "l": [[1, "a"], [], [None]],
+            "r": [np.zeros((2, 2)), None, np.ones((1, 3))],
+        }
+    )
+    target = create_on(new_memory())
+    for name in source.tensors:
+        target.create_tensor(name, htype=source[name].htype)
+    target.extend(source)
+    target.extend(source[1:])
+    target.append({name: source[name][0] for name in source.tensors})
+    target.append({name: source[name][1] for name in source.tensors})
+    rows = [0, 1, 2, 1, 2, 0, 1]
+    assert target.a.numpy().ravel().tolist() == [rows[i] + 1 for i in range(7)]
+    assert target.b.text() == [["x", None, ""][r] for r in rows]
+    assert target.j.dict() == [[{"k": [1]}, None, 7][r] for r in rows]
+    assert target["l"].list() == [[[1, "a"], [], [None]][r] for r in rows]
+    shapes = [v.shape for v in target.r.numpy(aslist=True)]
+    assert shapes == [[(2, 2), (0, 0), (1, 3)][r] for r in rows]
+
+
+def test_a_tensor_may_extend_itself(ds: lakebed.Dataset) -> None:
+    """Reading and writing the same tensor in one call takes what was there before."""
+    ds.a.extend([1, 2])
+    ds.a.extend(ds.a)
+    ds.a.extend(ds.a[1:3])
+    assert ds.a.numpy().ravel().tolist() == [1, 2, 1, 2, 2, 1]
