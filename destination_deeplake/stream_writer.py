@@ -288,7 +288,7 @@ def _layout(
 def _ensure_tensor(dataset: lakebed.Dataset, name: str, kind: Kind, rows: int) -> None:
     """Make the tensor if it is missing, and fill it with nulls up to `rows`."""
     stored = schema.TENSOR_TYPES[kind]
-    if name not in dataset.tensors:
+    if name not in dataset:
         # Hidden companions would cost 16 bytes and more per row; nothing of ours needs them.
         tensor = dataset.create_tensor(
             name,

@@ -355,7 +355,7 @@ class Session:
             def edit(tree: VersionTree) -> VersionTree:
                 if dirty:
                     tree = tree.swap_head(branch, sealed.version_id)
-                return tree.seal_head(branch, head.version_id, message or "", now, user)
+                return tree.seal_head(branch, head.version_id, message, now, user)
 
             self._publish(draft, edit, [sealed, head] if dirty else [head])
             self.flush()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -345,7 +345,7 @@ class Tensor:
         if reader.state.info.get("logical_type") and not self._index.inside:
             moments = self._moments()
             if moments is not None:
-                return {"value": moments}
+                return {"value": moments[0] if self._index.is_single else moments}
         value = self.numpy(aslist=aslist)
         if reader.htype.name != "class_label":
             return {"value": value}
@@ -353,8 +353,11 @@ class Tensor:
         text = [to_names(v, names) for v in value] if isinstance(value, list) else to_names(value, names)
         return {"value": value, "text": text}
 
-    def _moments(self) -> Any:
-        """Read numbers with a logical type as Python dates and times; None if the type is no such."""
+    def _moments(self) -> Sequence[Any] | None:
+        """Read numbers with a logical type as Python dates and times; None if the type is no such.
+
+        What Python's types can not hold, such as the year 10,000, stays a number.
+        """
         import pyarrow as pa
 
         from lakebed.reading.arrow import arrow_type
@@ -363,10 +366,8 @@ class Tensor:
         if not pa.types.is_temporal(kind):
             return None
         numbers = [None if v is None or v.size == 0 else int(v.reshape(-1)[0]) for v in self.values()]
-        values = (
-            pa.array(numbers, type=pa.int32() if kind.bit_width == 32 else pa.int64()).cast(kind).to_pylist()
-        )
-        return values[0] if self._index.is_single else values
+        moments = pa.array(numbers, type=pa.int32() if kind.bit_width == 32 else pa.int64()).cast(kind)
+        return [_python_value(moment, number) for moment, number in zip(moments, numbers, strict=True)]
 
     def tobytes(self) -> bytes:
         """Return the stored bytes of one sample; with a sample compression these are the compressed ones.
@@ -392,6 +393,13 @@ class Tensor:
     def __repr__(self) -> str:
         index = "" if self._index.is_trivial else f", index={self._index!r}"
         return f"Tensor(key={self._name!r}{index})"
+
+
+def _python_value(moment: Any, number: int | None) -> Any:
+    try:
+        return moment.as_py()
+    except (OverflowError, ValueError):
+        return number
 
 
 def encode_sample(sample: Any, state: TensorState) -> Encoded:

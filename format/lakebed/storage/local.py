@@ -298,7 +298,8 @@ class LocalStorage:
     def _path(self, key: str) -> str:
         folder, _, name = key.rpartition("/")
         known = self._folders.get(folder)
-        if known is None or not name.isalnum():  # any name with a special character takes the full check
+        # Any name with a special character, and a slash before the first one, takes the full check.
+        if known is None or not name.isalnum() or key[0] == "/":
             check_key(key)
             if name[0] == "." and TEMPORARY.fullmatch(name):
                 raise InvalidInputError(f"{key!r} is a name of temporary files; choose another")
@@ -313,16 +314,27 @@ class LocalStorage:
         if folder:
             check_key(folder)
         path = self._within + folder
-        real = os.path.realpath(path)
-        if real != self._root and not real.startswith(self._within):
-            raise UnsafePathError(
-                f"{path} leads out of {self._root} through a symbolic link; replace the link by its target"
-            )
+        if not self._is_plain(folder, path):
+            real = os.path.realpath(path)
+            if real != self._root and not real.startswith(self._within):
+                raise UnsafePathError(
+                    f"{path} leads out of {self._root} through a symbolic link; replace the link by its target"
+                )
         if len(self._folders) >= _FOLDERS_REMEMBERED:
             self._folders.clear()
         known = path if path.endswith("/") else path + "/"
         self._folders[folder] = known
         return known
+
+    def _is_plain(self, folder: str, path: str) -> bool:
+        """Tell whether a folder is no link but a folder, or nothing yet, inside one that is known to be safe."""
+        if not folder:
+            return False
+        self._folder(folder.rpartition("/")[0])
+        try:
+            return stat_module.S_ISDIR(os.lstat(path).st_mode)
+        except OSError:
+            return not os.path.lexists(path)
 
     def _make_folder(self, folder: str) -> None:
         """Create a folder and its missing parents; whose entries changed is remembered, or forced to disk."""

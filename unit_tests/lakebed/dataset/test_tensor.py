@@ -153,6 +153,15 @@ def test_moments(ds: lakebed.Dataset) -> None:
     assert [v.size for v in ds.when.numpy(aslist=True)] == [1, 0, 1]
 
 
+def test_moments_beyond_python_stay_numbers() -> None:
+    """A timestamp in the year 294,247 is no datetime; it is still readable."""
+    ds = create_on(new_memory())
+    ds.create_tensor("x")
+    ds.extend({"x": pa.array([0, 2**63 - 1], pa.timestamp("us"))})
+    assert ds.x.data()["value"] == [datetime.datetime(1970, 1, 1), 2**63 - 1]  # noqa: DTZ001
+    assert ds.x[1].data()["value"] == 2**63 - 1
+
+
 @pytest.mark.parametrize(
     ("kind", "number", "value"),
     [
