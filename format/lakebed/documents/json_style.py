@@ -47,7 +47,7 @@ def dump_meta(value: object) -> bytes:
 
 
 def _indented(value: object, margin: str) -> str:
-    """Return what ``json.dumps(value, indent=4, sort_keys=True)`` does, in a third of its time: that is not compiled."""
+    """Return what ``json.dumps(value, indent=4, sort_keys=True)`` does, in a third of the time: it is not compiled."""
     inner = margin + "    "
     if type(value) is dict and value:
         if not all(type(key) is str for key in value):
