@@ -1,4 +1,4 @@
-# The connector's image: docker build -t destination-deeplake:dev .
+# The connector's image; `make image` builds it.
 # Plain Dockerfile syntax, so that builders without BuildKit work too.
 ARG BASE_IMAGE=docker.io/library/python:3.11-slim-bookworm
 

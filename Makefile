@@ -12,7 +12,7 @@ EXTENSIONS := $(shell find ext -name '*.pyx' -o -name '*.pxd')
 FAKER := .cache/venvs/faker
 PYAIRBYTE := .cache/venvs/pyairbyte
 DEEPLAKE3 := .cache/venvs/deeplake3
-IMAGE ?= destination-deeplake:dev
+IMAGE ?= airbyte/destination-deeplake:dev
 
 export DO_NOT_TRACK := 1
 export AIRBYTE_OFFLINE_MODE := 1

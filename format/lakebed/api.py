@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from lakebed.dataset.dataset import Dataset
-from lakebed.dataset.session import Handle, Session, create, flush_open
+from lakebed.dataset.session import Handle, Session, flush_open
 from lakebed.errors import (
     CommitFailed,
     DatasetExistsError,
@@ -17,6 +17,7 @@ from lakebed.errors import (
 )
 from lakebed.storage.base import Storage
 from lakebed.storage.url import open_storage, parse
+from lakebed.versions.create import create
 from lakebed.versions.opening import TREE_KEY
 
 Path = str | os.PathLike[str]

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 import lakebed
-from lakebed.dataset.session import Handle, Session, _sessions, create
+from lakebed.dataset.session import Handle, Session, _sessions
 from lakebed.storage.base import Storage
 from lakebed.storage.memory import MemoryStorage, open_memory
+from lakebed.versions.create import create
 
 _NUMBER = itertools.count()
 

@@ -47,5 +47,11 @@ def test_every_public_name_exists() -> None:
     """`__all__` names what is there, and the 3.x exception names are importable from the package."""
     for name in lakebed.__all__:
         assert hasattr(lakebed, name)
-    for name in ("DatasetHandlerError", "LockedException", "CheckoutError", "SampleAppendError", "ReadOnlyModeError"):
+    for name in (
+        "DatasetHandlerError",
+        "LockedException",
+        "CheckoutError",
+        "SampleAppendError",
+        "ReadOnlyModeError",
+    ):
         assert getattr(lakebed, name) is getattr(lakebed.errors, name)

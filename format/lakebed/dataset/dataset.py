@@ -9,21 +9,17 @@ from typing import Any, Self
 
 from lakebed.dataset import printing
 from lakebed.dataset.columns import Batches, arrow_stream
-from lakebed.dataset.history import commit_entries
 from lakebed.dataset.info import Edit, Info
 from lakebed.dataset.rows import append_row, extend_rows
-from lakebed.dataset.session import Handle, Session, empty_snapshot
 from lakebed.dataset.tensor import Tensor
+from lakebed.dataset.versioned import Versioned
 from lakebed.documents.dataset_meta import DatasetMeta
-from lakebed.documents.version_tree import FIRST, new_id
 from lakebed.errors import (
-    CheckoutError,
     GroupInfoNotSupportedError,
     InvalidKeyTypeError,
     InvalidOperationError,
     TensorDoesNotExistError,
 )
-from lakebed.reading.select import Index
 from lakebed.writing.names import normalize, parents
 from lakebed.writing.schema import (
     UNSPECIFIED,
@@ -34,7 +30,7 @@ from lakebed.writing.schema import (
 )
 
 
-class Dataset:
+class Dataset(Versioned):
     """Tensors of equal meaning row by row, versioned; made by ``lakebed.empty``, ``load`` and ``dataset``.
 
     Examples
@@ -46,22 +42,6 @@ class Dataset:
     >>> ds.x.numpy().ravel().tolist()
     [1, 2, 3]
     """
-
-    def __init__(
-        self,
-        handle: Handle,
-        group: str = "",
-        index: Index | None = None,
-        columns: tuple[str, ...] | None = None,
-    ) -> None:
-        self._handle = handle
-        self._group = group
-        self._index = index or Index()
-        self._columns = columns
-
-    @property
-    def _session(self) -> Session:
-        return self._handle.session
 
     # -- what it holds -----------------------------------------------------------------------------------------
 
@@ -422,10 +402,6 @@ class Dataset:
             ignore_errors=ignore_errors,
         )
 
-    def _check_changeable(self, what: str) -> None:
-        if not self._index.is_trivial:
-            raise InvalidOperationError(f"can not {what} a selection of rows; use the whole dataset")
-
     def flush(self) -> None:
         """Publish all changes: durable and visible to every reader when this returns."""
         self._session.flush()
@@ -442,128 +418,6 @@ class Dataset:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._session.release()
-
-    # -- versions ----------------------------------------------------------------------------------------------
-
-    @property
-    def branch(self) -> str:
-        """Name of the branch that is checked out."""
-        return self._session.branch
-
-    @property
-    def branches(self) -> list[str]:
-        """Names of all branches."""
-        return list(self._session.tree.branches)
-
-    @property
-    def commit_id(self) -> str | None:
-        """Id of the last commit on this line; None before the first."""
-        entries = self.commits
-        return entries[0]["commit"] if entries else None
-
-    @property
-    def pending_commit_id(self) -> str:
-        """Id of the version that is being written; a publish replaces it."""
-        return self._session.schema().version_id
-
-    @property
-    def commits(self) -> list[dict[str, Any]]:
-        """Commits of this line, newest first: dictionaries ``commit, author, time, message``."""
-        return commit_entries(self._session.tree, self._session.snapshot.version_id)
-
-    def get_commit_details(self, commit_id: str) -> dict[str, Any]:
-        """Return ``commit, author, time, message`` of a commit.
-
-        Raises
-        ------
-        KeyError
-            If there is no such commit.
-        """
-        for entry in (
-            commit_entries(self._session.tree, commit_id) if commit_id in self._session.tree.commits else ()
-        ):
-            if entry["commit"] == commit_id:
-                return entry
-        raise KeyError(f"Commit {commit_id} does not exist in the dataset.")
-
-    @property
-    def is_head_node(self) -> bool:
-        """Whether the tip of a branch is checked out."""
-        return self._session.is_head
-
-    @property
-    def has_head_changes(self) -> bool:
-        """Whether anything changed since the last commit."""
-        return self._session.is_head and self._session.schema().has_changes
-
-    def commit(self, message: str | None = None, allow_empty: bool = False) -> str:
-        """Seal the current state as a commit and return its id.
-
-        Raises
-        ------
-        EmptyCommitError
-            If nothing changed and ``allow_empty`` is false.
-        ReadOnlyModeError, LockedException, CommitFailed
-            If the branch can not be written.
-        """
-        self._check_changeable("commit")
-        return self._session.commit(message, allow_empty=allow_empty)
-
-    def checkout(self, address: str, create: bool = False) -> str | None:
-        """Go to a branch or commit, or start a branch here; returns the id of the last commit there.
-
-        Raises
-        ------
-        CheckoutError
-            If there is no such branch or commit, or the one to create exists.
-        """
-        self._check_changeable("check out in")
-        self._session.checkout(address, create=create)
-        return self.commit_id
-
-    def log(self) -> None:
-        """Print the commits of this line, newest first."""
-        session = self._session
-        changed = self.has_head_changes
-        print(printing.log_text(session.tree, session.snapshot.version_id, session.branch, changed=changed))
-
-    # -- replacing everything (used by imports and syncs) ------------------------------------------------------
-
-    def start_overwrite(self, name: str, resume: bool = False) -> Dataset:
-        """Open an empty side branch to build new content on, while readers go on seeing this one.
-
-        Parameters
-        ----------
-        name
-            Branch to build on; what an earlier attempt left there is dropped.
-        resume
-            Continue on what an earlier attempt published there, if there is such a branch.
-
-        Returns
-        -------
-        A dataset on the side branch; fill it, publish it, then call :meth:`finish_overwrite`.
-        """
-        session = self._session
-        session.flush()
-        side = Session(session.storage, session.branch)
-        if name in side.tree.branches:
-            if resume:
-                return Dataset(Handle(Session(session.storage, name)))
-            side.drop_branch(name)
-        side.start_branch(name, FIRST, empty_snapshot(new_id()))
-        return Dataset(Handle(side))
-
-    def finish_overwrite(self, name: str) -> None:
-        """Let this branch hold what the side branch holds, in one atomic step; the side branch disappears.
-
-        Raises
-        ------
-        CheckoutError
-            If there is no such branch.
-        """
-        if name == self.branch:
-            raise CheckoutError(f"branch {name!r} can not replace itself")
-        self._session.adopt(name)
 
     # -- showing -----------------------------------------------------------------------------------------------
 

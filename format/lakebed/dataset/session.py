@@ -8,12 +8,8 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 
 from lakebed import config
-from lakebed.documents.commit_diff import CommitDiff
-from lakebed.documents.dataset_diff import DatasetDiff
-from lakebed.documents.dataset_meta import DatasetMeta
 from lakebed.documents.version_tree import FIRST, VersionTree, new_id
 from lakebed.errors import (
     CheckoutError,
@@ -28,6 +24,7 @@ from lakebed.reading.fetch import ChunkSource
 from lakebed.reading.samples import SampleReader
 from lakebed.storage.base import Storage
 from lakebed.storage.lock import WriterLock
+from lakebed.versions.derive import inherited, replacing
 from lakebed.versions.opening import open_version, read_tree
 from lakebed.versions.publish import (
     TreeAt,
@@ -442,49 +439,6 @@ def _must_resolve(tree: VersionTree, address: str) -> str:
         raise CheckoutError(
             f"Address {address} not found. If you want to create a new branch, use checkout with create=True"
         ) from None
-
-
-def inherited(snapshot: Snapshot, version_id: str) -> Snapshot:
-    """Return a version as its child begins: same content, no changes of its own (FORMAT.md 9.2)."""
-    tensors = {
-        key: replace(
-            state,
-            table=state.table.inherited(),
-            diff=None,
-            carried={name: data for name, data in state.carried.items() if not name.startswith("pad_index")},
-        )
-        for key, state in snapshot.tensors.items()
-    }
-    return replace(snapshot, version_id=version_id, tensors=tensors, diff=None)
-
-
-def replacing(parent: Snapshot, content: Snapshot, version_id: str) -> Snapshot:
-    """Return ``content`` as a child of ``parent``: every chunk named with its folder, tensors cleared or created."""
-    tensors = {}
-    for key, state in content.tensors.items():
-        places = replace(state.table.places, own=state.table.places.own | True)
-        known = key in parent.tensors
-        diff = CommitDiff(
-            created=not known, cleared=known, info_updated=True, first=0, last=state.meta.length
-        )
-        tensors[key] = replace(state, table=replace(state.table, places=places), diff=diff)
-    gone = [name for name in parent.names() if content.key_of(name) is None]
-    return Snapshot(
-        version_id, content.meta, content.info, tensors, DatasetDiff(info_updated=True, deleted=tuple(gone))
-    )
-
-
-def empty_snapshot(version_id: str) -> Snapshot:
-    """Return a version without tensors."""
-    return Snapshot(version_id, DatasetMeta(), {}, {})
-
-
-def create(storage: Storage) -> None:
-    """Write a new dataset: the root version as an empty parent and a head below it, in one atomic step."""
-    head, root = empty_snapshot(new_id()), empty_snapshot(FIRST)
-    tree = VersionTree.initial(head.version_id)
-    publish(storage, TreeAt(VersionTree({}, {}), None), lambda _: tree, [root, head])
-    release_lock(storage, head.version_id)
 
 
 class Handle:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.dataset.info import Edit, Info
+from lakebed.dataset.printing import summary_table
 from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import InvalidOperationError
@@ -385,8 +386,6 @@ class Tensor:
 
     def summary(self) -> None:
         """Print htype, shape, dtype and compression."""
-        from lakebed.dataset.printing import summary_table
-
         print(self)
         print(summary_table({self._name: self}, named=False))
 

@@ -153,7 +153,12 @@ def test_unknown_tensors_are_named(lake: Path) -> None:
 def test_nothing_is_written(lake: Path) -> None:
     """Looking changes no file."""
     before = {path: path.stat().st_mtime_ns for path in lake.rglob("*")}
-    for arguments in (["ls", lake], ["info", lake / "users"], ["head", lake / "users"], ["log", lake / "users"]):
+    for arguments in (
+        ["ls", lake],
+        ["info", lake / "users"],
+        ["head", lake / "users"],
+        ["log", lake / "users"],
+    ):
         run(*arguments)
     assert {path: path.stat().st_mtime_ns for path in lake.rglob("*")} == before
 

@@ -111,7 +111,7 @@ class TestAddresses:
         """Addresses that no storage handles are ValueErrors; arguments of 3.x are accepted, invented ones not."""
         with pytest.raises(ValueError, match="gopher"):
             lakebed.load("gopher://x")
-        lakebed.empty(tmp_path / "ds", token="secret", verbose=False, org_id="x")  # noqa: S106
+        lakebed.empty(tmp_path / "ds", token="secret", verbose=False, org_id="x")
         with pytest.raises(TypeError, match="colour"):
             lakebed.load(tmp_path / "ds", colour="red")
 

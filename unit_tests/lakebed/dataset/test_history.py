@@ -47,7 +47,11 @@ class TestCommits:
         assert ds.get_commit_details(first) == ds.commits[1]
         storage = ds._session.storage
         ds.flush()
-        assert [rows(open_on(storage, v)) for v in (first, second, "main")] == [[1, 2], [1, 2, 3], [1, 2, 3, 4]]
+        assert [rows(open_on(storage, v)) for v in (first, second, "main")] == [
+            [1, 2],
+            [1, 2, 3],
+            [1, 2, 3, 4],
+        ]
         with pytest.raises(KeyError):
             ds.get_commit_details("0" * 40)
 
@@ -234,7 +238,11 @@ class TestOverwrite:
         ds.finish_overwrite("next")
         ds.commit("replaced")
         seen = open_on(storage)
-        assert (seen.x.numpy().tolist(), seen.y.text(), dict(seen.info)) == ([[0.5]], ["new"], {"made": "again"})
+        assert (seen.x.numpy().tolist(), seen.y.text(), dict(seen.info)) == (
+            [[0.5]],
+            ["new"],
+            {"made": "again"},
+        )
         assert seen.branches == ["main"]
         assert [c["message"] for c in seen.commits] == ["replaced", "old"]
         assert rows(open_on(storage, seen.commits[1]["commit"])) == [1, 2]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 from typing import Any
 
 import numpy as np
@@ -57,7 +57,11 @@ def test_numpy_of_numbers(ds: lakebed.Dataset) -> None:
 
 def test_results_are_the_callers(ds: lakebed.Dataset) -> None:
     """Arrays may be written into without changing what is read next."""
-    for read in (lambda: ds.fixed.numpy(), lambda: ds.fixed[0].numpy(), lambda: ds.ragged.numpy(aslist=True)[1]):
+    for read in (
+        lambda: ds.fixed.numpy(),
+        lambda: ds.fixed[0].numpy(),
+        lambda: ds.ragged.numpy(aslist=True)[1],
+    ):
         first = read()
         first[...] = -1
         assert not np.array_equal(read(), first)
@@ -81,7 +85,11 @@ def test_shapes(ds: lakebed.Dataset) -> None:
     assert (ds.n.shape, ds.fixed.shape, ds.ragged.shape) == ((3, 1), (3, 2, 4), (3, None, None))
     assert (ds.text.shape, ds.json.shape, ds["list"].shape) == ((3, 1), (3, 1), (3, None))
     assert (ds.nothing.shape, ds.nothing.numpy().shape) == ((0,), (0,))
-    assert (ds.ragged[1].shape, ds.ragged[0:2].shape, ds.ragged[2:].shape) == ((3, 4), (2, None, None), (1, 2, 2))
+    assert (ds.ragged[1].shape, ds.ragged[0:2].shape, ds.ragged[2:].shape) == (
+        (3, 4),
+        (2, None, None),
+        (1, 2, 2),
+    )
     assert (ds.text[1].shape, ds["list"][0].shape, ds["list"][1:2].shape) == ((1,), (2,), (1, 0))
     assert (ds.fixed[1:, 0].shape, ds.fixed[0, 1].shape, ds.ragged[0, 0].shape) == ((2, 4), (4,), (2,))
     assert [ds.fixed.ndim, ds.fixed[0].ndim, ds.fixed[0, 0].ndim] == [3, 2, 1]
@@ -144,8 +152,8 @@ def test_class_labels_have_names(ds: lakebed.Dataset) -> None:
 
 def test_moments(ds: lakebed.Dataset) -> None:
     """Numbers with a logical type come as dates and times from `data()`, as numbers from `numpy()`."""
-    utc = datetime.UTC
-    moments = [datetime.datetime(1970, 1, 1, tzinfo=utc), None, datetime.datetime(1970, 1, 2, tzinfo=utc)]
+    utc = dt.UTC
+    moments = [dt.datetime(1970, 1, 1, tzinfo=utc), None, dt.datetime(1970, 1, 2, tzinfo=utc)]
     assert ds.when.data()["value"] == moments
     assert ds.when[2].data()["value"] == moments[2]
     assert ds.when[1].data()["value"] is None
@@ -158,16 +166,16 @@ def test_moments_beyond_python_stay_numbers() -> None:
     ds = create_on(new_memory())
     ds.create_tensor("x")
     ds.extend({"x": pa.array([0, 2**63 - 1], pa.timestamp("us"))})
-    assert ds.x.data()["value"] == [datetime.datetime(1970, 1, 1), 2**63 - 1]  # noqa: DTZ001
+    assert ds.x.data()["value"] == [dt.datetime(1970, 1, 1), 2**63 - 1]  # noqa: DTZ001
     assert ds.x[1].data()["value"] == 2**63 - 1
 
 
 @pytest.mark.parametrize(
     ("kind", "number", "value"),
     [
-        ("date32[day]", 1, datetime.date(1970, 1, 2)),
-        ("time64[us]", 3_600_000_000, datetime.time(1)),
-        ("timestamp[us]", 0, datetime.datetime(1970, 1, 1)),  # noqa: DTZ001  # a type without a zone
+        ("date32[day]", 1, dt.date(1970, 1, 2)),
+        ("time64[us]", 3_600_000_000, dt.time(1)),
+        ("timestamp[us]", 0, dt.datetime(1970, 1, 1)),  # noqa: DTZ001  # a type without a zone
     ],
 )
 def test_logical_types_may_be_set_by_hand(kind: str, number: int, value: Any) -> None:

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 import lakebed
-from lakebed.dataset.session import create
 from lakebed.errors import StorageError
 from lakebed.storage.memory import MemoryStorage
 from lakebed.testing.faulty import Crash, FaultyStorage
+from lakebed.versions.create import create
 from unit_tests.lakebed.datasets import copy_of, create_on, kill, new_memory, open_on, visible
 
 Step = Callable[[lakebed.Dataset], None]

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from lakebed.dataset.dataset import Dataset
-from lakebed.dataset.session import create
 from lakebed.documents.manifest import Manifest
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import ChecksumError, DatasetCorruptError
 from lakebed.storage.memory import MemoryStorage
 from lakebed.testing.faulty import FaultyStorage
+from lakebed.versions.create import create
 from lakebed.versions.opening import TREE_KEY
 from unit_tests.lakebed.datasets import open_on
 

@@ -1,0 +1,45 @@
+"""Versions made from others: a child as it begins, a child that replaces everything, an empty one. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lakebed.documents.commit_diff import CommitDiff
+from lakebed.documents.dataset_diff import DatasetDiff
+from lakebed.documents.dataset_meta import DatasetMeta
+from lakebed.versions.state import Snapshot
+
+
+def inherited(snapshot: Snapshot, version_id: str) -> Snapshot:
+    """Return a version as its child begins: same content, no changes of its own (FORMAT.md 9.2)."""
+    tensors = {
+        key: replace(
+            state,
+            table=state.table.inherited(),
+            diff=None,
+            carried={name: data for name, data in state.carried.items() if not name.startswith("pad_index")},
+        )
+        for key, state in snapshot.tensors.items()
+    }
+    return replace(snapshot, version_id=version_id, tensors=tensors, diff=None)
+
+
+def replacing(parent: Snapshot, content: Snapshot, version_id: str) -> Snapshot:
+    """Return ``content`` as a child of ``parent``: every chunk named with its folder, tensors cleared or created."""
+    tensors = {}
+    for key, state in content.tensors.items():
+        places = replace(state.table.places, own=state.table.places.own | True)
+        known = key in parent.tensors
+        diff = CommitDiff(
+            created=not known, cleared=known, info_updated=True, first=0, last=state.meta.length
+        )
+        tensors[key] = replace(state, table=replace(state.table, places=places), diff=diff)
+    gone = [name for name in parent.names() if content.key_of(name) is None]
+    return Snapshot(
+        version_id, content.meta, content.info, tensors, DatasetDiff(info_updated=True, deleted=tuple(gone))
+    )
+
+
+def empty_snapshot(version_id: str) -> Snapshot:
+    """Return a version without tensors."""
+    return Snapshot(version_id, DatasetMeta(), {}, {})
