@@ -1,5 +1,7 @@
 """Small filters over Airbyte messages on stdin: what a platform does around a sync, for the demo.
 
+The first argument chooses one:
+
     summary      say in a few lines what came
     catalog N    discovered catalog -> configured catalog of the sync with the number N, every stream appended
     state        answered states -> the state file of the next sync, the last one of each stream

@@ -104,6 +104,21 @@ def _check_rank(shape: tuple[int, ...], ndim: int | None) -> None:
         )
 
 
+def _without_rounding(array: NDArray[Any], value: Any) -> NDArray[Any]:
+    """Return Python integers as integers where NumPy made floats of small ones next to those above 2**63."""
+    if array.dtype != np.float64 or not array.size or not float(array.max()) >= 2.0**63:
+        return array
+    if any(type(item) is not int for item in np.asarray(value, dtype=object).flat):
+        return array
+    # NumPy 1.26 would wrap negative ones around with no more than a warning.
+    if float(array.min()) < 0:
+        raise TensorDtypeMismatchError("the integers do not all fit into one integer dtype")
+    try:
+        return np.asarray(value, dtype=np.uint64)
+    except OverflowError as error:
+        raise TensorDtypeMismatchError("the integers do not all fit into one integer dtype") from error
+
+
 def _as_sample(value: Any, dtype: np.dtype[Any] | None) -> NDArray[Any]:
     try:
         array = np.asarray(value)
@@ -111,6 +126,8 @@ def _as_sample(value: Any, dtype: np.dtype[Any] | None) -> NDArray[Any]:
         raise TensorInvalidSampleShapeError(
             f"a nested list must be rectangular to be one array: {error}"
         ) from error
+    if not hasattr(value, "dtype"):
+        array = _without_rounding(array, value)
     # One NumPy number is as good as a Python number.
     literal = not hasattr(value, "dtype") or array.size == 1
     if literal and array.size == 0 and dtype is not None:
@@ -142,7 +159,7 @@ def encode_samples(
         If a value fits neither dtype nor rank.
     """
     if not isinstance(values, np.ndarray) and values and _all_numbers(values):
-        values = cast(np.asarray(values), dtype, literal=True)
+        values = cast(_without_rounding(np.asarray(values), values), dtype, literal=True)
     if isinstance(values, np.ndarray) and values.dtype.kind in _KINDS and values.ndim:
         block = block_of_array(cast(values, dtype, literal=False))
         _check_rank(block.shapes, ndim)  # type: ignore[arg-type]  # a stacked block has one shape

@@ -91,6 +91,8 @@ class ChunkSource:
         self._used = 0
         self._blocks: OrderedDict[tuple[str, int], bytes] = OrderedDict()
         self._probes: dict[str, int] = {}
+        # Mapped chunks that this dataset has verified since it was opened: once is enough for what never changes.
+        self._verified: set[str] = set()
         self.pool = BufferPool()
 
     def clear(self) -> None:
@@ -98,6 +100,7 @@ class ChunkSource:
         self._chunks.clear()
         self._blocks.clear()
         self._probes.clear()
+        self._verified.clear()
         self._used = 0
 
     def wants_probe(self, table: ChunkTable, row: int) -> bool:
@@ -170,16 +173,25 @@ class ChunkSource:
         mine = self._unpublished.get(key)
         if mine is not None:
             return mine
+        mapped = pooled and self._mappable is not None and table.folder(row)[0] not in self.heads
+        data = self._fetched(table, row, key, pooled=pooled, mapped=mapped)
+        if not (mapped and key in self._verified):
+            self._verify(table, row, key, memoryview(data))
+            if mapped:
+                self._verified.add(key)
+        return data
+
+    def _fetched(
+        self, table: ChunkTable, row: int, key: str, *, pooled: bool, mapped: bool
+    ) -> bytes | memoryview:
         size = int(table.places.sizes[row])
-        data: bytes | memoryview
         try:
-            if pooled and self._mappable is not None and table.folder(row)[0] not in self.heads:
-                data = self._mappable.map(key)
-            elif size and pooled:
+            if mapped and self._mappable is not None:
+                return self._mappable.map(key)
+            if size and pooled:
                 view = self.pool.take(size).data
-                data = view[: self._storage.get_into(key, view)]
-            else:
-                data = self._storage.get(key)
+                return view[: self._storage.get_into(key, view)]
+            return self._storage.get(key)
         except KeyNotFound as error:
             raise self._missing(key) from error
         except InvalidInputError as error:
@@ -187,17 +199,17 @@ class ChunkSource:
                 f"chunk {key} of {self._storage.url} is longer than it was written: {error}",
                 dataset=self._storage.url,
             ) from error
-        sums = table.sums(row)
+
+    def _verify(self, table: ChunkTable, row: int, key: str, data: memoryview) -> None:
+        size, sums = int(table.places.sizes[row]), table.sums(row)
         if size and len(data) != size:
             raise ChecksumError(
                 f"chunk {key} of {self._storage.url} has {len(data)} bytes, {size} were written",
                 dataset=self._storage.url,
             )
-        view = memoryview(data)
         for block in range(len(sums)):
-            if xxhash.xxh3_64_intdigest(view[block * BLOCK : (block + 1) * BLOCK]) != int(sums[block]):
+            if xxhash.xxh3_64_intdigest(data[block * BLOCK : (block + 1) * BLOCK]) != int(sums[block]):
                 raise self._damaged(key, block)
-        return data
 
     def _get_ranges(self, key: str, spans: list[tuple[int, int]]) -> list[bytes]:
         try:

@@ -184,6 +184,22 @@ def test_integers_are_stored_exactly_or_not_at_all(values: list[int], dtype: str
         assert np.frombuffer(block.data, dtype).tolist() == values
 
 
+@pytest.mark.parametrize("dtype", [None, "uint64"])
+@pytest.mark.parametrize("values", [[1, 2**63 + 1], [[1, 2**63 + 1]]], ids=str)
+def test_small_and_huge_integers_together_are_not_rounded(values: list[Any], dtype: str | None) -> None:
+    """NumPy makes floats of such lists; here they stay the integers that they are."""
+    block, found = encode_samples(values, None if dtype is None else np.dtype(dtype), None)
+    assert found == np.dtype("uint64")
+    assert np.frombuffer(block.data, "<u8").tolist() == [1, 2**63 + 1]
+
+
+@pytest.mark.parametrize("values", [[-1, 2**63], [[-1, 2**63]], [1, 2**64]], ids=str)
+def test_integers_without_a_common_dtype_are_refused(values: list[Any]) -> None:
+    """Nothing is rounded to make them fit."""
+    with pytest.raises(TensorDtypeMismatchError):
+        encode_samples(values, None, None)
+
+
 @pytest.mark.parametrize(
     ("values", "ndim"),
     [
