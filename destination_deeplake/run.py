@@ -11,6 +11,7 @@ command line, 128 + n stopped by signal n.
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -21,6 +22,8 @@ from destination_deeplake.messages import Message, Output, spec_message, status_
 
 def run() -> None:
     """Run the command line of this process; does not return."""
+    # NumPy's BLAS starts a thread per processor that spins while it waits; a sync multiplies no matrices.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.exit(main(sys.argv[1:]))
 
 

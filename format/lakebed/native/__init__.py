@@ -1,1 +1,1 @@
-"""Compiled hot loops of the format core. Nothing here knows of files, tensors or datasets; no slow twin exists."""
+"""Compiled hot loops of the format core. Nothing here knows of tensors or datasets; no slow twin exists."""

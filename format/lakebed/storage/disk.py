@@ -10,6 +10,7 @@ import fcntl
 import os
 import threading
 import time
+from array import array
 from typing import TYPE_CHECKING
 
 from lakebed.errors import (
@@ -21,12 +22,14 @@ from lakebed.errors import (
     StorageReadOnlyError,
     UnsafePathError,
 )
+from lakebed.native.disk import fsync_all
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence
 
 FILES_AT_ONCE = 256  # files kept open between write and fsync; the usual limit is 1024
-_THREADS = 8  # forced writes of several files share one commit of the file system's journal
+# Forced writes of several files share one commit of the journal; more threads than processors only spin on its lock.
+_THREADS = min(4, os.cpu_count() or 1)
 _SERIAL = 3  # fewer files than this are not worth a thread
 # Some network file systems cannot sync a folder and need not.
 _NO_SYNC = frozenset((errno.EINVAL, errno.ENOTSUP, errno.EBADF))
@@ -80,13 +83,11 @@ def flush_files(opened: list[int], harmless: Container[int] = ()) -> None:
     errors: list[OSError] = []
 
     def flush(share: list[int]) -> None:
+        failed = array("i", bytes(4 * len(share)))
+        fsync_all(array("i", share), failed)
+        errors.extend(OSError(number, os.strerror(number)) for number in failed if number)
         for fd in share:
-            try:
-                os.fsync(fd)
-            except OSError as error:
-                errors.append(error)
-            finally:
-                os.close(fd)
+            os.close(fd)
 
     if len(files) < _SERIAL:
         flush(files)

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from array import array
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from lakebed.errors import (
     StorageReadOnlyError,
     UnsafePathError,
 )
+from lakebed.storage import disk
 from lakebed.storage.disk import exclusive, write_all
 from lakebed.storage.local import LocalStorage
 
@@ -263,18 +265,27 @@ def test_file_in_the_place_of_a_folder_is_an_error(root: Path, storage: LocalSto
 def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Forced writes and renames of this test, by path."""
     calls: list[str] = []
-    fsync, rename = os.fsync, os.rename
+    fsync, fsync_all, rename = os.fsync, disk.fsync_all, os.rename
 
-    def spy_fsync(fd: int) -> None:
+    def note(fd: int) -> None:
         path = Path(f"/proc/self/fd/{fd}").readlink()
         calls.append(f"fsync {'folder' if path.is_dir() else 'file'} {path}")
+
+    def spy_fsync(fd: int) -> None:
+        note(fd)
         fsync(fd)
+
+    def spy_fsync_all(descriptors: array[int], errors: array[int]) -> None:
+        for fd in descriptors:
+            note(fd)
+        fsync_all(descriptors, errors)
 
     def spy_rename(old: str, new: str) -> None:
         calls.append(f"rename {new}")
         rename(old, new)
 
     monkeypatch.setattr(os, "fsync", spy_fsync)
+    monkeypatch.setattr(disk, "fsync_all", spy_fsync_all)
     monkeypatch.setattr(os, "rename", spy_rename)
     return calls
 

@@ -1,0 +1,3 @@
+from array import array
+
+def fsync_all(descriptors: array[int], errors: array[int]) -> None: ...
