@@ -22,7 +22,7 @@ from lakebed.errors import (
     StorageReadOnlyError,
     UnsafePathError,
 )
-from lakebed.native.disk import fsync_all
+from lakebed.native import disk as native
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence
@@ -84,7 +84,7 @@ def flush_files(opened: list[int], harmless: Container[int] = ()) -> None:
 
     def flush(share: list[int]) -> None:
         failed = array("i", bytes(4 * len(share)))
-        fsync_all(array("i", share), failed)
+        native.fsync_all(array("i", share), failed)
         errors.extend(OSError(number, os.strerror(number)) for number in failed if number)
         for fd in share:
             os.close(fd)

@@ -26,7 +26,7 @@ from lakebed.errors import (
     StorageReadOnlyError,
     UnsafePathError,
 )
-from lakebed.storage import disk
+from lakebed.native import disk as native
 from lakebed.storage.disk import exclusive, write_all
 from lakebed.storage.local import LocalStorage
 
@@ -265,7 +265,7 @@ def test_file_in_the_place_of_a_folder_is_an_error(root: Path, storage: LocalSto
 def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Forced writes and renames of this test, by path."""
     calls: list[str] = []
-    fsync, fsync_all, rename = os.fsync, disk.fsync_all, os.rename
+    fsync, fsync_all, rename = os.fsync, native.fsync_all, os.rename
 
     def note(fd: int) -> None:
         path = Path(f"/proc/self/fd/{fd}").readlink()
@@ -285,7 +285,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         rename(old, new)
 
     monkeypatch.setattr(os, "fsync", spy_fsync)
-    monkeypatch.setattr(disk, "fsync_all", spy_fsync_all)
+    monkeypatch.setattr(native, "fsync_all", spy_fsync_all)
     monkeypatch.setattr(os, "rename", spy_rename)
     return calls
 
