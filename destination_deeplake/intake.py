@@ -30,13 +30,10 @@ class Intake:
     ----------
     stopped_by : int or None
         Number of the signal that ended the input early.
-    bytes_read : int
-        Bytes so far.
     """
 
     def __init__(self, descriptor: int) -> None:
         self.stopped_by: int | None = None
-        self.bytes_read = 0
         self._descriptor = descriptor
         self._buffer = memoryview(bytearray(BLOCK_BYTES))
         self._wake_read, self._wake_write = os.pipe()
@@ -91,7 +88,6 @@ class Intake:
             count = os.readv(self._descriptor, [self._buffer])
             if count == 0:
                 return
-            self.bytes_read += count
             yield self._buffer[:count]
 
     def _stop(self, number: int, _frame: FrameType | None) -> None:

@@ -4,6 +4,3 @@ from __future__ import annotations
 
 # Position rows are 32-bit, so no honest chunk holds more (FORMAT.md 5.1); decompression stops here too.
 MAX_CHUNK_DATA = (1 << 32) - 1
-
-# JSON documents of a dataset (metas, infos, version tree) beyond this are refused.
-MAX_DOCUMENT = 1 << 30
