@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakebed.documents.dataset_meta import DatasetMeta
-from lakebed.errors import InvalidTensorGroupNameError, InvalidTensorNameError
+from lakebed.errors import InvalidTensorGroupNameError, InvalidTensorNameError, LakebedError
 
 # Attributes of the 3.x Dataset class, which refuses tensors of these names because `ds.name` could not reach them.
 RESERVED = frozenset(
@@ -44,37 +44,34 @@ def check_tensor_name(name: str) -> None:
     InvalidTensorNameError
         With the reason.
     """
-    if not name:
-        raise InvalidTensorNameError("Tensor name cannot be empty.")
-    if name.rpartition("/")[2] in RESERVED:
-        raise InvalidTensorNameError(
-            f"The use of a reserved attribute {name.rpartition('/')[2]!r} as a tensor name is invalid."
-        )
+    _check(name, "tensor", InvalidTensorNameError)
     base = name.rpartition("/")[2]
-    reason = _unstorable(name)
     if base.startswith("_") and base.endswith("_null") and len(base) > len("__null"):
-        reason = f"is where nulls of a tensor {base[1:-5]!r} are kept"
-    if reason:
-        raise InvalidTensorNameError(f"tensor name {name!r} {reason}; choose another name")
+        raise InvalidTensorNameError(
+            f"tensor name {name!r} is where nulls of a tensor {base[1:-5]!r} are kept; choose another name"
+        )
 
 
 def check_group_name(name: str) -> None:
-    """Refuse group names that could not be stored.
+    """Refuse group names that 3.9.52 refuses or that could not be stored.
 
     Raises
     ------
     InvalidTensorGroupNameError
         With the reason.
     """
+    _check(name, "group", InvalidTensorGroupNameError)
+
+
+def _check(name: str, what: str, error: type[LakebedError]) -> None:
     if not name:
-        raise InvalidTensorGroupNameError("Group name cannot be empty.")
-    if name.rpartition("/")[2] in RESERVED:
-        raise InvalidTensorGroupNameError(
-            f"The use of a reserved attribute {name.rpartition('/')[2]!r} as a group name is invalid."
-        )
+        raise error(f"{what.capitalize()} name cannot be empty.")
+    base = name.rpartition("/")[2]
+    if base in RESERVED:
+        raise error(f"The use of a reserved attribute {base!r} as a {what} name is invalid.")
     reason = _unstorable(name)
     if reason:
-        raise InvalidTensorGroupNameError(f"group name {name!r} {reason}; choose another name")
+        raise error(f"{what} name {name!r} {reason}; choose another name")
 
 
 def _unstorable(name: str) -> str | None:
