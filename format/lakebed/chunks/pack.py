@@ -100,6 +100,17 @@ def pack(group: Sequence[Block], codec: ByteCodec | None = None) -> PackedChunk:
     return PackedChunk(pieces, count, sum(len(p) for p in pieces))
 
 
+def pack_tile(shape: tuple[int, ...], data: bytes | memoryview) -> PackedChunk:
+    """Pack one tile of a large sample, already compressed, into a chunk of its own (FORMAT.md 6.3).
+
+    Empty ``data`` is a tile that was never written and reads as zeros.
+    """
+    ndim = len(shape)
+    header = PREFIX + struct.pack(f"<ii{ndim}IIi", 1, ndim + 1, *shape, 0, 0)
+    pieces = (header, data) if len(data) else (header,)
+    return PackedChunk(pieces, 1, len(header) + len(data))
+
+
 def _shape_table(group: Sequence[Block], count: int, ndim: int | None) -> bytes:
     if ndim is None:
         return struct.pack("<ii", 0, 2)

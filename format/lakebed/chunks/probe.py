@@ -1,16 +1,20 @@
 """Find one sample in a chunk without reading the whole file (FORMAT.md 5.1).
 
-The header tables are sorted by their last column, so a binary search touches a few rows; ``read`` is expected to
-serve them from blocks that it keeps.
+A header of ordinary size is read once and kept. The tables of a larger one are sorted by their last column, so a binary
+search touches a few rows; ``read`` is expected to serve them from blocks that it keeps.
 """
 
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from lakebed.errors import FormatError
+from lakebed.native import chunks as native
 
 Read = Callable[[int, int], bytes | memoryview]
 
@@ -88,3 +92,91 @@ def _find(
     if before >= local:
         raise FormatError("damaged chunk: a last-seen-index table is out of order")
     return None if found[-1] < local else (found, before)
+
+
+# Larger headers are searched in place instead: parsing them would cost more than the few rows that one sample needs.
+_PARSED_AT_MOST = 1 << 18
+_FIRST_READ = 4096
+
+
+@dataclass(slots=True)
+class ChunkHeader:
+    """The tables of a chunk file whose data is read sample by sample.
+
+    Parameters
+    ----------
+    offsets
+        Start of each sample in the file and the end of the last.
+    shapes
+        Shape of the samples up to and including the one in ``shape_last`` at the same place.
+    """
+
+    data_at: int
+    size: int
+    offsets: list[int]
+    shapes: list[tuple[int, ...]]
+    shape_last: list[int]
+
+    @property
+    def is_unwritten(self) -> bool:
+        """Whether the data is absent though the shape has no zero extent: it reads as zeros (FORMAT.md 5.5)."""
+        return self.size == self.data_at and bool(self.shapes) and all(self.shapes[0])
+
+    def place(self, local: int) -> SamplePlace:
+        """Return where sample ``local`` lies."""
+        row = bisect_left(self.shape_last, local)
+        start = self.offsets[local]
+        shape = self.shapes[row] if row < len(self.shapes) else None
+        return SamplePlace(start, self.offsets[local + 1] - start, shape)
+
+
+def read_header(read: Read, size: int, count: int) -> ChunkHeader | None:
+    """Read and check the tables of a chunk file; None if they are so large that :func:`probe` is the better way.
+
+    Raises
+    ------
+    FormatError
+        If a table leaves the file, is out of order, or disagrees with ``count``.
+    """
+    head = read(0, min(size, _FIRST_READ))
+    end = _header_end(read, head, size)
+    if end > _PARSED_AT_MOST or count > _PARSED_AT_MOST // 12:
+        return None
+    head = bytes(head[:end]) if end <= len(head) else bytes(read(0, end))
+    try:
+        _, rows, columns, shapes_at, positions, positions_at, data_at = native.parse_header(head)
+        last = max(native.last_column(head, shapes_at, rows, max(columns, 1)), -1)
+        last = max(last, native.last_column(head, positions_at, positions, 3))
+        offsets = np.empty(count + 1, dtype=np.int64)
+        if last < count:
+            native.expand_positions(head, positions_at, positions, count, size - data_at, offsets)
+    except ValueError as error:
+        raise FormatError(f"damaged chunk: {error}") from error
+    if last >= count:
+        raise FormatError(f"damaged chunk: it describes {last + 1} samples, not {count}")
+    offsets += data_at
+    table = np.frombuffer(head, np.uint32, rows * columns, shapes_at).reshape(rows, max(columns, 1)).tolist()
+    shapes = [tuple(row[:-1]) for row in table]
+    return ChunkHeader(data_at, size, offsets.tolist(), shapes, [row[-1] for row in table])
+
+
+def _header_end(read: Read, head: bytes | memoryview, size: int) -> int:
+    """Return where the data begins; a header that its counts make larger than the file is refused."""
+    if not size:
+        raise FormatError("damaged chunk: the file is empty")
+    version = 1 + head[0]
+    rows, columns = struct.unpack("<ii", _of(read, head, size, version, 8))
+    if rows < 0 or not 0 <= columns <= 256 or (rows and not columns):
+        raise FormatError(f"damaged chunk: the shape table has {rows} rows of {columns} columns")
+    at = version + 8 + 4 * rows * columns
+    (positions,) = struct.unpack("<i", _of(read, head, size, at, 4))
+    end: int = at + 4 + 12 * positions
+    if positions < 0 or end > size:
+        raise FormatError(
+            f"damaged chunk: a position table of {positions} rows does not fit into {size} bytes"
+        )
+    return end
+
+
+def _of(read: Read, head: bytes | memoryview, size: int, at: int, length: int) -> bytes:
+    return bytes(head[at : at + length]) if at + length <= len(head) else _exact(read, size, at, length)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
 
 Buffer = bytes | bytearray | memoryview
 
@@ -29,4 +32,75 @@ class ByteCodec(Protocol):
         LimitError
             If it promises more than ``limit`` bytes.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    """What a compressed file says of its content without being decoded.
+
+    Parameters
+    ----------
+    shape
+        Shape of the decoded array as the format registers it (FORMAT.md 5.3).
+    dtype
+        NumPy dtype name of the decoded array.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+
+
+class FileCodec(Protocol):
+    """One sample <-> one file of a known kind: image, video, sound, scan, mesh (FORMAT.md 5.3, 7)."""
+
+    @property
+    def name(self) -> str:
+        """Name of the compression in the format."""
+        ...
+
+    @property
+    def can_encode(self) -> bool:
+        """Whether arrays can be encoded; otherwise only files can be stored."""
+        ...
+
+    def facts(self, data: Buffer) -> FileFacts:
+        """Read shape and dtype from the header.
+
+        Raises
+        ------
+        FormatError, LimitError
+            If the data is no such file, or promises more than this process allows.
+        """
+        ...
+
+    def encode(self, array: NDArray[Any]) -> bytes:
+        """Encode an array.
+
+        Raises
+        ------
+        SampleCompressionError
+            If arrays of this shape or dtype, or arrays at all, can not be encoded.
+        """
+        ...
+
+    def decode(self, data: Buffer, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Decode to an array of the shape and dtype that :meth:`facts` gives.
+
+        ``out`` of that shape and dtype, where given, is filled and returned if the codec can decode in place; look at
+        what comes back.
+
+        Raises
+        ------
+        FormatError, LimitError
+            If the data is damaged, or decodes to more than this process allows.
+        """
+        ...
+
+    def part(self, data: Buffer, selection: int | slice) -> NDArray[Any]:
+        """Decode what ``selection`` asks of the first axis, and no more of it than the kind of file needs."""
+        ...
+
+    def metadata(self, data: Buffer) -> dict[str, Any]:
+        """Return what a hidden ``_info`` tensor records of such a file, without ``shape`` and ``filename``."""
         ...

@@ -19,7 +19,8 @@ from lakebed.errors import (
     TensorDoesNotExistError,
 )
 from lakebed.versions.state import Snapshot
-from lakebed.writing.coerce import Encoded, encode_column, is_arrow
+from lakebed.writing.coerce import encode_column, is_arrow
+from lakebed.writing.encoded import Column, Encoded
 from lakebed.writing.names import normalize
 
 
@@ -41,10 +42,10 @@ def append_row(
     missing = _check_names(names, group, sample, skip_ok=skip_ok, append_empty=append_empty)
     with session.writing() as draft:
         schema = session.schema()
-        columns: dict[str, list[Encoded]] = {}
+        columns: dict[str, Column] = {}
         for name, value in sample.items():
             state = schema.tensor(normalize(name, group))
-            columns[state.key] = [encode_sample(value, state)]
+            columns[state.key] = encode_sample(value, state)
         _fill_empty(schema, missing if append_empty else [], 1, columns)
         _check_equal_lengths(schema, columns)
         draft.extend(columns)
@@ -89,7 +90,7 @@ def _extend(
 ) -> None:
     with session.writing() as draft:
         schema = session.schema()
-        encoded: dict[str, list[Encoded]] = {}
+        encoded: dict[str, Column] = {}
         for name, values in columns.items():
             state = schema.tensor(normalize(name, group))
             encoded[state.key] = encode_samples(values, state)
@@ -142,12 +143,12 @@ def _check_equal_lengths(schema: Snapshot, columns: Iterable[str]) -> None:
         )
 
 
-def _fill_empty(
-    schema: Snapshot, names: Sequence[str], count: int, encoded: dict[str, list[Encoded]]
-) -> None:
+def _fill_empty(schema: Snapshot, names: Sequence[str], count: int, encoded: dict[str, Column]) -> None:
     for full in names:
         state = schema.tensor(full)
         if state.meta.htype is None:
-            encoded[state.key] = [Encoded(empty_block(count, len(state.meta.max_shape) or None), state.meta)]
+            encoded[state.key] = Column(
+                [Encoded(empty_block(count, len(state.meta.max_shape) or None), state.meta)]
+            )
         else:
             encoded[state.key] = encode_column([None] * count, state.meta, state.info, full)

@@ -136,7 +136,7 @@ class Session:
         with self._mutex:
             draft = self._draft
             if draft is not None and draft.dirty:
-                draft.tensors[key].seal(self._read_chunk)
+                draft.tensors[key].seal()
                 state = draft.tensors[key].state
             else:
                 state = self.snapshot.tensors[key]

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from lakebed.dataset.info import Edit, Info
 from lakebed.dataset.printing import summary_table
-from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import InvalidOperationError
 from lakebed.htypes.base import Storing
@@ -19,7 +18,8 @@ from lakebed.htypes.class_label import to_names
 from lakebed.htypes.registry import htype_named
 from lakebed.reading.samples import SampleReader
 from lakebed.reading.select import Index, Rows
-from lakebed.writing.coerce import Encoded, encode_column, encode_one
+from lakebed.writing.coerce import encode_column, encode_one
+from lakebed.writing.encoded import Column
 from lakebed.writing.names import companion, companion_key
 
 if TYPE_CHECKING:
@@ -127,9 +127,7 @@ class Tensor:
         return len(self._rows())
 
     def _length(self) -> int:
-        state = self._state
-        data = state.carried.get("sequence_index/unsharded")
-        return SequenceIndex.from_bytes(data).count if state.meta.is_sequence and data else state.meta.length
+        return self._state.length
 
     def _rows(self) -> Rows:
         return self._index.rows(self._length())
@@ -199,7 +197,7 @@ class Tensor:
         self._check_whole("append to")
         with self._handle.session.writing() as draft:
             state = self._state
-            draft.extend({state.key: [encode_sample(sample, state)]})
+            draft.extend({state.key: encode_sample(sample, state)})
 
     def extend(self, samples: Any, progressbar: bool = False) -> None:
         """Add many samples: an array (first axis = samples), a list, a Tensor, or an Arrow array.
@@ -401,23 +399,24 @@ def _python_value(moment: Any, number: int | None) -> Any:
         return number
 
 
-def encode_sample(sample: Any, state: TensorState) -> Encoded:
+def encode_sample(sample: Any, state: TensorState) -> Column:
     """Encode one sample, given in any way or as a tensor, for the tensor of that state; see ``Tensor.append``."""
     name = state.meta.name or state.key
     if isinstance(sample, Tensor):
         if sample.is_single:
-            return encode_samples(sample, state)[0]
+            return encode_samples(sample, state)
         sample = sample.numpy()
     return encode_one(sample, state.meta, state.info, name)
 
 
-def encode_samples(samples: Any, state: TensorState) -> list[Encoded]:
+def encode_samples(samples: Any, state: TensorState) -> Column:
     """Encode a column, given in any way or as a tensor, whose nulls stay nulls; see ``Tensor.extend``."""
     name = state.meta.name or state.key
     if not isinstance(samples, Tensor):
         return encode_column(samples, state.meta, state.info, name)
-    (encoded,) = encode_column(list(samples.values()), state.meta, state.info, name)
-    return [replace(encoded, nulls=samples.null_mask())]
+    column = encode_column(list(samples.values()), state.meta, state.info, name)
+    (part,) = column.parts
+    return replace(column, parts=[replace(part, nulls=samples.null_mask())])
 
 
 def _object_array(value: Any, storing: Storing) -> NDArray[Any]:

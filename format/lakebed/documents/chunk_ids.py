@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from lakebed import limits
 from lakebed.documents import tables, version_prefix
 from lakebed.errors import FormatError
 
@@ -65,6 +66,8 @@ class ChunkIds:
         ------
         FormatError
             If the length is no whole number of rows or `last` decreases.
+        LimitError
+            If a row promises more samples than one chunk may hold.
         """
         version, offset = version_prefix.split(data, _WHAT)
         width = 4
@@ -77,6 +80,10 @@ class ChunkIds:
                 raise FormatError(f"{_WHAT} has items of {width} bytes; 4 and 8 are known")
         ids, last = tables.read(data, offset, width, 2, _WHAT)
         tables.check_last(last, _WHAT, repeats=True)
+        if len(last):
+            limits.check(
+                "MAX_CHUNK_SAMPLES", int(tables.rows_of(last).max()), f"{_WHAT}: samples in one chunk"
+            )
         return cls(ids, last)
 
     def to_bytes(self) -> bytes:

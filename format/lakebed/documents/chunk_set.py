@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from lakebed import limits
 from lakebed.documents.fields import checked_key
 from lakebed.errors import FormatError
 
@@ -37,7 +38,10 @@ class ChunkSet(Mapping[str, Place]):
         ------
         FormatError
             If an entry is damaged or could lead out of the dataset's folder.
+        LimitError
+            If it is longer than this process allows.
         """
+        limits.check("MAX_JSON_BYTES", len(data), _WHAT)
         if not data:
             return cls()
         try:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lakebed import limits
 from lakebed.errors import FormatError
 
 if TYPE_CHECKING:
@@ -56,7 +57,10 @@ class CommitDiff:
         ------
         FormatError
             If it ends early, a flag is neither 0 nor 1, or the added range is impossible.
+        LimitError
+            If it is longer than this process allows.
         """
+        limits.check("MAX_ENCODER_BYTES", len(data), _WHAT)
         if len(data) < _HEAD.size + 1:
             raise FormatError(f"{_WHAT} has {len(data)} bytes, too few for its header")
         created, info_updated, data_transformed, first, last, m = _HEAD.unpack_from(data)

@@ -79,3 +79,26 @@ class CredsIndex:
         if not 0 <= index < self.count:
             raise IndexError(f"sample {index} of {self.count}")
         return int(self.codes[int(np.searchsorted(self.last, np.uint64(index)))])
+
+    def values(self) -> NDArray[np.uint64]:
+        """Codes of all samples: uint64, shape (count,)."""
+        return np.repeat(self.codes, tables.rows_of(self.last).astype(np.int64))
+
+    def extend(self, codes: Sequence[int] | NDArray[np.integer]) -> CredsIndex:
+        """Add samples with these codes."""
+        more = CredsIndex.from_codes(codes)
+        if not len(self.codes) or not len(more.codes):
+            return more if len(more.codes) else self
+        keep = len(self.codes) - int(self.codes[-1] == more.codes[0])
+        return CredsIndex(
+            np.concatenate([self.codes[:keep], more.codes]),
+            np.concatenate([self.last[:keep], more.last + np.uint64(self.count)]),
+        )
+
+    def replaced(self, index: int, code: int) -> CredsIndex:
+        """Give one sample another code."""
+        if self.code(index) == code:
+            return self
+        values = self.values()
+        values[index] = code
+        return CredsIndex.from_codes(values)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lakebed import limits
 from lakebed.errors import FormatError
 
 _WHAT = "dataset_diff"
@@ -31,7 +32,10 @@ class DatasetDiff:
         ------
         FormatError
             If it ends early or late, or a name is no text.
+        LimitError
+            If it is longer than this process allows.
         """
+        limits.check("MAX_JSON_BYTES", len(data), _WHAT)
         if not data or data[0] > 1:
             raise FormatError(f"{_WHAT} does not begin with a flag")
         reader = _Reader(bytes(data), 1)

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lakebed import limits
 from lakebed.documents import fields, json_style
 from lakebed.documents.version_prefix import FORMAT_VERSION
 from lakebed.errors import FormatError
@@ -44,6 +45,8 @@ class DatasetMeta:
         ------
         FormatError
             If it is damaged, or a tensor key could lead out of the dataset's folder.
+        LimitError
+            If there are more tensors or groups than this process allows.
         """
         doc = json_style.load_object(data, _WHAT)
         names = fields.mapping(doc, "tensor_names", _WHAT)
@@ -52,17 +55,20 @@ class DatasetMeta:
                 raise FormatError(f"{_WHAT}: tensor_names holds {key!r:.60}, not text")
             fields.checked_key(key, _WHAT)
         tensors = fields.texts(doc, "tensors", _WHAT) if "tensors" in doc else tuple(names.values())
+        limits.check("MAX_TENSORS", max(len(tensors), len(names)), f"{_WHAT}: tensors")
         for key in tensors:
             fields.checked_key(key, _WHAT)
         index = doc.get("default_index")
         if index is not None and not isinstance(index, list):
             raise FormatError(f"{_WHAT}: default_index is {index!r:.60}, not a list")
+        groups = fields.texts(doc, "groups", _WHAT)
+        limits.check("MAX_GROUPS", len(groups), f"{_WHAT}: groups")
         return cls(
             version=fields.text(doc, "version", _WHAT, FORMAT_VERSION),
             tensors=tuple(dict.fromkeys(tensors)),
             tensor_names=names or {key: key for key in tensors},
             hidden_tensors=fields.texts(doc, "hidden_tensors", _WHAT),
-            groups=fields.texts(doc, "groups", _WHAT),
+            groups=groups,
             default_index=EVERYTHING if index is None else tuple(index),
             allow_delete=fields.flag(doc, "allow_delete", _WHAT, default=True),
         )

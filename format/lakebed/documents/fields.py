@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lakebed import limits
 from lakebed.errors import FormatError
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def shape(doc: Mapping[str, Any], name: str, what: str) -> tuple[int, ...]:
         return ()
     if not isinstance(value, list) or not all(type(n) is int and 0 <= n <= LARGEST for n in value):
         raise FormatError(f"{what}: {name} is {value!r:.60}, not a list of lengths")
+    limits.check("MAX_AXES", len(value), f"{what}: axes of {name}")
     return tuple(value)
 
 
@@ -84,7 +86,7 @@ def mapping(doc: Mapping[str, Any], name: str, what: str) -> dict[str, Any]:
     return value
 
 
-def checked_key(key: str, what: str) -> str:
+def checked_key(key: Any, what: str) -> str:
     """Return a tensor key if it is a path that stays inside the dataset.
 
     Raises
@@ -92,7 +94,28 @@ def checked_key(key: str, what: str) -> str:
     FormatError
         If it could lead out of the dataset's folder.
     """
+    if not isinstance(key, str):
+        raise FormatError(f"{what}: {key!r:.60} is no tensor key")
     parts = key.split("/")
     if "\0" in key or "\\" in key or any(part in ("", ".", "..") for part in parts):
         raise FormatError(f"{what}: {key!r:.60} is no tensor key")
     return key
+
+
+def checked_version(id: Any, what: str) -> str:  # noqa: A002
+    """Return a version id if it can be a folder name and an item of `chunk_set`.
+
+    Raises
+    ------
+    FormatError
+        If it can not.
+    """
+    if (
+        not isinstance(id, str)
+        or id in ("", ".", "..")
+        or not id.isprintable()
+        or not id.isascii()
+        or any(c in id for c in "/:,\\")
+    ):
+        raise FormatError(f"{what}: {id!r:.60} is no version id")
+    return id

@@ -23,9 +23,13 @@ from typing import Any, cast
 
 import numpy as np
 
+from lakebed import limits
 from lakebed.errors import FormatError, InvalidInputError
 
 CUSTOM = "_hub_custom_type"
+
+_STEP = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+_NO_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
 
 _DTYPE = re.compile(r"[<>|=]?[A-Za-z?][A-Za-z0-9_]{0,15}(\[[0-9]{0,4}[a-zA-Z]{1,2}\])?")
 
@@ -86,14 +90,37 @@ def load(data: bytes | bytearray | memoryview, what: str) -> Any:
     Raises
     ------
     FormatError
-        If the bytes are no JSON, or are nested too deeply.
+        If the bytes are no JSON.
+    LimitError
+        If they are longer or nested deeper than this process allows.
     """
+    limits.check("MAX_JSON_BYTES", len(data), what)
+    raw = bytes(data)
+    check_depth(raw, what)
     try:
-        return json.loads(bytes(data).decode("utf-8"))
+        return json.loads(raw.decode("utf-8"))
     except ValueError as error:
         raise FormatError(f"{what} is no JSON document: {error}") from error
     except RecursionError as error:
         raise FormatError(f"{what} is nested too deeply") from error
+
+
+def check_depth(raw: bytes, what: str) -> None:
+    """Refuse JSON text that is nested deeper than allowed, before a parser goes down into it.
+
+    Raises
+    ------
+    LimitError
+        If it is.
+    """
+    opening = raw.count(b"[") + raw.count(b"{")
+    if opening <= limits.MAX_JSON_DEPTH:
+        return
+    # Brackets inside of strings do not nest: without escapes, every second piece between quotes is a string.
+    outside = b"".join(raw.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')[::2])
+    steps = np.frombuffer(outside.translate(_STEP, _NO_BRACKET), np.int8)
+    depth = int(np.cumsum(steps, dtype=np.int32).max(initial=0))
+    limits.check("MAX_JSON_DEPTH", depth, f"{what}: nesting of JSON")
 
 
 def load_object(data: bytes | bytearray | memoryview, what: str) -> dict[str, Any]:

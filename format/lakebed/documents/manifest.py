@@ -27,10 +27,15 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from lakebed import limits
+from lakebed.documents import fields, json_style
+from lakebed.documents.tables import LARGEST_INDEX
 from lakebed.errors import FormatError
 
 MAGIC = b"LBMANIF1"
 BLOCK = 1 << 18
+
+_WHAT = "manifest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,20 +106,19 @@ class Manifest:
         ------
         FormatError
             If the checksum or any offset is wrong, or another release wrote a layout that this one can not read.
+        LimitError
+            If it is longer than this process allows.
         """
+        limits.check("MAX_MANIFEST_BYTES", len(data), _WHAT)
         if data[:8] != MAGIC or len(data) < 20:
             raise FormatError("this is no manifest of a layout that this release reads")
         if seal_of(data) != xxhash.xxh3_64_hexdigest(memoryview(data)[16:]):
             raise FormatError("the manifest is damaged: its checksum is wrong")
         start = 20 + int.from_bytes(data[16:20], "little")
         try:
-            header = json.loads(data[20:start])
-            if header["block"] != BLOCK:
-                raise FormatError(f"the manifest's checksum block is {header['block']} bytes, not {BLOCK}")
-            payload = memoryview(data)[start:]
-            files = {key: _cut(payload, at, length) for key, (at, length) in header["files"].items()}
-            chunks = {key: _places(payload, entry) for key, entry in header["chunks"].items()}
-            return cls(str(header["version"]), files, chunks)
+            return _parsed(data[20:start], memoryview(data)[start:])
+        except FormatError:
+            raise
         except (KeyError, TypeError, ValueError) as error:
             raise FormatError(f"the manifest is damaged: {error}") from error
 
@@ -146,23 +150,66 @@ def block_sums(pieces: tuple[bytes | memoryview, ...]) -> list[int]:
     return sums
 
 
+def _parsed(head: bytes, payload: memoryview) -> Manifest:
+    header = json_style.load_object(head, _WHAT)
+    if header["block"] != BLOCK:
+        raise FormatError(f"the manifest's checksum block is {header['block']} bytes, not {BLOCK}")
+    named = fields.mapping(header, "files", _WHAT)
+    entries = fields.mapping(header, "chunks", _WHAT)
+    limits.check("MAX_TENSORS", len(entries), f"{_WHAT}: tensors")
+    tables = {key: _Table.from_json(entry) for key, entry in entries.items()}
+    # Entries share bytes only in a hostile file, where every one could be a copy of them all.
+    total = sum(max(length, 0) for _, length in named.values()) + sum(t.nbytes for t in tables.values())
+    if total > len(payload):
+        raise FormatError("the manifest is damaged: its entries overlap")
+    files = {key: _cut(payload, at, length) for key, (at, length) in named.items()}
+    chunks = {key: table.read(payload) for key, table in tables.items()}
+    return Manifest(fields.text(header, "version", _WHAT, ""), files, chunks)
+
+
 def _cut(payload: memoryview, at: Any, length: Any) -> bytes:
     if not (isinstance(at, int) and isinstance(length, int) and at >= 0 and 0 <= length <= len(payload) - at):
         raise FormatError(f"the manifest is damaged: {length} bytes at {at} leave its payload")
     return bytes(payload[at : at + length])
 
 
-def _places(payload: memoryview, entry: Mapping[str, Any]) -> ChunkPlaces:
-    rows, sums = entry["rows"], entry["sums"]
-    data = _cut(payload, entry["at"], 13 * rows + 8 * sums)
-    folders = tuple((str(commit), str(key)) for commit, key in entry["folders"])
-    places = ChunkPlaces(
-        folders,
-        np.frombuffer(data, np.uint32, rows, 8 * (rows + sums)),
-        np.frombuffer(data, np.uint64, rows, 0),
-        np.frombuffer(data, np.uint64, sums, 8 * rows),
-        np.frombuffer(data, np.uint8, rows, 12 * rows + 8 * sums).astype(np.bool_),
-    )
-    if rows and (int(places.folder_of.max()) >= len(folders) or int(places.sum_counts().sum()) != sums):
-        raise FormatError("the manifest is damaged: its chunk places contradict each other")
-    return places
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """Chunk places of one tensor as the header describes them."""
+
+    folders: tuple[tuple[str, str], ...]
+    rows: int
+    sums: int
+    at: int
+
+    @classmethod
+    def from_json(cls, entry: Any) -> _Table:
+        if not isinstance(entry, dict):
+            raise FormatError("the manifest is damaged: the chunks of a tensor are no object")
+        folders = tuple(
+            (fields.checked_version(commit, _WHAT), fields.checked_key(key, _WHAT))
+            for commit, key in entry["folders"]
+        )
+        rows, sums, at = (fields.count(entry, name, _WHAT) for name in ("rows", "sums", "at"))
+        return cls(folders, rows, sums, at)
+
+    @property
+    def nbytes(self) -> int:
+        return 13 * self.rows + 8 * self.sums
+
+    def read(self, payload: memoryview) -> ChunkPlaces:
+        data, rows, sums = _cut(payload, self.at, self.nbytes), self.rows, self.sums
+        places = ChunkPlaces(
+            self.folders,
+            np.frombuffer(data, np.uint32, rows, 8 * (rows + sums)),
+            np.frombuffer(data, np.uint64, rows, 0),
+            np.frombuffer(data, np.uint64, sums, 8 * rows),
+            np.frombuffer(data, np.uint8, rows, 12 * rows + 8 * sums).astype(np.bool_),
+        )
+        if rows and (
+            int(places.folder_of.max()) >= len(self.folders)
+            or int(places.sizes.max()) > LARGEST_INDEX
+            or int(places.sum_counts().sum()) != sums
+        ):
+            raise FormatError("the manifest is damaged: its chunk places contradict each other")
+        return places

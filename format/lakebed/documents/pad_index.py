@@ -18,6 +18,8 @@ import numpy as np
 from lakebed.documents import tables, version_prefix
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 _WHAT = "pad_index"
@@ -28,6 +30,21 @@ class PadIndex:
     """Starts and ends of the ranges of padding in turn, uint64, shape (2 * ranges,)."""
 
     bounds: NDArray[np.uint64]
+
+    @classmethod
+    def empty(cls) -> PadIndex:
+        """Index of a tensor without padding."""
+        return cls(np.zeros(0, np.uint64))
+
+    @classmethod
+    def from_rows(cls, rows: NDArray[np.integer]) -> PadIndex:
+        """Index of these padded samples: ascending, each once."""
+        if not len(rows):
+            return cls.empty()
+        cuts = np.flatnonzero(np.diff(rows) != 1)
+        starts = rows[np.concatenate([[0], cuts + 1])]
+        ends = rows[np.concatenate([cuts, [len(rows) - 1]])] + 1
+        return cls(tables.column(np.stack([starts, ends], axis=1).reshape(-1)))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> PadIndex:
@@ -56,3 +73,24 @@ class PadIndex:
         whole = len(self.bounds) // 2 * 2
         starts, ends = self.bounds[:whole:2], self.bounds[1:whole:2]
         return bool(((starts <= index) & (index < ends)).any())
+
+    def rows(self) -> NDArray[np.int64]:
+        """Padded samples, ascending: int64."""
+        whole = self.bounds[: len(self.bounds) // 2 * 2].astype(np.int64).reshape(-1, 2)
+        runs = [np.arange(start, end, dtype=np.int64) for start, end in whole.tolist()]
+        return np.unique(np.concatenate(runs)) if runs else np.empty(0, np.int64)
+
+    def with_range(self, start: int, end: int) -> PadIndex:
+        """Add padding behind all that is there."""
+        return PadIndex.from_rows(np.concatenate([self.rows(), np.arange(start, end, dtype=np.int64)]))
+
+    def without(self, rows: Sequence[int]) -> PadIndex:
+        """Samples that were given values are padding no more."""
+        mine = self.rows()
+        gone = np.isin(mine, np.asarray(rows, np.int64))
+        return PadIndex.from_rows(mine[~gone]) if gone.any() else self
+
+    def removed(self, rows: Sequence[int]) -> PadIndex:
+        """Samples that were removed are padding no more, and later ones move up; rows are ascending."""
+        left = self.without(rows).rows()
+        return PadIndex.from_rows(left - np.searchsorted(np.asarray(rows, np.int64), left))

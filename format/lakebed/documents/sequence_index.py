@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lakebed import limits
 from lakebed.documents import tables, version_prefix
 from lakebed.errors import FormatError
 
@@ -60,6 +61,8 @@ class SequenceIndex:
         ends = start + items * tables.rows_of(last)
         if len(start) and (int(start[0]) or not np.array_equal(start[1:], ends[:-1])):
             raise FormatError(f"{_WHAT}: a row does not start where the one before it ends")
+        if len(ends) and int(ends[-1]) > tables.LARGEST_INDEX:
+            raise FormatError(f"{_WHAT}: {int(ends[-1])} items are beyond every limit")
         return cls(items, start, last)
 
     def to_bytes(self) -> bytes:
@@ -91,7 +94,14 @@ class SequenceIndex:
 
     @property
     def lengths(self) -> NDArray[np.uint64]:
-        """Number of items of every sequence, shape (count,)."""
+        """Number of items of every sequence, shape (count,).
+
+        Raises
+        ------
+        LimitError
+            If there are more sequences than this process allows.
+        """
+        limits.check("MAX_TABLE_ROWS", self.count, f"{_WHAT}: sequences")
         return np.repeat(self.items, tables.rows_of(self.last).astype(np.int64))
 
     def span(self, index: int) -> tuple[int, int]:

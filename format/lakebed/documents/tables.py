@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from lakebed import limits
 from lakebed.errors import FormatError, LimitError
 
 if TYPE_CHECKING:
@@ -28,7 +29,10 @@ def read(data: bytes | memoryview, offset: int, width: int, columns: int, what: 
     ------
     FormatError
         If the bytes are no whole number of rows.
+    LimitError
+        If there are more than this process allows.
     """
+    limits.check("MAX_ENCODER_BYTES", len(data), what)
     size = len(data) - offset
     if size % (width * columns):
         raise FormatError(f"{what} has {size} bytes after its header, no multiple of {width * columns}")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lakebed import limits
 from lakebed.documents import tables, version_prefix
 from lakebed.errors import FormatError
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _WHAT = "tiles_index"
-_MOST_AXES = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,7 +60,10 @@ class TileIndex:
         ------
         FormatError
             If it ends early, or a tile has no extent.
+        LimitError
+            If it is longer, or a sample has more tiles, than this process allows.
         """
+        limits.check("MAX_ENCODER_BYTES", len(data), _WHAT)
         order = "<"
         try:
             _, offset = version_prefix.split(data, _WHAT)
@@ -78,14 +81,17 @@ class TileIndex:
         if len(data) < offset + 16:
             raise FormatError(f"{_WHAT} ends before its number of axes")
         d = int(np.frombuffer(data, u64, 1, offset + 8)[0])
-        if d > _MOST_AXES or offset + 16 + n * (8 + 16 * d) > len(data):
+        if offset + 16 + n * (8 + 16 * d) > len(data):
             raise FormatError(f"{_WHAT} has {len(data)} bytes, too few for {n} entries of {d} axes")
+        limits.check("MAX_AXES", d, f"{_WHAT}: axes")
         table = np.frombuffer(data, u64, n * (1 + 2 * d), offset + 16).reshape(n, 1 + 2 * d)
         index = cls(
             tables.column(table[:, 0]), tables.column(table[:, 1 : 1 + d]), tables.column(table[:, 1 + d :])
         )
         if not index.tile_shapes.all() or int(table.max()) > tables.LARGEST_INDEX:
             raise FormatError(f"{_WHAT}: an entry has an impossible shape")
+        grids = -(-index.sample_shapes.astype(np.float64) // index.tile_shapes)
+        limits.check("MAX_TILES", float(grids.prod(axis=1).max()), f"{_WHAT}: tiles of one sample")
         return index
 
     def to_bytes(self) -> bytes:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from lakebed import limits
 from lakebed.documents import fields, json_style
 from lakebed.errors import BranchExistsError, CheckoutError, FormatError, InvalidInputError
 
@@ -129,10 +130,15 @@ class VersionTree:
         FormatError
             If it is damaged, a version that can be reached from the root or from a head lacks its parent
             or child, or the versions run in a circle.
+        LimitError
+            If there are more versions than this process allows.
         """
         doc = json_style.load_object(data, _WHAT)
         nodes, heads = fields.mapping(doc, "commits", _WHAT), fields.mapping(doc, "branches", _WHAT)
-        commits = {_checked_id(id_): CommitNode.from_json(id_, node) for id_, node in nodes.items()}
+        limits.check("MAX_VERSIONS", max(len(nodes), len(heads)), f"{_WHAT}: versions")
+        commits = {
+            fields.checked_version(id_, _WHAT): CommitNode.from_json(id_, node) for id_, node in nodes.items()
+        }
         branches = {name: _checked_head(name, head, commits) for name, head in heads.items()}
         extra = {name: value for name, value in doc.items() if name not in ("commits", "branches")}
         tree = cls(commits, branches, extra)
@@ -339,19 +345,6 @@ class VersionTree:
     def _check_free(self, id: str) -> None:  # noqa: A002
         if id in self.commits:
             raise InvalidInputError(f"there is already a version {id}")
-
-
-def _checked_id(id: str) -> str:  # noqa: A002
-    """Return a version id that can be a folder name and an item of `chunk_set`."""
-    if (
-        not id
-        or id in (".", "..")
-        or not id.isprintable()
-        or not id.isascii()
-        or any(c in id for c in "/:,\\")
-    ):
-        raise FormatError(f"{_WHAT}: {id!r:.60} is no version id")
-    return id
 
 
 def _checked_head(branch: str, head: Any, commits: Mapping[str, CommitNode]) -> str:

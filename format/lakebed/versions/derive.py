@@ -17,7 +17,7 @@ def inherited(snapshot: Snapshot, version_id: str) -> Snapshot:
             state,
             table=state.table.inherited(),
             diff=None,
-            carried={name: data for name, data in state.carried.items() if not name.startswith("pad_index")},
+            pad=None,
         )
         for key, state in snapshot.tensors.items()
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,15 +11,28 @@ from lakebed.documents import info as info_document
 from lakebed.documents.chunk_ids import ChunkIds, chunk_name
 from lakebed.documents.chunk_set import ChunkSet
 from lakebed.documents.commit_diff import CommitDiff
+from lakebed.documents.creds_index import CredsIndex
 from lakebed.documents.dataset_diff import DatasetDiff
 from lakebed.documents.dataset_meta import DatasetMeta
 from lakebed.documents.manifest import ChunkPlaces, Manifest, seal_of
+from lakebed.documents.pad_index import PadIndex
+from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tensor_meta import TensorMeta
+from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_tree import FIRST, VersionTree
 from lakebed.errors import DatasetCorruptError, DatasetNotFoundError, FormatError, KeyNotFound
 from lakebed.storage.base import Storage
 from lakebed.versions.seals import seals_of
-from lakebed.versions.state import CARRIED, ChunkTable, Snapshot, TensorState, folder_of
+from lakebed.versions.state import (
+    CREDS,
+    PAD,
+    SEQUENCE,
+    TILES,
+    ChunkTable,
+    Snapshot,
+    TensorState,
+    folder_of,
+)
 
 TREE_KEY = "version_control_info.json"
 
@@ -123,7 +137,30 @@ def _tensor(key: str, files: Mapping[str, bytes], places: ChunkPlaces) -> Tensor
         info_document.from_bytes(info) if info is not None else {},
         ChunkTable(ids, places),
         None if diff is None else CommitDiff.from_bytes(diff),
-        {name: files[f"{key}/{name}"] for name in CARRIED if f"{key}/{name}" in files},
+        TileIndex.from_bytes(files[f"{key}/{TILES}"]) if f"{key}/{TILES}" in files else TileIndex.empty(),
+        _sequence(key, meta, files),
+        _creds(key, meta, files),
+        PadIndex.from_bytes(files[f"{key}/{PAD}"]) if f"{key}/{PAD}" in files else None,
+    )
+
+
+def _sequence(key: str, meta: TensorMeta, files: Mapping[str, bytes]) -> SequenceIndex | None:
+    if not meta.is_sequence:
+        return None
+    data = files.get(f"{key}/{SEQUENCE}")
+    if data is None and meta.length:
+        raise FormatError(f"{key}/{SEQUENCE} is missing")
+    return SequenceIndex.from_lengths([]) if data is None else SequenceIndex.from_bytes(data)
+
+
+def _creds(key: str, meta: TensorMeta, files: Mapping[str, bytes]) -> CredsIndex | None:
+    if not meta.is_link:
+        return None
+    data = files.get(f"{key}/{CREDS}")
+    return (
+        CredsIndex.from_codes(np.zeros(meta.length, np.uint64))
+        if data is None
+        else CredsIndex.from_bytes(data)
     )
 
 
@@ -152,7 +189,15 @@ def _open_files(storage: Storage, tree: VersionTree, version_id: str) -> Snapsho
     tensors = {}
     for key in meta.tensors:
         fetch(f"{key}/tensor_meta.json", required=True)
-        for name in ("tensor_info.json", "chunks_index/unsharded", "commit_diff", *CARRIED):
+        for name in (
+            "tensor_info.json",
+            "chunks_index/unsharded",
+            "commit_diff",
+            TILES,
+            SEQUENCE,
+            CREDS,
+            PAD,
+        ):
             fetch(f"{key}/{name}")
         ids = _chunk_ids(files.get(f"{key}/chunks_index/unsharded"))
         state = _tensor(key, files, resolve_chunks(storage, tree, version_id, key, ids))
@@ -163,13 +208,7 @@ def _open_files(storage: Storage, tree: VersionTree, version_id: str) -> Snapsho
 def _shortened(state: TensorState) -> TensorState:
     """Believe the shorter of metadata and index, which a killed 3.9.52 leaves unequal (FORMAT.md 15.5)."""
     length = min(state.meta.length, state.table.count)
-    return (
-        state
-        if length == state.meta.length
-        else TensorState(
-            state.key, state.meta.with_(length=length), state.info, state.table, state.diff, state.carried
-        )
-    )
+    return state if length == state.meta.length else replace(state, meta=state.meta.with_(length=length))
 
 
 def resolve_chunks(

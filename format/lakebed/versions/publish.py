@@ -67,7 +67,7 @@ def metadata_files(snapshot: Snapshot) -> dict[str, bytes]:
                 files[f"{key}/chunk_set"] = chunk_set.to_bytes()
         if tensor.diff is not None:
             files[f"{key}/commit_diff"] = tensor.diff.to_bytes()
-        for name, data in tensor.carried.items():
+        for name, data in tensor.encoders().items():
             files[f"{key}/{name}"] = data
     return files
 

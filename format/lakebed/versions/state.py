@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,20 +11,19 @@ from numpy.typing import NDArray
 
 from lakebed.documents.chunk_ids import ChunkIds, chunk_name
 from lakebed.documents.commit_diff import CommitDiff
+from lakebed.documents.creds_index import CredsIndex
 from lakebed.documents.dataset_diff import DatasetDiff
 from lakebed.documents.dataset_meta import DatasetMeta
 from lakebed.documents.manifest import ChunkPlaces
+from lakebed.documents.pad_index import PadIndex
+from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tensor_meta import TensorMeta
+from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_tree import FIRST
 from lakebed.errors import TensorDoesNotExistError
 
-# Per-tensor encoders that are carried from version to version as they are.
-CARRIED = (
-    "tiles_index/unsharded",
-    "sequence_index/unsharded",
-    "creds_index/unsharded",
-    "pad_index/unsharded",
-)
+# Encoder files of a tensor beside its chunk index (FORMAT.md 4.3 to 4.6).
+TILES, SEQUENCE, CREDS, PAD = (f"{name}_index/unsharded" for name in ("tiles", "sequence", "creds", "pad"))
 
 
 def folder_of(version_id: str) -> str:
@@ -100,6 +99,40 @@ class ChunkTable:
         ids = np.concatenate([self.ids.ids, np.array([c.id for c in added], dtype=np.uint64)])
         return ChunkTable(ChunkIds(ids, np.concatenate([self.ids.last, last])), places)
 
+    def rebuilt(self, plan: Sequence[tuple[int, int] | NewChunk], folder: tuple[str, str]) -> ChunkTable:
+        """Return a table of runs of rows ``(first, stop)`` of this one and of new chunks in one folder, in order."""
+        p, counts = self.places, self.ids.counts
+        folders = p.folders if folder in p.folders else (*p.folders, folder)
+        at = np.uint32(folders.index(folder))
+        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(p.sum_counts())])
+        columns: list[list[NDArray[Any]]] = [[], [], [], [], [], []]
+        for step in plan:
+            if isinstance(step, NewChunk):
+                row: tuple[NDArray[Any], ...] = (
+                    np.array([step.id], np.uint64),
+                    np.array([step.count], np.uint64),
+                    np.array([at]),
+                    np.array([step.size], np.uint64),
+                    np.array(step.sums, np.uint64),
+                    np.ones(1, np.bool_),
+                )
+            else:
+                cut = slice(*step)
+                sums = p.sums[ends[step[0]] : ends[step[1]]]
+                row = (self.ids.ids[cut], counts[cut], p.folder_of[cut], p.sizes[cut], sums, p.own[cut])
+            for column, values in zip(columns, row, strict=True):
+                column.append(values)
+        if not plan:
+            return empty_table()
+        ids, counts, folder_of, sizes, sums, own = (np.concatenate(column) for column in columns)
+        last = np.cumsum(counts, dtype=np.uint64) - np.uint64(1)
+        return ChunkTable(ChunkIds(ids, last), ChunkPlaces(folders, folder_of, sizes, sums, own))
+
+    def tiles_of(self, row: int) -> int:
+        """Count the rows of the sample that begins with this row: more than one where it is cut into tiles."""
+        last = self.ids.last
+        return int(np.searchsorted(last, last[row], side="right")) - row if self.samples(row) == 1 else 1
+
     def inherited(self) -> ChunkTable:
         """Return the table as the next version sees it: no chunk is its own."""
         return replace(self, places=replace(self.places, own=np.zeros(len(self), dtype=np.bool_)))
@@ -124,19 +157,49 @@ def empty_table() -> ChunkTable:
 
 @dataclass(frozen=True, slots=True)
 class TensorState:
-    """One tensor in one version."""
+    """One tensor in one version.
+
+    Parameters
+    ----------
+    table
+        Chunks of the flat samples.
+    tiles
+        Shapes of the samples that are cut into tiles, by flat index.
+    sequence
+        Flat samples of each row; None unless the tensor holds sequences.
+    creds
+        Codes of credentials by flat index; None unless the tensor holds links.
+    pad
+        Rows that sparse assignment filled in; None when there are none.
+    """
 
     key: str
     meta: TensorMeta
     info: Mapping[str, Any]
     table: ChunkTable
     diff: CommitDiff | None = None
-    carried: Mapping[str, bytes] = field(default_factory=dict)
+    tiles: TileIndex = field(default_factory=TileIndex.empty)
+    sequence: SequenceIndex | None = None
+    creds: CredsIndex | None = None
+    pad: PadIndex | None = None
 
     @property
     def length(self) -> int:
         """Samples as the user counts them; sequences count as one each."""
-        return self.meta.length
+        return self.meta.length if self.sequence is None else self.sequence.count
+
+    def encoders(self) -> dict[str, bytes]:
+        """Return the encoder files beside the chunk index, by key below the tensor's folder."""
+        files = {}
+        if len(self.tiles):
+            files[TILES] = self.tiles.to_bytes()
+        if self.sequence is not None:
+            files[SEQUENCE] = self.sequence.to_bytes()
+        if self.creds is not None:
+            files[CREDS] = self.creds.to_bytes()
+        if self.pad is not None and len(self.pad.bounds):
+            files[PAD] = self.pad.to_bytes()
+        return files
 
 
 @dataclass(frozen=True, slots=True)

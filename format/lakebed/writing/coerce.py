@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -26,32 +25,10 @@ from lakebed.htypes.class_label import to_indices
 from lakebed.htypes.documents import encode_json, encode_list
 from lakebed.htypes.registry import htype_named, writable_htype
 from lakebed.htypes.text import encode_text
+from lakebed.writing.encoded import Column, Encoded
 
 
-@dataclass(frozen=True, slots=True)
-class Encoded:
-    """Samples ready for a tensor.
-
-    Parameters
-    ----------
-    meta
-        The tensor's metadata with an htype and dtype that the values settled; extents and length are not yet updated.
-    nulls
-        True for rows whose null needs a record of its own; None when none does.
-    info
-        Changes of the tensor's info (new class names, logical type).
-    owned
-        Whether the block's bytes are ours to keep; borrowed ones may change after the call.
-    """
-
-    block: Block
-    meta: TensorMeta
-    nulls: NDArray[np.bool_] | None = None
-    info: Mapping[str, Any] = field(default_factory=dict)
-    owned: bool = True
-
-
-def encode_column(values: Any, meta: TensorMeta, info: Mapping[str, Any], name: str) -> list[Encoded]:
+def encode_column(values: Any, meta: TensorMeta, info: Mapping[str, Any], name: str) -> Column:
     """Encode a column of samples: an ndarray, an Arrow array, or any iterable of samples.
 
     Raises
@@ -62,7 +39,7 @@ def encode_column(values: Any, meta: TensorMeta, info: Mapping[str, Any], name: 
     try:
         check_writable(meta)
         if is_arrow(values):
-            return list(_encode_arrow(values, meta, info))
+            return Column(list(_encode_arrow(values, meta, info)))
         if isinstance(values, str | bytes | Mapping):
             raise InvalidInputError(
                 f"a column of samples must be an array or a list, not one {type(values).__name__}"
@@ -71,7 +48,7 @@ def encode_column(values: Any, meta: TensorMeta, info: Mapping[str, Any], name: 
         rows = values if isinstance(values, np.ndarray | list | tuple) else list(values)
         if isinstance(rows, np.ndarray) and rows.ndim == 0:
             raise InvalidInputError("a column of samples needs a first axis that runs over the samples")
-        return [_encode_rows(rows, _settled(meta, rows), info)]
+        return Column([_encode_rows(rows, _settled(meta, rows), info)])
     except SampleAppendError:
         raise
     except (LakebedError, TypeError, ValueError, OverflowError) as error:
@@ -232,7 +209,7 @@ def _in_known_units(array: Any, meta: TensorMeta, info: Mapping[str, Any]) -> An
         ) from error
 
 
-def encode_one(value: Any, meta: TensorMeta, info: Mapping[str, Any], name: str) -> Encoded:
+def encode_one(value: Any, meta: TensorMeta, info: Mapping[str, Any], name: str) -> Column:
     """Encode one sample.
 
     Raises
@@ -242,7 +219,7 @@ def encode_one(value: Any, meta: TensorMeta, info: Mapping[str, Any], name: str)
     """
     htype = htype_named(meta.htype)
     if value is None and meta.htype is None:
-        return Encoded(empty_block(1, len(meta.max_shape) or None), meta)
+        return Column([Encoded(empty_block(1, len(meta.max_shape) or None), meta)])
     if isinstance(value, np.ndarray) and value.size > 1 and not htype.is_text_like:
-        return encode_column(value[np.newaxis], meta, info, name)[0]
-    return encode_column([value], meta, info, name)[0]
+        return encode_column(value[np.newaxis], meta, info, name)
+    return encode_column([value], meta, info, name)

@@ -6,27 +6,48 @@ refers to them until the publish.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.codecs.block import Block
+from lakebed.documents.creds_index import CredsIndex
 from lakebed.documents.dataset_diff import DatasetDiff
+from lakebed.documents.pad_index import PadIndex
+from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import InvalidOperationError
-from lakebed.htypes.arrays import block_of_array
 from lakebed.htypes.registry import htype_named
 from lakebed.storage.base import Storage
 from lakebed.versions.state import Snapshot
-from lakebed.writing.coerce import Encoded
+from lakebed.writing import diffs, structure
+from lakebed.writing.coerce import encode_column
+from lakebed.writing.companions import (
+    companion_column,
+    id_column,
+    info_after_part_update,
+    null_column,
+)
+from lakebed.writing.encoded import Column, Encoded
 from lakebed.writing.names import companion, companion_key
-from lakebed.writing.tensor_draft import Read, TensorDraft, id_block, new_tensor, null_block, shape_block
+from lakebed.writing.tensor_draft import Files, Read, TensorDraft, new_tensor
 
 # Pending samples of all tensors together; beyond this the largest are written out.
 SPILL_BYTES = 64_000_000
+
+
+class _Spill:
+    """Where full chunks go; apart from the draft, so that the draft's tensors do not hold it in a cycle."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.keys: list[str] = []
+        self._storage = storage
+
+    def __call__(self, files: Files) -> None:
+        self._storage.put_many(files.items(), durable=False)
+        self.keys.extend(files)
 
 
 class Draft:
@@ -51,17 +72,29 @@ class Draft:
         self.diff = base.diff
         self.dirty = False
         self.torn = False
-        self.spilled: list[str] = []
-        self.tensors = {key: TensorDraft(state, version_id) for key, state in base.tensors.items()}
-        self._storage = storage
+        self._spill = _Spill(storage)
         self._read = read
+        self.tensors = {key: self._tensor_draft(state) for key, state in base.tensors.items()}
+
+    def _tensor_draft(self, state: Any) -> TensorDraft:
+        return TensorDraft(state, self.version_id, self._read, self._spill)
+
+    @property
+    def spilled(self) -> list[str]:
+        """Keys of chunk files that are in storage already, not synced."""
+        return self._spill.keys
 
     # -- schema and info ---------------------------------------------------------------------------------------
 
     def add_tensor(self, name: str, meta: TensorMeta, info: Mapping[str, Any], groups: Sequence[str]) -> None:
         """Add a tensor without samples; ``groups`` are the group entries that its name needs."""
         key = name if name not in self.tensors else _free_key(name, self.tensors)
-        self.tensors[key] = TensorDraft(new_tensor(key, meta.with_(name=name), info), self.version_id)
+        state = new_tensor(key, meta.with_(name=name), info)
+        if meta.is_sequence:
+            state = replace(state, sequence=SequenceIndex.from_lengths([]))
+        if meta.is_link:
+            state = replace(state, creds=CredsIndex.from_codes([]))
+        self.tensors[key] = self._tensor_draft(state)
         self.meta = replace(
             self.meta,
             tensors=(*self.meta.tensors, key),
@@ -85,59 +118,142 @@ class Draft:
     def set_tensor_info(self, key: str, info: Mapping[str, Any]) -> None:
         """Replace a tensor's info."""
         self.dirty = True
-        self.tensors[key].set_info(info)
+        tensor = self.tensors[key]
+        tensor.set_info(info)
+        self._record(tensor, diffs.with_info(diffs.touched(tensor.state)))
 
-    # -- samples -----------------------------------------------------------------------------------------------
+    def set_meta(self, key: str, meta: TensorMeta) -> None:
+        """Replace a tensor's settings, its extent excepted."""
+        self.dirty = True
+        tensor = self.tensors[key]
+        tensor.set_meta(meta)
+        self._record(tensor, diffs.with_info(diffs.touched(tensor.state)))
 
-    def extend(self, columns: Mapping[str, Sequence[Encoded]]) -> None:
+    def set_allow_delete(self, allow: bool) -> None:
+        """Allow or forbid that the dataset is deleted."""
+        self.dirty = True
+        self.meta = replace(self.meta, allow_delete=allow)
+
+    def rename_tensor(self, name: str, new: str) -> None:
+        """Give a tensor another name, and its companions theirs; keys and folders stay."""
+        self.dirty = True
+        for old, now in structure.moves(self.meta, name, new).items():
+            tensor = self.tensors[self.meta.tensor_names[old]]
+            tensor.set_meta(tensor.meta.with_(name=now))
+        if not self._is_new(name):
+            self.diff = structure.with_renamed(self.diff or DatasetDiff(), name, new)
+        self.meta = structure.renamed(self.meta, structure.moves(self.meta, name, new))
+
+    def _is_new(self, name: str) -> bool:
+        diff = self.tensors[self.meta.tensor_names[name]].state.diff
+        return diff is not None and diff.created
+
+    def rename_group(self, group: str, new: str) -> None:
+        """Give a group, and everything in it, another name."""
+        hidden = set(self.meta.hidden_tensors)
+        for name, key in list(self.meta.tensor_names.items()):
+            if structure.is_inside(name, group) and key not in hidden:
+                self.rename_tensor(name, new + name[len(group) :])
+        self.dirty = True
+        groups = [new + g[len(group) :] if structure.is_inside(g, group) else g for g in self.meta.groups]
+        self.meta = replace(self.meta, groups=tuple(dict.fromkeys(groups)))
+
+    def delete_tensor(self, name: str) -> None:
+        """Drop a tensor and its companions."""
+        self.dirty = True
+        names = [name, *structure.companions_of(self.meta, name).values()]
+        if not self._is_new(name):
+            self.diff = structure.with_deleted(self.diff or DatasetDiff(), name)
+        keys = [self.meta.tensor_names[n] for n in names]
+        for key in keys:
+            del self.tensors[key]
+        self.meta = structure.without(self.meta, keys)
+
+    def delete_group(self, group: str) -> None:
+        """Drop a group and everything in it."""
+        hidden = set(self.meta.hidden_tensors)
+        for name, key in list(self.meta.tensor_names.items()):
+            if structure.is_inside(name, group) and key not in hidden:
+                self.delete_tensor(name)
+        self.dirty = True
+        groups = tuple(g for g in self.meta.groups if not structure.is_inside(g, group))
+        self.meta = replace(self.meta, groups=groups)
+
+    # -- adding samples ----------------------------------------------------------------------------------------
+
+    def extend(self, columns: Mapping[str, Column]) -> None:
         """Append encoded samples, by tensor key, to the tensors and their hidden companions.
 
         Whoever catches an error of this must drop the draft: some tensors may have their samples and others not.
         """
-        if not any(column.block.count for encoded in columns.values() for column in encoded):
+        if not any(column.count for column in columns.values()):
             return
         self.dirty = self.torn = True
-        for key, encoded in columns.items():
-            for column in encoded:
-                self._extend_tensor(self.tensors[key], column)
-        if sum(t.pending_bytes + t.sealed_bytes for t in self.tensors.values()) > SPILL_BYTES:
-            for tensor in self.tensors.values():
-                tensor.seal(self._read)
-                self._spill(tensor)
+        for key, column in columns.items():
+            self._extend_tensor(self.tensors[key], column)
+        self._bound_memory()
         self.torn = False
 
-    def _extend_tensor(self, tensor: TensorDraft, column: Encoded) -> None:
-        before = tensor.meta.length
-        tensor.append(column.block, column.meta, column.info)
-        self._extend_links(tensor, column)
-        self._extend_nulls(tensor, column.nulls, before)
-        if tensor.pending_bytes >= tensor.chunk_limit:
-            tensor.seal(self._read, full_only=True)
-            self._spill(tensor)
-        if not column.owned:
-            tensor.own_last()
+    def _bound_memory(self) -> None:
+        if sum(t.waiting_bytes for t in self.tensors.values()) > SPILL_BYTES:
+            for tensor in self.tensors.values():
+                tensor.seal()
+                tensor.spill()
 
-    def _extend_links(self, tensor: TensorDraft, column: Encoded) -> None:
+    def _extend_tensor(self, tensor: TensorDraft, column: Column) -> None:
+        diff, before = diffs.touched(tensor.state), tensor.state.length
+        for part in column.parts:
+            self._extend_flat(tensor, part)
+            if part.info:
+                diff = diffs.with_info(diff)
+        if column.items is not None and tensor.state.sequence is not None:
+            sequence = tensor.state.sequence.extend(column.items)
+            tensor.state = replace(tensor.state, sequence=sequence)
+        self._record(tensor, diffs.with_added(diff, column.count))
+        for hidden, link in self._links(tensor, flat=False):
+            if link.get("extend") == "extend_id":
+                self._extend_tensor(hidden, id_column(column.count, hidden.meta))
+        nulls = [p.nulls for p in column.parts]
+        if column.items is None and any(n is not None for n in nulls):
+            counts = [p.block.count for p in column.parts]
+            masks = [np.zeros(c, np.bool_) if n is None else n for n, c in zip(nulls, counts, strict=True)]
+            self._extend_nulls(tensor, np.concatenate(masks), before)
+
+    def _extend_flat(self, tensor: TensorDraft, part: Encoded) -> None:
+        tensor.append(part)
+        if tensor.state.creds is not None:
+            codes = np.zeros(part.block.count, np.uint32) if part.creds is None else part.creds
+            tensor.state = replace(tensor.state, creds=tensor.state.creds.extend(codes))
+        for hidden, link in self._links(tensor, flat=True):
+            self._extend_tensor(hidden, companion_column(link, part, hidden.meta, hidden.state.info))
+
+    def _links(self, tensor: TensorDraft, *, flat: bool) -> Iterable[tuple[TensorDraft, Mapping[str, Any]]]:
+        """Yield the hidden tensors that a tensor feeds: one entry per flat sample, or one per row."""
         for key, link in tensor.meta.links.items():
             hidden = self.tensors.get(key)
-            if hidden is None:
-                continue
-            if link.get("extend") == "extend_id":
-                block = id_block(column.block.count)
-                meta = hidden.meta.with_(htype="generic", dtype="uint64", typestr="<u8")
-            else:
-                block, meta = shape_block(column.block), hidden.meta
-                if meta.max_shape and block.ndim != len(meta.max_shape):
-                    block = _zero_shapes(block.count, len(meta.max_shape))
-            hidden.append(block, meta, {})
+            if hidden is not None and bool(link.get("flatten_sequence", False)) is flat:
+                yield hidden, link
 
-    def _extend_nulls(self, tensor: TensorDraft, nulls: NDArray[np.bool_] | None, before: int) -> None:
+    def _record(self, tensor: TensorDraft, diff: Any) -> None:
+        tensor.state = replace(tensor.state, diff=diff)
+
+    # -- nulls -------------------------------------------------------------------------------------------------
+
+    def _extend_nulls(self, tensor: TensorDraft, nulls: NDArray[np.bool_], before: int) -> None:
         """Record nulls in the hidden companion, made when the first null arrives; its end may lag behind."""
-        if nulls is None:
+        hidden = self._null_tensor(tensor, make=True)
+        if hidden is None:
             return
+        missing = before - hidden.meta.length
+        mask = np.concatenate([np.zeros(missing, dtype=np.bool_), nulls]) if missing else nulls
+        self._extend_tensor(hidden, null_column(mask, hidden.meta))
+
+    def _null_tensor(self, tensor: TensorDraft, *, make: bool) -> TensorDraft | None:
         owner = tensor.meta.name or tensor.state.key
         name = companion(owner, "null")
         key = companion_key(self.meta, owner, "null")
+        if key is None and not make:
+            return None
         if key is None and name in self.meta.tensor_names:
             raise InvalidOperationError(
                 f"nulls of tensor {owner!r} need the name {name!r}: rename that tensor first"
@@ -146,23 +262,215 @@ class Draft:
             meta = TensorMeta(htype="generic", dtype="bool", hidden=True)
             self.add_tensor(name, meta, htype_named("generic").info, ())
             key = self.meta.tensor_names[name]
-        hidden = self.tensors[key]
-        missing = before - hidden.meta.length
-        mask = np.concatenate([np.zeros(missing, dtype=np.bool_), nulls]) if missing else nulls
-        hidden.append(null_block(mask), hidden.meta, {})
+        return self.tensors[key]
+
+    def _update_null(self, tensor: TensorDraft, row: int, part: Encoded) -> None:
+        is_null = part.nulls is not None and bool(part.nulls[0])
+        hidden = self._null_tensor(tensor, make=is_null)
+        if hidden is None:
+            return
+        if row < hidden.meta.length:
+            (mask,) = null_column(np.array([is_null]), hidden.meta).parts
+            hidden.update(row, mask)
+            self._record(hidden, diffs.with_updated(diffs.touched(hidden.state), [row]))
+        elif is_null:
+            self._extend_nulls(tensor, np.array([True]), row)
+
+    # -- changing samples --------------------------------------------------------------------------------------
+
+    def update(self, key: str, rows: Sequence[int], column: Column, *, partial: bool = False) -> None:
+        """Replace rows by those of a column, one each; sequences may get more or fewer items.
+
+        Parameters
+        ----------
+        partial
+            The new samples are the old ones with a part overwritten, which ``_info`` remembers.
+        """
+        tensor = self.tensors[key]
+        if column.items is None:
+            self.update_flat(key, rows, column, partial=partial)
+            return
+        self.dirty = self.torn = True
+        singles = _singles(column.parts)
+        at = 0
+        for row, items in zip(rows, column.items.tolist(), strict=True):
+            self._update_sequence(tensor, row, singles[at : at + items])
+            at += items
+        self._record(tensor, diffs.with_updated(diffs.touched(tensor.state), rows))
+        self._unpad(tensor, rows)
+        self._bound_memory()
+        self.torn = False
+
+    def _update_sequence(self, tensor: TensorDraft, row: int, parts: Sequence[Encoded]) -> None:
+        sequence = tensor.state.sequence
+        if sequence is None:
+            raise InvalidOperationError(f"tensor {tensor.meta.name!r} holds no sequences")
+        first, stop = sequence.span(row)
+        if stop - first == len(parts):
+            for i, part in enumerate(parts):
+                self._update_one(tensor, first + i, part, partial=False)
+            return
+        self._splice(tensor, first, stop, parts)
+        lengths = sequence.lengths
+        lengths[row] = len(parts)
+        tensor.state = replace(tensor.state, sequence=SequenceIndex.from_lengths(lengths))
+
+    def _splice(self, tensor: TensorDraft, first: int, stop: int, parts: Sequence[Encoded]) -> None:
+        """Replace flat samples by more or fewer, in a tensor and its flat companions."""
+        tensor.splice(first, stop, parts)
+        if tensor.state.creds is not None:
+            codes = tensor.state.creds.values()
+            new = [0 if p.creds is None else int(p.creds[0]) for p in parts]
+            codes = np.concatenate([codes[:first], np.array(new, np.uint64), codes[stop:]])
+            tensor.state = replace(tensor.state, creds=CredsIndex.from_codes(codes))
+        for hidden, link in self._links(tensor, flat=True):
+            column = [companion_column(link, p, hidden.meta, hidden.state.info) for p in parts]
+            self._splice(hidden, first, stop, [p for c in column for p in c.parts])
+
+    def update_flat(self, key: str, rows: Sequence[int], column: Column, *, partial: bool = False) -> None:
+        """Replace flat samples: rows of tensors, items of sequences."""
+        self.dirty = self.torn = True
+        tensor = self.tensors[key]
+        for row, part in zip(rows, _singles(column.parts), strict=True):
+            self._update_one(tensor, row, part, partial=partial)
+        changed = rows if tensor.state.sequence is None else _rows_of(tensor.state.sequence, rows)
+        self._record(tensor, diffs.with_updated(diffs.touched(tensor.state), changed))
+        self._unpad(tensor, changed)
+        self._bound_memory()
+        self.torn = False
+
+    def _update_one(self, tensor: TensorDraft, row: int, part: Encoded, *, partial: bool) -> None:
+        tensor.update(row, part)
+        if part.info:
+            self._record(tensor, diffs.with_info(diffs.touched(tensor.state)))
+        if tensor.state.creds is not None:
+            code = 0 if part.creds is None else int(part.creds[0])
+            tensor.state = replace(tensor.state, creds=tensor.state.creds.replaced(row, code))
+        for hidden, link in self._links(tensor, flat=True):
+            if "update" not in link:
+                continue
+            if partial and link.get("extend") == "extend_info":
+                column = info_after_part_update(hidden.stored(row), hidden.meta)
+            else:
+                column = companion_column(link, part, hidden.meta, hidden.state.info)
+            for new in column.parts:
+                self._update_one(hidden, row, new, partial=False)
+                self._record(hidden, diffs.with_updated(diffs.touched(hidden.state), [row]))
+        if tensor.state.sequence is None:
+            self._update_null(tensor, row, part)
+
+    def write_tiles(self, key: str, flat_row: int, tiles: Mapping[int, bytes | memoryview]) -> None:
+        """Overwrite tiles of a tiled sample, by number in C order of the grid, with their stored bytes."""
+        self.dirty = self.torn = True
+        tensor = self.tensors[key]
+        tensor.write_tiles(flat_row, tiles)
+        for hidden, link in self._links(tensor, flat=True):
+            if link.get("extend") == "extend_info":
+                (new,) = info_after_part_update(hidden.stored(flat_row), hidden.meta).parts
+                hidden.update(flat_row, new)
+                self._record(hidden, diffs.with_updated(diffs.touched(hidden.state), [flat_row]))
+        sequence = tensor.state.sequence
+        changed = [flat_row] if sequence is None else _rows_of(sequence, [flat_row])
+        self._record(tensor, diffs.with_updated(diffs.touched(tensor.state), changed))
+        self._bound_memory()
+        self.torn = False
+
+    def pad(self, key: str, count: int) -> None:
+        """Append empty samples that stand for rows which were never given (FORMAT.md 4.6)."""
+        tensor = self.tensors[key]
+        meta, before = tensor.meta, tensor.state.length
+        if tensor.state.sequence is not None:
+            column = Column([], np.zeros(count, np.int64))
+        else:
+            column = encode_column([None] * count, meta, tensor.state.info, meta.name or key)
+            parts = [replace(p, nulls=None) for p in column.parts]
+            column = replace(column, parts=parts)
+        self.extend({key: column})
+        pad = tensor.state.pad or PadIndex.empty()
+        tensor.state = replace(tensor.state, pad=pad.with_range(before, before + count))
+
+    def _unpad(self, tensor: TensorDraft, rows: Sequence[int]) -> None:
+        if tensor.state.pad is not None:
+            tensor.state = replace(tensor.state, pad=tensor.state.pad.without(rows))
+
+    # -- removing samples --------------------------------------------------------------------------------------
+
+    def pop(self, key: str, rows: Sequence[int]) -> None:
+        """Remove rows: any order, each once."""
+        gone = sorted(rows)
+        if not gone:
+            return
+        self.dirty = self.torn = True
+        self._pop(self.tensors[key], gone)
+        self._bound_memory()
+        self.torn = False
+
+    def _pop(self, tensor: TensorDraft, rows: list[int]) -> None:
+        ids = self._ids(tensor, rows)
+        self._record(tensor, diffs.with_removed(diffs.touched(tensor.state), rows, ids))
+        nulls = self._null_tensor(tensor, make=False)
+        for hidden, _ in self._links(tensor, flat=False):
+            self._pop(hidden, rows)
+        if nulls is not None:
+            self._pop(nulls, [row for row in rows if row < nulls.meta.length])
+        sequence, flat = tensor.state.sequence, rows
+        if sequence is not None:
+            flat = [i for row in rows for i in range(*sequence.span(row))]
+            lengths = np.delete(sequence.lengths, rows)
+            tensor.state = replace(tensor.state, sequence=SequenceIndex.from_lengths(lengths))
+        self._pop_flat(tensor, flat)
+        if tensor.state.pad is not None:
+            tensor.state = replace(tensor.state, pad=tensor.state.pad.removed(rows))
+
+    def _pop_flat(self, tensor: TensorDraft, flat: list[int]) -> None:
+        if tensor.state.creds is not None:
+            codes = np.delete(tensor.state.creds.values(), flat)
+            tensor.state = replace(tensor.state, creds=CredsIndex.from_codes(codes))
+        tensor.remove(flat)
+        for hidden, _ in self._links(tensor, flat=True):
+            self._record(hidden, diffs.with_removed(diffs.touched(hidden.state), flat, None))
+            self._pop_flat(hidden, flat)
+
+    def _ids(self, tensor: TensorDraft, rows: Sequence[int]) -> NDArray[np.uint64] | None:
+        for hidden, link in self._links(tensor, flat=False):
+            if link.get("extend") == "extend_id":
+                stored = b"".join(bytes(hidden.stored(row)) for row in rows)
+                return np.frombuffer(stored, np.uint64)
+        return None
+
+    def clear(self, key: str) -> None:
+        """Drop all samples of a tensor and its companions; settings stay, the info goes (FORMAT.md 6.5)."""
+        self.dirty = True
+        self._clear(self.tensors[key])
+
+    def _clear(self, tensor: TensorDraft) -> None:
+        self._record(tensor, diffs.with_cleared(diffs.touched(tensor.state)))
+        tensor.clear()
+        if tensor.state.sequence is not None:
+            tensor.state = replace(tensor.state, sequence=SequenceIndex.from_lengths([]))
+        if tensor.state.creds is not None:
+            tensor.state = replace(tensor.state, creds=CredsIndex.from_codes([]))
+        nulls = self._null_tensor(tensor, make=False)
+        for hidden in [h for k in tensor.meta.links if (h := self.tensors.get(k)) is not None]:
+            self._clear(hidden)
+        if nulls is not None:
+            self._clear(nulls)
+
+    def rechunk(self, key: str) -> None:
+        """Merge neighbouring small chunks of a tensor and its companions."""
+        self.dirty = True
+        tensor = self.tensors[key]
+        for each in [tensor, *(self.tensors[k] for k in tensor.meta.links if k in self.tensors)]:
+            each.rechunk()
+            self._record(each, diffs.touched(each.state))
+        self._bound_memory()
 
     # -- chunks ------------------------------------------------------------------------------------------------
-
-    def _spill(self, tensor: TensorDraft) -> None:
-        self._storage.put_many(tensor.new_chunks.items(), durable=False)
-        self.spilled.extend(tensor.new_chunks)
-        tensor.new_chunks = {}
-        tensor.sealed_bytes = 0
 
     def seal(self) -> None:
         """Turn all pending samples into chunks, so that a snapshot shows them."""
         for tensor in self.tensors.values():
-            tensor.seal(self._read)
+            tensor.seal()
 
     def snapshot(self) -> Snapshot:
         """Return the state so far; pending samples are sealed first."""
@@ -175,13 +483,19 @@ class Draft:
         return {key: pieces for tensor in self.tensors.values() for key, pieces in tensor.new_chunks.items()}
 
 
+def _singles(parts: Iterable[Encoded]) -> list[Encoded]:
+    """Split parts into one per sample."""
+    return [single for part in parts for single in part.singles()]
+
+
+def _rows_of(sequence: SequenceIndex, flat: Sequence[int]) -> list[int]:
+    ends = np.cumsum(sequence.lengths.astype(np.int64))
+    return sorted({int(row) for row in np.searchsorted(ends, np.asarray(flat, np.int64), side="right")})
+
+
 def _free_key(name: str, taken: Mapping[str, Any]) -> str:
     """Return another key for a name whose key an earlier rename left in use (FORMAT.md 1.4)."""
     number = 0
     while f"{name}_{number:04x}" in taken:
         number += 1
     return f"{name}_{number:04x}"
-
-
-def _zero_shapes(count: int, ndim: int) -> Block:
-    return block_of_array(np.zeros((count, ndim), dtype=np.int64))

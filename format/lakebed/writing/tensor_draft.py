@@ -1,27 +1,34 @@
-"""One tensor of a version in the making: samples wait as encoded blocks; *sealing* turns them into chunks."""
+"""One tensor of a version in the making: new samples wait as encoded blocks, changed ones as edits of sealed chunks.
+
+*Sealing* turns both into chunks. Rows are flat samples here; sequences and hidden companions are the draft's matter.
+"""
 
 from __future__ import annotations
 
-import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from lakebed.chunks.chunk import parse_chunk
-from lakebed.chunks.pack import groups, pack
+from lakebed.chunks.canvas import ChunkCodec, chunk_codec
+from lakebed.chunks.chunk import Chunk, parse_chunk
+from lakebed.chunks.pack import PackedChunk, groups, pack, pack_tile
+from lakebed.chunks.tiling import boxes
 from lakebed.codecs.block import Block
-from lakebed.codecs.registry import byte_codec
+from lakebed.codecs.registry import BYTE_NAMES
 from lakebed.documents.chunk_ids import chunk_name
 from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.manifest import block_sums
 from lakebed.documents.tensor_meta import TensorMeta
+from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_prefix import FORMAT_VERSION
-from lakebed.htypes.arrays import block_of_array
 from lakebed.htypes.registry import htype_named
 from lakebed.versions.state import NewChunk, TensorState, empty_table, folder_of
+from lakebed.writing.edits import Edits, Piece, Splice, splice_blocks
+from lakebed.writing.encoded import Encoded, Tiled
+from lakebed.writing.repack import compacted, replan
 
 DEFAULT_MAX_CHUNK = 16_000_000
 
@@ -29,9 +36,14 @@ DEFAULT_MAX_CHUNK = 16_000_000
 # each byte is rewritten a logarithmic number of times and a tensor keeps few small chunks.
 _SMALL_TAIL = 1_000_000
 
+# Packed chunks of one tensor that may wait in memory while a large sample is being cut into tiles.
+_SPILL_TILES = 64_000_000
 
 Read = Callable[[TensorState, int], bytes | memoryview]
 """Fetches the chunk file of one row of a tensor's chunk table."""
+
+Files = dict[str, tuple[bytes | memoryview, ...]]
+"""Chunk files as pieces that are written back to back, by storage key."""
 
 
 class TensorDraft:
@@ -43,15 +55,23 @@ class TensorDraft:
         The tensor as published, or as created.
     folder
         Id of the draft's version: where new chunks go.
+    read
+        Reads a chunk back, published or not.
+    spill
+        Writes chunk files to storage before the publish, to keep memory bounded.
     """
 
-    def __init__(self, state: TensorState, folder: str) -> None:
+    def __init__(self, state: TensorState, folder: str, read: Read, spill: Callable[[Files], None]) -> None:
         self.state = state
         self.pending: list[Block] = []
         self.pending_bytes = 0
-        self.new_chunks: dict[str, tuple[bytes | memoryview, ...]] = {}
+        self.new_chunks: Files = {}
         self.sealed_bytes = 0
+        self._edits = Edits()
+        self._tiles = state.tiles.entries
         self._folder = folder
+        self._read = read
+        self._spill = spill
 
     @property
     def meta(self) -> TensorMeta:
@@ -62,90 +82,321 @@ class TensorDraft:
         """Bytes of data per chunk (FORMAT.md 6)."""
         return (self.meta.max_chunk_size or DEFAULT_MAX_CHUNK) // 2
 
-    def append(self, block: Block, meta: TensorMeta, info: Mapping[str, Any]) -> None:
-        """Add samples; ``meta`` and ``info`` are what the tensor learned from them."""
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes of samples and chunks that are in memory only."""
+        return self.pending_bytes + self._edits.nbytes + self.sealed_bytes
+
+    @property
+    def _sealed(self) -> int:
+        """Number of samples in chunks, after the edits."""
+        return self.state.table.count - self._edits.removed
+
+    @property
+    def _codec(self) -> ChunkCodec | None:
+        return chunk_codec(self.meta.chunk_compression, self.meta.dtype)
+
+    # -- adding ------------------------------------------------------------------------------------------------
+
+    def append(self, part: Encoded) -> None:
+        """Add samples; the tensor takes over the metadata and info that the part settled."""
+        block = part.block
         if block.count == 0:
             return
-        state = self.state
-        diff = touched(state)
-        if info:
-            diff = replace(diff, info_updated=True)
-            state = replace(state, info={**state.info, **info})
-        length = state.meta.length + block.count
-        low, high = _bounds(state.meta, block)
-        meta = meta.with_(length=length, min_shape=low, max_shape=high)
-        self.state = replace(state, meta=meta, diff=replace(diff, last=length))
+        before = self.meta.length
+        self._learn(part, block, before + block.count)
+        if part.tiled is not None:
+            self._append_tiled(before, block, part.tiled)
+            return
         self.pending.append(block)
         self.pending_bytes += _cost(block)
+        if self.pending_bytes >= self.chunk_limit:
+            self.seal(full_only=True)
+            self.spill()
+        if not part.owned and self.pending:
+            self.pending[-1] = _own(self.pending[-1])
+
+    def _learn(self, part: Encoded, block: Block, length: int) -> None:
+        state = self.state
+        info = {**state.info, **part.info} if part.info else state.info
+        low, high = _bounds(state.meta, block)
+        meta = part.meta.with_(length=length, min_shape=low, max_shape=high, links=state.meta.links)
+        self.state = replace(state, meta=meta, info=info)
+
+    def _append_tiled(self, row: int, block: Block, tiled: Tiled) -> None:
+        self.seal()
+        self._tiles[row] = (tiled.sample_shape, tiled.tile_shape)
+        table = self.state.table.extended(self._tile_chunks(block, tiled), (self._folder, self.state.key))
+        self.state = replace(self.state, table=table)
+
+    def _tile_chunks(self, block: Block, tiled: Tiled) -> list[NewChunk]:
+        if block.nbytes:  # links of the tiles, which are one sample in one chunk
+            return [self._new_chunk(pack([block]))]
+        chunks: list[NewChunk] = []
+        for shape, data in tiled.tiles():
+            packed = replace(pack_tile(shape, data), count=0 if chunks else 1)
+            chunks.append(self._new_chunk(packed))
+            if self.sealed_bytes > _SPILL_TILES:
+                self.spill()
+        return chunks
+
+    # -- changing ----------------------------------------------------------------------------------------------
+
+    def update(self, row: int, part: Encoded) -> None:
+        """Replace one sample; ``part`` holds one."""
+        self._learn(part, part.block, self.meta.length)
+        self._tiles.pop(row, None)
+        if part.tiled is not None:
+            self._flush_pending(row)
+            self._tiles[row] = (part.tiled.sample_shape, part.tiled.tile_shape)
+            self._edits.replace(row, tuple(self._tile_chunks(part.block, part.tiled)))
+            return
+        block = part.block if part.owned else _own(part.block)
+        if row < self._sealed:
+            self._edits.replace(row, block)
+            return
+        at = row - self._sealed
+        self._set_pending(splice_blocks(self.pending, at, at + 1, [block]))
+
+    def _flush_pending(self, row: int) -> None:
+        if row >= self._sealed:
+            self.seal()
+
+    def _set_pending(self, blocks: list[Block]) -> None:
+        self.pending = blocks
+        self.pending_bytes = sum(map(_cost, blocks))
+
+    def remove(self, rows: Sequence[int]) -> None:
+        """Remove samples: ascending rows, as they are numbered before the call."""
+        sealed = self._sealed
+        for row in reversed([r for r in rows if r >= sealed]):
+            self._set_pending(splice_blocks(self.pending, row - sealed, row - sealed + 1))
+        self._edits.remove([r for r in rows if r < sealed])
+        if self._tiles:
+            gone = np.asarray(rows, dtype=np.int64)
+            kept = {row: shapes for row, shapes in self._tiles.items() if row not in set(rows)}
+            self._tiles = {row - int(np.searchsorted(gone, row)): shapes for row, shapes in kept.items()}
+        self._resize(self.meta.length - len(rows))
+
+    def splice(self, start: int, stop: int, parts: Sequence[Encoded]) -> None:
+        """Replace samples ``start`` to ``stop`` by others, more or fewer: at once, so for what is rare."""
+        self.seal()
+        pieces: list[Piece] = []
+        added = 0
+        tiles = {row: shapes for row, shapes in self._tiles.items() if row < start}
+        for part in parts:
+            self._learn(part, part.block, self.meta.length)
+            if part.tiled is not None:
+                tiles[start + added] = (part.tiled.sample_shape, part.tiled.tile_shape)
+                pieces.append(tuple(self._tile_chunks(part.block, part.tiled)))
+            elif part.block.count:
+                pieces.append(part.block if part.owned else _own(part.block))
+            added += part.block.count
+        shift = added - (stop - start)
+        tiles |= {row + shift: shapes for row, shapes in self._tiles.items() if row >= stop}
+        self._apply([Splice(start, stop, tuple(pieces))])
+        self._tiles = tiles
+        self._resize(self.meta.length + shift)
+        self._settle()
+
+    def _resize(self, length: int) -> None:
+        meta = self.meta.with_(length=length)
+        if length == 0:
+            meta = meta.with_(min_shape=(), max_shape=())
+        self.state = replace(self.state, meta=meta)
+
+    def write_tiles(self, row: int, tiles: Mapping[int, bytes | memoryview]) -> None:
+        """Replace some tiles of a tiled sample by their number in C order of the grid; the others stay."""
+        self.seal()
+        sample_shape, tile_shape = self._tiles[row]
+        table = self.state.table
+        first = table.ids.locate(row).row
+        plan: list[tuple[int, int] | NewChunk] = [(r, r + 1) for r in range(len(table))]
+        shapes = [tuple(s.stop - s.start for s in box) for box in boxes(sample_shape, tile_shape)]
+        for number, data in tiles.items():
+            packed = replace(pack_tile(shapes[number], data), count=0 if number else 1)
+            plan[first + number] = self._new_chunk(packed)
+        table = table.rebuilt(plan, (self._folder, self.state.key))
+        self.state = replace(self.state, table=table)
+
+    def clear(self) -> None:
+        """Drop all samples."""
+        self.pending, self.pending_bytes = [], 0
+        self.new_chunks, self.sealed_bytes = {}, 0
+        self._edits, self._tiles = Edits(), {}
+        meta = self.meta.with_(length=0, min_shape=(), max_shape=())
+        self.state = replace(self.state, meta=meta, table=empty_table(), tiles=TileIndex.empty(), pad=None)
 
     def set_info(self, info: Mapping[str, Any]) -> None:
         """Replace the tensor's info."""
-        diff = replace(touched(self.state), info_updated=True)
-        self.state = replace(self.state, info=dict(info), diff=diff)
+        self.state = replace(self.state, info=dict(info))
 
-    def seal(self, read: Read | None, *, full_only: bool = False) -> None:
-        """Turn pending blocks into chunks.
+    def set_meta(self, meta: TensorMeta) -> None:
+        """Replace settings; extent and links stay."""
+        now = self.meta
+        kept = {name: getattr(now, name) for name in ("length", "min_shape", "max_shape")}
+        self.state = replace(self.state, meta=meta.with_(**kept))
+
+    # -- looking -----------------------------------------------------------------------------------------------
+
+    def is_tiled(self, row: int) -> bool:
+        """Whether a sample is cut into tiles."""
+        return row in self._tiles
+
+    def stored(self, row: int) -> bytes | memoryview:
+        """Return the stored bytes of a sample that is in one chunk, changes included."""
+        if row >= self._sealed:
+            at = row - self._sealed
+            for block in self.pending:
+                if at < block.count:
+                    return block.cut(at, at + 1).data
+                at -= block.count
+        edited = self._edits.at(row)
+        if isinstance(edited, Block):
+            return edited.data
+        at = self._edits.original(row)
+        span = self.state.table.ids.locate(at)
+        return self._parsed(span.row).sample(span.position)
+
+    # -- chunks ------------------------------------------------------------------------------------------------
+
+    def seal(self, *, full_only: bool = False) -> None:
+        """Turn edits and pending blocks into chunks.
 
         Parameters
         ----------
-        read
-            Fetches a small last chunk, which is then merged in; None to leave it alone.
         full_only
-            Keep what would become a last chunk with room left pending.
+            Keep what would become a last chunk with room left pending, and edits as they are.
         """
-        if not self.pending:
-            return
-        if read is not None:
-            self._absorb_tail(read)
+        if self._edits and not full_only:
+            self._apply(list(self._edits.splices()))
+            self._edits = Edits()
+        if self.pending:
+            self._seal_pending(full_only=full_only)
+        if not full_only:
+            self._settle()
+
+    def _settle(self) -> None:
+        if self._tiles != self.state.tiles.entries:
+            self.state = replace(self.state, tiles=TileIndex.from_entries(dict(sorted(self._tiles.items()))))
+
+    def _seal_pending(self, *, full_only: bool) -> None:
+        if not self._edits:
+            self._absorb_tail()
         runs = groups(self.pending, self.chunk_limit)
         rest = runs.pop() if full_only and runs else []
-        codec = byte_codec(self.meta.chunk_compression)
-        entries = []
-        for run in runs:
-            chunk = pack(run, codec)
-            number = secrets.randbits(64) or 1
-            self.new_chunks[self.chunk_key(number)] = chunk.pieces
-            self.sealed_bytes += chunk.nbytes
-            entries.append(NewChunk(number, chunk.count, chunk.nbytes, block_sums(chunk.pieces)))
-        self.state = replace(
-            self.state, table=self.state.table.extended(entries, (self._folder, self.state.key))
-        )
-        self.pending = rest
-        self.pending_bytes = sum(_cost(block) for block in rest)
+        entries = [self._new_chunk(pack(run, self._codec)) for run in runs]
+        table = self.state.table.extended(entries, (self._folder, self.state.key))
+        self.state = replace(self.state, table=table)
+        self._set_pending(rest)
 
-    def own_last(self) -> None:
-        """Copy the bytes of the last block, if they wait: they are the caller's, who may change them after the call."""
-        if self.pending:
-            last = self.pending[-1]
-            self.pending[-1] = replace(last, data=memoryview(bytes(last.data)))
+    def _apply(self, splices: Iterable[Splice]) -> None:
+        plan = replan(
+            self.state.table,
+            splices,
+            tiled=self._tiled_originals(),
+            limit=self.chunk_limit,
+            load=self._load,
+            write=self._write,
+            merge=not self._is_lossy,
+        )
+        self._rebuild(plan)
+
+    def _tiled_originals(self) -> set[int]:
+        """Samples that the table as it is now holds in tiles."""
+        return {int(i) for i in self.state.tiles.indices}
+
+    def _rebuild(self, plan: list[tuple[int, int] | NewChunk]) -> None:
+        table = self.state.table.rebuilt(plan, (self._folder, self.state.key))
+        self.state = replace(self.state, table=table)
+        mine = {self.chunk_key(int(i)) for i in table.ids.ids}
+        for key in [k for k in self.new_chunks if k not in mine]:
+            self.sealed_bytes -= sum(map(len, self.new_chunks.pop(key)))
+
+    def rechunk(self) -> None:
+        """Merge neighbouring small chunks."""
+        self.seal()
+        if self._is_lossy:
+            return
+        plan = compacted(
+            self.state.table,
+            tiled=self._tiled_originals(),
+            limit=self.chunk_limit,
+            load=self._load,
+            write=self._write,
+            size=self._chunk_size,
+        )
+        self._rebuild(plan)
+
+    @property
+    def _is_lossy(self) -> bool:
+        return self.meta.chunk_compression is not None and self.meta.chunk_compression not in BYTE_NAMES
+
+    def _chunk_size(self, row: int) -> int:
+        return int(self.state.table.places.sizes[row]) or len(self._read(self.state, row))
+
+    def _parsed(self, row: int) -> Chunk:
+        return parse_chunk(self._read(self.state, row), self.state.table.samples(row), self._codec)
+
+    def _load(self, row: int) -> Block:
+        chunk = self._parsed(row)
+        shapes = None if chunk.ndim is None else chunk.shapes()
+        if chunk.uniform is not None:
+            return Block(chunk.data, chunk.count, chunk.uniform[1], chunk.uniform[0])
+        if chunk.is_unwritten and not htype_named(self.meta.htype).is_text_like and self.meta.dtype:
+            return _zeros(chunk, np.dtype(self.meta.dtype).itemsize)
+        return Block(chunk.data, chunk.count, np.diff(chunk.offsets()).astype(np.uint32), shapes)
+
+    def _write(self, blocks: Sequence[Block]) -> list[NewChunk]:
+        return [self._new_chunk(pack(run, self._codec)) for run in groups(blocks, self.chunk_limit)]
+
+    def _new_chunk(self, chunk: PackedChunk) -> NewChunk:
+        number = secrets.randbits(64) or 1
+        self.new_chunks[self.chunk_key(number)] = chunk.pieces
+        self.sealed_bytes += chunk.nbytes
+        return NewChunk(number, chunk.count, chunk.nbytes, block_sums(chunk.pieces))
 
     def chunk_key(self, number: int) -> str:
         """Storage key of a new chunk of this draft."""
         return f"{folder_of(self._folder)}{self.state.key}/chunks/{chunk_name(number)}"
 
-    def _absorb_tail(self, read: Read) -> None:
-        codec = byte_codec(self.meta.chunk_compression)
-        while len(self.state.table):
-            row = len(self.state.table) - 1
-            size = int(self.state.table.places.sizes[row])
+    def spill(self) -> None:
+        """Write the chunks that are packed to storage."""
+        if self.new_chunks:
+            self._spill(self.new_chunks)
+            self.new_chunks = {}
+            self.sealed_bytes = 0
+
+    def _absorb_tail(self) -> None:
+        while len(self.state.table) and not self._is_lossy:
+            table = self.state.table
+            row = len(table) - 1
+            size = int(table.places.sizes[row])
             waiting = sum(b.nbytes for b in self.pending)
             if size == 0 or size > min(_SMALL_TAIL, 2 * waiting + 4096) or size + waiting > self.chunk_limit:
                 return
-            table = self.state.table
-            key = table.key(row)
-            chunk = parse_chunk(read(self.state, row), table.samples(row), codec)
-            # A chunk of empty texts looks like one whose data was never written; for text it is the same.
-            if (chunk.is_unwritten and not htype_named(self.meta.htype).is_text_like) or chunk.count == 0:
+            if table.samples(row) == 0 or table.first(row) in self._tiles:
                 return
-            sizes = np.diff(chunk.offsets()).astype(np.uint32)
-            shapes = None if chunk.ndim is None else chunk.shapes()
-            if chunk.uniform is not None:
-                block = Block(chunk.data, chunk.count, chunk.uniform[1], chunk.uniform[0])
-            else:
-                block = Block(chunk.data, chunk.count, sizes, shapes)
-            self.pending.insert(0, block)
-            self.new_chunks.pop(key, None)
+            self.pending.insert(0, self._load(row))
+            self._drop_chunk(table.key(row))
             self.state = replace(self.state, table=table.keep(row))
+
+    def _drop_chunk(self, key: str) -> None:
+        pieces = self.new_chunks.pop(key, None)
+        if pieces is not None:
+            self.sealed_bytes -= sum(map(len, pieces))
+
+
+def _own(block: Block) -> Block:
+    """Copy the bytes of a block: they are the caller's, who may change them after the call."""
+    return replace(block, data=memoryview(bytes(block.data)))
+
+
+def _zeros(chunk: Chunk, itemsize: int) -> Block:
+    """Return the samples of a chunk whose data was never written (FORMAT.md 5.5)."""
+    shapes = chunk.shapes()
+    sizes = (shapes.astype(np.int64).prod(axis=1) * itemsize).astype(np.uint32)
+    return Block(memoryview(bytes(int(sizes.sum()))), chunk.count, sizes, shapes)
 
 
 def _bounds(meta: TensorMeta, block: Block) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -168,34 +419,8 @@ def _cost(block: Block) -> int:
     return block.nbytes + (0 if isinstance(block.sizes, int) else 12 * block.count)
 
 
-def touched(state: TensorState) -> CommitDiff:
-    """Return the tensor's diff, a fresh one if nothing changed since the last commit (FORMAT.md 10.2)."""
-    if state.diff is not None:
-        return state.diff
-    return CommitDiff(first=state.meta.length, last=state.meta.length)
-
-
 def new_tensor(key: str, meta: TensorMeta, info: Mapping[str, Any]) -> TensorState:
     """Return the state of a tensor that is being created."""
     return TensorState(
         key, meta.with_(version=FORMAT_VERSION), dict(info), empty_table(), CommitDiff(created=True)
     )
-
-
-def id_block(count: int) -> Block:
-    """Return random ids for a hidden `_id` tensor (FORMAT.md 8)."""
-    return Block(memoryview(os.urandom(8 * count)), count, 8, (1,))
-
-
-def shape_block(block: Block) -> Block:
-    """Return the shapes of a block's samples for a hidden `_shape` tensor (FORMAT.md 8)."""
-    if block.shapes is None:
-        return block_of_array(np.zeros((block.count, 1), dtype=np.int64))
-    if isinstance(block.shapes, tuple):
-        return block_of_array(np.tile(np.array(block.shapes, dtype=np.int64), (block.count, 1)))
-    return block_of_array(block.shapes.astype(np.int64))
-
-
-def null_block(nulls: np.ndarray[Any, np.dtype[np.bool_]]) -> Block:
-    """Return a mask for a hidden `_null` tensor."""
-    return block_of_array(nulls)

@@ -1,0 +1,75 @@
+"""What a version records of the changes to one tensor, change by change (FORMAT.md 10.2). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.documents.commit_diff import CommitDiff
+from lakebed.versions.state import TensorState
+
+
+def touched(state: TensorState) -> CommitDiff:
+    """Return the tensor's diff, a fresh one if nothing changed since the last commit."""
+    if state.diff is not None:
+        return state.diff
+    return CommitDiff(first=state.meta.length, last=state.meta.length)
+
+
+def with_added(diff: CommitDiff, rows: int) -> CommitDiff:
+    """Record rows added at the end."""
+    return replace(diff, last=diff.last + rows)
+
+
+def with_updated(diff: CommitDiff, rows: Sequence[int]) -> CommitDiff:
+    """Record replaced rows; those that this version added count as added only."""
+    old = [row for row in rows if row < diff.first]
+    if not old:
+        return diff
+    return replace(diff, updated=np.union1d(diff.updated, np.asarray(old, dtype=np.uint64)))
+
+
+def with_removed(diff: CommitDiff, rows: Sequence[int], ids: NDArray[np.uint64] | None) -> CommitDiff:
+    """Record removed rows: ascending, numbered as before the removal.
+
+    Parameters
+    ----------
+    ids
+        Sample ids of the rows, uint64, shape (rows,); None where the tensor has no ids.
+    """
+    gone = np.asarray(rows, dtype=np.uint64)
+    old = gone < np.uint64(diff.first)
+    count = int(old.sum())
+    kept = np.setdiff1d(diff.updated, gone)
+    shifted = kept - np.searchsorted(gone, kept).astype(np.uint64)
+    deleted = np.concatenate([diff.deleted, _in_previous_version(gone[old], diff.deleted)])
+    deleted_ids = diff.deleted_ids if ids is None else np.concatenate([diff.deleted_ids, ids[old]])
+    return replace(
+        diff,
+        first=diff.first - count,
+        last=diff.last - len(gone),
+        updated=shifted,
+        deleted=deleted,
+        deleted_ids=deleted_ids,
+    )
+
+
+def _in_previous_version(rows: NDArray[np.uint64], deleted: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Number rows as the previous version did, which had the deleted ones too."""
+    before = np.sort(deleted)
+    # before[j] - j is the present number of the first row behind the j-th deleted one.
+    present = before - np.arange(len(before), dtype=np.uint64)
+    return rows + np.searchsorted(present, rows, side="right").astype(np.uint64)
+
+
+def with_cleared(diff: CommitDiff) -> CommitDiff:
+    """Record that all samples were dropped."""
+    return CommitDiff(created=diff.created, info_updated=diff.info_updated, cleared=True)
+
+
+def with_info(diff: CommitDiff) -> CommitDiff:
+    """Record a change of the tensor's info."""
+    return replace(diff, info_updated=True)

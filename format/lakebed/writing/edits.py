@@ -1,0 +1,112 @@
+"""Changes to samples that lie in sealed chunks, collected so that each chunk is rewritten once. Pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from lakebed.codecs.block import Block
+from lakebed.versions.state import NewChunk
+
+Piece = Block | tuple[NewChunk, ...]
+"""What takes the place of samples: encoded samples to pack, or chunks that are packed already (tiles of one sample)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Splice:
+    """Samples ``start`` to ``stop`` (exclusive) of a chunk table give way to the pieces."""
+
+    start: int
+    stop: int
+    pieces: tuple[Piece, ...] = ()
+
+
+@dataclass(slots=True)
+class Edits:
+    """Replaced and removed samples of one chunk table.
+
+    Rows are given as they are numbered after all edits so far, and kept as the table numbers them.
+    """
+
+    nbytes: int = 0
+    _replaced: dict[int, Piece] = field(default_factory=dict)
+    _removed: list[int] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self._replaced or self._removed)
+
+    @property
+    def removed(self) -> int:
+        """Number of samples that are gone."""
+        return len(self._removed)
+
+    def original(self, row: int) -> int:
+        """Return the table's number of a row."""
+        removed = self._removed
+        # removed[j] - j is the present number of the first row behind the j-th removed one.
+        return row + bisect_right(range(len(removed)), row, key=lambda j: removed[j] - j)
+
+    def at(self, row: int) -> Piece | None:
+        """Return what has replaced a row, if anything has."""
+        return self._replaced.get(self.original(row))
+
+    def replace(self, row: int, piece: Piece) -> None:
+        """Let a piece of one sample take the place of a row."""
+        at = self.original(row)
+        self._forget(at)
+        self._replaced[at] = piece
+        self.nbytes += _nbytes(piece)
+
+    def remove(self, rows: Sequence[int]) -> None:
+        """Remove rows, ascending and as they are numbered before this call."""
+        gone = [self.original(row) for row in rows]
+        for at in gone:
+            self._forget(at)
+        self._removed = sorted([*self._removed, *gone])
+
+    def _forget(self, at: int) -> None:
+        before = self._replaced.pop(at, None)
+        if before is not None:
+            self.nbytes -= _nbytes(before)
+
+    def splices(self) -> Iterator[Splice]:
+        """Yield the changes in the order of the table; neighbouring removals are one."""
+        rows = sorted([*self._replaced, *self._removed])
+        run: Splice | None = None
+        for row in rows:
+            piece = self._replaced.get(row)
+            if piece is None and run is not None and run.stop == row and not run.pieces:
+                run = Splice(run.start, row + 1)
+                continue
+            if run is not None:
+                yield run
+            run = Splice(row, row + 1, () if piece is None else (piece,))
+        if run is not None:
+            yield run
+
+
+def _nbytes(piece: Piece) -> int:
+    return piece.nbytes if isinstance(piece, Block) else 0
+
+
+def splice_blocks(blocks: Sequence[Block], start: int, stop: int, new: Sequence[Block] = ()) -> list[Block]:
+    """Replace samples ``start`` to ``stop`` of a run of blocks; nothing is copied."""
+    result: list[Block] = []
+    at = 0
+    placed = False
+    for block in blocks:
+        end = at + block.count
+        if start > at:
+            result += _cut(block, 0, min(start, end) - at)
+        if not placed and start <= end:
+            result += new
+            placed = True
+        if stop < end:
+            result += _cut(block, max(stop, at) - at, block.count)
+        at = end
+    return result if placed else [*result, *new]
+
+
+def _cut(block: Block, start: int, stop: int) -> list[Block]:
+    return [block.cut(start, stop)] if stop > start else []

@@ -1,0 +1,124 @@
+"""Samples on their way into a tensor: encoded, checked, not yet packed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.codecs.block import Block
+from lakebed.documents.tensor_meta import TensorMeta
+
+
+@dataclass(frozen=True, slots=True)
+class Tiled:
+    """A sample that is cut into tiles, each a chunk of its own (FORMAT.md 6.3).
+
+    Parameters
+    ----------
+    sample_shape, tile_shape
+        Extents of the sample and of an uncropped tile.
+    tiles
+        Makes the tiles in C order of the grid: (shape of the tile, its stored bytes). Empty bytes are a tile that was
+        never written and reads as zeros.
+    """
+
+    sample_shape: tuple[int, ...]
+    tile_shape: tuple[int, ...]
+    tiles: Callable[[], Iterator[tuple[tuple[int, ...], bytes | memoryview]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """Flat samples ready for a tensor.
+
+    Parameters
+    ----------
+    meta
+        The tensor's metadata with an htype and dtype that the values settled; extents and length are not yet updated.
+    nulls
+        True for rows whose null needs a record of its own; None when none does.
+    info
+        Changes of the tensor's info (new class names, logical type).
+    owned
+        Whether the block's bytes are ours to keep; borrowed ones may change after the call.
+    infos
+        What a hidden ``_info`` tensor records, one mapping per sample; None records ``{}`` for each.
+    shapes
+        What a hidden ``_shape`` tensor records where that differs from the block's shapes (links: shapes of what they
+        point to), one tuple per sample.
+    creds
+        Codes of the credentials of links: uint32, shape (count,); None means no credentials.
+    tiled
+        Set when this is one sample that is cut into tiles; the block then holds no data, only the sample's shape.
+    pixels
+        Returns the decoded array of sample i, for downsampled companions; None where there is none to decode.
+    """
+
+    block: Block
+    meta: TensorMeta
+    nulls: NDArray[np.bool_] | None = None
+    info: Mapping[str, Any] = field(default_factory=dict)
+    owned: bool = True
+    infos: Sequence[Mapping[str, Any]] | None = None
+    shapes: Sequence[tuple[int, ...]] | None = None
+    creds: NDArray[np.uint32] | None = None
+    tiled: Tiled | None = None
+    pixels: Callable[[int], NDArray[Any]] | None = None
+
+    def singles(self) -> Iterator[Encoded]:
+        """Yield the samples one by one."""
+        if self.block.count == 1:
+            yield self
+            return
+        offsets = None if isinstance(self.block.sizes, int) else self.block.offsets()
+        for i in range(self.block.count):
+            yield replace(
+                self,
+                block=self.block.cut(i, i + 1, offsets),
+                nulls=None if self.nulls is None else self.nulls[i : i + 1],
+                infos=None if self.infos is None else self.infos[i : i + 1],
+                shapes=None if self.shapes is None else self.shapes[i : i + 1],
+                creds=None if self.creds is None else self.creds[i : i + 1],
+                pixels=None if self.pixels is None else _Shifted(self.pixels, i),
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Shifted:
+    """The pixels of one sample of several."""
+
+    pixels: Callable[[int], NDArray[Any]]
+    start: int
+
+    def __call__(self, i: int) -> NDArray[Any]:
+        return self.pixels(self.start + i)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Rows of one tensor.
+
+    Parameters
+    ----------
+    parts
+        Flat samples in order; each part continues with the metadata that the part before it settled.
+    items
+        Sequences: number of flat samples of each row, int64, shape (rows,); None for other tensors.
+    """
+
+    parts: Sequence[Encoded]
+    items: NDArray[np.int64] | None = None
+
+    @property
+    def flat_count(self) -> int:
+        """Number of flat samples."""
+        return sum(part.block.count for part in self.parts)
+
+    @property
+    def count(self) -> int:
+        """Number of rows."""
+        return self.flat_count if self.items is None else len(self.items)

@@ -1,0 +1,73 @@
+"""Names in a dataset's schema: rename and delete tensors and groups (FORMAT.md 1.4, 11). Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+
+from lakebed.documents.dataset_diff import DatasetDiff
+from lakebed.documents.dataset_meta import DatasetMeta
+from lakebed.writing.names import companion
+
+
+def companions_of(meta: DatasetMeta, name: str) -> dict[str, str]:
+    """Return the hidden companions of a tensor: what their name adds to it -> their name."""
+    group, slash, base = name.rpartition("/")
+    start = f"{group}{slash}_{base}_"
+    found = {}
+    for other, key in meta.tensor_names.items():
+        kind = other.removeprefix(start)
+        if other.startswith(start) and key in meta.hidden_tensors and _is_kind(kind):
+            found[kind] = other
+    return found
+
+
+def _is_kind(kind: str) -> bool:
+    return kind in ("id", "shape", "info", "null") or re.fullmatch(r"downsampled_\d+", kind) is not None
+
+
+def renamed(meta: DatasetMeta, names: dict[str, str]) -> DatasetMeta:
+    """Give tensors new names, old name -> new name; keys stay."""
+    return replace(meta, tensor_names={names.get(name, name): key for name, key in meta.tensor_names.items()})
+
+
+def moves(meta: DatasetMeta, old: str, new: str) -> dict[str, str]:
+    """Return all names that change when a tensor is renamed: its own and those of its companions."""
+    found = {old: new}
+    for kind, name in companions_of(meta, old).items():
+        found[name] = companion(new, kind)
+    return found
+
+
+def without(meta: DatasetMeta, keys: Iterable[str]) -> DatasetMeta:
+    """Drop tensors by key."""
+    gone = set(keys)
+    return replace(
+        meta,
+        tensors=tuple(k for k in meta.tensors if k not in gone),
+        tensor_names={name: key for name, key in meta.tensor_names.items() if key not in gone},
+        hidden_tensors=tuple(k for k in meta.hidden_tensors if k not in gone),
+    )
+
+
+def is_inside(name: str, group: str) -> bool:
+    """Whether a tensor or group lies in a group, or is that group."""
+    return name == group or name.startswith(f"{group}/")
+
+
+def with_renamed(diff: DatasetDiff, old: str, new: str) -> DatasetDiff:
+    """Record a new name; a chain of them counts once, and back to the first name not at all (FORMAT.md 10.3)."""
+    chains = dict(diff.renamed)
+    first = next((a for a, b in chains.items() if b == old), old)
+    chains.pop(first, None)
+    if first != new:
+        chains[first] = new
+    return replace(diff, renamed=tuple(chains.items()))
+
+
+def with_deleted(diff: DatasetDiff, name: str) -> DatasetDiff:
+    """Record a deleted tensor, under the name that the previous version knows it by."""
+    first = next((a for a, b in diff.renamed if b == name), name)
+    rest = tuple((a, b) for a, b in diff.renamed if b != name)
+    return replace(diff, renamed=rest, deleted=(*diff.deleted, first))
