@@ -40,6 +40,7 @@ lint: .venv/.dev ## style, types, layers, cycles
 .PHONY: bench
 bench: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready ## speed and memory against peers, in the same run
 	@.venv/bin/python -m benchmarks.sync $(BENCH)
+	.venv/bin/python -m benchmarks.format $(BENCH_FORMAT)
 
 .PHONY: interop
 interop: .venv/.dev $(FAKER)/.ready $(DEEPLAKE3)/.ready ## Deep Lake 3.9.52 reads and extends what we write, and back
@@ -47,8 +48,9 @@ interop: .venv/.dev $(FAKER)/.ready $(DEEPLAKE3)/.ready ## Deep Lake 3.9.52 read
 	$(PYTEST) -m interop integration_tests/interop
 
 .PHONY: soak
-soak: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready ## the long tests: 100 kills, a million PostgreSQL rows
+soak: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready ## the long tests: kills, a million rows, fuzz with sanitizers
 	@$(PYTEST) -m soak
+	scripts/sanitize.sh $(SANITIZE)
 
 .PHONY: docs
 docs: .venv/.docs ## the users' pages, into site/

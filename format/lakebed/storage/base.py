@@ -79,7 +79,8 @@ class Storage(Protocol):
         """Write a batch of objects.
 
         With `durable` they survive a power cut once this returns; without, only after `sync` of their keys.
-        A crash in the middle leaves any subset of the batch, each member whole.
+        A crash in the middle leaves any subset of the batch. What replaced another object is whole; what is new may
+        be cut short, so nothing may refer to it before this has returned.
         """
 
     def sync(self, keys: Iterable[str]) -> None:

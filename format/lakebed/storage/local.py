@@ -20,6 +20,7 @@ import stat as stat_module
 import time
 from typing import TYPE_CHECKING
 
+from lakebed import config
 from lakebed.errors import (
     InvalidInputError,
     KeyNotFound,
@@ -192,7 +193,11 @@ class LocalStorage:
         return self._replace(key, data, time.time_ns())
 
     def put_many(self, items: Iterable[tuple[str, Data]], *, durable: bool = True) -> None:
-        """Write a batch of objects, forced to disk together."""
+        """Write a batch of objects, forced to disk together.
+
+        Objects that are new go straight to their place: nobody reads them before the batch is done. What replaces
+        another takes its place whole, by a rename.
+        """
         renames: list[tuple[str, str]] = []
         renamed = 0
         path = self._root
@@ -200,7 +205,7 @@ class LocalStorage:
         try:
             for key, data in items:
                 path = self._path(key)
-                fd, temporary = self._create(path)
+                fd, temporary = self._create(path, new=True)
                 renames.append((temporary, path))
                 opened.append(fd)
                 write_all(fd, pieces(data))
@@ -210,7 +215,8 @@ class LocalStorage:
                     flush_files(opened)
             flush_files(opened)
             for temporary, path in renames:
-                os.rename(temporary, path)
+                if temporary != path:
+                    os.rename(temporary, path)
                 renamed += 1
         except OSError as error:
             raise storage_error(error, "write", path) from error
@@ -398,17 +404,17 @@ class LocalStorage:
         except OSError as error:
             raise storage_error(error, "read", self._path(key)) from error
 
-    def _create(self, path: str) -> tuple[int, str]:
-        """Open a new temporary file in the folder of `path`."""
+    def _create(self, path: str, *, new: bool = False) -> tuple[int, str]:
+        """Open a temporary file in the folder of `path`, or with `new` that path itself if nothing is there."""
         folder = path[: path.rindex("/")]
         for _ in range(_ATTEMPTS):
-            temporary = f"{folder}/.lb-{os.getpid():x}-{next(_serial):x}.tmp"
+            place = path if new else f"{folder}/.lb-{os.getpid():x}-{next(_serial):x}.tmp"
             try:
-                return os.open(temporary, _CREATE, 0o666), temporary
+                return os.open(place, _CREATE, 0o666), place
             except FileNotFoundError:
                 self._make_folder(folder)
             except FileExistsError:
-                continue
+                new = False
         raise UnsafePathError(f"cannot create a file in {folder}; remove what lies there in its place")
 
     def _replace(self, key: str, data: Data, mtime_ns: int) -> str:
@@ -420,7 +426,8 @@ class LocalStorage:
             try:
                 write_all(fd, pieces(data))
                 os.utime(fd, ns=(mtime_ns, mtime_ns))
-                os.fsync(fd)
+                if config.FSYNC:
+                    os.fsync(fd)
                 etag = _stat(os.fstat(fd)).etag
             finally:
                 os.close(fd)

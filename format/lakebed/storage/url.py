@@ -28,6 +28,11 @@ class Location:
     path: str
     ref: str | None = None
 
+    @property
+    def shown(self) -> str:
+        """The address as a user would write it, without branch or commit."""
+        return self.path if self.scheme == "file" else f"{self.scheme}://{self.path}"
+
 
 def parse(url: str | os.PathLike[str]) -> Location:
     """Split an address.
