@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.documents.creds_index import CredsIndex
-from lakebed.documents.dataset_diff import DatasetDiff
 from lakebed.documents.pad_index import PadIndex
 from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tensor_meta import TensorMeta
@@ -22,7 +21,7 @@ from lakebed.errors import InvalidOperationError
 from lakebed.htypes.registry import htype_named
 from lakebed.storage.base import Storage
 from lakebed.versions.state import Snapshot
-from lakebed.writing import diffs, structure
+from lakebed.writing import diffs
 from lakebed.writing.coerce import encode_column
 from lakebed.writing.companions import (
     companion_column,
@@ -31,26 +30,19 @@ from lakebed.writing.companions import (
     null_column,
 )
 from lakebed.writing.encoded import Column, Encoded
+from lakebed.writing.loose import Loose
 from lakebed.writing.names import companion, companion_key
-from lakebed.writing.tensor_draft import Files, Read, TensorDraft, new_tensor
+from lakebed.writing.schema_draft import SchemaDraft
+from lakebed.writing.tensor_draft import Read, TensorDraft
 
 # Pending samples of all tensors together; beyond this the largest are written out.
 SPILL_BYTES = 64_000_000
 
-
-class _Spill:
-    """Where full chunks go; apart from the draft, so that the draft's tensors do not hold it in a cycle."""
-
-    def __init__(self, storage: Storage) -> None:
-        self.keys: list[str] = []
-        self._storage = storage
-
-    def __call__(self, files: Files) -> None:
-        self._storage.put_many(files.items(), durable=False)
-        self.keys.extend(files)
+# From so many neighbouring samples on, one splice is cheaper than an edit of each.
+_LONG_RUN = 16
 
 
-class Draft:
+class Draft(SchemaDraft):
     """The next head of a branch.
 
     Parameters
@@ -66,118 +58,19 @@ class Draft:
     """
 
     def __init__(self, base: Snapshot, version_id: str, storage: Storage, read: Read) -> None:
-        self.version_id = version_id
-        self.meta = base.meta
-        self.info: Mapping[str, Any] = base.info
-        self.diff = base.diff
-        self.dirty = False
-        self.torn = False
-        self._spill = _Spill(storage)
-        self._read = read
-        self.tensors = {key: self._tensor_draft(state) for key, state in base.tensors.items()}
+        super().__init__(base, version_id, storage, read)
+        self.loose = Loose()
 
-    def _tensor_draft(self, state: Any) -> TensorDraft:
-        return TensorDraft(state, self.version_id, self._read, self._spill)
+    # -- rows one by one ---------------------------------------------------------------------------------------
 
-    @property
-    def spilled(self) -> list[str]:
-        """Keys of chunk files that are in storage already, not synced."""
-        return self._spill.keys
-
-    # -- schema and info ---------------------------------------------------------------------------------------
-
-    def add_tensor(self, name: str, meta: TensorMeta, info: Mapping[str, Any], groups: Sequence[str]) -> None:
-        """Add a tensor without samples; ``groups`` are the group entries that its name needs."""
-        key = name if name not in self.tensors else _free_key(name, self.tensors)
-        state = new_tensor(key, meta.with_(name=name), info)
-        if meta.is_sequence:
-            state = replace(state, sequence=SequenceIndex.from_lengths([]))
-        if meta.is_link:
-            state = replace(state, creds=CredsIndex.from_codes([]))
-        self.tensors[key] = self._tensor_draft(state)
-        self.meta = replace(
-            self.meta,
-            tensors=(*self.meta.tensors, key),
-            tensor_names={**self.meta.tensor_names, name: key},
-            hidden_tensors=(*self.meta.hidden_tensors, key) if meta.hidden else self.meta.hidden_tensors,
-        )
-        self.add_groups(groups)
-
-    def add_groups(self, groups: Sequence[str]) -> None:
-        """Add group entries that are not there yet."""
-        self.dirty = True
-        new = tuple(g for g in groups if g not in self.meta.groups)
-        self.meta = replace(self.meta, groups=(*self.meta.groups, *new))
-
-    def set_info(self, info: Mapping[str, Any]) -> None:
-        """Replace the dataset's info."""
-        self.dirty = True
-        self.info = dict(info)
-        self.diff = replace(self.diff or DatasetDiff(), info_updated=True)
-
-    def set_tensor_info(self, key: str, info: Mapping[str, Any]) -> None:
-        """Replace a tensor's info."""
-        self.dirty = True
-        tensor = self.tensors[key]
-        tensor.set_info(info)
-        self._record(tensor, diffs.with_info(diffs.touched(tensor.state)))
-
-    def set_meta(self, key: str, meta: TensorMeta) -> None:
-        """Replace a tensor's settings, its extent excepted."""
-        self.dirty = True
-        tensor = self.tensors[key]
-        tensor.set_meta(meta)
-        self._record(tensor, diffs.with_info(diffs.touched(tensor.state)))
-
-    def set_allow_delete(self, allow: bool) -> None:
-        """Allow or forbid that the dataset is deleted."""
-        self.dirty = True
-        self.meta = replace(self.meta, allow_delete=allow)
-
-    def rename_tensor(self, name: str, new: str) -> None:
-        """Give a tensor another name, and its companions theirs; keys and folders stay."""
-        self.dirty = True
-        for old, now in structure.moves(self.meta, name, new).items():
-            tensor = self.tensors[self.meta.tensor_names[old]]
-            tensor.set_meta(tensor.meta.with_(name=now))
-        if not self._is_new(name):
-            self.diff = structure.with_renamed(self.diff or DatasetDiff(), name, new)
-        self.meta = structure.renamed(self.meta, structure.moves(self.meta, name, new))
-
-    def _is_new(self, name: str) -> bool:
-        diff = self.tensors[self.meta.tensor_names[name]].state.diff
-        return diff is not None and diff.created
-
-    def rename_group(self, group: str, new: str) -> None:
-        """Give a group, and everything in it, another name."""
-        hidden = set(self.meta.hidden_tensors)
-        for name, key in list(self.meta.tensor_names.items()):
-            if structure.is_inside(name, group) and key not in hidden:
-                self.rename_tensor(name, new + name[len(group) :])
-        self.dirty = True
-        groups = [new + g[len(group) :] if structure.is_inside(g, group) else g for g in self.meta.groups]
-        self.meta = replace(self.meta, groups=tuple(dict.fromkeys(groups)))
-
-    def delete_tensor(self, name: str) -> None:
-        """Drop a tensor and its companions."""
-        self.dirty = True
-        names = [name, *structure.companions_of(self.meta, name).values()]
-        if not self._is_new(name):
-            self.diff = structure.with_deleted(self.diff or DatasetDiff(), name)
-        keys = [self.meta.tensor_names[n] for n in names]
-        for key in keys:
-            del self.tensors[key]
-        self.meta = structure.without(self.meta, keys)
-
-    def delete_group(self, group: str) -> None:
-        """Drop a group and everything in it."""
-        hidden = set(self.meta.hidden_tensors)
-        for name, key in list(self.meta.tensor_names.items()):
-            if structure.is_inside(name, group) and key not in hidden:
-                self.delete_tensor(name)
-        self.dirty = True
-        groups = tuple(g for g in self.meta.groups if not structure.is_inside(g, group))
-        self.meta = replace(self.meta, groups=groups)
+    def settle(self) -> None:
+        """Encode the rows that came one by one and wait."""
+        if self.loose.count:
+            columns = {}
+            for key, values in self.loose.drain().items():
+                state = self.tensors[key].state
+                columns[key] = encode_column(values, state.meta, state.info, state.meta.name or key)
+            self.extend(columns)
 
     # -- adding samples ----------------------------------------------------------------------------------------
 
@@ -233,9 +126,6 @@ class Draft:
             hidden = self.tensors.get(key)
             if hidden is not None and bool(link.get("flatten_sequence", False)) is flat:
                 yield hidden, link
-
-    def _record(self, tensor: TensorDraft, diff: Any) -> None:
-        tensor.state = replace(tensor.state, diff=diff)
 
     # -- nulls -------------------------------------------------------------------------------------------------
 
@@ -310,34 +200,69 @@ class Draft:
             for i, part in enumerate(parts):
                 self._update_one(tensor, first + i, part, partial=False)
             return
-        self._splice(tensor, first, stop, parts)
+        self._replace_run(tensor, first, stop, parts, grows=True)
         lengths = sequence.lengths
         lengths[row] = len(parts)
         tensor.state = replace(tensor.state, sequence=SequenceIndex.from_lengths(lengths))
 
-    def _splice(self, tensor: TensorDraft, first: int, stop: int, parts: Sequence[Encoded]) -> None:
-        """Replace flat samples by more or fewer, in a tensor and its flat companions."""
+    def _replace_run(
+        self, tensor: TensorDraft, first: int, stop: int, parts: Sequence[Encoded], *, grows: bool
+    ) -> None:
+        """Replace neighbouring flat samples in a tensor and its flat companions.
+
+        Parameters
+        ----------
+        grows
+            Whether there may be more or fewer of them now, so that companions that an update leaves alone follow too.
+        """
         tensor.splice(first, stop, parts)
         if tensor.state.creds is not None:
             codes = tensor.state.creds.values()
-            new = [0 if p.creds is None else int(p.creds[0]) for p in parts]
-            codes = np.concatenate([codes[:first], np.array(new, np.uint64), codes[stop:]])
-            tensor.state = replace(tensor.state, creds=CredsIndex.from_codes(codes))
+            new = [np.zeros(p.block.count, np.uint64) if p.creds is None else p.creds for p in parts]
+            tensor.state = replace(
+                tensor.state,
+                creds=CredsIndex.from_codes(np.concatenate([codes[:first], *new, codes[stop:]])),
+            )
         for hidden, link in self._links(tensor, flat=True):
-            column = [companion_column(link, p, hidden.meta, hidden.state.info) for p in parts]
-            self._splice(hidden, first, stop, [p for c in column for p in c.parts])
+            if grows or "update" in link:
+                columns = [companion_column(link, p, hidden.meta, hidden.state.info) for p in parts]
+                inner = [p for column in columns for p in column.parts]
+                self._replace_run(hidden, first, stop, inner, grows=grows)
+                diff = diffs.touched(hidden.state)
+                self._record(hidden, diffs.with_updated(diff, range(first, stop)))
 
     def update_flat(self, key: str, rows: Sequence[int], column: Column, *, partial: bool = False) -> None:
         """Replace flat samples: rows of tensors, items of sequences."""
         self.dirty = self.torn = True
         tensor = self.tensors[key]
-        for row, part in zip(rows, _singles(column.parts), strict=True):
-            self._update_one(tensor, row, part, partial=partial)
+        if len(rows) >= _LONG_RUN and not partial and list(rows) == list(range(rows[0], rows[0] + len(rows))):
+            self._update_run(tensor, rows[0], column.parts)
+        else:
+            for row, part in zip(rows, _singles(column.parts), strict=True):
+                self._update_one(tensor, row, part, partial=partial)
         changed = rows if tensor.state.sequence is None else _rows_of(tensor.state.sequence, rows)
         self._record(tensor, diffs.with_updated(diffs.touched(tensor.state), changed))
         self._unpad(tensor, changed)
         self._bound_memory()
         self.torn = False
+
+    def _update_run(self, tensor: TensorDraft, first: int, parts: Sequence[Encoded]) -> None:
+        """Replace neighbouring flat samples, without a step for each."""
+        stop = first + sum(part.block.count for part in parts)
+        self._replace_run(tensor, first, stop, parts, grows=False)
+        for part in parts:
+            if part.info:
+                self._record(tensor, diffs.with_info(diffs.touched(tensor.state)))
+        nulls = self._null_tensor(tensor, make=any(p.nulls is not None and p.nulls.any() for p in parts))
+        if tensor.state.sequence is not None or nulls is None:
+            return
+        masks = [np.zeros(p.block.count, np.bool_) if p.nulls is None else p.nulls for p in parts]
+        missing = stop - nulls.meta.length
+        if missing > 0:
+            self._extend_tensor(nulls, null_column(np.zeros(missing, np.bool_), nulls.meta))
+        self._replace_run(
+            nulls, first, stop, null_column(np.concatenate(masks), nulls.meta).parts, grows=False
+        )
 
     def _update_one(self, tensor: TensorDraft, row: int, part: Encoded, *, partial: bool) -> None:
         tensor.update(row, part)
@@ -491,11 +416,3 @@ def _singles(parts: Iterable[Encoded]) -> list[Encoded]:
 def _rows_of(sequence: SequenceIndex, flat: Sequence[int]) -> list[int]:
     ends = np.cumsum(sequence.lengths.astype(np.int64))
     return sorted({int(row) for row in np.searchsorted(ends, np.asarray(flat, np.int64), side="right")})
-
-
-def _free_key(name: str, taken: Mapping[str, Any]) -> str:
-    """Return another key for a name whose key an earlier rename left in use (FORMAT.md 1.4)."""
-    number = 0
-    while f"{name}_{number:04x}" in taken:
-        number += 1
-    return f"{name}_{number:04x}"

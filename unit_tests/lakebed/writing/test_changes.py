@@ -68,7 +68,21 @@ def check(ds: Dataset, name: str, model: list[Any]) -> None:
 
 ACTIONS = st.lists(
     st.tuples(
-        st.sampled_from(["extend", "update", "update", "pop", "pop", "flush", "commit", "reopen", "rechunk"]),
+        st.sampled_from(
+            [
+                "extend",
+                "many",
+                "run",
+                "update",
+                "update",
+                "pop",
+                "pop",
+                "flush",
+                "commit",
+                "reopen",
+                "rechunk",
+            ]
+        ),
         st.lists(st.integers(0, 10_000), min_size=1, max_size=6),
     ),
     min_size=1,
@@ -93,6 +107,15 @@ def test_any_order_of_changes(kind: str, actions: list[tuple[str, list[int]]], c
             values = [sample(kind, n) for n in numbers]
             changed(ds, "x", action, [], values)
             model += values
+        elif action == "many":
+            values = [sample(kind, n + i) for n in numbers for i in range(12)]
+            changed(ds, "x", "extend", [], values)
+            model += values
+        elif action == "run" and rows:
+            run = range(rows[0], len(model))
+            values = [sample(kind, numbers[0] + i) for i in run]
+            changed(ds, "x", "update", list(run), values)
+            model[rows[0] :] = values
         elif action == "update" and rows:
             values = [sample(kind, n) for n in numbers[: len(rows)]]
             changed(ds, "x", action, rows, values)

@@ -1,0 +1,170 @@
+"""The schema side of a version in the making: tensors, groups, names, settings and infos."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from lakebed.documents.commit_diff import CommitDiff
+from lakebed.documents.creds_index import CredsIndex
+from lakebed.documents.dataset_diff import DatasetDiff
+from lakebed.documents.sequence_index import SequenceIndex
+from lakebed.documents.tensor_meta import TensorMeta
+from lakebed.storage.base import Storage
+from lakebed.versions.state import Snapshot, TensorState
+from lakebed.writing import diffs, structure
+from lakebed.writing.tensor_draft import Files, Read, TensorDraft, new_tensor
+
+
+class _Spill:
+    """Where full chunks go; apart from the draft, so that the draft's tensors do not hold it in a cycle."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.keys: list[str] = []
+        self._storage = storage
+
+    def __call__(self, files: Files) -> None:
+        self._storage.put_many(files.items(), durable=False)
+        self.keys.extend(files)
+
+
+class SchemaDraft:
+    """What a version holds, apart from the samples.
+
+    Parameters
+    ----------
+    base
+        The published head.
+    version_id
+        Id (and folder) of the version in the making.
+    storage
+        Where full chunks go before the publish.
+    read
+        Reads a chunk file back, published or not.
+    """
+
+    def __init__(self, base: Snapshot, version_id: str, storage: Storage, read: Read) -> None:
+        self.version_id = version_id
+        self.meta = base.meta
+        self.info: Mapping[str, Any] = base.info
+        self.diff = base.diff
+        self.dirty = False
+        self.torn = False
+        self._spill = _Spill(storage)
+        self._read = read
+        self.tensors = {key: self._tensor_draft(state) for key, state in base.tensors.items()}
+
+    def _tensor_draft(self, state: TensorState) -> TensorDraft:
+        return TensorDraft(state, self.version_id, self._read, self._spill)
+
+    @property
+    def spilled(self) -> list[str]:
+        """Keys of chunk files that are in storage already, not synced."""
+        return self._spill.keys
+
+    # -- schema and info ---------------------------------------------------------------------------------------
+
+    def add_tensor(self, name: str, meta: TensorMeta, info: Mapping[str, Any], groups: Sequence[str]) -> None:
+        """Add a tensor without samples; ``groups`` are the group entries that its name needs."""
+        key = name if name not in self.tensors else _free_key(name, self.tensors)
+        state = new_tensor(key, meta.with_(name=name), info)
+        if meta.is_sequence:
+            state = replace(state, sequence=SequenceIndex.from_lengths([]))
+        if meta.is_link:
+            state = replace(state, creds=CredsIndex.from_codes([]))
+        self.tensors[key] = self._tensor_draft(state)
+        self.meta = replace(
+            self.meta,
+            tensors=(*self.meta.tensors, key),
+            tensor_names={**self.meta.tensor_names, name: key},
+            hidden_tensors=(*self.meta.hidden_tensors, key) if meta.hidden else self.meta.hidden_tensors,
+        )
+        self.add_groups(groups)
+
+    def add_groups(self, groups: Sequence[str]) -> None:
+        """Add group entries that are not there yet."""
+        self.dirty = True
+        new = tuple(g for g in groups if g not in self.meta.groups)
+        self.meta = replace(self.meta, groups=(*self.meta.groups, *new))
+
+    def set_info(self, info: Mapping[str, Any]) -> None:
+        """Replace the dataset's info."""
+        self.dirty = True
+        self.info = dict(info)
+        self.diff = replace(self.diff or DatasetDiff(), info_updated=True)
+
+    def set_tensor_info(self, key: str, info: Mapping[str, Any]) -> None:
+        """Replace a tensor's info."""
+        self.dirty = True
+        tensor = self.tensors[key]
+        tensor.set_info(info)
+        self._record(tensor, diffs.with_info(diffs.touched(tensor.state)))
+
+    def set_meta(self, key: str, meta: TensorMeta) -> None:
+        """Replace a tensor's settings, its extent excepted."""
+        self.dirty = True
+        tensor = self.tensors[key]
+        tensor.set_meta(meta)
+        self._record(tensor, diffs.with_info(diffs.touched(tensor.state)))
+
+    def set_allow_delete(self, allow: bool) -> None:
+        """Allow or forbid that the dataset is deleted."""
+        self.dirty = True
+        self.meta = replace(self.meta, allow_delete=allow)
+
+    def rename_tensor(self, name: str, new: str) -> None:
+        """Give a tensor another name, and its companions theirs; keys and folders stay."""
+        self.dirty = True
+        for old, now in structure.moves(self.meta, name, new).items():
+            tensor = self.tensors[self.meta.tensor_names[old]]
+            tensor.set_meta(tensor.meta.with_(name=now))
+        if not self._is_new(name):
+            self.diff = structure.with_renamed(self.diff or DatasetDiff(), name, new)
+        self.meta = structure.renamed(self.meta, structure.moves(self.meta, name, new))
+
+    def _is_new(self, name: str) -> bool:
+        diff = self.tensors[self.meta.tensor_names[name]].state.diff
+        return diff is not None and diff.created
+
+    def rename_group(self, group: str, new: str) -> None:
+        """Give a group, and everything in it, another name."""
+        hidden = set(self.meta.hidden_tensors)
+        for name, key in list(self.meta.tensor_names.items()):
+            if structure.is_inside(name, group) and key not in hidden:
+                self.rename_tensor(name, new + name[len(group) :])
+        self.dirty = True
+        groups = [new + g[len(group) :] if structure.is_inside(g, group) else g for g in self.meta.groups]
+        self.meta = replace(self.meta, groups=tuple(dict.fromkeys(groups)))
+
+    def delete_tensor(self, name: str) -> None:
+        """Drop a tensor and its companions."""
+        self.dirty = True
+        names = [name, *structure.companions_of(self.meta, name).values()]
+        if not self._is_new(name):
+            self.diff = structure.with_deleted(self.diff or DatasetDiff(), name)
+        keys = [self.meta.tensor_names[n] for n in names]
+        for key in keys:
+            del self.tensors[key]
+        self.meta = structure.without(self.meta, keys)
+
+    def delete_group(self, group: str) -> None:
+        """Drop a group and everything in it."""
+        hidden = set(self.meta.hidden_tensors)
+        for name, key in list(self.meta.tensor_names.items()):
+            if structure.is_inside(name, group) and key not in hidden:
+                self.delete_tensor(name)
+        self.dirty = True
+        groups = tuple(g for g in self.meta.groups if not structure.is_inside(g, group))
+        self.meta = replace(self.meta, groups=groups)
+
+    def _record(self, tensor: TensorDraft, diff: CommitDiff) -> None:
+        tensor.state = replace(tensor.state, diff=diff)
+
+
+def _free_key(name: str, taken: Mapping[str, Any]) -> str:
+    """Return another key for a name whose key an earlier rename left in use (FORMAT.md 1.4)."""
+    number = 0
+    while f"{name}_{number:04x}" in taken:
+        number += 1
+    return f"{name}_{number:04x}"
