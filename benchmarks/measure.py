@@ -6,7 +6,7 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -26,7 +26,12 @@ class Cost:
     output: bytes
 
 
-def run(command: Sequence[str | Path], given: Path | None = None, times: int = 1) -> Cost:
+def run(
+    command: Sequence[str | Path],
+    given: Path | None = None,
+    times: int = 1,
+    variables: Mapping[str, str] | None = None,
+) -> Cost:
     """Run a command to its end.
 
     Parameters
@@ -35,6 +40,8 @@ def run(command: Sequence[str | Path], given: Path | None = None, times: int = 1
         File that is piped into it.
     times
         How often the file is sent.
+    variables
+        Further environment variables.
 
     Raises
     ------
@@ -50,7 +57,11 @@ def run(command: Sequence[str | Path], given: Path | None = None, times: int = 1
     began = time.perf_counter()
     with tempfile.TemporaryFile() as complaints:
         process = subprocess.Popen(
-            command, stdin=stdin, stdout=subprocess.PIPE, stderr=complaints, env=ENVIRONMENT
+            command,
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=complaints,
+            env={**ENVIRONMENT, **(variables or {})},
         )
         assert process.stdout is not None
         if feeder is not None and feeder.stdout is not None:

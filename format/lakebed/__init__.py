@@ -18,11 +18,39 @@ except ImportError as error:
     ) from error
 
 from lakebed import errors
-from lakebed.api import dataset, delete, empty, exists, load
+from lakebed.api import copy, dataset, deepcopy, delete, empty, exists, like, load, rename
+from lakebed.codecs import registry as _registry
 from lakebed.dataset.dataset import Dataset
 from lakebed.dataset.tensor import Tensor
 from lakebed.errors import *  # noqa: F403
+from lakebed.htypes.constants import htype
+from lakebed.htypes.partial import tiled
+from lakebed.links.link import link, link_tiled
+from lakebed.links.read import read
 
 __version__ = "0.1.0"
 
-__all__ = ["Dataset", "Tensor", "dataset", "delete", "empty", "errors", "exists", "load"]
+tensor = Tensor
+compressions = _registry.COMPRESSIONS
+
+__all__ = [
+    "Dataset",
+    "Tensor",
+    "compressions",
+    "copy",
+    "dataset",
+    "deepcopy",
+    "delete",
+    "empty",
+    "errors",
+    "exists",
+    "htype",
+    "like",
+    "link",
+    "link_tiled",
+    "load",
+    "read",
+    "rename",
+    "tensor",
+    "tiled",
+]

@@ -1,28 +1,16 @@
-"""Module-level functions of the 3.x API: make, open, find and remove datasets."""
+"""Module-level functions of the 3.x API: make, open, find, copy and remove datasets."""
 
 from __future__ import annotations
 
-import os
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
+from lakebed.dataset import places
 from lakebed.dataset.dataset import Dataset
-from lakebed.dataset.session import Handle, Session, flush_open
-from lakebed.errors import (
-    CommitFailed,
-    DatasetExistsError,
-    DatasetHandlerError,
-    DatasetNotFoundError,
-    DatasetTooLargeToDelete,
-    PathNotEmptyException,
-)
-from lakebed.storage.base import Storage
+from lakebed.dataset.places import Path
+from lakebed.errors import UnsupportedParameterException
 from lakebed.storage.url import open_storage, parse
-from lakebed.versions.create import create
 from lakebed.versions.opening import TREE_KEY
-
-Path = str | os.PathLike[str]
-
-_LARGE = 1_000_000_000
 
 
 def empty(
@@ -44,27 +32,12 @@ def empty(
     Raises
     ------
     DatasetHandlerError
-        If there is a dataset and ``overwrite`` is false.
+        If there is a dataset and ``overwrite`` is false, or its deletion is switched off.
     PathNotEmptyException
         If the folder holds other files.
     """
     _check_options(options)
-    location = parse(path)
-    storage = open_storage(location)
-    flush_open(storage.url)
-    if storage.stat(TREE_KEY) is not None:
-        if not overwrite:
-            raise DatasetExistsError(
-                f"A dataset already exists at the given path ({storage.url}). If you want to create a new empty "
-                "dataset, either specify another path or use overwrite=True. To open it, use lakebed.load()."
-            )
-        _remove(storage)
-    _check_folder(storage)
-    try:
-        create(storage)
-    except CommitFailed:
-        raise DatasetExistsError(f"another process has just created a dataset at {storage.url}") from None
-    return _open(storage, None, False, memory_cache_size)
+    return Dataset(places.make(path, overwrite=overwrite, cache_bytes=_bytes(memory_cache_size)))
 
 
 def load(
@@ -88,10 +61,8 @@ def load(
         If its metadata is damaged.
     """
     _check_options(options)
-    location = parse(path)
-    storage = open_storage(location)
-    flush_open(storage.url)
-    return _open(storage, location.ref, bool(read_only), memory_cache_size)
+    cache = _bytes(memory_cache_size)
+    return Dataset(places.open_at(path, read_only=bool(read_only), cache_bytes=cache))
 
 
 def dataset(
@@ -113,6 +84,95 @@ def exists(path: Path, **options: Any) -> bool:
     return open_storage(parse(path)).stat(TREE_KEY) is not None
 
 
+def like(
+    dest: Path,
+    src: Dataset | Path,
+    tensors: Sequence[str] | None = None,
+    overwrite: bool = False,
+    **options: Any,
+) -> Dataset:
+    """Create a dataset with the tensors, settings and info of another, and no samples.
+
+    Parameters
+    ----------
+    dest
+        Where the new dataset goes; note that it comes first.
+    src
+        A dataset or its address.
+    tensors
+        Names of the tensors or groups to create; None is all.
+
+    Raises
+    ------
+    DatasetHandlerError
+        If there is a dataset at ``dest`` and ``overwrite`` is false.
+    TensorDoesNotExistError
+        If a name stands for nothing.
+    """
+    _check_options(options)
+    return _opened(src).like(dest, tensors=tensors, overwrite=overwrite)
+
+
+def copy(
+    src: Dataset | Path,
+    dest: Path,
+    runtime: None = None,  # noqa: ARG001
+    tensors: Sequence[str] | None = None,
+    overwrite: bool = False,
+    progressbar: bool = True,
+    **options: Any,
+) -> Dataset:
+    """Copy what a dataset, group or view holds now, without its history; links stay links.
+
+    Parameters
+    ----------
+    src
+        A dataset, a part of one, or an address, which may end in ``@branch`` or ``@commit``.
+    tensors
+        Names of the tensors or groups to copy; None is all.
+    progressbar
+        Show how far it is.
+
+    Raises
+    ------
+    DatasetHandlerError
+        If there is no dataset at ``src``, or there is one at ``dest`` and ``overwrite`` is false.
+    TensorDoesNotExistError
+        If a name stands for nothing.
+    """
+    _check_options(options)
+    return _opened(src).copy(dest, tensors=tensors, overwrite=overwrite, progressbar=progressbar)
+
+
+def deepcopy(
+    src: Dataset | Path,
+    dest: Path,
+    runtime: None = None,  # noqa: ARG001
+    tensors: Sequence[str] | None = None,
+    overwrite: bool = False,
+    progressbar: bool = True,
+    **options: Any,
+) -> Dataset:
+    """Copy a dataset with its whole history, branches and views.
+
+    Parameters
+    ----------
+    tensors
+        Names of the tensors or groups to keep; None is all.
+    progressbar
+        Show how far it is.
+
+    Raises
+    ------
+    DatasetHandlerError
+        If there is no dataset at ``src``, or there is one at ``dest`` and ``overwrite`` is false.
+    TypeError
+        If ``src`` is a view: only a whole dataset has a history.
+    """
+    _check_options(options)
+    return _opened(src).deepcopy(dest, tensors=tensors, overwrite=overwrite, progressbar=progressbar)
+
+
 def delete(path: Path, force: bool = False, large_ok: bool = False, **options: Any) -> None:
     """Remove a dataset with all its versions.
 
@@ -131,57 +191,36 @@ def delete(path: Path, force: bool = False, large_ok: bool = False, **options: A
         If it is above 1 GB and ``large_ok`` is false.
     """
     _check_options(options)
-    storage = open_storage(parse(path))
-    flush_open(storage.url)
-    if not force:
-        if storage.stat(TREE_KEY) is None:
-            raise DatasetNotFoundError(
-                f"A dataset does not exist at {storage.url}: there is nothing to delete."
-            )
-        if not Session(storage, read_only=True).snapshot.meta.allow_delete:
-            raise DatasetHandlerError(f"{storage.url} does not allow deletion (allow_delete is off)")
-    if not large_ok and sum(stat.size for _, stat in storage.list("")) > _LARGE:
-        raise DatasetTooLargeToDelete(f"{storage.url} is larger than 1 GB; pass large_ok=True to delete it")
-    _remove(storage)
+    places.discard(path, force=force, large_ok=large_ok)
 
 
-def _open(storage: Storage, ref: str | None, read_only: bool, cache_mb: int | None) -> Dataset:
-    cache = None if cache_mb is None else cache_mb * 1_000_000
-    return Dataset(Handle(Session(storage, ref, read_only=read_only, cache_bytes=cache)))
+def rename(path: Path, new_name: Path, **options: Any) -> NoReturn:
+    """Refuse: only the vendor's service gives datasets names; see ``Dataset.rename``.
+
+    Raises
+    ------
+    RenameError
+        Always.
+    """
+    _check_options(options)
+    load(path, read_only=True).rename(new_name)
 
 
-def _nested(storage: Storage) -> list[str]:
-    """Prefixes of other datasets that lie in folders below this one: they are not part of it."""
-    return [key.removesuffix(TREE_KEY) for key, _ in storage.list("") if key.endswith("/" + TREE_KEY)]
+def _opened(src: Dataset | Path) -> Dataset:
+    return src if isinstance(src, Dataset) else load(src)
 
 
-def _check_folder(storage: Storage) -> None:
-    nested = _nested(storage)
-    for key, _ in storage.list(""):
-        if not key.startswith((".lakebed/", *nested)):
-            raise PathNotEmptyException(
-                f"{storage.url} holds other files ({key}) and no dataset; choose an empty or new folder"
-            )
-
-
-def _remove(storage: Storage) -> None:
-    nested = tuple(_nested(storage))
-    storage.delete(TREE_KEY)  # first: whatever happens next, nobody opens half a dataset
-    if not nested:
-        storage.delete_prefix("")
-        return
-    for key, _ in list(storage.list("")):
-        if not key.startswith(nested):
-            storage.delete(key)
+def _bytes(megabytes: int | None) -> int | None:
+    return None if megabytes is None else megabytes * 1_000_000
 
 
 _IGNORED = frozenset(
-    """access_method check_integrity creds index_params indra local_cache_size lock_enabled lock_timeout org_id public
-    reset runtime token unlink verbose""".split()
+    """access_method check_integrity creds dest_creds index_params indra local_cache_size lock_enabled lock_timeout
+    num_workers org_id public reset runtime scheduler src_creds token unlink verbose""".split()
 )
 
 
 def _check_options(options: dict[str, Any]) -> None:
     unknown = options.keys() - _IGNORED
     if unknown:
-        raise TypeError(f"unexpected argument {min(unknown)!r}")
+        raise UnsupportedParameterException(f"unexpected argument {min(unknown)!r}")

@@ -11,6 +11,23 @@ CACHE_BYTES = 256 * 1024 * 1024
 # A bare append is published at the latest when this much time lies between it and the next one, in seconds.
 MAX_UNPUBLISHED_SECONDS = 30.0
 
+# Whether a publish waits until the disk has everything. LAKEBED_FSYNC=0 switches it off, for data that may be lost when
+# the power fails: measurements beside programs that do not wait either, tests, scratch folders.
+FSYNC = os.environ.get("LAKEBED_FSYNC", "1") != "0"
+
+# Seconds for one file over HTTP, from connecting to the last byte.
+HTTP_TIMEOUT = 60.0
+
+# Where the links of a dataset may lead: whoever wrote it chose them, not who reads it. Folders: None for any.
+LINK_SCHEMES: frozenset[str] = frozenset({"file", "http", "https"})
+LINK_ROOTS: tuple[str, ...] | None = None
+
+# Links that are followed at the same time.
+LINK_THREADS = 16
+
+# Threads that decode the images of one call. 1 decodes in the thread that calls.
+THREADS = int(os.environ.get("LAKEBED_THREADS") or len(os.sched_getaffinity(0)))
+
 
 def author() -> str:
     """Return the name that commits carry: LAKEBED_AUTHOR, or the operating system's user."""

@@ -21,6 +21,7 @@ what happened, where, and what to do::
     │   ├── PreconditionFailed                           a conditional put met another object
     │   ├── CommitFailed                                 nothing was published: safe to retry
     │   └── CommitStateUnknown                           published or not: read again before a retry
+    ├── ModuleNotInstalledException* (ImportError)       install the extra that the message names
     ├── LockedException* (RuntimeError)                  wait for the writer named in the message
     ├── ReadOnlyModeError* (PermissionError)             open for writing
     ├── InvalidInputError (ValueError)                   the caller must change the arguments
@@ -32,14 +33,19 @@ what happened, where, and what to do::
     │   ├── GroupInfoNotSupportedError*, InfoError*
     │   ├── DynamicTensorNumpyError*, EmptyTensorError*
     │   ├── SampleAppendError*, SampleAppendingError*, SampleExtendError*, SampleExtendingError*
-    │   ├── SampleUpdateError*, SampleReadError*
-    │   ├── TensorInvalidSampleShapeError*
+    │   ├── SampleUpdateError*, SampleReadError*, BadLinkError*, MissingCredsError*
+    │   ├── TensorInvalidSampleShapeError*, InvalidShapeIntervalError*, EmptyPolygonError*
+    │   ├── SampleHtypeMismatchError*, IncompatibleHtypeError*
+    │   ├── RenameError*
+    │   ├── UnsupportedParameterException* (TypeError)
+    │   ├── MemoryDatasetCanNotBePickledError* (TypeError)
+    │   ├── SampleCompressionError*                      also a CompressionError*
     │   ├── UnsupportedCompressionError*                 also a CompressionError*
     │   └── MetaError*
     │       ├── TensorDtypeMismatchError* (TypeError)
     │       ├── TensorMetaInvalidHtype*
     │       ├── TensorMetaInvalidHtypeOverwriteKey*, TensorMetaInvalidHtypeOverwriteValue*
-    │       ├── TensorMetaMissingRequiredValue*
+    │       ├── TensorMetaMissingRequiredValue*, MeshTensorMetaMissingRequiredValue*
     │       └── TensorMetaMutuallyExclusiveKeysError*
     ├── VersionControlError*
     │   ├── CheckoutError* (ValueError)                  no such branch or commit
@@ -50,15 +56,18 @@ what happened, where, and what to do::
     │   ├── StoragePermissionError (PermissionError)
     │   ├── StorageReadOnlyError                         read-only file system
     │   ├── UnsafePathError (PermissionError)            a link in the dataset leads out of its folder
-    │   └── TruncatedReadError (EOFError)                the object ends before the range that was asked for
+    │   ├── TruncatedReadError (EOFError)                the object ends before the range that was asked for
+    │   ├── UnableToReadFromUrlError*                    the server refuses, fails, or is not there; with `status`
+    │   └── GetDataFromLinkError*                        also a SampleReadError; with `url`, `dataset`, `tensor`, `row`
     ├── FormatError (ValueError)                         bytes that no writer of the format produces
     │   └── CorruptError                                 with `dataset`, `tensor`, `row`
     │       ├── ChecksumError
     │       ├── DatasetCorruptError*
     │       ├── GetChunkError*, ReadSampleFromChunkError*
     │       └── SampleDecompressionError*                also a CompressionError*
-    └── LimitError (RuntimeError)                        raise the limit that the message names
-        └── DatasetTooLargeToDelete*
+    │           └── CorruptedSampleError*                its header already is wrong
+    └── LimitError (RuntimeError)                        raise the limit that the message and `limit` name
+        └── DatasetTooLargeToDelete*, TensorTooLargeToDelete*
 """
 
 from __future__ import annotations
@@ -159,6 +168,10 @@ class ReadOnlyModeError(LakebedError, PermissionError):
     """The dataset was opened for reading."""
 
 
+class ModuleNotInstalledException(LakebedError, ImportError):
+    """A package that this needs is not installed."""
+
+
 # -- invalid input -------------------------------------------------------------------------------------------
 
 
@@ -214,7 +227,7 @@ class SampleAppendingError(InvalidInputError):
     """A row was not given as a mapping from tensor names to samples."""
 
 
-class SampleExtendError(InvalidInputError):
+class SampleExtendError(SampleAppendError):
     """Samples could not be appended; the cause says why."""
 
 
@@ -230,8 +243,44 @@ class SampleReadError(InvalidInputError):
     """The file behind a sample could not be read."""
 
 
+class BadLinkError(InvalidInputError):
+    """A link could not be appended: the file behind it cannot be read; the cause says why."""
+
+
+class MissingCredsError(InvalidInputError):
+    """A credentials key is unknown, or has no credentials yet."""
+
+
 class TensorInvalidSampleShapeError(InvalidInputError):
     """The sample's number of axes differs from the tensor's."""
+
+
+class InvalidShapeIntervalError(InvalidInputError):
+    """The bounds of shapes contradict each other."""
+
+
+class RenameError(InvalidInputError):
+    """Something cannot get this name."""
+
+
+class UnsupportedParameterException(InvalidInputError, TypeError):
+    """The call has no parameter of this name any more."""
+
+
+class MemoryDatasetCanNotBePickledError(InvalidInputError, TypeError):
+    """Another process could not see a dataset that lives in this one's memory."""
+
+
+class SampleHtypeMismatchError(InvalidInputError):
+    """The htype does not take samples of this kind."""
+
+
+class IncompatibleHtypeError(InvalidInputError):
+    """The tensor's samples do not have the shape or dtype of another htype."""
+
+
+class EmptyPolygonError(InvalidInputError):
+    """A polygon has no points; a sample without polygons may be empty."""
 
 
 class MetaError(InvalidInputError):
@@ -258,12 +307,20 @@ class TensorMetaMissingRequiredValue(MetaError):
     """The htype needs a setting that was not given."""
 
 
+class MeshTensorMetaMissingRequiredValue(MetaError):
+    """A mesh tensor needs its sample compression to be named."""
+
+
 class TensorMetaMutuallyExclusiveKeysError(MetaError):
     """Two settings exclude each other."""
 
 
 class CompressionError(LakebedError):
     """A sample could not be compressed or decompressed."""
+
+
+class SampleCompressionError(CompressionError, InvalidInputError):
+    """The compression cannot encode an array of this shape or dtype."""
 
 
 class UnsupportedCompressionError(CompressionError, InvalidInputError):
@@ -335,6 +392,51 @@ class TruncatedReadError(StorageError, EOFError):
     """The object ends before the range that was asked for."""
 
 
+class UnableToReadFromUrlError(StorageError):
+    """A web server did not deliver.
+
+    Parameters
+    ----------
+    message
+        What happened, where, what to do.
+    status
+        HTTP status, if there was an answer.
+    """
+
+    def __init__(self, message: str = "", *, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class GetDataFromLinkError(StorageError, SampleReadError):
+    """A link in a dataset cannot be followed, or leads to something else than it should; the cause says why.
+
+    Parameters
+    ----------
+    message
+        What happened, where, what to do.
+    url
+        Where the link leads.
+    dataset, tensor, row
+        Where the link is, as far as known.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        url: str | None = None,
+        dataset: str | None = None,
+        tensor: str | None = None,
+        row: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.url = url
+        self.dataset = dataset
+        self.tensor = tensor
+        self.row = row
+
+
 # -- format --------------------------------------------------------------------------------------------------
 
 
@@ -387,12 +489,45 @@ class SampleDecompressionError(CompressionError, CorruptError):
     """A stored sample cannot be decompressed."""
 
 
+class CorruptedSampleError(SampleDecompressionError):
+    """The header of a file is damaged, or that of another format."""
+
+
 # -- limits --------------------------------------------------------------------------------------------------
 
 
 class LimitError(LakebedError, RuntimeError):
-    """A limit of the format or of the configuration would be exceeded."""
+    """A limit of the format or of the configuration would be exceeded.
+
+    Parameters
+    ----------
+    message
+        What happened, where, what to do.
+    limit
+        Name of the limit in `lakebed.limits`, if it is one of those.
+    dataset, tensor, row
+        Where, as far as known.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        limit: str | None = None,
+        dataset: str | None = None,
+        tensor: str | None = None,
+        row: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.limit = limit
+        self.dataset = dataset
+        self.tensor = tensor
+        self.row = row
 
 
 class DatasetTooLargeToDelete(LimitError):
+    """Deleting this much needs `large_ok=True`."""
+
+
+class TensorTooLargeToDelete(LimitError):
     """Deleting this much needs `large_ok=True`."""

@@ -11,6 +11,10 @@ from libc.string cimport memcmp, memcpy
 import numpy as np
 
 
+# Where the pointer to an empty buffer points: C forbids copying even no bytes from or to NULL.
+cdef uint8_t nothing = 0
+
+
 cdef inline uint32_t load_u32(const uint8_t* p) noexcept nogil:
     cdef uint32_t value
     memcpy(&value, p, 4)
@@ -113,7 +117,9 @@ def last_column(const uint8_t[::1] buffer, Py_ssize_t at, Py_ssize_t rows, Py_ss
     ValueError
         If the table leaves the buffer or a value does not exceed the one before it.
     """
-    if at < 0 or rows < 0 or columns < 1 or rows > (buffer.shape[0] - at) // (4 * columns):
+    if at < 0 or at > buffer.shape[0] or rows < 0 or columns < 1 or columns > 256:
+        raise ValueError("the table leaves the buffer")
+    if rows > (buffer.shape[0] - at) // (4 * columns):
         raise ValueError("the table leaves the buffer")
     if rows == 0:
         return -1
@@ -172,12 +178,14 @@ def expand_positions(const uint8_t[::1] buffer, Py_ssize_t at, Py_ssize_t rows, 
     ValueError
         If a row is out of order, leaves a gap, or points beyond ``data_len`` bytes of data.
     """
-    if at < 0 or rows < 0 or rows > (buffer.shape[0] - at) // 12 or out.shape[0] != count + 1 or count < 0:
+    if at < 0 or at > buffer.shape[0] or rows < 0 or rows > (buffer.shape[0] - at) // 12:
         raise ValueError("the position table leaves the buffer")
+    if count < 0 or out.shape[0] - 1 != count:
+        raise ValueError("the offsets need one place more than there are samples")
     if offset_t is int and data_len > <uint64_t> 0x7FFFFFFF:
         raise ValueError("32-bit offsets hold at most 2 GiB")
     cdef Py_ssize_t bad
-    cdef const uint8_t* p = &buffer[0] if buffer.shape[0] else NULL
+    cdef const uint8_t* p = &buffer[0] if buffer.shape[0] else &nothing
     with nogil:
         bad = _expand(p + at, rows, &out[0], count, data_len)
     if bad >= 0:
@@ -201,7 +209,7 @@ def gather_fixed(const uint8_t[::1] source, Py_ssize_t item, const int64_t[::1] 
         raise IndexError("the destination is too short")
     count = source.shape[0] // item
     cdef uint8_t* q = &out[0]
-    cdef const uint8_t* p = &source[0] if count else NULL
+    cdef const uint8_t* p = &source[0] if count else &nothing
     with nogil:
         if item == 8:
             for i in range(n):
@@ -235,8 +243,8 @@ def gather_variable(const uint8_t[::1] source, const int64_t[::1] offsets, const
     cdef bint ok = True
     if n == 0:
         return 0
-    cdef uint8_t* q = &out[0] if room else NULL
-    cdef const uint8_t* p = &source[0] if length else NULL
+    cdef uint8_t* q = &out[0] if room else &nothing
+    cdef const uint8_t* p = &source[0] if length else &nothing
     with nogil:
         for i in range(n):
             row = rows[i]
@@ -271,9 +279,9 @@ def fill_variable(const uint8_t[::1] source, const int64_t[::1] offsets, const u
     cdef Py_ssize_t n = gone.shape[0], i, width = filler.shape[0]
     cdef int64_t at = 0, start, stop, room = out.shape[0], length = source.shape[0]
     cdef bint ok = offsets.shape[0] == n + 1
-    cdef uint8_t* q = &out[0] if room else NULL
-    cdef const uint8_t* p = &source[0] if length else NULL
-    cdef const uint8_t* f = &filler[0] if width else NULL
+    cdef uint8_t* q = &out[0] if room else &nothing
+    cdef const uint8_t* p = &source[0] if length else &nothing
+    cdef const uint8_t* f = &filler[0] if width else &nothing
     if ok:
         with nogil:
             for i in range(n):
@@ -311,7 +319,7 @@ def scatter_fixed(const uint8_t[::1] source, Py_ssize_t item, const uint8_t[::1]
     if n > out.shape[0] // item:
         raise IndexError("the destination is too short")
     cdef uint8_t* q = &out[0]
-    cdef const uint8_t* p = &source[0] if count else NULL
+    cdef const uint8_t* p = &source[0] if count else &nothing
     cdef Py_ssize_t b
     with nogil:
         for i in range(n):

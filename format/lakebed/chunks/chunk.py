@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.codecs.base import ByteCodec
-from lakebed.errors import FormatError
-from lakebed.limits import MAX_CHUNK_DATA
+from lakebed import limits
+from lakebed.chunks.canvas import Canvas, ChunkCodec
+from lakebed.errors import FormatError, LimitError
 from lakebed.native import chunks as native
 
 Take = Callable[[int], NDArray[np.uint8]]
@@ -77,15 +77,7 @@ class Chunk:
     def shapes(self) -> NDArray[np.uint32]:
         """Shape of each sample: uint32, shape (count, ndim); samples beyond the table have zero extents."""
         if self._shapes is None:
-            rows = self._shape_rows
-            if len(rows) == 0:
-                self._shapes = np.zeros((self.count, 0), dtype=np.uint32)
-            else:
-                runs = np.diff(rows[:, -1].astype(np.int64), prepend=np.int64(-1)).astype(np.int64)
-                table = np.repeat(rows[:, :-1], runs, axis=0)
-                if len(table) < self.count:
-                    table = np.vstack([table, np.zeros((self.count - len(table), table.shape[1]), np.uint32)])
-                self._shapes = table
+            self._shapes = _expanded(self._shape_rows, self.count)
         return self._shapes
 
     def shape(self, i: int) -> tuple[int, ...]:
@@ -104,7 +96,7 @@ class Chunk:
 
 
 def parse_chunk(
-    buffer: bytes | memoryview, count: int, codec: ByteCodec | None = None, take: Take | None = None
+    buffer: bytes | memoryview, count: int, codec: ChunkCodec | None = None, take: Take | None = None
 ) -> Chunk:
     """Parse a chunk file that the chunk index says holds ``count`` samples.
 
@@ -113,7 +105,7 @@ def parse_chunk(
     FormatError
         If a table leaves the file, is out of order, or disagrees with ``count``.
     LimitError
-        If compressed data promises more than this process allows.
+        If compressed data, or the tables, promise more than this process allows.
     """
     view = memoryview(buffer).cast("B") if not isinstance(buffer, bytes) else memoryview(buffer)
     try:
@@ -126,12 +118,42 @@ def parse_chunk(
         raise FormatError(
             f"damaged chunk: it describes {max(last_shape, last_position) + 1} samples, not {count}"
         )
+    limits.check("MAX_HEADER_BYTES", data_at, "header of a chunk")
+    limits.check("MAX_AXES", columns - 1, "axes of the samples of a chunk")
+    limits.check("MAX_CHUNK_SAMPLES", count, "samples of a chunk")
     data = view[data_at:]
-    if codec is not None:
-        data = memoryview(codec.decode(data, MAX_CHUNK_DATA))
     shape_rows = np.frombuffer(view, np.uint32, rows * columns, shapes_at).reshape(rows, max(columns, 1))
     table = np.frombuffer(view, np.uint32, positions * 3, positions_at).reshape(positions, 3)
+    if isinstance(codec, Canvas):
+        data, table = _cut_canvas(codec, data, _expanded(shape_rows, count))
+    elif codec is not None:
+        data = memoryview(codec.decode(data, limits.MAX_CHUNK_DATA))
+    limits.check("MAX_EMPTY_SAMPLES", count - len(data), "samples of a chunk beyond one per byte")
     return Chunk(count, data, _uniform(shape_rows, table, count, len(data)), shape_rows, table, take)
+
+
+def _expanded(rows: NDArray[np.uint32], count: int) -> NDArray[np.uint32]:
+    """Write a shape table out: one row per sample, zeros for those that it does not cover."""
+    entries = count * (rows.shape[1] - 1 if len(rows) else 0)
+    limits.check("MAX_TABLE_ROWS", entries, f"shapes of {count} samples of a chunk")
+    if len(rows) == 0:
+        return np.zeros((count, 0), dtype=np.uint32)
+    runs = np.diff(rows[:, -1].astype(np.int64), prepend=np.int64(-1)).astype(np.int64)
+    table = np.repeat(rows[:, :-1], runs, axis=0)
+    if len(table) == count:
+        return table
+    return np.vstack([table, np.zeros((count - len(table), table.shape[1]), np.uint32)])
+
+
+def _cut_canvas(
+    codec: Canvas, data: memoryview, shapes: NDArray[np.uint32]
+) -> tuple[memoryview, NDArray[np.uint32]]:
+    """Cut the images of a chunk out of its canvas; return their raw bytes and a position table for them."""
+    raw, sizes = codec.decode(data, shapes)
+    try:
+        return raw, native.position_rows(sizes)
+    except OverflowError as error:
+        raise LimitError(f"images of a chunk: {error}") from error
 
 
 def _uniform(

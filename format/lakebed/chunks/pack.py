@@ -17,7 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lakebed.codecs.base import ByteCodec
+from lakebed import limits
+from lakebed.chunks.canvas import Canvas, ChunkCodec
 from lakebed.codecs.block import Block
 from lakebed.documents.version_prefix import PREFIX
 from lakebed.errors import LimitError
@@ -25,6 +26,7 @@ from lakebed.native import chunks as native
 
 # A variable-length sample costs a position row too; counting it keeps headers of short texts small.
 _POSITION_ROW = 12
+_NO_POSITIONS = struct.pack("<i", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class PackedChunk:
     nbytes: int
 
 
-def groups(blocks: Sequence[Block], limit: int) -> list[list[Block]]:
+def groups(blocks: Sequence[Block], limit: int, codec: ChunkCodec | None = None) -> list[list[Block]]:
     """Cut samples into as few runs as ``limit`` bytes each allow; a larger sample gets its own run.
 
     Parameters
@@ -44,26 +46,33 @@ def groups(blocks: Sequence[Block], limit: int) -> list[list[Block]]:
     blocks
         Samples in order.
     limit
-        Bytes of uncompressed data (and position rows) per chunk.
+        Bytes of uncompressed data (and position rows) per chunk; samples without bytes are cut where a reader would
+        no longer take them (limits.MAX_EMPTY_SAMPLES).
+    codec
+        The chunk compression; images on a canvas have bounds of their own.
     """
-    return list(_groups(blocks, limit))
+    runs = list(_groups(blocks, limit))
+    if not isinstance(codec, Canvas):
+        return runs
+    return [part for run in runs for part in codec.runs(run, limit)]
 
 
 def _groups(blocks: Sequence[Block], limit: int) -> Iterator[list[Block]]:
     group: list[Block] = []
-    used = 0
+    used = held = 0
     for block in blocks:
         start = 0
         offsets = block.offsets() if not isinstance(block.sizes, int) else None
         while start < block.count:
-            stop = _fit(block, start, limit - used, offsets)
-            if stop == start and group:
+            stop = min(_fit(block, start, limit - used, offsets), start + limits.MAX_EMPTY_SAMPLES - held)
+            if stop <= start and group:
                 yield group
-                group, used = [], 0
+                group, used, held = [], 0, 0
                 continue
             stop = max(stop, start + 1)
             piece = block.cut(start, stop, offsets)
             group.append(piece)
+            held += piece.count
             used += piece.nbytes + (0 if offsets is None else _POSITION_ROW * piece.count)
             start = stop
     if group:
@@ -79,22 +88,28 @@ def _fit(block: Block, start: int, room: int, offsets: np.ndarray | None) -> int
     return max(start, int(np.searchsorted(costs, costs[start] + room, side="right")) - 1)
 
 
-def pack(group: Sequence[Block], codec: ByteCodec | None = None) -> PackedChunk:
+def pack(group: Sequence[Block], codec: ChunkCodec | None = None) -> PackedChunk:
     """Pack samples into one chunk; ``codec`` is the chunk compression.
 
     Raises
     ------
     LimitError
         If the samples hold more than 4 GiB.
+    SampleCompressionError
+        If the chunk compression cannot hold samples like these.
     """
     ndim = next((b.ndim for b in group if b.ndim is not None), None)
     count = sum(b.count for b in group)
-    data: list[bytes | memoryview] = [b.data for b in group if b.nbytes]
+    data: list[bytes | memoryview] = [piece for block in group for piece in block.pieces() if len(piece)]
     try:
-        header = PREFIX + _shape_table(group, count, ndim) + _position_table(group, count)
-    except OverflowError as error:
+        positions = _NO_POSITIONS if isinstance(codec, Canvas) else _position_table(group, count)
+        header = PREFIX + _shape_table(group, count, ndim) + positions
+    except (OverflowError, struct.error) as error:
         raise LimitError(f"{count} samples do not fit into one chunk: {error}") from error
-    if codec is not None:
+    if isinstance(codec, Canvas):
+        encoded = codec.encode(group)
+        data = [encoded] if encoded else []
+    elif codec is not None:
         data = [codec.encode(b"".join(data))] if data else []
     pieces = (header, *data)
     return PackedChunk(pieces, count, sum(len(p) for p in pieces))

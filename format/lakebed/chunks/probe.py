@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lakebed.errors import FormatError
 from lakebed.native import chunks as native
@@ -128,6 +129,15 @@ class ChunkHeader:
         start = self.offsets[local]
         shape = self.shapes[row] if row < len(self.shapes) else None
         return SamplePlace(start, self.offsets[local + 1] - start, shape)
+
+    def shape_table(self) -> NDArray[np.uint32]:
+        """Shapes of all samples: uint32, shape (samples, ndim); those beyond the table have zero extents."""
+        count = len(self.offsets) - 1
+        table = np.zeros((count, len(self.shapes[0]) if self.shapes else 0), dtype=np.uint32)
+        if self.shapes:
+            runs = np.diff(np.array(self.shape_last), prepend=-1)
+            table[: int(runs.sum())] = np.repeat(np.array(self.shapes, dtype=np.uint32), runs, axis=0)
+        return table
 
 
 def read_header(read: Read, size: int, count: int) -> ChunkHeader | None:

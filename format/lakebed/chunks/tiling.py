@@ -93,6 +93,41 @@ def boxes(shape: Sequence[int], tile: Sequence[int]) -> list[Box]:
     return list(product(*axes))
 
 
+def layouts(tile_shapes: Sequence[Shape]) -> list[tuple[Shape, Shape]]:
+    """Return the (sample shape, tile shape) pairs that tiles of these shapes, in C order, can be the parts of.
+
+    There are several when equal tiles can be laid out in more than one way.
+    """
+    if not tile_shapes:
+        return []
+    tile = tile_shapes[0]
+    found = []
+    for counts in _factors(len(tile_shapes), len(tile)):
+        strides = [math.prod(counts[axis + 1 :]) for axis in range(len(tile))]
+        shape = tuple(
+            sum(tile_shapes[i * stride][axis] for i in range(count))
+            for axis, (count, stride) in enumerate(zip(counts, strides, strict=True))
+        )
+        if min(tile, default=1) < 1 or grid(shape, tile) != counts:
+            continue
+        extents = [tuple(part.stop - part.start for part in place) for place in boxes(shape, tile)]
+        if extents == [tuple(t) for t in tile_shapes]:
+            found.append((shape, tile))
+    return found
+
+
+def _factors(count: int, axes: int) -> list[Shape]:
+    """Return all ways to write a count as a product of one factor per axis."""
+    if axes == 0:
+        return [()] if count == 1 else []
+    return [
+        (first, *rest)
+        for first in range(1, count + 1)
+        if count % first == 0
+        for rest in _factors(count // first, axes - 1)
+    ]
+
+
 def touched(shape: Sequence[int], tile: Sequence[int], subscript: Any) -> list[int]:
     """Return the numbers, ascending, of the tiles that ``sample[subscript]`` reads or writes.
 

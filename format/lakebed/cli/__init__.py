@@ -14,6 +14,7 @@ import click
 
 import lakebed
 from lakebed.cli import describe
+from lakebed.cli import verify as verification
 from lakebed.errors import LakebedError
 
 _JSON = click.option(
@@ -120,3 +121,13 @@ def log(url: str, as_json: bool) -> None:
         click.echo(f"    {commit['message']}")
     if not commits:
         click.echo("no commits yet", err=True)
+
+
+@main.command()
+@click.argument("url")
+@click.option("--deep", is_flag=True, help="Also decode every sample.")
+@_JSON
+@_with_errors
+def verify(url: str, deep: bool, as_json: bool) -> None:
+    """Check URL, or only URL[@branch or @commit]: documents, chunks, checksums. Exit status 1 means damage."""
+    verification.verify(url, deep=deep, as_json=as_json)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+Buffer = bytes | memoryview
 Shapes = tuple[int, ...] | NDArray[np.uint32] | None
 
 
@@ -24,17 +25,40 @@ class Block:
     shapes
         Shape of each sample: one tuple when all agree, else uint32 of shape (count, ndim); None while the rank is
         unknown, which only empty samples may have (FORMAT.md 5.3).
+    buffers
+        The bytes of each sample in a buffer of its own, with ``data`` empty: large samples and files, which are
+        written from where they lie. None when ``data`` holds them all.
     """
 
     data: memoryview
     count: int
     sizes: int | NDArray[np.uint32]
     shapes: Shapes
+    buffers: Sequence[Buffer] | None = None
+
+    @classmethod
+    def of_buffers(cls, buffers: Sequence[bytes | bytearray | memoryview], shapes: Shapes) -> Block:
+        """Take samples that lie in separate buffers, without copying them."""
+        views: list[Buffer] = [b if isinstance(b, bytes) else memoryview(b).cast("B") for b in buffers]
+        sizes = np.fromiter(map(len, views), dtype=np.uint32, count=len(views))
+        return cls(memoryview(b""), len(views), sizes, shapes, views)
 
     @property
     def nbytes(self) -> int:
         """Bytes of data."""
-        return self.data.nbytes
+        if self.buffers is None:
+            return self.data.nbytes
+        return self.sizes * self.count if isinstance(self.sizes, int) else int(self.sizes.sum())
+
+    def pieces(self) -> Sequence[Buffer]:
+        """Bytes of all samples, as buffers that follow one another."""
+        if self.buffers is not None:
+            return self.buffers
+        return (self.data,) if self.data.nbytes else ()
+
+    def joined(self) -> memoryview:
+        """Bytes of all samples, back to back."""
+        return self.data if self.buffers is None else memoryview(b"".join(self.buffers))
 
     @property
     def ndim(self) -> int | None:
@@ -79,6 +103,8 @@ class Block:
         shapes = (
             self.shapes if self.shapes is None or isinstance(self.shapes, tuple) else self.shapes[start:stop]
         )
+        if self.buffers is not None:
+            return Block(self.data, stop - start, sizes, shapes, self.buffers[start:stop])
         return Block(self.data[first:last], stop - start, sizes, shapes)
 
     def shape_bounds(self) -> tuple[tuple[int, ...], tuple[int, ...]] | None:

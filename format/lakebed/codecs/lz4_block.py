@@ -20,6 +20,7 @@ from lakebed.errors import FormatError, LimitError
 _FRAME_MAGIC = b"\x04\x22\x4d\x18"
 # A block can not shrink by more than this (one length byte stands for 255 bytes), so a larger promise is a lie.
 _LARGEST_RATIO = 256
+_STEP = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +58,20 @@ class Lz4:
         return raw
 
     def _decode_frame(self, data: Buffer, limit: int) -> bytes:
+        parts: list[bytes] = []
+        frame, rest, room = lz4.frame.LZ4FrameDecompressor(), bytes(data), limit
         try:
-            raw: bytes = lz4.frame.LZ4FrameDecompressor().decompress(bytes(data), max_length=limit + 1)
-        except RuntimeError as error:
+            # In steps: the library allocates what it may return at most.
+            while not frame.eof:
+                part = frame.decompress(rest, max_length=_STEP)
+                rest, room = b"", room - len(part)
+                if room < 0:
+                    raise LimitError(f"an lz4 frame holds more than the {limit} bytes that are allowed here")
+                if not part and frame.needs_input:
+                    raise FormatError("damaged lz4 frame: it ends early")
+                parts.append(part)
+        except (RuntimeError, EOFError) as error:
+            if isinstance(error, LimitError):
+                raise
             raise FormatError(f"damaged lz4 frame: {error}") from error
-        if len(raw) > limit:
-            raise LimitError(f"an lz4 frame holds more than the {limit} bytes that are allowed here")
-        return raw
+        return b"".join(parts)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from typing import cast
 
-from lakebed.codecs.base import ByteCodec
+from lakebed.codecs.base import Buffer, ByteCodec, FileCodec
 from lakebed.codecs.lz4_block import Lz4
-from lakebed.errors import UnsupportedCompressionError
+from lakebed.errors import ModuleNotInstalledException, UnsupportedCompressionError
 
 ALIASES = {"jpg": "jpeg", "tif": "tiff", "jp2": "jpeg2000"}
 
@@ -14,10 +17,36 @@ BYTE_NAMES = frozenset({"lz4"})
 IMAGE_NAMES = frozenset(
     "bmp dib eps fli gif ico im jpeg jpeg2000 msp mpo pcx png ppm sgi tga tiff webp wmf xbm dcm".split()
 )
-OTHER_NAMES = frozenset("mp4 mkv avi mp3 flac wav las ply stl nii nii.gz".split())
+DICOM_NAMES = frozenset({"dcm"})
+VIDEO_NAMES = frozenset("mp4 mkv avi".split())
+AUDIO_NAMES = frozenset("mp3 flac wav".split())
+POINT_CLOUD_NAMES = frozenset({"las"})
+MESH_NAMES = frozenset("ply stl".split())
+NIFTI_NAMES = frozenset("nii nii.gz".split())
+OTHER_NAMES = VIDEO_NAMES | AUDIO_NAMES | POINT_CLOUD_NAMES | MESH_NAMES | NIFTI_NAMES
 NAMES = BYTE_NAMES | IMAGE_NAMES | OTHER_NAMES
 
+READ_ONLY_NAMES = frozenset({"fli", "wmf"}) | DICOM_NAMES | OTHER_NAMES
+"""Only files of these kinds can be stored: there is no way from an array to one of them."""
+
+COMPRESSIONS: list[str | None] = [*sorted(NAMES), None]
+"""Every compression name, none last (API.md 9)."""
+
 _BYTE_CODECS: Mapping[str, ByteCodec] = {"lz4": Lz4()}
+
+# name -> (module, class, extra that brings its packages); the class is called with the name.
+_FILE_CODECS: Mapping[str, tuple[str, str, str]] = {
+    **dict.fromkeys(IMAGE_NAMES, ("lakebed.codecs.images", "Image", "image")),
+    **dict.fromkeys(("jpeg", "mpo"), ("lakebed.codecs.jpeg", "Jpeg", "image")),
+    **dict.fromkeys(DICOM_NAMES, ("lakebed.codecs.dicom", "Dicom", "dicom")),
+    **dict.fromkeys(VIDEO_NAMES, ("lakebed.codecs.video", "Video", "video")),
+    **dict.fromkeys(AUDIO_NAMES, ("lakebed.codecs.audio", "Audio", "audio")),
+    **dict.fromkeys(NIFTI_NAMES, ("lakebed.codecs.nifti", "Nifti", "nifti")),
+    "las": ("lakebed.codecs.las", "Las", "point_cloud"),
+    "ply": ("lakebed.codecs.ply", "Ply", "mesh"),
+    "stl": ("lakebed.codecs.stl", "Stl", "mesh"),
+}
+_NAMELESS = frozenset({"dcm", "las", "ply", "stl"})
 
 
 def normalize(name: str | None) -> str | None:
@@ -44,13 +73,127 @@ def byte_codec(name: str | None) -> ByteCodec | None:
     Raises
     ------
     UnsupportedCompressionError
-        If this release has no byte codec of that name.
+        If the compression does not work on bytes.
     """
     if name is None:
         return None
     codec = _BYTE_CODECS.get(name)
     if codec is None:
-        raise UnsupportedCompressionError(
-            f"compression {name!r} is part of the format but this release does not encode or decode it yet"
-        )
+        raise UnsupportedCompressionError(f"compression {name!r} does not compress plain bytes; use lz4")
     return codec
+
+
+@cache
+def file_codec(name: str | None) -> FileCodec | None:
+    """Return the codec of files of that kind, or None for no compression and for byte compressions.
+
+    Raises
+    ------
+    UnsupportedCompressionError
+        If the format knows no such compression.
+    ModuleNotInstalledException
+        If a package that the codec needs is not installed; the message names the extra.
+    """
+    if name is None or name in BYTE_NAMES:
+        return None
+    if name not in _FILE_CODECS:
+        raise UnsupportedCompressionError(
+            f"{name!r} is no compression; choose one of {', '.join(sorted(NAMES))}"
+        )
+    module, cls, extra = _FILE_CODECS[name]
+    try:
+        make = getattr(import_module(module), cls)
+        codec = make() if name in _NAMELESS else make(name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("lakebed"):
+            raise
+        raise ModuleNotInstalledException(
+            f"compression {name!r} needs the package {error.name!r}: pip install 'destination-deeplake[{extra}]'"
+        ) from error
+    return cast("FileCodec", codec)
+
+
+_MAGIC: tuple[tuple[int, bytes, str], ...] = (
+    (0, b"\xff\xd8\xff", "jpeg"),
+    (0, b"\x89PNG\r\n\x1a\n", "png"),
+    (0, b"GIF87a", "gif"),
+    (0, b"GIF89a", "gif"),
+    (0, b"II*\0", "tiff"),
+    (0, b"MM\0*", "tiff"),
+    (0, b"II+\0", "tiff"),
+    (0, b"MM\0+", "tiff"),
+    (0, b"BM", "bmp"),
+    (0, b"\0\0\0\x0cjP  \r\n\x87\n", "jpeg2000"),
+    (0, b"\xff\x4f\xff\x51", "jpeg2000"),
+    (0, b"\0\0\1\0", "ico"),
+    (0, b"%!PS", "eps"),
+    (0, b"\xc5\xd0\xd3\xc6", "eps"),
+    (0, b"\xd7\xcd\xc6\x9a\0\0", "wmf"),
+    (0, b"DanM", "msp"),
+    (0, b"LinS", "msp"),
+    (0, b"\x01\xda", "sgi"),
+    (0, b"#define", "xbm"),
+    (0, b"fLaC", "flac"),
+    (0, b"ID3", "mp3"),
+    (0, b"\x1a\x45\xdf\xa3", "mkv"),
+    (0, b"LASF", "las"),
+    (0, b"ply\n", "ply"),
+    (0, b"ply\r", "ply"),
+    (4, b"ftyp", "mp4"),
+    (4, b"moov", "mp4"),
+    (4, b"mdat", "mp4"),
+    (128, b"DICM", "dcm"),
+    (344, b"n+1\0", "nii"),
+    (344, b"ni1\0", "nii"),
+    (4, b"n+2\0", "nii"),
+    (8, b"WEBP", "webp"),
+    (8, b"WAVE", "wav"),
+    (8, b"AVI ", "avi"),
+    (4, b"\x11\xaf", "fli"),
+    (4, b"\x12\xaf", "fli"),
+    (0, b"\x28\0\0\0", "dib"),
+    (0, b"\x7c\0\0\0", "dib"),
+)
+# Kinds without a signature of their own: the file name decides, where the content does not contradict it.
+_BY_SUFFIX = {
+    "tga": "tga", "icb": "tga", "vda": "tga", "vst": "tga", "im": "im", "pcx": "pcx", "dib": "dib", "mp3": "mp3",
+    "mp4": "mp4", "mov": "mp4", "m4v": "mp4", "stl": "stl", "dcm": "dcm", "nii": "nii", "fli": "fli", "flc": "fli",
+    "wmf": "wmf", "xbm": "xbm", "mpo": "mpo",
+}  # fmt: skip
+
+
+def sniff(data: Buffer, path: str | None = None) -> str | None:
+    """Tell which compression a file has: by its first bytes, else by its name; None if neither says.
+
+    Parameters
+    ----------
+    data
+        The file, or its first 512 bytes.
+    path
+        Where it came from.
+    """
+    head = bytes(data[:512])
+    suffix = (path or "").split("?", 1)[0].lower()
+    if head[:2] == b"\x1f\x8b":
+        return "nii.gz" if path is None or suffix.endswith(".nii.gz") else None
+    for at, magic, name in _MAGIC:
+        if head.startswith(magic, at):
+            return name
+    if head[:1] == b"P" and head[1:2] in b"123456fFyY" and head[2:3] in b" \t\r\n#":
+        return "ppm"
+    if head[:1] == b"\n" and head[1:3] in (b"\0\1", b"\2\1", b"\3\1", b"\4\1", b"\5\1"):
+        return "pcx"
+    if head.startswith(b"Image type: "):
+        return "im"
+    by_name = _BY_SUFFIX.get(suffix.rsplit(".", 1)[-1]) if "." in suffix else None
+    if by_name is None and (head[:5] == b"solid" or _is_binary_stl(data)):
+        return "stl"
+    if by_name is None and len(head) > 1 and head[0] == 0xFF and head[1] & 0xE6 == 0xE2:
+        return "mp3"
+    return by_name
+
+
+def _is_binary_stl(data: Buffer) -> bool:
+    """Tell whether a file is as long as the number of triangles at its only fixed place says."""
+    count = int.from_bytes(data[80:84], "little")
+    return count > 0 and len(data) == 84 + 50 * count

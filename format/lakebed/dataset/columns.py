@@ -71,25 +71,12 @@ class Batches:
         size = self._batch_size
         if window is None:
             for first in range(0, len(rows), size):
-                yield {name: _picked(scan, rows[first : first + size]) for name, scan in scans.items()}
+                yield {name: scan.picked(rows[first : first + size]) for name, scan in scans.items()}
             return
         start, stop = window
         for first in range(start, stop, size):
             last = min(first + size, stop)
             yield {name: scan.column(first, last) for name, scan in scans.items()}
-
-
-def _picked(scan: ColumnScan, rows: Rows) -> Any:
-    """Read rows in any order: an array where all samples have one shape, else a list."""
-    reader = scan.reader
-    if reader.is_fixed:
-        return reader.stacked(rows)
-    values = list(reader.values(rows))
-    for i, row in enumerate(np.asarray(rows).tolist()):
-        mask = scan.null_mask(row, row + 1)
-        if mask is not None:
-            values[i] = None
-    return values
 
 
 def arrow_stream(session: Session, names: Mapping[str, str], index: Index) -> Any:

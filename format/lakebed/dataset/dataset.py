@@ -5,32 +5,30 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from lakebed.dataset import printing
+from lakebed.dataset.account import Accountless
+from lakebed.dataset.assign import assign_all
 from lakebed.dataset.columns import Batches, arrow_stream
+from lakebed.dataset.copyable import Copyable
 from lakebed.dataset.info import Edit, Info
-from lakebed.dataset.rows import append_row, extend_rows
+from lakebed.dataset.pickling import Address
+from lakebed.dataset.rows import append_row, extend_rows, pop_rows
 from lakebed.dataset.tensor import Tensor
-from lakebed.dataset.versioned import Versioned
-from lakebed.documents.dataset_meta import DatasetMeta
 from lakebed.errors import (
     GroupInfoNotSupportedError,
     InvalidKeyTypeError,
-    InvalidOperationError,
     TensorDoesNotExistError,
 )
-from lakebed.writing.names import normalize, parents
-from lakebed.writing.schema import (
-    UNSPECIFIED,
-    check_new_group,
-    check_new_tensor,
-    is_same_tensor,
-    plan_tensor,
-)
+from lakebed.writing.names import normalize
+
+if TYPE_CHECKING:
+    from lakebed.reading.select import Index
+    from lakebed.storage.base import Storage
 
 
-class Dataset(Versioned):
+class Dataset(Copyable, Accountless):
     """Tensors of equal meaning row by row, versioned; made by ``lakebed.empty``, ``load`` and ``dataset``.
 
     Examples
@@ -47,13 +45,13 @@ class Dataset(Versioned):
 
     @property
     def path(self) -> str:
-        """Address of the dataset."""
-        return self._session.storage.url
+        """Address of the dataset, as it was given."""
+        return self._handle.path
 
     @property
-    def meta(self) -> DatasetMeta:
-        """Stored metadata: tensors, groups, hidden tensors, version."""
-        return self._session.schema().meta
+    def storage(self) -> Storage:
+        """Where the files lie."""
+        return self._session.storage
 
     @property
     def read_only(self) -> bool:
@@ -65,44 +63,6 @@ class Dataset(Versioned):
         if value:
             self._session.flush()
         self._session.read_only = bool(value)
-
-    @property
-    def tensors(self) -> dict[str, Tensor]:
-        """Visible tensors by name (relative to the group), nested names joined by ``/``."""
-        return {name: self._tensor(self._full(name)) for name in self._names()}
-
-    def _names(self) -> list[str]:
-        prefix = f"{self._group}/" if self._group else ""
-        names = [n[len(prefix) :] for n in self._session.schema().names() if n.startswith(prefix)]
-        if self._columns is None:
-            return names
-        return [n for n in self._columns if self._session.schema().key_of(self._full(n)) is not None]
-
-    def _full(self, name: str) -> str:
-        return f"{self._group}/{name}" if self._group else name
-
-    def _tensor(self, full_name: str) -> Tensor:
-        return Tensor(self._handle, full_name, self._index)
-
-    @property
-    def groups(self) -> dict[str, Dataset]:
-        """Direct sub-groups by name."""
-        prefix = f"{self._group}/" if self._group else ""
-        inside = [g[len(prefix) :] for g in self.meta.groups if g.startswith(prefix)]
-        return {g: self._sub(self._full(g)) for g in sorted({g.split("/")[0] for g in inside})}
-
-    def _sub(self, group: str) -> Dataset:
-        return Dataset(self._handle, group, self._index)
-
-    @property
-    def root(self) -> Dataset:
-        """The dataset without its group."""
-        return Dataset(self._handle, "", self._index)
-
-    @property
-    def parent(self) -> Dataset | None:
-        """The enclosing group; None at the root."""
-        return self._sub(self._group.rpartition("/")[0]) if self._group else None
 
     @property
     def info(self) -> Info:
@@ -127,14 +87,21 @@ class Dataset(Versioned):
         with self._session.writing() as draft:
             draft.set_info(edit(self._session.schema().info))
 
-    # -- lengths -----------------------------------------------------------------------------------------------
+    # -- rows --------------------------------------------------------------------------------------------------
+
+    @property
+    def index(self) -> Index:
+        """Which rows are selected."""
+        return self._index
 
     def _lengths(self) -> list[int]:
-        return [len(t) for t in self.tensors.values()]
+        return [1 if self._index.is_single else len(t) for t in self.tensors.values()]
 
     def __len__(self) -> int:
+        if self._pad:
+            return self.max_len
         lengths = self._lengths()
-        if len(set(lengths)) > 1 and not self._index.is_single:
+        if len(set(lengths)) > 1:
             warnings.warn(
                 "The tensors differ in length; len(ds) is that of the shortest, ds.max_len of the longest.",
                 stacklevel=2,
@@ -147,6 +114,8 @@ class Dataset(Versioned):
     @property
     def max_len(self) -> int:
         """Length of the longest tensor."""
+        if self._pad and not self._index.is_single:
+            return len(self._index.rows(self._whole().max_len))
         return max(self._lengths(), default=0)
 
     @property
@@ -154,15 +123,34 @@ class Dataset(Versioned):
         """Length of the shortest tensor."""
         return min(self._lengths(), default=0)
 
-    @property
-    def num_samples(self) -> int:
-        """Rows of the whole dataset, whatever is selected."""
-        return min((len(t) for t in Dataset(self._handle, self._group).tensors.values()), default=0)
+    def _whole(self) -> Self:
+        return type(self)(self._handle, self._group, None, self._columns)
 
     @property
-    def is_view(self) -> bool:
-        """Whether rows are selected."""
-        return not self._index.is_trivial
+    def num_samples(self) -> int:
+        """Rows of the whole dataset, whatever is selected: the length of the shortest tensor."""
+        return self._whole().min_len
+
+    @property
+    def sample_indices(self) -> Sequence[int]:
+        """Row numbers that this selection keeps, against the whole dataset."""
+        rows = self._index.rows(self._whole().max_len if self._pad else self.num_samples)
+        return rows if isinstance(rows, range) else [int(row) for row in rows]
+
+    @property
+    def max_view(self) -> Self:
+        """View as long as the longest tensor; samples that the others lack read as empty ones."""
+        return type(self)(self._handle, self._group, self._index, self._columns, pad=True)
+
+    @property
+    def min_view(self) -> Self:
+        """View of the rows that every tensor has."""
+        return type(self)(self._handle, self._group, self._index[: self.min_len], self._columns)
+
+    @property
+    def no_view_dataset(self) -> Self:
+        """The dataset without a selection of rows."""
+        return type(self)(self._handle, self._group) if self.is_view else self
 
     # -- selecting ---------------------------------------------------------------------------------------------
 
@@ -179,12 +167,13 @@ class Dataset(Versioned):
         if isinstance(item, str):
             return self._named(item)
         if isinstance(item, list | tuple) and item and all(isinstance(i, str) for i in item):
-            return Dataset(self._handle, self._group, self._index, tuple(self._expanded(item)))
+            columns = tuple(self._expanded(item))
+            return type(self)(self._handle, self._group, self._index, columns, pad=self._pad)
         if isinstance(item, float | bytes | dict | set) or item is None:
             raise InvalidKeyTypeError(f"Item {item!r} of type {type(item).__name__!r} is not a valid key.")
         if isinstance(item, int) and not isinstance(item, bool):
             self._check_row(item)
-        return Dataset(self._handle, self._group, self._index[item], self._columns)
+        return type(self)(self._handle, self._group, self._index[item], self._columns, pad=self._pad)
 
     def _expanded(self, names: Sequence[str]) -> Iterator[str]:
         """Yield the names of tensors and, for groups, of all tensors inside."""
@@ -200,17 +189,8 @@ class Dataset(Versioned):
         if not -length <= row < length:
             raise IndexError(f"Index ({row},) is out of range for tensors with length {length}")
 
-    def _named(self, name: str) -> Any:
-        full = normalize(name, self._group)
-        schema = self._session.schema()
-        if schema.key_of(full) is not None:
-            return self._tensor(full)
-        if full in schema.meta.groups:
-            return self._sub(full)
-        raise TensorDoesNotExistError(f"Tensor {name!r} does not exist.")
-
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("__") or name == "_handle":
             raise AttributeError(name)
         try:
             return self._named(name)
@@ -219,11 +199,13 @@ class Dataset(Versioned):
                 f"'Dataset' object has no attribute {name!r}, and no tensor of that name"
             ) from error
 
-    def __contains__(self, name: str) -> bool:
-        return self._session.schema().key_of(normalize(name, self._group)) is not None
+    def __contains__(self, name: object) -> bool:
+        return (
+            isinstance(name, str) and self._session.schema().key_of(normalize(name, self._group)) is not None
+        )
 
-    def __iter__(self) -> Iterator[Dataset]:
-        for i in range(self.min_len):
+    def __iter__(self) -> Iterator[Self]:
+        for i in range(self.max_len if self._pad else self.min_len):
             yield self[i]
 
     # -- reading columns ---------------------------------------------------------------------------------------
@@ -246,13 +228,6 @@ class Dataset(Versioned):
         """
         return Batches(self._session, self._chosen(tensors), self._index, batch_size)
 
-    def _chosen(self, tensors: Sequence[str] | None) -> dict[str, str]:
-        names = self._names() if tensors is None else [normalize(n) for n in tensors]
-        for name in names:
-            if not isinstance(self._named(name), Tensor):
-                raise TensorDoesNotExistError(f"{name!r} is a group, not a tensor.")
-        return {name: self._full(name) for name in names}
-
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Export the rows as an Arrow stream: pyarrow, pandas, polars and DuckDB read a dataset directly."""
         return arrow_stream(self._session, self._chosen(None), self._index).__arrow_c_stream__(
@@ -261,96 +236,15 @@ class Dataset(Versioned):
 
     # -- writing -----------------------------------------------------------------------------------------------
 
-    def create_tensor(
-        self,
-        name: str,
-        htype: str | None = UNSPECIFIED,
-        dtype: Any = UNSPECIFIED,
-        sample_compression: str | None = UNSPECIFIED,
-        chunk_compression: str | None = UNSPECIFIED,
-        hidden: bool = False,
-        create_sample_info_tensor: bool = True,
-        create_shape_tensor: bool = True,
-        create_id_tensor: bool = True,
-        verify: bool = True,
-        exist_ok: bool = False,
-        verbose: bool = True,
-        downsampling: tuple[int, int] | None = None,
-        tiling_threshold: int | None = None,
-        **kwargs: Any,
-    ) -> Tensor:
-        """Create a tensor without samples.
-
-        Parameters
-        ----------
-        htype
-            ``generic``, ``text``, ``json``, ``list`` or ``class_label``; left out, the first sample decides.
-        dtype
-            NumPy dtype of the samples; left out, the htype's default or the first sample decides.
-        sample_compression, chunk_compression
-            ``lz4`` or None, one of the two.
-        create_shape_tensor, create_id_tensor
-            Whether hidden companions record the shape and a lasting id of each sample (merge needs ids).
-        kwargs
-            Settings of the htype: ``class_names``, ``max_chunk_size``.
-
-        Raises
-        ------
-        TensorAlreadyExistsError, TensorGroupAlreadyExistsError, InvalidTensorNameError
-            If the name is taken or impossible.
-        ValueError
-            If the tensor exists, ``exist_ok`` is true, and it is of another htype, dtype or compression.
-        """
-        self._check_changeable("create a tensor in")
-        full = normalize(name, self._group) if name.strip("/") else ""
-        if downsampling is not None:
-            raise InvalidOperationError(
-                "downsampling applies to images, which this release does not write yet"
-            )
-        if tiling_threshold is not None:
-            kwargs["tiling_threshold"] = tiling_threshold
-        plan = plan_tensor(
-            full,
-            htype,
-            dtype,
-            sample_compression,
-            chunk_compression,
-            hidden=hidden,
-            with_shape=create_shape_tensor,
-            with_id=create_id_tensor,
-            settings=kwargs,
-        )
-        with self._session.writing() as draft:
-            schema = self._session.schema()
-            if not (exist_ok and is_same_tensor(schema, full, plan.meta)):
-                check_new_tensor(schema, full, plan.companions)
-                draft.add_tensor(full, plan.meta, plan.info, parents(full))
-                for companion_name, meta in plan.companions.items():
-                    draft.add_tensor(companion_name, meta, {}, ())
-        return Tensor(self._handle, full)
-
-    def create_group(self, name: str, exist_ok: bool = False) -> Dataset:
-        """Create a group; nested names are allowed.
-
-        Raises
-        ------
-        TensorGroupAlreadyExistsError, TensorAlreadyExistsError, InvalidTensorGroupNameError
-            If the name is taken or impossible.
-        """
-        self._check_changeable("create a group in")
-        full = normalize(name, self._group) if name.strip("/") else ""
-        with self._session.writing() as draft:
-            schema = self._session.schema()
-            if not (exist_ok and full in schema.meta.groups):
-                check_new_group(schema, full)
-                draft.add_groups([full, *parents(full)])
-        return self._sub(full)
-
-    def append(self, sample: Mapping[str, Any], skip_ok: bool = False, append_empty: bool = False) -> None:
+    def append(
+        self, sample: Mapping[str, Any] | Dataset, skip_ok: bool = False, append_empty: bool = False
+    ) -> None:
         """Add one row to all tensors, or to none if anything does not fit.
 
         Parameters
         ----------
+        sample
+            {tensor: sample}, or one row of a dataset.
         skip_ok
             Tensors that the row does not name stay as they are.
         append_empty
@@ -361,9 +255,13 @@ class Dataset(Versioned):
         SampleAppendingError, KeyError, TensorDoesNotExistError, ValueError, SampleAppendError
             If the row is no dictionary, leaves out or invents tensors, or a sample does not fit.
         """
-        self._check_changeable("append to")
+        whole = self._columns is None and self._index.is_trivial
+        if whole and isinstance(sample, dict) and self._session.offer(self._group, sample):
+            return
+        self._check_changeable("append")
+        row = sample.tensors if isinstance(sample, Dataset) else sample
         append_row(
-            self._session, self._chosen(None), self._group, sample, skip_ok=skip_ok, append_empty=append_empty
+            self._session, self._chosen(None), self._group, row, skip_ok=skip_ok, append_empty=append_empty
         )
 
     def extend(
@@ -383,11 +281,11 @@ class Dataset(Versioned):
         ignore_errors
             Leave out rows that do not fit instead of failing.
         progressbar
-            Accepted for compatibility.
+            Show how far it is.
 
         Raises
         ------
-        SampleExtendingError, KeyError, TensorDoesNotExistError, ValueError, SampleAppendError
+        SampleExtendingError, KeyError, TensorDoesNotExistError, ValueError, SampleExtendError
             If the columns leave out or invent tensors, differ in length, or a sample does not fit.
         """
         self._check_changeable("extend")
@@ -400,11 +298,102 @@ class Dataset(Versioned):
             skip_ok=skip_ok,
             append_empty=append_empty,
             ignore_errors=ignore_errors,
+            progressbar=progressbar,
         )
+
+    def update(self, sample: Mapping[str, Any]) -> None:
+        """Replace the samples of the selected row in the tensors that are named: all of them, or none.
+
+        Raises
+        ------
+        TensorDoesNotExistError
+            If there is no such tensor.
+        SampleUpdateError
+            If a sample does not fit; the cause says why.
+        """
+        if not isinstance(sample, Mapping):
+            raise TypeError(
+                f"update takes a dictionary from tensor names to samples, not {type(sample).__name__}"
+            )
+        chosen = [(self._chosen([name])[normalize(name)], value) for name, value in sample.items()]
+        assign_all(self._session, [(full, self._index, value) for full, value in chosen])
+
+    def __setitem__(self, item: str, value: Any) -> None:
+        """Replace the selected samples of a tensor; see ``Tensor.__setitem__``.
+
+        Raises
+        ------
+        TypeError
+            If the item is no name of a tensor.
+        """
+        if not isinstance(item, str):
+            raise TypeError("Datasets do not support item assignment")
+        tensor = self._named(item)
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"{item!r} is a group; assign to one of its tensors")
+        tensor.assign(value)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Replace the selected samples of the tensor of that name; without one, set an attribute."""
+        if not name.startswith("_") and not hasattr(type(self), name) and name in self:
+            self[name] = value
+        else:
+            super().__setattr__(name, value)
+
+    def pop(self, index: int | Sequence[int] | slice | None = None) -> None:
+        """Remove rows from all tensors that have them: one, several, or (None) the last of the longest tensor.
+
+        Raises
+        ------
+        IndexError
+            If no tensor has such a row, or a row number is negative.
+        ValueError
+            If a row is named twice.
+        """
+        self._check_changeable("pop")
+        pop_rows(self._session, self._chosen(None).values(), index)
+
+    def rechunk(
+        self,
+        tensors: str | Sequence[str] | None = None,
+        num_workers: int = 0,
+        scheduler: str = "threaded",
+        progressbar: bool = True,
+    ) -> None:
+        """Put the samples of chunks that became small together again.
+
+        Parameters
+        ----------
+        tensors
+            Names of tensors; None takes all.
+        num_workers, scheduler, progressbar
+            Accepted for compatibility.
+
+        Raises
+        ------
+        TensorDoesNotExistError
+            If there is no such tensor.
+        """
+        self._check_changeable("rechunk")
+        names = self._chosen([tensors] if isinstance(tensors, str) else tensors)
+        with self._session.writing() as draft:
+            schema = self._session.schema()
+            for full in names.values():
+                draft.rechunk(schema.tensor(full).key)
 
     def flush(self) -> None:
         """Publish all changes: durable and visible to every reader when this returns."""
         self._session.flush()
+
+    def maybe_flush(self) -> None:
+        """Publish all changes unless a ``with`` block is open, which does so at its end."""
+        if not self._session.is_held:
+            self._session.flush()
+
+    def clear_cache(self) -> None:
+        """Publish all changes and drop the chunks that are kept in memory."""
+        self._session.flush()
+        self._session.source.clear()
 
     def close(self) -> None:
         """Publish all changes and release the writer's lock; the dataset stays usable."""
@@ -442,5 +431,20 @@ class Dataset(Versioned):
         index = "" if self._index.is_trivial else f", index={self._index!r}"
         return f"Dataset(path={self.path!r}{read_only}{index}{group}, tensors={self._names()!r})"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        place = Address.of(self._handle)
+        return _reopened, (type(self), place, self._group, self._index, self._columns, self._pad)
+
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self._names()]
+
+
+def _reopened(
+    cls: type[Dataset],
+    place: Address,
+    group: str,
+    index: Index,
+    columns: tuple[str, ...] | None,
+    pad: bool,
+) -> Dataset:
+    return cls(place.open(), group, index, columns, pad=pad)

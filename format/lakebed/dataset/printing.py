@@ -37,15 +37,10 @@ def _row(name: str, tensor: Tensor) -> tuple[str, ...]:
     return (
         name,
         str(tensor.htype),
-        _shape(tensor),
+        str(tensor.shape_interval),
         dtype,
         str(meta.sample_compression),  # of chunks 3.x shows none
     )
-
-
-def _shape(tensor: Tensor) -> str:
-    axes = [str(a) if a == b else f"{a}:{b}" for a, b in zip(*tensor.extents(), strict=True)]
-    return f"({len(tensor)},)" if not axes else f"({', '.join([str(len(tensor)), *axes])})"
 
 
 def log_text(tree: VersionTree, version_id: str, branch: str, *, changed: bool) -> str:

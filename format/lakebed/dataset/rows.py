@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from lakebed.codecs.block import empty_block
+from lakebed.dataset.given import after, encode_sample, encode_samples, joined, progress
+from lakebed.dataset.readable import Readable
+from lakebed.dataset.removing import checked_rows
 from lakebed.dataset.session import Session
-from lakebed.dataset.tensor import Tensor, encode_sample, encode_samples
 from lakebed.errors import (
     SampleAppendError,
     SampleAppendingError,
@@ -18,8 +19,8 @@ from lakebed.errors import (
     SampleExtendingError,
     TensorDoesNotExistError,
 )
-from lakebed.versions.state import Snapshot
-from lakebed.writing.coerce import encode_column, is_arrow
+from lakebed.versions.state import TensorState
+from lakebed.writing.coerce import is_arrow
 from lakebed.writing.encoded import Column, Encoded
 from lakebed.writing.names import normalize
 
@@ -42,13 +43,12 @@ def append_row(
     missing = _check_names(names, group, sample, skip_ok=skip_ok, append_empty=append_empty)
     with session.writing() as draft:
         schema = session.schema()
-        columns: dict[str, Column] = {}
-        for name, value in sample.items():
-            state = schema.tensor(normalize(name, group))
-            columns[state.key] = encode_sample(value, state)
-        _fill_empty(schema, missing if append_empty else [], 1, columns)
-        _check_equal_lengths(schema, columns)
-        draft.extend(columns)
+        states = {name: schema.tensor(normalize(name, group)) for name in sample}
+        states |= {name: schema.tensor(name) for name in (missing if append_empty else [])}
+        _check_equal_lengths(states.values())
+        draft.extend({state.key: encode_sample(sample.get(name), state) for name, state in states.items()})
+        if not missing:
+            session.expect(group, {name: state.key for name, state in states.items()})
 
 
 def extend_rows(
@@ -60,6 +60,7 @@ def extend_rows(
     skip_ok: bool,
     append_empty: bool,
     ignore_errors: bool,
+    progressbar: bool = False,
 ) -> None:
     """Append many rows given as columns: see ``Dataset.extend``."""
     if not isinstance(samples, Mapping):
@@ -67,41 +68,74 @@ def extend_rows(
             "Cannot extend: samples are a dictionary from tensor names to columns, "
             f"for example {{'x': [1, 2]}}, not {type(samples).__name__}"
         )
+    if not samples:
+        return
     missing = _check_names(names, group, samples, skip_ok=skip_ok, append_empty=append_empty)
     columns = {name: _column(values) for name, values in samples.items()}
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"Incoming samples are not of equal lengths. Incoming sample sizes: {lengths}")
-    if not columns:
-        return
     count = next(iter(lengths.values()))
-    if not ignore_errors:
-        _extend(session, group, columns, count, missing if append_empty else [])
-        return
-    for i in range(count):
-        row = {name: values[i : i + 1] for name, values in columns.items()}
-        # Asked for: a row that does not fit is left out, the dataset stays as it was.
-        with suppress(SampleAppendError):
-            _extend(session, group, row, 1, missing if append_empty else [])
-
-
-def _extend(
-    session: Session, group: str, columns: Mapping[str, Any], count: int, empty: Sequence[str]
-) -> None:
     with session.writing() as draft:
         schema = session.schema()
-        encoded: dict[str, Column] = {}
-        for name, values in columns.items():
-            state = schema.tensor(normalize(name, group))
-            encoded[state.key] = encode_samples(values, state)
-        _fill_empty(schema, empty, count, encoded)
-        _check_equal_lengths(schema, encoded)
+        states = {name: schema.tensor(normalize(name, group)) for name in columns}
+        states |= {name: schema.tensor(name) for name in (missing if append_empty else [])}
+        _check_equal_lengths(states.values())
+        columns |= {name: [None] * count for name in states.keys() - columns.keys()}
+        if ignore_errors or progressbar:
+            encoded = _row_by_row(columns, states, count, strict=not ignore_errors, progressbar=progressbar)
+        else:
+            encoded = {states[name].key: _encoded(values, states[name]) for name, values in columns.items()}
         draft.extend(encoded)
+
+
+def _row_by_row(
+    columns: Mapping[str, Any],
+    states: Mapping[str, TensorState],
+    count: int,
+    *,
+    strict: bool,
+    progressbar: bool,
+) -> dict[str, Column]:
+    """Encode columns row by row; without ``strict`` rows that do not fit are left out."""
+    known = dict(states)
+    found: dict[str, list[Column]] = {name: [] for name in columns}
+    for i in progress(range(count), shown=progressbar):
+        try:
+            row = {name: _encoded(values[i : i + 1], known[name]) for name, values in columns.items()}
+        except SampleExtendError:
+            if strict:
+                raise
+            continue
+        for name, column in row.items():
+            found[name].append(column)
+            known[name] = after(known[name], column.parts)
+    return {states[name].key: joined(parts, states[name]) for name, parts in found.items()}
+
+
+def _encoded(values: Any, state: TensorState) -> Column:
+    try:
+        if state.meta.htype is None and isinstance(values, list) and not any(v is not None for v in values):
+            return Column([Encoded(empty_block(len(values), len(state.meta.max_shape) or None), state.meta)])
+        return encode_samples(values, state)
+    except SampleAppendError as error:
+        raise SampleExtendError(
+            f"{error} If you wish to skip the samples that cause errors, please specify `ignore_errors=True`."
+        ) from (error.__cause__ or error)
+
+
+def pop_rows(session: Session, names: Iterable[str], index: object) -> None:
+    """Remove rows from all tensors that have them: see ``Dataset.pop``."""
+    with session.writing() as draft:
+        states = [session.schema().tensor(name) for name in names]
+        rows = checked_rows(index, max((state.length for state in states), default=0), "dataset")
+        for state in states:
+            draft.pop(state.key, [row for row in rows if row < state.length])
 
 
 def _column(values: Any) -> Any:
     """Return a column that has a length and can be sliced."""
-    if isinstance(values, Tensor | np.ndarray | list | tuple):
+    if isinstance(values, Readable | np.ndarray | list | tuple):
         return values
     if is_arrow(values):
         import pyarrow as pa
@@ -134,21 +168,10 @@ def _check_names(
     return [names[name] for name in missing]
 
 
-def _check_equal_lengths(schema: Snapshot, columns: Iterable[str]) -> None:
-    lengths = {schema.tensors[key].meta.name or key: schema.tensors[key].meta.length for key in columns}
+def _check_equal_lengths(states: Iterable[TensorState]) -> None:
+    lengths = {state.meta.name or state.key: state.length for state in states}
     if len(set(lengths.values())) > 1:
         raise ValueError(
             "When appending using Dataset.append or Dataset.extend, all tensors being updated are expected to have "
             f"the same length; they have {lengths}. Pass `skip_ok=True` and name tensors of one length only."
         )
-
-
-def _fill_empty(schema: Snapshot, names: Sequence[str], count: int, encoded: dict[str, Column]) -> None:
-    for full in names:
-        state = schema.tensor(full)
-        if state.meta.htype is None:
-            encoded[state.key] = Column(
-                [Encoded(empty_block(count, len(state.meta.max_shape) or None), state.meta)]
-            )
-        else:
-            encoded[state.key] = encode_column([None] * count, state.meta, state.info, full)

@@ -8,6 +8,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from lakebed import config
 from lakebed.documents.version_tree import FIRST, VersionTree, new_id
@@ -36,34 +37,7 @@ from lakebed.versions.publish import (
 )
 from lakebed.versions.state import Snapshot, TensorState
 from lakebed.writing.draft import Draft
-
-
-class Unpublished(Mapping[str, bytes]):
-    """Chunk files of the draft that are not in storage, by key; pieces are joined when one is asked for."""
-
-    def __init__(self) -> None:
-        self.draft: Draft | None = None
-
-    def _find(self, key: str) -> tuple[bytes | memoryview, ...] | None:
-        for tensor in self.draft.tensors.values() if self.draft else ():
-            if key in tensor.new_chunks:
-                return tensor.new_chunks[key]
-        return None
-
-    def __getitem__(self, key: str) -> bytes:
-        pieces = self._find(key)
-        if pieces is None:
-            raise KeyError(key)
-        return b"".join(pieces)
-
-    def __contains__(self, key: object) -> bool:
-        return isinstance(key, str) and self._find(key) is not None
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.draft.new_chunks() if self.draft else ())
-
-    def __len__(self) -> int:
-        return len(self.draft.new_chunks()) if self.draft else 0
+from lakebed.writing.unpublished import Unpublished
 
 
 class Session:
@@ -128,6 +102,7 @@ class Session:
         draft = self._draft
         if draft is None or not draft.dirty:
             return self.snapshot
+        draft.settle()
         tensors = {key: tensor.state for key, tensor in draft.tensors.items()}
         return Snapshot(draft.version_id, draft.meta, draft.info, tensors, draft.diff)
 
@@ -136,6 +111,7 @@ class Session:
         with self._mutex:
             draft = self._draft
             if draft is not None and draft.dirty:
+                draft.settle()
                 draft.tensors[key].seal()
                 state = draft.tensors[key].state
             else:
@@ -163,6 +139,8 @@ class Session:
         """
         self._after_fork()
         if self._draft is not None:
+            self._draft.settle()
+            self._draft.loose.forget()
             return self._draft
         self._take_lock()
         self._draft = Draft(self.snapshot, new_id(), self.storage, self._read_chunk)
@@ -228,10 +206,37 @@ class Session:
             if self._holds == 0 and waited > config.MAX_UNPUBLISHED_SECONDS:
                 self.flush()
 
+    def offer(self, group: str, row: Mapping[str, Any]) -> bool:
+        """Take a row that surely fits the tensors of the row before it; tell whether it was taken.
+
+        The row is encoded later, together with others, but counts at once: whoever asks sees it.
+        """
+        with self._mutex:
+            draft = self._draft
+            if draft is None or self._pid != os.getpid() or not draft.loose.offer(group, row):
+                return False
+            waited = time.monotonic() - self._first_unpublished
+            if self._holds == 0 and waited > config.MAX_UNPUBLISHED_SECONDS:
+                self.flush()
+            elif draft.loose.is_full:
+                draft.settle()
+            return True
+
+    def expect(self, group: str, keys: Mapping[str, str]) -> None:
+        """Get ready for more rows like the one that was just added: name in the row -> tensor key."""
+        if self._draft is not None:
+            states = {key: self._draft.tensors[key].state for key in keys.values()}
+            self._draft.loose.prepare(group, keys, states)
+
     def _tree_at(self) -> TreeAt:
         if self._at is None:
             raise InvalidOperationError("the writer's lock is not held")
         return self._at
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a ``with`` block keeps the writer's lock."""
+        return self._holds > 0
 
     def hold(self) -> None:
         """Keep the writer's lock until :meth:`release`, however often something is published."""
@@ -261,6 +266,7 @@ class Session:
             self._after_fork()
             draft = self._draft
             if draft is not None and draft.dirty:
+                draft.settle()
                 self._publish_draft(draft)
             if self._holds == 0:
                 self._unlock()
@@ -378,11 +384,14 @@ class Session:
                 self._enter(tree.branches[self.branch])  # another writer has replaced the head meanwhile
             if self.is_head and self.snapshot.has_changes and not self.read_only and (create or self.wrote):
                 self.commit(f"auto commit before checkout to {address}", allow_empty=False)
+            self._unlock()  # the lock is that of a branch
             if create:
                 self._create_branch(address)
             else:
                 self._enter(_must_resolve(self.tree, address))
             self.wrote = False
+            if self._holds and self.is_head and not self.read_only:
+                self._take_lock()
 
     def _create_branch(self, name: str) -> None:
         if self.read_only:
@@ -442,10 +451,17 @@ def _must_resolve(tree: VersionTree, address: str) -> str:
 
 
 class Handle:
-    """What every facade of one dataset holds; when the last is gone, or the interpreter exits, the session closes."""
+    """What every facade of one dataset holds; when the last is gone, or the interpreter exits, the session closes.
 
-    def __init__(self, session: Session) -> None:
+    Parameters
+    ----------
+    path
+        The address as it was given, to be shown; None shows the storage's own.
+    """
+
+    def __init__(self, session: Session, path: str | None = None) -> None:
         self.session = session
+        self.path = session.storage.url if path is None else path
         weakref.finalize(self, session.close)
 
 

@@ -22,19 +22,24 @@ class Versioned:
         group: str = "",
         index: Index | None = None,
         columns: tuple[str, ...] | None = None,
+        *,
+        pad: bool = False,
     ) -> None:
         self._handle = handle
         self._group = group
         self._index = index or Index()
         self._columns = columns
+        self._pad = pad
 
     @property
     def _session(self) -> Session:
         return self._handle.session
 
-    def _check_changeable(self, what: str) -> None:
+    def _check_changeable(self, method: str) -> None:
         if not self._index.is_trivial:
-            raise InvalidOperationError(f"can not {what} a selection of rows; use the whole dataset")
+            raise InvalidOperationError(
+                f"{method} method cannot be called on a Dataset view; use the whole dataset"
+            )
 
     @property
     def branch(self) -> str:
@@ -108,7 +113,7 @@ class Versioned:
         CheckoutError
             If there is no such branch or commit, or the one to create exists.
         """
-        self._check_changeable("check out in")
+        self._check_changeable("checkout")
         self._session.checkout(address, create=create)
         return self.commit_id
 
@@ -139,10 +144,10 @@ class Versioned:
         side = Session(session.storage, session.branch)
         if name in side.tree.branches:
             if resume:
-                return type(self)(Handle(Session(session.storage, name)))
+                return type(self)(Handle(Session(session.storage, name), self._handle.path))
             side.drop_branch(name)
         side.start_branch(name, FIRST, empty_snapshot(new_id()))
-        return type(self)(Handle(side))
+        return type(self)(Handle(side, self._handle.path))
 
     def finish_overwrite(self, name: str) -> None:
         """Let this branch hold what the side branch holds, in one atomic step; the side branch disappears.

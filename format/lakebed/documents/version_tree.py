@@ -6,14 +6,20 @@
 
 A node without `commit_time` is uncommitted.  `branches` alone says which nodes are heads: uncommitted nodes
 that no branch names are left over from a reset or a lost publish.
+
+What lakebed adds is in one more member, `"lakebed": {..., "sum": checksum}`: the xxh3-64 of the whole file with sixteen
+zeros in the checksum's place, in hexadecimal. 3.9.52 drops the member, and nothing is checked then.
 """
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+import xxhash
 
 from lakebed import limits
 from lakebed.documents import fields, json_style
@@ -24,10 +30,16 @@ FIRST = "firstdbf9474d461a19e9333c2fd19b46115348f"
 
 MAIN = "main"
 
+OURS = "lakebed"
+"""Member of the document that holds what lakebed adds."""
+
 _WHAT = "version_control_info.json"
 _REQUIRED = ("branch", "children", "parent", "commit_message", "commit_time", "commit_user_name")
 _OPTIONAL = ("is_checkpoint", "total_samples_processed")
 _SHORTEST_PREFIX = 7
+_UNSUMMED = "0" * 16
+# Quotes inside of JSON strings are escaped, so no message or name can look like this.
+_SUM = re.compile(rb'"sum": "([0-9a-f]{16})"')
 
 
 def new_id() -> str:
@@ -128,11 +140,12 @@ class VersionTree:
         Raises
         ------
         FormatError
-            If it is damaged, a version that can be reached from the root or from a head lacks its parent
-            or child, or the versions run in a circle.
+            If it is damaged or differs from its checksum, a version that can be reached from the root or from a head
+            lacks its parent or child, or the versions run in a circle.
         LimitError
             If there are more versions than this process allows.
         """
+        _check_sum(data)
         doc = json_style.load_object(data, _WHAT)
         nodes, heads = fields.mapping(doc, "commits", _WHAT), fields.mapping(doc, "branches", _WHAT)
         limits.check("MAX_VERSIONS", max(len(nodes), len(heads)), f"{_WHAT}: versions")
@@ -141,6 +154,8 @@ class VersionTree:
         }
         branches = {name: _checked_head(name, head, commits) for name, head in heads.items()}
         extra = {name: value for name, value in doc.items() if name not in ("commits", "branches")}
+        if isinstance(extra.get(OURS), dict):
+            extra[OURS].pop("sum", None)
         tree = cls(commits, branches, extra)
         tree._check()
         return tree
@@ -148,7 +163,13 @@ class VersionTree:
     def to_bytes(self) -> bytes:
         """Write `version_control_info.json`."""
         commits = {id_: node.to_json() for id_, node in self.commits.items()}
-        return json_style.dump_compact({"commits": commits, "branches": dict(self.branches), **self.extra})
+        doc = {"commits": commits, "branches": dict(self.branches), **self.extra}
+        if not isinstance(doc.get(OURS), dict):
+            return json_style.dump_compact(doc)
+        doc[OURS] = {**self.extra[OURS], "sum": _UNSUMMED}
+        data = json_style.dump_compact(doc)
+        *_, found = _SUM.finditer(data)
+        return data[: found.start(1)] + _sum(data) + data[found.end(1) :]
 
     def node_bytes(self, id: str) -> bytes:  # noqa: A002
         """Write the `commit_info.json` of a version, its members in the order that 3.9.52 has there."""
@@ -345,6 +366,19 @@ class VersionTree:
     def _check_free(self, id: str) -> None:  # noqa: A002
         if id in self.commits:
             raise InvalidInputError(f"there is already a version {id}")
+
+
+def _sum(data: bytes) -> bytes:
+    return xxhash.xxh3_64_hexdigest(data).encode("ascii")
+
+
+def _check_sum(data: bytes) -> None:
+    """Refuse a file of ours that is not the one that was written."""
+    found = list(_SUM.finditer(data))
+    if found:
+        start, end = found[-1].span(1)
+        if _sum(data[:start] + _UNSUMMED.encode("ascii") + data[end:]) != found[-1][1]:
+            raise FormatError(f"{_WHAT} is not as it was written: its checksum is wrong")
 
 
 def _checked_head(branch: str, head: Any, commits: Mapping[str, CommitNode]) -> str:

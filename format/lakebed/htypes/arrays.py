@@ -15,7 +15,9 @@ from lakebed.errors import (
     TensorMetaInvalidHtypeOverwriteValue,
 )
 
-_KINDS = "biuf"
+# Numbers, and the dates and times that NumPy counts in whole units.
+_KINDS = "biufcmM"
+_LARGEST = 16
 
 
 def array_dtype(name: Any) -> np.dtype[Any]:
@@ -29,16 +31,21 @@ def array_dtype(name: Any) -> np.dtype[Any]:
     try:
         dtype = np.dtype(name)
     except TypeError as error:
-        raise TensorMetaInvalidHtypeOverwriteValue(f"{name!r} is no NumPy dtype") from error
-    if dtype.kind not in _KINDS or dtype.itemsize > 8:
         raise TensorMetaInvalidHtypeOverwriteValue(
-            f"dtype {dtype} can not be stored: arrays are bool, int, uint or float of at most 64 bits"
+            f"Invalid value {name!r} for tensor meta key 'dtype'. Datatype must be supported by numpy."
+        ) from error
+    if dtype.kind not in _KINDS or dtype.itemsize > _LARGEST:
+        raise TensorMetaInvalidHtypeOverwriteValue(
+            f"Invalid value {str(name)!r} for tensor meta key 'dtype'. Arrays are of bool, int, uint, float, complex, "
+            "datetime64 or timedelta64 numbers"
         )
     little: np.dtype[Any] = dtype.newbyteorder("<")
     return little
 
 
-def cast(values: NDArray[Any], dtype: np.dtype[Any] | None, *, literal: bool) -> NDArray[Any]:
+def cast(
+    values: NDArray[Any], dtype: np.dtype[Any] | None, *, literal: bool, by_value: bool = True
+) -> NDArray[Any]:
     """Convert values to the tensor's dtype if no value changes its meaning.
 
     Parameters
@@ -50,6 +57,8 @@ def cast(values: NDArray[Any], dtype: np.dtype[Any] | None, *, literal: bool) ->
     literal
         The values were Python numbers, which carry no width of their own: a float dtype takes each that does not
         become infinite in it.
+    by_value
+        Integers of any width fit if each of them does; otherwise their dtype must be safe to cast.
 
     Raises
     ------
@@ -57,13 +66,16 @@ def cast(values: NDArray[Any], dtype: np.dtype[Any] | None, *, literal: bool) ->
         If the values do not fit: too large, a fraction into integers, an integer that a float dtype would round, a
         wider float into a narrower one.
     """
-    if values.dtype.kind not in _KINDS or values.dtype.itemsize > 8:
+    if values.dtype.kind not in _KINDS or values.dtype.itemsize > _LARGEST:
         raise TensorDtypeMismatchError(f"values of dtype {values.dtype} can not be stored in an array tensor")
     if dtype is None or values.dtype == dtype:
         return values.astype(values.dtype.newbyteorder("<"), copy=False)
     if values.size == 0 or np.can_cast(values.dtype, dtype, "safe"):
         return values.astype(dtype)
-    if values.dtype.kind in "iu" and dtype.kind in "iuf" and _whole_numbers_fit(values, dtype):
+    whole = values.dtype.kind in "iu" and (literal or by_value)
+    if whole and dtype.kind in "iuf" and _whole_numbers_fit(values, dtype):
+        return values.astype(dtype)
+    if values.dtype.kind in "iuf" and dtype.kind == "c" and literal:
         return values.astype(dtype)
     if values.dtype.kind == "f" and dtype.kind == "f" and literal:
         with np.errstate(over="ignore"):
@@ -71,7 +83,7 @@ def cast(values: NDArray[Any], dtype: np.dtype[Any] | None, *, literal: bool) ->
         if np.array_equal(np.isinf(narrow), np.isinf(values)):
             return narrow
     raise TensorDtypeMismatchError(
-        f"the tensor holds {dtype}, the values are {values.dtype} and do not all fit; "
+        f"Dtype was expected to be '{dtype.name}' instead it was '{values.dtype.name}'. The values do not all fit: "
         f"convert them first, for example with .astype({dtype.name!r})"
     )
 
@@ -119,7 +131,22 @@ def _without_rounding(array: NDArray[Any], value: Any) -> NDArray[Any]:
         raise TensorDtypeMismatchError("the integers do not all fit into one integer dtype") from error
 
 
-def _as_sample(value: Any, dtype: np.dtype[Any] | None) -> NDArray[Any]:
+def as_sample(value: Any, dtype: np.dtype[Any] | None, *, by_value: bool = True) -> NDArray[Any]:
+    """Return one value (array, number, nested list, anything NumPy understands) as an array of the dtype.
+
+    Numbers get the shape (1,). Python truth values alone do not make a dtype: they become int64, as in 3.9.52.
+
+    Raises
+    ------
+    TensorDtypeMismatchError, TensorInvalidSampleShapeError
+        If it is no array of numbers, or does not fit the dtype.
+    """
+    if isinstance(value, str | bytes | bytearray | memoryview | dict | set | frozenset):
+        raise TensorDtypeMismatchError(
+            f"Cannot serialize sample of type {type(value)}. To append data from a file, pass lakebed.read(path)"
+        )
+    if hasattr(value, "detach") and hasattr(value, "cpu"):
+        value = value.detach().cpu()  # a tensor of torch that takes part in a gradient, or lies on a device
     try:
         array = np.asarray(value)
     except ValueError as error:
@@ -128,11 +155,26 @@ def _as_sample(value: Any, dtype: np.dtype[Any] | None) -> NDArray[Any]:
         ) from error
     if not hasattr(value, "dtype"):
         array = _without_rounding(array, value)
+        if dtype is None and array.dtype == np.bool_:
+            array = array.astype(np.int64)
     # One NumPy number is as good as a Python number.
     literal = not hasattr(value, "dtype") or array.size == 1
     if literal and array.size == 0 and dtype is not None:
         array = array.astype(dtype)
-    return np.atleast_1d(cast(array, dtype, literal=literal))
+    return np.atleast_1d(cast(array, dtype, literal=literal, by_value=by_value))
+
+
+def is_numeric(values: Any) -> bool:
+    """Whether values are an array of numbers with at least one axis."""
+    return isinstance(values, np.ndarray) and values.dtype.kind in _KINDS and values.ndim > 0
+
+
+def stacked_numbers(values: Any) -> NDArray[Any] | None:
+    """Return Python numbers as one array of shape (samples,), truth values as int64; None if they are anything else."""
+    if isinstance(values, np.ndarray) or not values or not _all_numbers(values):
+        return None
+    array = _without_rounding(np.asarray(values), values)
+    return array.astype(np.int64) if array.dtype == np.bool_ else array
 
 
 def encode_samples(
@@ -158,12 +200,13 @@ def encode_samples(
     TensorDtypeMismatchError, TensorInvalidSampleShapeError
         If a value fits neither dtype nor rank.
     """
-    if not isinstance(values, np.ndarray) and values and _all_numbers(values):
-        values = cast(_without_rounding(np.asarray(values), values), dtype, literal=True)
-    if isinstance(values, np.ndarray) and values.dtype.kind in _KINDS and values.ndim:
-        block = block_of_array(cast(values, dtype, literal=False))
+    numbers = stacked_numbers(values)
+    if numbers is not None:
+        values = cast(numbers, dtype, literal=True)
+    if is_numeric(values):
+        block = block_of_array(cast(values, dtype, literal=False))  # type: ignore[arg-type]  # an array
         _check_rank(block.shapes, ndim)  # type: ignore[arg-type]  # a stacked block has one shape
-        return block, dtype or values.dtype.newbyteorder("<")
+        return block, dtype or values.dtype.newbyteorder("<")  # type: ignore[union-attr]
     parts: list[bytes] = []
     shapes: list[tuple[int, ...] | None] = []
     for value in values:
@@ -171,7 +214,7 @@ def encode_samples(
             parts.append(b"")
             shapes.append(None)
             continue
-        sample = _as_sample(value, dtype)
+        sample = as_sample(value, dtype)
         dtype = sample.dtype
         _check_rank(sample.shape, ndim)
         ndim = sample.ndim

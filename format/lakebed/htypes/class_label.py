@@ -44,12 +44,12 @@ def to_indices(
 
 
 def to_names(indices: NDArray[Any], class_names: Sequence[str]) -> Any:
-    """Return the names of an index array, nested as it is; an index without a name gives its number as text."""
+    """Return the names of an index array, nested as it is; an index without a name gives None."""
     known = len(class_names)
 
     def name(value: Any) -> Any:
         if isinstance(value, list):
             return [name(item) for item in value]
-        return class_names[value] if value < known else str(value)
+        return class_names[value] if 0 <= value < known else None
 
     return name(indices.tolist())

@@ -1,7 +1,14 @@
-"""json and list: JSON text with the format's custom values; None is ``{}`` or ``[]`` (FORMAT.md 1.5, 5.3)."""
+"""json, list and tag: JSON text with the format's custom values (FORMAT.md 1.5, 5.3).
+
+htype   value                             None      shape of a sample
+json    anything that JSON can hold       ``{}``    (1,)
+list    a list                            ``[]``    (length,)
+tag     a text or a list of them          [null]    (length,)
+"""
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterable
 from typing import Any
@@ -9,44 +16,110 @@ from typing import Any
 import numpy as np
 
 from lakebed.codecs.block import Block, join_samples
-from lakebed.documents.json_style import decode_custom, encode_custom
-from lakebed.errors import FormatError, TensorDtypeMismatchError
+from lakebed.codecs.sample import Sample
+from lakebed.documents import json_style
+from lakebed.errors import FormatError, InvalidInputError, TensorDtypeMismatchError
+from lakebed.htypes.schema_text import Schema, fits, parse_schema
+
+_ANY = ("Any", "List")
 
 
 def _dump(value: Any, what: str) -> bytes:
     try:
-        return json.dumps(encode_custom(value)).encode()
-    except (TypeError, ValueError) as error:
+        return json.dumps(json_style.encode_custom(value)).encode()
+    except TypeError:
+        value = _samples_encoded(value)
+    except (ValueError, InvalidInputError) as error:
+        raise TensorDtypeMismatchError(f"a {what} tensor takes JSON values: {error}") from error
+    try:
+        return json.dumps(json_style.encode_custom(value)).encode()
+    except (TypeError, ValueError, InvalidInputError) as error:
         raise TensorDtypeMismatchError(f"a {what} tensor takes JSON values: {error}") from error
 
 
-def encode_json(values: Iterable[Any]) -> Block:
-    """Encode JSON values (also ndarrays and bytes inside them); None becomes ``{}``.
+def _samples_encoded(value: Any) -> Any:
+    """Replace Samples anywhere in a value by the objects that stand for them: uncompressed ones become arrays."""
+    if isinstance(value, Sample):
+        if value.compression is None:
+            return value.array
+        data = base64.b64encode(value.compressed_bytes(value.compression)).decode("ascii")
+        return {json_style.CUSTOM: "Sample", "data": data, "compression": value.compression}
+    if isinstance(value, dict):
+        return {key: _samples_encoded(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_samples_encoded(item) for item in value]
+    return value
+
+
+def _checked(value: Any, schema: Schema | None, what: str) -> Any:
+    if schema is not None and not fits(value, schema):
+        raise TensorDtypeMismatchError(
+            f"a value of this {what} tensor does not have its schema: {value!r:.80}"
+        )
+    return value
+
+
+def _schema(dtype: str | None) -> Schema | None:
+    return None if dtype is None or dtype in _ANY else parse_schema(dtype)
+
+
+def encode_json(values: Iterable[Any], dtype: str | None = None) -> Block:
+    """Encode JSON values (also ndarrays, bytes and Samples inside them).
+
+    Parameters
+    ----------
+    dtype
+        The tensor's schema string.
+
+    Raises
+    ------
+    TensorDtypeMismatchError
+        If a value has no JSON form, or not that of the schema.
+    """
+    schema = _schema(dtype) if dtype != "List" else parse_schema("List")
+    parts = []
+    for value in values:
+        if isinstance(value, np.ndarray):
+            value = value.tolist()
+        parts.append(b"{}" if value is None else _dump(_checked(value, schema, "json"), "json"))
+    return join_samples(parts, (1,))
+
+
+def encode_list(values: Iterable[Any], dtype: str | None = None) -> Block:
+    """Encode lists; the shape of a sample is its length.
+
+    Raises
+    ------
+    TensorDtypeMismatchError
+        If a value is no list, has no JSON form, or not that of the schema.
+    """
+    schema = _schema(dtype)
+    parts, lengths = [], []
+    for value in values:
+        if isinstance(value, np.ndarray) and value.ndim:
+            value = value.tolist()
+        items = [] if value is None else list(value) if isinstance(value, list | tuple) else None
+        if items is None:
+            raise TensorDtypeMismatchError(f"a list tensor takes lists, not {type(value).__name__}")
+        parts.append(_dump(_checked(items, schema, "list"), "list"))
+        lengths.append(len(items))
+    return join_samples(parts, np.array(lengths, dtype=np.uint32).reshape(-1, 1))
+
+
+def encode_tags(values: Iterable[Any]) -> Block:
+    """Encode tags: a text, or a list of texts; what else JSON can hold is stored as one item.
 
     Raises
     ------
     TensorDtypeMismatchError
         If a value has no JSON form.
     """
-    return join_samples([b"{}" if v is None else _dump(v, "json") for v in values], (1,))
-
-
-def encode_list(values: Iterable[Any]) -> Block:
-    """Encode lists; the shape of a sample is its length, None becomes ``[]``.
-
-    Raises
-    ------
-    TensorDtypeMismatchError
-        If a value is no list or has no JSON form.
-    """
     parts, lengths = [], []
     for value in values:
-        if isinstance(value, np.ndarray):
+        if isinstance(value, np.ndarray) and value.dtype.kind in "UO":
             value = value.tolist()
-        items = [] if value is None else list(value) if isinstance(value, list | tuple) else None
-        if items is None:
-            raise TensorDtypeMismatchError(f"a list tensor takes lists, not {type(value).__name__}")
-        parts.append(_dump(items, "list"))
+        items = (list(value) or [None]) if isinstance(value, list | tuple) else [value]
+        parts.append(_dump(items, "tag"))
         lengths.append(len(items))
     return join_samples(parts, np.array(lengths, dtype=np.uint32).reshape(-1, 1))
 
@@ -56,15 +129,31 @@ def decode_document(data: bytes | memoryview) -> Any:
 
     Raises
     ------
-    FormatError
-        If the text is no JSON, or nested deeper than Python's parser goes.
+    FormatError, LimitError
+        If the text is no JSON, or nested too deeply.
     """
+    value = json_style.load(data, "a json sample")
+    if json_style.CUSTOM.encode() not in bytes(data):
+        return value
     try:
-        value = json.loads(str(data, "utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"a json sample can not be parsed: {error}") from error
-    try:
-        return decode_custom(value)
+        return _samples_decoded(json_style.decode_custom(value))
     except FormatError:
         # Somebody's own data has the format's marker as a key: it is plain JSON.
         return value
+
+
+def _samples_decoded(value: Any) -> Any:
+    """Make Samples of the objects that stand for them; nothing is decompressed before somebody asks for pixels."""
+    if isinstance(value, list):
+        return [_samples_decoded(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if value.get(json_style.CUSTOM) != "Sample":
+        return {key: _samples_decoded(item) for key, item in value.items()}
+    data, compression = value.get("data"), value.get("compression")
+    if not isinstance(data, str) or not isinstance(compression, str):
+        raise FormatError("a Sample in JSON has no data or no compression")
+    try:
+        return Sample(buffer=base64.b64decode(data, validate=True), compression=compression)
+    except ValueError as error:
+        raise FormatError(f"a Sample in JSON has bad base64 in `data`: {error}") from error

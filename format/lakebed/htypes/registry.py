@@ -1,52 +1,102 @@
-"""All htypes of the format (FORMAT.md 3.1), and which of them this release writes."""
+"""All htypes of the format (FORMAT.md 3.1) and the wrappers around them."""
 
 from __future__ import annotations
 
-from lakebed.errors import TensorMetaInvalidHtype
-from lakebed.htypes.base import Htype, Storing
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from lakebed.codecs.registry import IMAGE_NAMES
+from lakebed.errors import InvalidInputError, TensorMetaInvalidHtype
+from lakebed.htypes.base import Demand, Htype, Storing
+
+UNSPECIFIED = "unspecified"
 
 _LZ4 = frozenset({"lz4"})
-_NAMES_EXTRA = {"_info": ["class_names"], "class_names": []}
+_IMAGES = (IMAGE_NAMES - {"dcm"}) | _LZ4
+
+
+def _described(info: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the meta keys of an htype some of whose settings are kept in the tensor's info."""
+    return {"_info": list(info), **info}
+
+
+_NAMES: Mapping[str, Any] = {"class_names": []}
+_COORDS: Mapping[str, Any] = {"coords": {}}
+_KEYPOINTS: Mapping[str, Any] = {"keypoints": [], "connections": []}
+_INTRINSICS: Mapping[str, Any] = {"intrinsics": None}
+_INDEXES: Mapping[str, Any] = {"vdb_indexes": []}
+
+
+def _image(name: str, dtype: str | None, info: Mapping[str, Any]) -> Htype:
+    return Htype(
+        name,
+        dtype=dtype,
+        compressions=_IMAGES,
+        demand=Demand.EITHER,
+        meta_extra=_described(info) if info else {},
+        info=info,
+        has_info_tensor=name == "image",
+        has_pyramid=True,
+    )
+
+
+def _file(name: str, dtype: str | None, compressions: str, **rest: Any) -> Htype:
+    rest = {"demand": Demand.SAMPLE, **rest}
+    return Htype(
+        name,
+        dtype=dtype,
+        compressions=frozenset(compressions.split()),
+        by_chunk=False,
+        has_info_tensor=True,
+        **rest,
+    )
+
 
 _TABLE = (
     Htype("generic"),
-    Htype("text", Storing.TEXT, "str", _LZ4, {"vdb_indexes": []}, has_shape_tensor=False),
-    Htype("json", Storing.JSON, "Any", _LZ4, has_shape_tensor=False),
-    Htype("list", Storing.LIST, "List", _LZ4),
-    Htype("tag", Storing.LIST, "List", _LZ4, has_shape_tensor=False, writable=False),
+    _image("image", None, _INTRINSICS),
+    _image("image.rgb", "uint8", {}),
+    _image("image.gray", "uint8", {}),
     Htype(
         "class_label",
         dtype="uint32",
-        meta_extra={**_NAMES_EXTRA, "_disable_temp_transform": False},
-        info={"class_names": []},
+        meta_extra={**_described(_NAMES), "_disable_temp_transform": False},
+        info=_NAMES,
     ),
-    # Read as the plain arrays that they are on disk; their rules for writing are not here yet.
-    Htype("bbox", dtype="float32", writable=False),
-    Htype("bbox.3d", dtype="float32", writable=False),
-    Htype("binary_mask", dtype="bool", writable=False),
-    Htype("segment_mask", dtype="uint32", writable=False),
-    Htype("instance_label", dtype="uint32", writable=False),
-    Htype("keypoints_coco", dtype="int32", writable=False),
-    Htype("point", dtype="int32", writable=False),
-    Htype("intrinsics", dtype="float32", writable=False),
-    Htype("embedding", dtype="float32", writable=False),
-    Htype("image", writable=False),
-    Htype("image.rgb", dtype="uint8", writable=False),
-    Htype("image.gray", dtype="uint8", writable=False),
-    Htype("polygon", Storing.FILE, "float32", writable=False),
-    Htype("video", Storing.FILE, "uint8", writable=False),
-    Htype("audio", Storing.FILE, "float64", writable=False),
-    Htype("point_cloud", Storing.FILE, "float32", writable=False),
-    Htype("mesh", Storing.FILE, writable=False),
-    Htype("dicom", Storing.FILE, writable=False),
-    Htype("nifti", Storing.FILE, writable=False),
+    Htype("tag", Storing.LIST, "List", _LZ4, has_shape_tensor=False),
+    Htype("bbox", dtype="float32", meta_extra=_described(_COORDS), info=_COORDS),
+    Htype("bbox.3d", dtype="float32", meta_extra=_described(_COORDS), info=_COORDS),
+    _file("video", "uint8", "mp4 mkv avi"),
+    Htype("binary_mask", dtype="bool", has_pyramid=True),
+    Htype("instance_label", dtype="uint32"),
+    Htype(
+        "segment_mask",
+        dtype="uint32",
+        meta_extra=_described(_NAMES),
+        info=_NAMES,
+        has_info_tensor=True,
+        has_pyramid=True,
+    ),
+    Htype("keypoints_coco", dtype="int32", meta_extra=_described(_KEYPOINTS), info=_KEYPOINTS),
+    Htype("point", dtype="int32"),
+    _file("audio", "float64", "mp3 flac wav"),
+    Htype("text", Storing.TEXT, "str", _LZ4, meta_extra=_INDEXES, has_shape_tensor=False),
+    Htype("json", Storing.JSON, "Any", _LZ4, has_shape_tensor=False),
+    Htype("list", Storing.LIST, "List", _LZ4),
+    _file("dicom", None, "dcm", demand=Demand.NOTHING, default_compression="dcm"),
+    _file("nifti", None, "nii nii.gz"),
+    _file("point_cloud", "float32", "las"),
+    Htype("intrinsics", dtype="float32"),
+    Htype("polygon", Storing.POLYGON, "float32", _LZ4),
+    _file("mesh", None, "ply stl", compression_needed=True),
+    Htype("embedding", dtype="float32", compressions=_LZ4, meta_extra=_INDEXES),
 )
 
 HTYPES = {htype.name: htype for htype in _TABLE}
 
 
 def htype_named(name: str | None) -> Htype:
-    """Return the htype of that name; None means generic.
+    """Return the htype of that base name; None means generic.
 
     Raises
     ------
@@ -55,21 +105,65 @@ def htype_named(name: str | None) -> Htype:
     """
     htype = HTYPES.get(name or "generic")
     if htype is None:
-        raise TensorMetaInvalidHtype(f"{name!r} is no htype; choose one of {', '.join(HTYPES)}")
+        raise TensorMetaInvalidHtype(f"Htype {name!r} does not exist. Available htypes: {list(HTYPES)}")
     return htype
 
 
-def writable_htype(name: str | None) -> Htype:
-    """Return the htype of that name if this release can write it.
+class HtypeName(NamedTuple):
+    """A parsed htype name: ``base`` is None where the first sample decides."""
+
+    base: str | None
+    is_sequence: bool
+    is_link: bool
+
+
+def parse_htype(name: str | None) -> HtypeName:
+    """Take ``sequence[...]`` and ``link[...]``, in either order, off an htype name.
 
     Raises
     ------
     TensorMetaInvalidHtype
-        If the format knows no such htype, or this release only reads it.
+        If the base htype, or such a wrapping, does not exist.
+    InvalidInputError
+        If links lead to nothing of a known htype, or tags are to be in sequences.
     """
-    wrapped = name is not None and "[" in name
-    htype = HTYPES.get(name or "generic")
-    if wrapped or (htype is not None and not htype.writable):
-        can = ", ".join(h.name for h in _TABLE if h.writable)
-        raise TensorMetaInvalidHtype(f"htype {name!r} can not be written by this release, only {can}")
-    return htype_named(name)
+    if name is None:
+        return HtypeName(None, False, False)
+    if not isinstance(name, str):
+        raise TensorMetaInvalidHtype(f"an htype is named by text, not by {name!r}")
+    rest, wrappers = name, set()
+    for _ in range(2):
+        wrapper, inner = _unwrapped(rest)
+        if wrapper is None or wrapper in wrappers:
+            break
+        wrappers.add(wrapper)
+        rest = inner
+    base = None if rest in ("", UNSPECIFIED) else rest
+    if base is not None:
+        htype_named(base)
+    is_sequence, is_link = "sequence" in wrappers, "link" in wrappers
+    if is_link and base in (None, "generic"):
+        example = "sequence[link[image]] or link[sequence[image]]" if is_sequence else "link[image]"
+        raise InvalidInputError(
+            f"Can't create a linked tensor with a generic htype, you need to specify htype, for example {example}"
+        )
+    if is_sequence and base == "tag":
+        raise InvalidInputError("tags cannot be in sequences: use htype 'tag', whose samples hold many tags")
+    return HtypeName(base, is_sequence, is_link)
+
+
+def _unwrapped(name: str) -> tuple[str | None, str]:
+    for wrapper in ("sequence", "link"):
+        if name == wrapper:
+            return wrapper, ""
+        if name.startswith(f"{wrapper}[") and name.endswith("]"):
+            return wrapper, name[len(wrapper) + 1 : -1]
+    return None, name
+
+
+def full_name(base: str | None, *, is_sequence: bool, is_link: bool) -> str | None:
+    """Put the wrappers back: ``sequence[link[image]]``."""
+    name = base
+    if is_link:
+        name = f"link[{name or 'generic'}]"
+    return f"sequence[{name or 'generic'}]" if is_sequence else name

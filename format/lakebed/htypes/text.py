@@ -19,6 +19,11 @@ def encode_text(values: Iterable[Any]) -> Block:
     TensorDtypeMismatchError
         If a value is no text, or text that UTF-8 can not hold (a lone surrogate).
     """
+    if isinstance(values, list) and set(map(type, values)) == {str}:
+        joined = "".join(values)
+        if joined.isascii():
+            sizes = np.fromiter(map(len, values), dtype=np.uint32, count=len(values))
+            return Block(memoryview(joined.encode()), len(values), sizes, (1,))
     parts = []
     for value in values:
         if value is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -9,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lakebed.errors import FormatError
+from lakebed.documents.json_style import encode_custom
+from lakebed.errors import FormatError, InvalidOperationError
 from lakebed.htypes.base import Storing
 from lakebed.reading.samples import SampleReader
 from lakebed.reading.scan import ColumnScan, Run, expand_absent, is_nullable_scalar
@@ -42,16 +44,32 @@ def logical_type(name: Any) -> pa.DataType | None:
 
 
 def arrow_type(reader: SampleReader) -> pa.DataType:
-    """Return the Arrow type of a tensor's column."""
-    if reader.storing is Storing.TEXT:
+    """Return the Arrow type of a tensor's column; sequences are lists of what their items are.
+
+    Raises
+    ------
+    InvalidOperationError
+        If Arrow has no type for the tensor's numbers (complex ones).
+    """
+    item = _item_type(reader)
+    return item if reader.state.sequence is None else pa.list_(item)
+
+
+def _item_type(reader: SampleReader) -> pa.DataType:
+    if reader.storing in (Storing.TEXT, Storing.JSON, Storing.LIST):
         return pa.string()
-    if reader.storing in (Storing.JSON, Storing.LIST):
-        return pa.string()
-    dtype = reader.dtype
+    dtype = reader.decoder.dtype
     if dtype is None:
         return pa.null()
     meta = reader.state.meta
-    value = pa.from_numpy_dtype(dtype)
+    try:
+        value = pa.from_numpy_dtype(dtype)
+    except pa.ArrowNotImplementedError as error:
+        raise InvalidOperationError(
+            f"tensor {reader.name!r} holds {dtype}, for which Arrow has no type; leave it out"
+        ) from error
+    if reader.storing is Storing.POLYGON:
+        return pa.list_(pa.list_(pa.list_(value)))
     if len(meta.max_shape) == 0 or reader.is_scalar:
         logical = logical_type(reader.state.info.get("logical_type"))
         return logical if logical is not None and logical.bit_width == dtype.itemsize * 8 else value
@@ -79,7 +97,7 @@ def arrow_column(scan: ColumnScan, start: int, stop: int, kind: pa.DataType) -> 
     reader = scan.reader
     if pa.types.is_null(kind):
         return pa.nulls(stop - start)
-    if reader.state.meta.sample_compression:
+    if reader.state.meta.sample_compression or scan.is_special:
         return pa.array(_slow_values(scan, start, stop), type=kind)
     parts = []
     for run in scan.cursor.runs(start, stop):
@@ -93,19 +111,27 @@ def arrow_column(scan: ColumnScan, start: int, stop: int, kind: pa.DataType) -> 
 
 def _slow_values(scan: ColumnScan, start: int, stop: int) -> list[Any]:
     reader = scan.reader
-    mask = scan.null_mask(start, stop)
-    values: list[Any] = []
-    for row in range(start, stop):
-        if mask is not None and mask[row - start]:
-            values.append(None)
-        elif reader.storing in (Storing.JSON, Storing.LIST):
-            values.append((bytes(reader.raw(row)[0]) or _EMPTY[reader.storing]).decode())
-        else:
-            value = reader.value(row)
-            if isinstance(value, np.ndarray):
-                value = (value.item() if value.size else None) if reader.is_scalar else value.tolist()
-            values.append(value)
-    return values
+    is_document = reader.storing in (Storing.JSON, Storing.LIST)
+    if is_document and reader.state.sequence is None and not reader.is_link:
+        mask = scan.null_mask(start, stop)
+        return [
+            None
+            if mask is not None and mask[row - start]
+            else (bytes(reader.raw(row)[0]) or _EMPTY[reader.storing]).decode()
+            for row in range(start, stop)
+        ]
+    return [_plain(reader, value) for value in scan.column(start, stop)]
+
+
+def _plain(reader: SampleReader, value: Any) -> Any:
+    """Return a sample, or a sequence of samples, as what Arrow takes."""
+    if isinstance(value, np.ndarray):
+        if reader.is_scalar:
+            return value.reshape(-1)[0].item() if value.size else None
+        return value.tolist()
+    if reader.storing in (Storing.JSON, Storing.LIST) and value is not None:
+        return [json.dumps(encode_custom(item)) for item in value]
+    return [_plain(reader, item) for item in value] if isinstance(value, list) else value
 
 
 def _run_array(reader: SampleReader, run: Run, kind: pa.DataType, mask: NDArray[np.bool_] | None) -> pa.Array:

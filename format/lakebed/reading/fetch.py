@@ -1,17 +1,18 @@
-"""Chunk bytes from storage: whole or in blocks, verified against checksums where they exist, cached by bytes."""
+"""Chunk bytes from storage: whole or in ranges, verified against checksums where they exist, cached by bytes."""
 
 from __future__ import annotations
 
-import sys
-from collections import OrderedDict
+import threading
+from collections import OrderedDict, deque
 from collections.abc import Mapping
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from lakebed.chunks.canvas import ChunkCodec
 from lakebed.chunks.chunk import Chunk, parse_chunk
-from lakebed.codecs.base import ByteCodec
+from lakebed.chunks.probe import ChunkHeader, SamplePlace, probe, read_header
 from lakebed.documents.manifest import BLOCK
 from lakebed.errors import (
     ChecksumError,
@@ -20,57 +21,56 @@ from lakebed.errors import (
     GetChunkError,
     InvalidInputError,
     KeyNotFound,
+    LimitError,
     TruncatedReadError,
 )
+from lakebed.reading.buffers import BufferPool
 from lakebed.storage.base import MappableStorage, Storage
 from lakebed.versions.state import ChunkTable
 
-# A chunk above this size is read in blocks for the first few single samples, then as a whole.
-_PROBE_ABOVE = 2 * BLOCK
-_PROBES_BEFORE_WHOLE = 8
+# Single samples of chunks above this size are read by range, those of smaller ones with the whole chunk.
+RANGES_ABOVE = 2 * BLOCK
+# Large chunks on this machine that are kept in memory: the system has them at hand, so more would only cost memory.
+_MOST_NEAR = 4
+# Chunks whose header, and mapping or verified blocks, are remembered.
+_MOST_OPEN = 1024
+
+Bytes = bytes | memoryview
 
 
-def _references(buffers: list[NDArray[np.uint8]], i: int) -> int:
-    return sys.getrefcount(buffers[i])
+class OpenChunk:
+    """A chunk file that is read by range: its mapping or its verified blocks, and its header once it was read.
 
-
-# What _references says of a buffer that nobody but the list holds; it differs between Python releases.
-_UNUSED = _references([np.empty(1, dtype=np.uint8)], 0)
-
-
-class BufferPool:
-    """Writable buffers that are used again once nobody holds a view of them.
-
-    First touch of fresh memory costs more than reading into it, so a scan that drops its batches runs in a few
-    buffers. A buffer is free when the pool has the only reference; views and memoryviews keep one.
+    Parameters
+    ----------
+    sums
+        Checksum of each block; empty when none are known.
+    mapped
+        The whole file, mapped; None where it can not be.
     """
 
-    def __init__(self, keep: int = 24) -> None:
-        self._buffers: list[NDArray[np.uint8]] = []
-        self._keep = keep
+    __slots__ = ("blocks", "header", "header_read", "key", "mapped", "seen", "size", "sums")
 
-    def take(self, size: int) -> NDArray[np.uint8]:
-        """Return ``size`` bytes with undefined content: uint8, shape (size,)."""
-        # By index: a loop variable, or enumerate() itself, would hold a reference to the buffer that is looked at.
-        for i in range(len(self._buffers)):
-            fits = size <= len(self._buffers[i]) <= 4 * size + (1 << 16)
-            if fits and _references(self._buffers, i) == _UNUSED:
-                return self._buffers[i][:size]
-        if len(self._buffers) >= self._keep:
-            del self._buffers[0]
-        self._buffers.append(np.empty(max(1 << 16, -(-size // (1 << 16)) * (1 << 16)), dtype=np.uint8))
-        return self._buffers[-1][:size]
+    def __init__(self, key: str, size: int, sums: NDArray[np.uint64], mapped: memoryview | None) -> None:
+        self.key = key
+        self.size = size
+        self.sums = sums
+        self.mapped = mapped
+        self.seen = bytearray(len(sums))
+        self.blocks: dict[int, memoryview] = {}
+        self.header: ChunkHeader | None = None
+        self.header_read = False
 
 
 class ChunkSource:
-    """Reads the chunks of one dataset for one user of it; not shared between threads.
+    """Reads the chunks of one dataset.
 
     Parameters
     ----------
     storage
         Where published chunks lie.
     cache_bytes
-        Bound of the cache of whole chunks.
+        Bound of what is kept of chunks in memory; mapped files do not count.
     unpublished
         Chunk files that exist only in this process so far, by storage key.
 
@@ -88,106 +88,261 @@ class ChunkSource:
         self._limit = cache_bytes
         self._unpublished = unpublished
         self._chunks: OrderedDict[str, tuple[Chunk, int]] = OrderedDict()
+        self._open: OrderedDict[str, OpenChunk] = OrderedDict()
+        self._blocks: OrderedDict[tuple[str, int], int] = OrderedDict()
+        self._near: deque[str] = deque()
         self._used = 0
-        self._blocks: OrderedDict[tuple[str, int], bytes] = OrderedDict()
-        self._probes: dict[str, int] = {}
-        # Mapped chunks that this dataset has verified since it was opened: once is enough for what never changes.
-        self._verified: set[str] = set()
+        self._mutex = threading.RLock()
         self.pool = BufferPool()
+
+    @property
+    def url(self) -> str:
+        """Address of the dataset."""
+        return self._storage.url
 
     def clear(self) -> None:
         """Forget everything that is cached."""
-        self._chunks.clear()
-        self._blocks.clear()
-        self._probes.clear()
-        self._verified.clear()
-        self._used = 0
+        with self._mutex:
+            self._chunks.clear()
+            self._open.clear()
+            self._blocks.clear()
+            self._near.clear()
+            self._used = 0
 
-    def wants_probe(self, table: ChunkTable, row: int) -> bool:
-        """Whether one sample of this chunk is better read in blocks than with the whole chunk."""
+    # -- single samples --------------------------------------------------------------------------------------
+
+    def by_range(self, table: ChunkTable, row: int) -> OpenChunk | None:
+        """Return the chunk of a row for reading single samples, or None if it is better read as a whole."""
         key = table.key(row)
-        size = int(table.places.sizes[row])
-        if size <= _PROBE_ABOVE or key in self._chunks or key in self._unpublished:
-            return False
-        self._probes[key] = self._probes.get(key, 0) + 1
-        return self._probes[key] <= _PROBES_BEFORE_WHOLE
+        with self._mutex:
+            found = self._open.get(key)
+            if found is not None:
+                self._open.move_to_end(key)
+                return found
+            if key in self._chunks or key in self._unpublished:
+                return None
+            size = int(table.places.sizes[row]) or self._size(key)
+            return None if size <= RANGES_ABOVE else self._opened(table, row, key, size)
 
-    def read(self, table: ChunkTable, row: int, start: int, length: int) -> bytes:
-        """Read a range of a chunk file of known size, through verified blocks.
-
-        Raises
-        ------
-        ChecksumError
-            If a block differs from what was written.
-        """
-        key, size = table.key(row), int(table.places.sizes[row])
-        first, last = start // BLOCK, (start + max(length, 1) - 1) // BLOCK
-        missing = [b for b in range(first, last + 1) if (key, b) not in self._blocks]
-        if missing:
-            spans = [(b * BLOCK, min(BLOCK, size - b * BLOCK)) for b in missing]
-            sums = table.sums(row)
-            for block, data in zip(missing, self._get_ranges(key, spans), strict=True):
-                if len(sums) and xxhash.xxh3_64_intdigest(data) != int(sums[block]):
-                    raise self._damaged(key, block)
-                self._blocks[(key, block)] = data
-        parts = [self._blocks[(key, b)] for b in range(first, last + 1)]
-        while len(self._blocks) > 256:
-            self._blocks.popitem(last=False)
-        joined = parts[0] if len(parts) == 1 else b"".join(parts)
-        return joined[start - first * BLOCK : start - first * BLOCK + length]
-
-    def chunk(self, table: ChunkTable, row: int, codec: ByteCodec | None, *, keep: bool = True) -> Chunk:
-        """Read, verify and parse the whole chunk of a row; ``keep`` puts it into the cache.
+    def sample(self, table: ChunkTable, row: int, inside: int, chunk: OpenChunk) -> tuple[Bytes, SamplePlace]:
+        """Read the stored bytes of one sample, and nothing else but the header where it is not known yet.
 
         Raises
         ------
         ChecksumError, GetChunkError, CorruptError
-            If the chunk is damaged, missing, or no chunk.
+            If what is read is damaged, missing, or no chunk.
         """
-        key = table.key(row)
-        cached = self._chunks.get(key)
-        if cached is not None:
-            self._chunks.move_to_end(key)
-            return cached[0]
-        data = self._whole(table, row, key, pooled=not keep)
-        try:
-            chunk = parse_chunk(data, table.samples(row), codec, None if keep else self.pool.take)
-        except FormatError as error:
-            raise CorruptError(
-                f"{error} (chunk {key} of {self._storage.url})", dataset=self._storage.url
-            ) from error
-        if keep:
-            size = len(data) + (len(chunk.data) if codec is not None else 0)
-            self._chunks[key] = (chunk, size)
-            self._used += size
-            while self._used > self._limit and len(self._chunks) > 1:
-                _, (_, dropped) = self._chunks.popitem(last=False)
-                self._used -= dropped
+        with self._mutex:
+            try:
+                place = self._place(chunk, table.samples(row), inside)
+            except FormatError as error:
+                raise self._located(error, chunk.key) from error
+            return (self._range(chunk, place.start, place.nbytes) if place.nbytes else b""), place
+
+    def _place(self, chunk: OpenChunk, count: int, inside: int) -> SamplePlace:
+        def read(start: int, length: int) -> Bytes:
+            return self._range(chunk, start, length)
+
+        if not chunk.header_read:
+            chunk.header = read_header(read, chunk.size, count)
+            chunk.header_read = True
+        if chunk.header is None:
+            return probe(read, chunk.size, count, inside)
+        return chunk.header.place(inside)
+
+    def stretch(
+        self, table: ChunkTable, row: int, first: int, stop: int
+    ) -> tuple[Bytes, list[int], list[tuple[int, ...] | None]] | None:
+        """Read neighbouring samples of a large chunk at once, and keep nothing of them.
+
+        Returns
+        -------
+        tuple or None
+            Their bytes, the start of each in them and the end of the last, and their shapes; None if the chunk is better
+            read as a whole.
+
+        Raises
+        ------
+        ChecksumError, GetChunkError, CorruptError
+            If what is read is damaged, missing, or no chunk.
+        """
+        header = self.header(table, row)
+        if header is None or header.is_unwritten:
+            return None
+        chunk = self._open[table.key(row)]
+        at = header.offsets[first]
+        bounds = [offset - at for offset in header.offsets[first : stop + 1]]
+        shapes = [header.place(inside).shape for inside in range(first, stop)]
+        if chunk.mapped is not None or not len(chunk.sums):
+            with self._mutex:
+                return self._range(chunk, at, bounds[-1]) if bounds[-1] else b"", bounds, shapes
+        low = at // BLOCK * BLOCK
+        high = min(-(-(at + bounds[-1]) // BLOCK) * BLOCK, chunk.size)
+        data = memoryview(self._get_range(chunk.key, low, high - low))
+        for start in range(0, len(data), BLOCK):
+            self._verify_block(chunk, (low + start) // BLOCK, data[start : start + BLOCK])
+        return data[at - low :], bounds, shapes
+
+    def header(self, table: ChunkTable, row: int) -> ChunkHeader | None:
+        """Read the header of a large chunk; None if it must be read as a whole."""
+        chunk = self.by_range(table, row)
+        if chunk is None:
+            return None
+        with self._mutex:
+            self._place(chunk, table.samples(row), 0)
+        return chunk.header
+
+    def _range(self, chunk: OpenChunk, start: int, length: int) -> Bytes:
+        if chunk.mapped is not None:
+            if len(chunk.seen):
+                for block in range(start // BLOCK, (start + length - 1) // BLOCK + 1):
+                    if not chunk.seen[block]:
+                        self._verify_block(chunk, block, chunk.mapped[block * BLOCK : (block + 1) * BLOCK])
+            return chunk.mapped[start : start + length]
+        if not len(chunk.sums):
+            return self._get_range(chunk.key, start, length)
+        first, last = start // BLOCK, (start + length - 1) // BLOCK
+        held = chunk.blocks
+        missing = [block for block in range(first, last + 1) if block not in held]
+        if missing:
+            self._load(chunk, missing[0], missing[-1])
+        offset = start - first * BLOCK
+        if first == last:
+            return held[first][offset : offset + length]
+        return b"".join(held[block] for block in range(first, last + 1))[offset : offset + length]
+
+    def _load(self, chunk: OpenChunk, first: int, last: int) -> None:
+        """Read and verify blocks with one request, and keep them."""
+        start, stop = first * BLOCK, min((last + 1) * BLOCK, chunk.size)
+        data = memoryview(self._get_range(chunk.key, start, stop - start))
+        for block in range(first, last + 1):
+            part = data[(block - first) * BLOCK : (block - first + 1) * BLOCK]
+            self._verify_block(chunk, block, part)
+            if block not in chunk.blocks:
+                chunk.blocks[block] = part
+                self._blocks[chunk.key, block] = len(part)
+                self._used += len(part)
+        self._make_room(chunk)
+
+    def _verify_block(self, chunk: OpenChunk, block: int, data: memoryview) -> None:
+        if xxhash.xxh3_64_intdigest(data) != int(chunk.sums[block]):
+            raise self._damaged(chunk.key, block)
+        chunk.seen[block] = 1
+
+    def _opened(self, table: ChunkTable, row: int, key: str, size: int) -> OpenChunk:
+        mapped = None
+        if self._mappable is not None and table.folder(row)[0] not in self.heads:
+            mapped = self._map(key)
+            self._check_size(key, len(mapped), size)
+        chunk = OpenChunk(key, size, table.sums(row), mapped)
+        self._open[key] = chunk
+        while len(self._open) > _MOST_OPEN:
+            self._close(next(iter(self._open)))
         return chunk
 
-    def file(self, table: ChunkTable, row: int) -> bytes | memoryview:
-        """Read and verify the whole chunk file of a row, unparsed."""
-        return self._whole(table, row, table.key(row), pooled=False)
+    def _close(self, key: str) -> None:
+        for block in self._open.pop(key).blocks:
+            self._used -= self._blocks.pop((key, block))
 
-    def _whole(self, table: ChunkTable, row: int, key: str, *, pooled: bool) -> bytes | memoryview:
+    def _make_room(self, busy: OpenChunk | None = None) -> None:
+        while self._used > self._limit and len(self._blocks) > 2:
+            (key, block), size = self._blocks.popitem(last=False)
+            self._open[key].blocks.pop(block)
+            self._used -= size
+        while self._used > self._limit and len(self._chunks) > (busy is None):
+            _, (_, dropped) = self._chunks.popitem(last=False)
+            self._used -= dropped
+
+    # -- whole chunks ----------------------------------------------------------------------------------------
+
+    def chunk(
+        self,
+        table: ChunkTable,
+        row: int,
+        codec: ChunkCodec | None,
+        *,
+        keep: bool = True,
+        count: int | None = None,
+    ) -> Chunk:
+        """Read, verify and parse the whole chunk of a row.
+
+        Parameters
+        ----------
+        keep
+            Put it into the cache.
+        count
+            Samples in it, where the table does not say: one in each tile of a sample.
+
+        Raises
+        ------
+        ChecksumError, GetChunkError, CorruptError, LimitError
+            If the chunk is damaged, missing, or no chunk, or promises too much.
+        """
+        key = table.key(row)
+        with self._mutex:
+            cached = self._chunks.get(key)
+            if cached is not None:
+                self._chunks.move_to_end(key)
+                return cached[0]
+            size = int(table.places.sizes[row])
+            near = keep and codec is None and self._mappable is not None and size > RANGES_ABOVE
+            data = self._whole(table, row, key, fresh=not keep, pooled=near or not keep)
+            try:
+                samples = table.samples(row) if count is None else count
+                chunk = parse_chunk(data, samples, codec, None if keep else self.pool.take)
+            except (FormatError, LimitError) as error:
+                raise self._located(error, key) from error
+            if keep:
+                is_mapped = key in self._open and self._open[key].mapped is not None
+                decoded = len(chunk.data) if codec is not None else 0
+                self._keep(key, chunk, decoded if is_mapped else len(data) + decoded)
+                if near:
+                    self._keep_near(key)
+            return chunk
+
+    def _keep_near(self, key: str) -> None:
+        self._near.append(key)
+        while len(self._near) > _MOST_NEAR:
+            dropped = self._chunks.pop(self._near.popleft(), None)
+            self._used -= 0 if dropped is None else dropped[1]
+
+    def _keep(self, key: str, chunk: Chunk, size: int) -> None:
+        self._chunks[key] = (chunk, size)
+        self._used += size
+        self._make_room()
+
+    def file(self, table: ChunkTable, row: int) -> Bytes:
+        """Read and verify the whole chunk file of a row, unparsed."""
+        with self._mutex:
+            return self._whole(table, row, table.key(row), fresh=False, pooled=False)
+
+    def _whole(self, table: ChunkTable, row: int, key: str, *, fresh: bool, pooled: bool) -> Bytes:
+        """Read and verify a chunk file: ``fresh`` for memory that nobody else sees, ``pooled`` for used one."""
         mine = self._unpublished.get(key)
         if mine is not None:
             return mine
-        mapped = pooled and self._mappable is not None and table.folder(row)[0] not in self.heads
-        data = self._fetched(table, row, key, pooled=pooled, mapped=mapped)
-        if not (mapped and key in self._verified):
-            self._verify(table, row, key, memoryview(data))
-            if mapped:
-                self._verified.add(key)
+        size = int(table.places.sizes[row])
+        wanted = size and (pooled or size > RANGES_ABOVE)
+        if wanted and self._mappable is not None and table.folder(row)[0] not in self.heads:
+            chunk = self._open.get(key) or self._opened(table, row, key, size)
+            if chunk.mapped is not None:
+                return self._mapped_whole(chunk, shared=not fresh)
+        data = self._fetched(key, size, pooled=pooled)
+        self._check_size(key, len(data), size)
+        self._verify(key, table.sums(row), memoryview(data))
         return data
 
-    def _fetched(
-        self, table: ChunkTable, row: int, key: str, *, pooled: bool, mapped: bool
-    ) -> bytes | memoryview:
-        size = int(table.places.sizes[row])
+    def _mapped_whole(self, chunk: OpenChunk, *, shared: bool) -> memoryview:
+        """Return the whole verified file; not shared, what the caller writes into it is seen by nobody else."""
+        data = chunk.mapped if shared and chunk.mapped is not None else self._map(chunk.key)
+        self._check_size(chunk.key, len(data), chunk.size)
+        for block in range(len(chunk.sums)):
+            if not chunk.seen[block]:
+                self._verify_block(chunk, block, data[block * BLOCK : (block + 1) * BLOCK])
+        return data
+
+    def _fetched(self, key: str, size: int, *, pooled: bool) -> Bytes:
         try:
-            if mapped and self._mappable is not None:
-                return self._mappable.map(key)
             if size and pooled:
                 view = self.pool.take(size).data
                 return view[: self._storage.get_into(key, view)]
@@ -195,41 +350,58 @@ class ChunkSource:
         except KeyNotFound as error:
             raise self._missing(key) from error
         except InvalidInputError as error:
-            raise ChecksumError(
-                f"chunk {key} of {self._storage.url} is longer than it was written: {error}",
-                dataset=self._storage.url,
-            ) from error
+            message = f"chunk {key} of {self.url} is longer than it was written: {error}"
+            raise ChecksumError(message, dataset=self.url) from error
 
-    def _verify(self, table: ChunkTable, row: int, key: str, data: memoryview) -> None:
-        size, sums = int(table.places.sizes[row]), table.sums(row)
-        if size and len(data) != size:
-            raise ChecksumError(
-                f"chunk {key} of {self._storage.url} has {len(data)} bytes, {size} were written",
-                dataset=self._storage.url,
-            )
+    def _verify(self, key: str, sums: NDArray[np.uint64], data: memoryview) -> None:
         for block in range(len(sums)):
             if xxhash.xxh3_64_intdigest(data[block * BLOCK : (block + 1) * BLOCK]) != int(sums[block]):
                 raise self._damaged(key, block)
 
-    def _get_ranges(self, key: str, spans: list[tuple[int, int]]) -> list[bytes]:
+    # -- storage ---------------------------------------------------------------------------------------------
+
+    def _size(self, key: str) -> int:
+        stat = self._storage.stat(key)
+        return 0 if stat is None else stat.size
+
+    def _map(self, key: str) -> memoryview:
         try:
-            return self._storage.get_ranges(key, spans)
+            return self._mappable.map(key) if self._mappable is not None else memoryview(b"")
+        except KeyNotFound as error:
+            raise self._missing(key) from error
+
+    def _get_range(self, key: str, start: int, length: int) -> bytes:
+        try:
+            return self._storage.get_range(key, start, length)
         except KeyNotFound as error:
             raise self._missing(key) from error
         except TruncatedReadError as error:
-            raise ChecksumError(
-                f"chunk {key} of {self._storage.url} is shorter than it was written: {error}",
-                dataset=self._storage.url,
-            ) from error
+            message = f"chunk {key} of {self.url} is shorter than it was written: {error}"
+            raise ChecksumError(message, dataset=self.url) from error
+
+    # -- errors ----------------------------------------------------------------------------------------------
+
+    def _check_size(self, key: str, found: int, size: int) -> None:
+        if size and found != size:
+            message = f"chunk {key} of {self.url} has {found} bytes, {size} were written"
+            raise ChecksumError(message, dataset=self.url)
+
+    def _located(self, error: FormatError | LimitError, key: str) -> FormatError | LimitError:
+        """Return the error with the chunk's key and the dataset."""
+        if isinstance(error, CorruptError):
+            return error
+        message = f"{error} (chunk {key} of {self.url})"
+        if isinstance(error, LimitError):
+            return LimitError(message, limit=error.limit, dataset=self.url)
+        return CorruptError(message, dataset=self.url)
 
     def _missing(self, key: str) -> GetChunkError:
-        url = self._storage.url
-        message = f"chunk {key} is missing from {url}; restore the file or check out another version"
-        return GetChunkError(message, dataset=url)
+        message = f"chunk {key} is missing from {self.url}; restore the file or check out another version"
+        return GetChunkError(message, dataset=self.url)
 
     def _damaged(self, key: str, block: int) -> ChecksumError:
         return ChecksumError(
             f"chunk {key} is damaged between bytes {block * BLOCK} and {(block + 1) * BLOCK}: its checksum is wrong; "
             "restore the file from a copy or read another version",
-            dataset=self._storage.url,
+            dataset=self.url,
         )

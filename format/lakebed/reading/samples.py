@@ -1,85 +1,106 @@
-"""Stored bytes -> values of one tensor: one row, many rows, or a stacked array (FORMAT.md 5.2, 5.3)."""
+"""Flat samples of one tensor of one version: located, fetched, decoded; one, many, or parts (FORMAT.md 5.2, 5.3).
+
+Rows here are flat: for a tensor of sequences they number the items of all sequences.
+"""
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lakebed import limits
+from lakebed.chunks.canvas import ChunkCodec, chunk_codec
 from lakebed.chunks.chunk import Chunk
-from lakebed.chunks.probe import probe
-from lakebed.codecs.base import ByteCodec
-from lakebed.codecs.registry import byte_codec
+from lakebed.codecs.base import Buffer
+from lakebed.codecs.registry import normalize
 from lakebed.errors import (
     CorruptError,
     DynamicTensorNumpyError,
-    EmptyTensorError,
     FormatError,
-    InvalidInputError,
-    InvalidOperationError,
-    MetaError,
+    LakebedError,
+    LimitError,
     ReadSampleFromChunkError,
 )
-from lakebed.htypes.arrays import array_dtype, decode_sample
 from lakebed.htypes.base import Storing
-from lakebed.htypes.documents import decode_document
-from lakebed.htypes.registry import htype_named
-from lakebed.htypes.text import decode_text
-from lakebed.limits import MAX_CHUNK_DATA
 from lakebed.native import chunks as native
-from lakebed.reading.fetch import ChunkSource
+from lakebed.reading.bulk import listed, stacked
+from lakebed.reading.decode import PARTS, Decoder, file_part
+from lakebed.reading.fetch import ChunkSource, OpenChunk
+from lakebed.reading.linked import Credentials, Links
 from lakebed.reading.select import Rows
+from lakebed.reading.tiles import TiledSample
 from lakebed.versions.state import TensorState
 
 Value = Any
+Shape = tuple[int, ...]
+Stored = tuple[Buffer, Shape | None]
+
+# Rows of one chunk that are worth reading the whole chunk for: one in so many of its samples.
+_WHOLE_FROM = 8
 
 
 class SampleReader:
-    """Reads the samples of one tensor of one version.
+    """Reads the flat samples of one tensor of one version.
 
     Parameters
     ----------
     name
         The tensor's name, for messages.
+    credentials
+        Credentials for links, by code.
     """
 
-    def __init__(self, name: str, state: TensorState, source: ChunkSource) -> None:
+    # Files that are decoded straight into an array of the shape on record; others give an array of their own.
+    rooms = frozenset({"jpeg", "png"})
+
+    def __init__(
+        self,
+        name: str,
+        state: TensorState,
+        source: ChunkSource,
+        credentials: Credentials | None = None,
+    ) -> None:
         self.name = name
         self.state = state
         self.source = source
-        self.htype = htype_named(state.meta.htype)
+        self.decoder = Decoder(name, state.meta)
+        self.htype = self.decoder.htype
+        self.is_link = state.meta.is_link
+        self._credentials = credentials
+
+    @property
+    def links(self) -> Links:
+        """What follows the links of a tensor of links; made anew, since reader and links would be a cycle."""
+        return Links(self, self._credentials)
 
     # -- what kind of values ---------------------------------------------------------------------------------
 
     @property
     def storing(self) -> Storing:
-        return self.htype.storing
+        return self.decoder.storing
 
     @property
     def dtype(self) -> np.dtype[Any] | None:
-        """Dtype of array samples; None while unknown and for text, json and list.
-
-        Raises
-        ------
-        InvalidOperationError
-            If this release knows no such samples (complex numbers).
-        """
-        if self.storing is not Storing.ARRAY or self.state.meta.dtype is None:
-            return None
-        try:
-            return array_dtype(self.state.meta.dtype)
-        except MetaError as error:
-            raise InvalidOperationError(
-                f"tensor {self.name!r} holds {self.state.meta.dtype}: not read by this release yet"
-            ) from error
+        """Dtype of array samples; None while unknown and for text, json and list."""
+        return self.decoder.dtype if self.storing is Storing.ARRAY else None
 
     @property
     def is_fixed(self) -> bool:
-        """Whether all samples are arrays of one shape, so that rows are plain slices of the data."""
+        """Whether all samples are arrays of one shape."""
         meta = self.state.meta
-        return self.dtype is not None and tuple(meta.min_shape) == tuple(meta.max_shape) and meta.length > 0
+        is_even = tuple(meta.min_shape) == tuple(meta.max_shape) != () and meta.length > 0
+        return is_even and self.dtype is not None and self.decoder.is_as_recorded
+
+    @property
+    def is_gathered(self) -> bool:
+        """Whether all samples are arrays of one shape that lie in the chunks as they are, so that rows are slices."""
+        return self.is_fixed and self.decoder.is_plain and not self.is_link and not len(self.state.tiles)
 
     def known_dtype(self) -> np.dtype[Any]:
         """Dtype of array samples.
@@ -89,12 +110,7 @@ class SampleReader:
         EmptyTensorError
             If only empty samples were stored so far.
         """
-        dtype = self.dtype
-        if dtype is None:
-            raise EmptyTensorError(
-                f"tensor {self.name!r} has only empty samples so far: it has neither dtype nor rank to read them with"
-            )
-        return dtype
+        return self.decoder.known_dtype()
 
     @property
     def came_as_list(self) -> str | None:
@@ -107,154 +123,324 @@ class SampleReader:
         """Whether samples are single numbers, some of which may be absent."""
         return list(self.state.meta.max_shape) in ([1], [0]) and self.came_as_list is None
 
-    def chunk_codec(self) -> ByteCodec | None:
+    @cached_property
+    def _codec(self) -> ChunkCodec | None:
+        meta = self.state.meta
+        if self.is_link or self.decoder.compression is not None:
+            return None
+        return chunk_codec(normalize(meta.chunk_compression), meta.dtype)
+
+    def chunk_codec(self) -> ChunkCodec | None:
         """Codec of whole chunks.
 
         Raises
         ------
-        InvalidOperationError, UnsupportedCompressionError
-            If this release can not decode the tensor's samples.
+        UnsupportedCompressionError
+            If the format knows no such compression.
         """
-        meta = self.state.meta
-        kind = "links" if meta.is_link else "sequences" if meta.is_sequence else None
-        if kind is not None or self.storing is Storing.FILE:
-            raise InvalidOperationError(
-                f"tensor {self.name!r} holds {kind or meta.htype}: not read by this release yet"
-            )
-        return byte_codec(meta.chunk_compression)
+        return self._codec
 
-    # -- raw samples -----------------------------------------------------------------------------------------
+    # -- places ----------------------------------------------------------------------------------------------
 
-    def raw(self, row: int, *, decompress: bool = True) -> tuple[bytes | memoryview, tuple[int, ...] | None]:
-        """Return the bytes and the shape of one sample; compression by sample is undone unless told otherwise.
+    @cached_property
+    def _last(self) -> list[int]:
+        last: list[int] = self.state.table.ids.last.tolist()
+        return last
+
+    @cached_property
+    def tile_entries(self) -> dict[int, tuple[Shape, Shape]]:
+        """Flat row -> (sample shape, tile shape) as the tile index has them."""
+        return self.state.tiles.entries
+
+    def locate(self, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the rows of the chunk table that hold samples, and the samples' places in those chunks."""
+        wanted = np.asarray(rows, dtype=np.int64)
+        ordinal, local = np.empty(len(wanted), np.int64), np.empty(len(wanted), np.int64)
+        native.locate_rows(self.state.table.ids.last, wanted, ordinal, local)
+        return ordinal, local
+
+    def _place(self, row: int) -> tuple[int, int]:
+        last = self._last
+        ordinal = bisect_left(last, row)
+        if row < 0 or ordinal == len(last):
+            raise IndexError(f"row {row} is out of range")
+        return ordinal, row - (last[ordinal - 1] + 1 if ordinal else 0)
+
+    def runs(self, start: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
+        """Yield (row of the chunk table, first row, first place inside, end inside) for rows from start to stop."""
+        row = start
+        while row < stop:
+            ordinal, inside = self._place(row)
+            end = min(stop, self._last[ordinal] + 1)
+            yield ordinal, row, inside, inside + end - row
+            row = end
+
+    def tiles_of(self, row: int, ordinal: int) -> TiledSample | None:
+        """Return the tiles of a sample, or None if it lies in one chunk with others."""
+        last = self._last
+        several = ordinal + 1 < len(last) and last[ordinal + 1] == row == last[ordinal]
+        if not several and (not len(self.state.tiles) or row not in self.tile_entries or self.is_link):
+            return None
+        end = ordinal + 1
+        while end < len(last) and last[end] == row:
+            end += 1
+        entry = self.tile_entries.get(row)
+        if not several and (last[ordinal - 1] + 1 if ordinal else 0) != row:
+            return None  # a stale entry: the sample shares its chunk
+        with self.locating(row):
+            return TiledSample(self, range(ordinal, end), entry)
+
+    @cached_property
+    def has_tiles(self) -> bool:
+        """Whether samples may be cut into tiles."""
+        last = self.state.table.ids.last
+        return len(self.state.tiles) > 0 or bool(np.any(last[1:] == last[:-1]))
+
+    # -- errors ----------------------------------------------------------------------------------------------
+
+    def locating(self, row: int) -> Locating:
+        """Return a context whose format errors come out naming tensor and row."""
+        return Locating(self, row)
+
+    def located(self, error: LakebedError, row: int) -> LakebedError:
+        """Return a damage or limit error that names tensor and row."""
+        if isinstance(error, LimitError):
+            if error.tensor is not None:
+                return error
+            text = f"tensor {self.name!r}, row {row}: {error}"
+            url = self.source.url
+            return LimitError(text, limit=error.limit, dataset=url, tensor=self.name, row=row)
+        if isinstance(error, CorruptError) and error.tensor is not None:
+            return error
+        kind = type(error) if isinstance(error, CorruptError) else ReadSampleFromChunkError
+        text = f"tensor {self.name!r}, row {row}: {error}"
+        if not isinstance(error, CorruptError) or error.dataset is None:
+            text += f" (chunk {self.state.table.key(self._place(row)[0])} of {self.source.url})"
+        return kind(text, dataset=self.source.url, tensor=self.name, row=row)
+
+    # -- stored samples --------------------------------------------------------------------------------------
+
+    def raw(self, row: int, *, decompress: bool = True) -> Stored:
+        """Return the stored bytes and the shape of one sample that is not tiled.
+
+        Parameters
+        ----------
+        decompress
+            Undo a compression of bytes; files stay files.
 
         Raises
         ------
         CorruptError
             If the chunk or the sample is damaged; the error names tensor and row.
         """
-        at, local = self._locate(np.array([row], dtype=np.int64))
-        ordinal, inside = int(at[0]), int(local[0])
+        ordinal, inside = self._place(row)
+        with self.locating(row):
+            data, shape = self._stored(ordinal, inside)
+            return (self.decoder.decompressed(data) if decompress else data), shape
+
+    def is_tiled(self, row: int) -> bool:
+        """Whether a sample is cut into tiles."""
+        return self.has_tiles and self.tiles_of(row, self._place(row)[0]) is not None
+
+    @property
+    def reads_parts(self) -> bool:
+        """Whether a part of a sample can be had for less than the whole."""
+        codec = self.decoder.files
+        return self.has_tiles or self.is_link or (codec is not None and codec.name in PARTS)
+
+    def _stored(self, ordinal: int, inside: int) -> Stored:
         table = self.state.table
-        codec = self.chunk_codec()
-        self.refuse_tiles(ordinal, row)
-        try:
-            if codec is None and self.source.wants_probe(table, ordinal):
-                data, shape = self._probed(ordinal, inside)
-                return (self._decompressed(data) if decompress else data), shape
-            return self.stored(self.source.chunk(table, ordinal, codec), inside, decompress=decompress)
-        except FormatError as error:
-            raise self.located(error, row) from error
+        codec = self._codec
+        if codec is None and (open_chunk := self.source.by_range(table, ordinal)) is not None:
+            data, place = self.source.sample(table, ordinal, inside, open_chunk)
+            header = open_chunk.header
+            if header is not None and header.is_unwritten and place.shape is not None:
+                return self._unwritten(place.shape)
+            return data, place.shape
+        return self.stored(self.source.chunk(table, ordinal, codec), inside)
 
-    def _probed(self, ordinal: int, inside: int) -> tuple[bytes | memoryview, tuple[int, ...] | None]:
-        table = self.state.table
-
-        def read(start: int, length: int) -> bytes:
-            return self.source.read(table, ordinal, start, length)
-
-        place = probe(read, int(table.places.sizes[ordinal]), table.samples(ordinal), inside)
-        data = read(place.start, place.nbytes) if place.nbytes else b""
-        return data, place.shape
-
-    def stored(
-        self, chunk: Chunk, inside: int, *, decompress: bool = True
-    ) -> tuple[bytes | memoryview, tuple[int, ...] | None]:
-        """Return the bytes and the shape of one sample of a chunk; see :meth:`raw`."""
+    def stored(self, chunk: Chunk, inside: int) -> Stored:
+        """Return the stored bytes and the shape of one sample of a chunk."""
         shape = None if chunk.ndim is None else chunk.shape(inside)
-        data = chunk.sample(inside)
-        if chunk.is_unwritten and shape is not None and self.dtype is not None:
-            return bytes(int(np.prod(shape)) * self.dtype.itemsize), shape
-        return (self._decompressed(data) if decompress else data), shape
+        if shape is not None and chunk.is_unwritten:
+            return self._unwritten(shape)
+        return chunk.sample(inside), shape
 
-    def _decompressed(self, data: bytes | memoryview) -> bytes | memoryview:
-        codec = byte_codec(self.state.meta.sample_compression)
-        return data if codec is None else codec.decode(data, MAX_CHUNK_DATA)
+    def _unwritten(self, shape: Shape) -> Stored:
+        if self.dtype is None or self.decoder.files is not None or self.is_link:
+            return b"", shape
+        return self.decoder.zeros(shape).tobytes(), shape
 
-    def _locate(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        ordinal, local = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
-        native.locate_rows(self.state.table.ids.last, rows, ordinal, local)
-        return ordinal, local
+    def many(self, rows: Rows) -> Iterator[tuple[int, Buffer, Shape | None]]:
+        """Yield (row, stored bytes, shape) of samples that are not tiled, in the order given.
 
-    def refuse_tiles(self, ordinal: int, row: int) -> None:
-        last = self.state.table.ids.last
-        if ordinal + 1 < len(last) and last[ordinal] == last[ordinal + 1]:
-            raise InvalidOperationError(
-                f"sample {row} of tensor {self.name!r} is tiled: not read by this release yet"
-            )
+        Chunks of which many rows are wanted are read as a whole.
+        """
+        table, codec = self.state.table, self._codec
+        if not isinstance(rows, range) or rows.step != 1:
+            ordinals, insides = self.locate(rows)
+            ends = np.append(np.flatnonzero(np.diff(ordinals)) + 1, len(ordinals)).tolist()
+            runs = [
+                (int(ordinals[a]), np.asarray(rows[a:b]).tolist(), insides[a:b].tolist())
+                for a, b in zip([0, *ends], ends, strict=False)
+            ]
+        else:
+            runs = [
+                (ordinal, range(row, row + end - inside), range(inside, end))
+                for ordinal, row, inside, end in self.runs(rows.start, rows.stop)
+            ]
+        for ordinal, run, insides_of_run in runs:
+            with self.locating(run[0]):
+                ranged = self.by_range(ordinal, len(run)) is not None
+                chunk = None if ranged else self.source.chunk(table, ordinal, codec)
+            for row, inside in zip(run, insides_of_run, strict=True):
+                with self.locating(row):
+                    data, shape = (
+                        self._stored(ordinal, inside) if chunk is None else self.stored(chunk, inside)
+                    )
+                yield row, data, shape
 
-    def located(self, error: FormatError, row: int) -> CorruptError:
-        kind = type(error) if isinstance(error, CorruptError) else ReadSampleFromChunkError
-        dataset = error.dataset if isinstance(error, CorruptError) else None
-        return kind(f"tensor {self.name!r}, row {row}: {error}", dataset=dataset, tensor=self.name, row=row)
+    def by_range(self, ordinal: int, count: int) -> OpenChunk | None:
+        """Return a chunk of which ``count`` samples are wanted for reading by range; None if the whole is better."""
+        table = self.state.table
+        few = count == 1 or count * _WHOLE_FROM < table.samples(ordinal)
+        return self.source.by_range(table, ordinal) if few and self._codec is None else None
 
     # -- values ----------------------------------------------------------------------------------------------
 
     def value(self, row: int) -> Value:
-        """Return one sample as an ndarray, str, or JSON value.
+        """Return one sample: an ndarray, text, JSON value, list, or list of polygons.
 
         Raises
         ------
         EmptyTensorError
             If only empty samples were stored so far, so that no rank or dtype is known.
+        CorruptError, LimitError, GetDataFromLinkError
+            If the sample is damaged or promises too much, or its link leads nowhere.
         """
-        data, shape = self.raw(row)
-        return self.decode(data, shape, row)
+        ordinal, inside = self._place(row)
+        with self.locating(row):
+            if self.is_link:
+                return self.links.value(row)
+            tiles = self.tiles_of(row, ordinal)
+            if tiles is not None:
+                return tiles.array()
+            return self.decode(*self._stored(ordinal, inside))
 
-    def decode(self, data: bytes | memoryview, shape: tuple[int, ...] | None, row: int) -> Value:
-        try:
-            if self.storing is Storing.TEXT:
-                return decode_text(data)
-            if self.storing in (Storing.JSON, Storing.LIST):
-                if len(data) == 0:
-                    return {} if self.storing is Storing.JSON else []
-                return decode_document(data)
-            return self._decode_array(memoryview(data), shape)
-        except (FormatError, ValueError) as error:
-            if isinstance(error, InvalidInputError):
-                raise
-            wrapped = error if isinstance(error, FormatError) else FormatError(str(error))
-            raise self.located(wrapped, row) from error
+    def decode(self, data: Buffer, shape: Shape | None) -> Value:
+        """Decode the stored bytes of one sample; large arrays lie in memory that is used again once they are gone."""
+        decoder = self.decoder
+        if self.storing is not Storing.ARRAY:
+            return decoder.value(data, shape)
+        if decoder.files is not None and len(data) and decoder.dtype is not None and shape is not None:
+            if decoder.direct is not None and math.prod(shape) <= limits.FREE_BYTES:
+                # No more than blank images may have anyway, so the shape row needs no second opinion beforehand.
+                room = self.source.pool.array(shape, decoder.dtype)
+                if decoder.direct(data, room):
+                    return room
+            wanted = self.room(shape, data)
+            if wanted is not None:
+                return decoder.array(data, shape, wanted, checked=True)
+        return decoder.array(data, shape)
 
-    def _decode_array(self, data: memoryview, shape: tuple[int, ...] | None) -> NDArray[Any]:
-        dtype = self.dtype
-        if dtype is None or (shape is None and not self.state.meta.max_shape):
-            raise EmptyTensorError(
-                f"tensor {self.name!r} has only empty samples so far: it has neither dtype nor rank to read them with"
-            )
-        return decode_sample(data, (0,) * len(self.state.meta.max_shape) if shape is None else shape, dtype)
+    def room(self, shape: Shape, data: Buffer) -> NDArray[Any] | None:
+        """Return memory to decode a file into; None where the file decides on the shape itself."""
+        decoder = self.decoder
+        codec, dtype = decoder.files, decoder.known_dtype()
+        if codec is None or codec.name not in self.rooms or dtype.kind == "O":
+            return None
+        decoder.check_facts(codec, data, shape)
+        return self.source.pool.array(shape, dtype)
 
-    def values(self, rows: Rows) -> Iterator[Value]:
-        """Yield the samples of many rows in the order given; each chunk is read once per run of rows in it."""
-        if len(rows) <= 2:
-            for row in rows:
-                yield self.value(int(row))
-            return
-        codec = self.chunk_codec()
-        wanted = np.asarray(rows, dtype=np.int64)
-        ordinals, locals_ = self._locate(wanted)
-        current, chunk = -1, None
-        for row, ordinal, inside in zip(wanted.tolist(), ordinals.tolist(), locals_.tolist(), strict=True):
-            try:
-                if ordinal != current or chunk is None:
-                    self.refuse_tiles(ordinal, row)
-                    chunk = self.source.chunk(self.state.table, ordinal, codec)
-                    current = ordinal
-                data, shape = self.stored(chunk, inside)
-            except FormatError as error:
-                raise self.located(error, row) from error
-            yield self.decode(data, shape, row)
-
-    def stacked(self, rows: Rows) -> NDArray[Any]:
-        """Return fixed-shape samples of many rows as one new array: shape (len(rows), *sample shape).
+    def part(self, row: int, subscript: Any) -> Value:
+        """Return ``sample[subscript]``, reading and decoding only what it needs where the layout allows it.
 
         Raises
         ------
-        DynamicTensorNumpyError
-            If the shapes of the selected samples differ.
+        IndexError
+            If the subscript leaves the sample.
         """
-        if self.is_fixed and not self.state.meta.sample_compression:
-            return self._gathered(rows)
-        return self.stack(list(self.values(rows)))
+        ordinal, inside = self._place(row)
+        with self.locating(row):
+            if self.is_link:
+                return self.links.part(row, subscript)
+            tiles = self.tiles_of(row, ordinal)
+            if tiles is not None:
+                return tiles.part(subscript)
+            data, shape = self._stored(ordinal, inside)
+            codec = self.decoder.files
+            if codec is not None and codec.name in PARTS and len(data) and shape is not None:
+                self.decoder.check_facts(codec, data, shape)
+                return file_part(codec, data, subscript).astype(self.known_dtype(), copy=False)
+            return self.decode(data, shape)[subscript]
+
+    def values(self, rows: Rows) -> Iterator[Value]:
+        """Yield the samples of many rows in the order given; each chunk is read once per run of rows in it."""
+        if len(rows) <= 2 or self.is_link or self.has_tiles:
+            for row in rows:
+                yield self.value(int(row))
+            return
+        decode = self.decode
+        for row, data, shape in self.many(rows):
+            with self.locating(row):
+                value = decode(data, shape)
+            yield value
+
+    # -- shapes ----------------------------------------------------------------------------------------------
+
+    def shape(self, row: int) -> Shape:
+        """Return the shape of one sample without decoding it."""
+        ordinal, inside = self._place(row)
+        with self.locating(row):
+            if self.storing in (Storing.TEXT, Storing.JSON):
+                return (1,)
+            if self.is_link:
+                return self.links.shape(row)
+            tiles = self.tiles_of(row, ordinal)
+            if tiles is not None:
+                return tiles.shape
+            shape = self._header_shape(ordinal, inside)
+            return (0,) * len(self.state.meta.max_shape) if shape is None else shape
+
+    def _header_shape(self, ordinal: int, inside: int) -> Shape | None:
+        table = self.state.table
+        if self._codec is None:
+            header = self.source.header(table, ordinal)
+            if header is not None:
+                return header.place(inside).shape
+        chunk = self.source.chunk(table, ordinal, self._codec)
+        return None if chunk.ndim is None else chunk.shape(inside)
+
+    def shapes(self, rows: Rows) -> NDArray[np.int64]:
+        """Return the shapes of samples without decoding them: int64, shape (len(rows), rank)."""
+        rank = len(self.state.meta.max_shape)
+        if self.storing in (Storing.TEXT, Storing.JSON):
+            return np.ones((len(rows), 1), dtype=np.int64)
+        if self.is_link or self.has_tiles:
+            return _table([self.shape(int(row)) for row in rows], rank)
+        table = np.zeros((len(rows), rank), dtype=np.int64)
+        ordinals, insides = self.locate(rows)
+        ends = np.append(np.flatnonzero(np.diff(ordinals)) + 1, len(ordinals)).tolist() if len(rows) else []
+        for begin, end in zip([0, *ends], ends, strict=False):
+            with self.locating(int(rows[begin])):
+                found = self._header_shapes(int(ordinals[begin]))
+                if found.shape[1] not in (0, rank):
+                    raise FormatError(
+                        f"its chunk holds samples with {found.shape[1]} axes, the tensor has {rank}"
+                    )
+                if found.shape[1]:
+                    table[begin:end] = found[insides[begin:end]]
+        return table
+
+    def _header_shapes(self, ordinal: int) -> NDArray[np.uint32]:
+        table = self.state.table
+        if self._codec is None:
+            header = self.source.header(table, ordinal)
+            if header is not None:
+                return header.shape_table()
+        return self.source.chunk(table, ordinal, self._codec).shapes()
+
+    # -- many as one array -----------------------------------------------------------------------------------
 
     def stack(self, samples: Sequence[NDArray[Any]]) -> NDArray[Any]:
         """Return samples, or parts of samples, as one array.
@@ -265,51 +451,50 @@ class SampleReader:
             If their shapes differ.
         """
         if len({s.shape for s in samples}) > 1:
-            raise DynamicTensorNumpyError(
-                f"tensor {self.name!r} has samples of different shapes and can not become one array; "
-                "pass aslist=True to get a list of arrays"
-            )
+            raise self.dynamic()
         return np.stack(samples) if samples else np.empty((0, *self.state.meta.max_shape), dtype=self.dtype)
 
-    def _gathered(self, rows: Rows) -> NDArray[Any]:
-        shape, dtype = tuple(self.state.meta.max_shape), self.dtype
-        out = np.empty((len(rows), *shape), dtype=dtype)
-        item = out.itemsize * int(np.prod(shape))
-        flat = out.reshape(-1).view(np.uint8)
-        if item == 0 or not len(rows):
-            return out
-        codec = self.chunk_codec()
-        ordinals, locals_ = self._locate(np.asarray(rows, dtype=np.int64))
-        # Runs of rows in the same chunk are copied with one call each.
-        ends = np.append(np.flatnonzero(np.diff(ordinals)) + 1, len(ordinals))
-        begin = 0
-        for end in ends.tolist():
-            ordinal, row = int(ordinals[begin]), int(rows[begin])
-            self.refuse_tiles(ordinal, row)
-            try:
-                room = flat[begin * item : end * item]
-                if end - begin == 1 and codec is None and self.source.wants_probe(self.state.table, ordinal):
-                    self._copy_probed(ordinal, int(locals_[begin]), room)
-                else:
-                    chunk = self.source.chunk(self.state.table, ordinal, codec)
-                    self._copy(chunk, item, locals_[begin:end], room)
-            except FormatError as error:
-                raise self.located(error, row) from error
-            begin = end
-        return out
+    def dynamic(self) -> DynamicTensorNumpyError:
+        """Return the error for samples that do not make one array."""
+        return DynamicTensorNumpyError(
+            f"tensor {self.name!r} has samples of different shapes and can not become one array; "
+            "pass aslist=True to get a list of arrays"
+        )
 
-    def _copy_probed(self, ordinal: int, inside: int, out: NDArray[np.uint8]) -> None:
-        data = self._probed(ordinal, inside)[0]
-        if len(data) != len(out):
-            raise FormatError(f"the sample has {len(data)} bytes, its shape and dtype need {len(out)}")
-        out[:] = np.frombuffer(data, np.uint8)
+    def stacked(self, rows: Rows) -> NDArray[Any]:
+        """Return samples of one shape as one array: shape (len(rows), *sample shape).
 
-    def _copy(self, chunk: Chunk, item: int, local: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
-        if chunk.is_unwritten:
-            out[:] = 0
-            return
-        if chunk.uniform is None or chunk.uniform[1] != item:
-            raise FormatError(
-                "the chunk's samples do not have the one shape that the tensor's metadata names"
-            )
-        native.gather_fixed(chunk.data, item, local, out)
+        Raises
+        ------
+        DynamicTensorNumpyError
+            If the shapes of the selected samples differ.
+        """
+        return stacked(self, rows)
+
+    def listed(self, rows: Rows) -> list[NDArray[Any]]:
+        """Return array samples as a list of arrays."""
+        return listed(self, rows)
+
+
+class Locating:
+    """Context that makes format errors name tensor and row; a class, since it is entered for every sample."""
+
+    __slots__ = ("_reader", "_row")
+
+    def __init__(self, reader: SampleReader, row: int) -> None:
+        self._reader = reader
+        self._row = row
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, FormatError | LimitError):
+            raise self._reader.located(error, self._row) from error
+
+
+def _table(shapes: list[Shape], rank: int) -> NDArray[np.int64]:
+    """Return shapes as a table; ranks that differ are padded with ones, in front of zeros none."""
+    rank = max([rank, *map(len, shapes)])
+    rows = [(*shape, *((0 if 0 in shape else 1,) * (rank - len(shape)))) for shape in shapes]
+    return np.array(rows, dtype=np.int64).reshape(len(shapes), rank)

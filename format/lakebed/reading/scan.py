@@ -13,10 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.chunks.chunk import Chunk
-from lakebed.errors import CorruptError, FormatError
+from lakebed.errors import FormatError, LakebedError, LimitError
 from lakebed.htypes.base import Storing
 from lakebed.native import chunks as native
+from lakebed.reading.bulk import cut
 from lakebed.reading.samples import SampleReader
+from lakebed.reading.select import Index, Rows
+from lakebed.reading.selection import Selection
 from lakebed.reading.strings import Documents, Encoded, Lists, Strings, join
 
 Column = Any
@@ -68,12 +71,11 @@ class Cursor:
             first = table.first(ordinal)
             end = min(stop, int(table.ids.last[ordinal]) + 1)
             if ordinal != self._ordinal or self._chunk is None:
-                reader.refuse_tiles(ordinal, row)
                 self._chunk = None  # lets the pool reuse its buffer for the next one
                 self.expanded = None
                 try:
                     self._chunk = reader.source.chunk(table, ordinal, codec, keep=self._keep)
-                except FormatError as error:
+                except (FormatError, LimitError) as error:
                     raise reader.located(error, row) from error
                 self._ordinal = ordinal
             yield Run(self._chunk, row - first, end - first, row)
@@ -102,7 +104,15 @@ class ColumnScan:
         self._nulls = None if nulls is None else Cursor(nulls)
         self._sliceable: NDArray[Any] | Encoded[Any] | None = None
         self._first = self._end = 0
-        plain = not reader.state.meta.sample_compression
+        # Samples that are no run of bytes in a chunk: files, tiles, links, sequences of whatever.
+        self.is_special = (
+            reader.is_link
+            or reader.has_tiles
+            or reader.state.sequence is not None
+            or reader.storing is Storing.POLYGON
+            or reader.decoder.files is not None
+        )
+        plain = not reader.state.meta.sample_compression and not self.is_special
         self._encoded = _ENCODED.get(reader.storing) if plain else None
         self._is_masked = plain and is_nullable_scalar(reader)
         self._is_fixed = plain and reader.is_fixed and not self._is_masked
@@ -123,6 +133,8 @@ class ColumnScan:
         """Return rows ``start`` to ``stop``: ndarray, MaskedArray (absent numbers), Encoded, or a list."""
         if self._first <= start and stop <= self._end and self._sliceable is not None:
             return self._sliceable[start - self._first : stop - self._first]
+        if self.is_special:
+            return self.picked(range(start, stop))
         if stop <= start:
             return self._slow(start, stop)
         if self._encoded is not None:
@@ -139,7 +151,7 @@ class ColumnScan:
         for run in self.cursor.runs(start, stop):
             try:
                 whole = kind(run.chunk.data, run.chunk.offsets())
-            except FormatError as error:
+            except (FormatError, LimitError) as error:
                 raise self._located(error, run.row) from error
             parts.append(whole.cut(run.start, run.stop))
             if self._nulls is None:
@@ -168,13 +180,31 @@ class ColumnScan:
 
     def _run_values(self, run: Run) -> Iterator[Any]:
         reader = self.reader
+        if reader.decoder.is_plain and reader.dtype is not None and not run.chunk.is_unwritten:
+            with reader.locating(run.row):
+                if run.chunk.ndim is not None:
+                    yield from cut(run.chunk, run.start, run.stop, reader.dtype, reader.source.pool.take)
+                    return
         for i in range(run.start, run.stop):
-            row = run.row + i - run.start
-            try:
-                data, shape = reader.stored(run.chunk, i)
-            except FormatError as error:
-                raise reader.located(error, row) from error
-            yield reader.decode(data, shape, row)
+            with reader.locating(run.row + i - run.start):
+                value = reader.decode(*reader.stored(run.chunk, i))
+            yield value
+
+    def picked(self, rows: Rows) -> Column:
+        """Return any rows: an ndarray where all samples have one shape, else a list."""
+        reader = self.reader
+        if reader.is_fixed and reader.state.sequence is None and self._nulls is None:
+            return reader.stacked(rows)
+        if reader.state.sequence is None and reader.storing is Storing.ARRAY:
+            values: list[Any] = list(reader.listed(rows))
+        else:
+            index = Index((tuple(np.asarray(rows).tolist()),))
+            values = list(Selection(reader, index, lambda _: None).values())
+        for i, row in enumerate(np.asarray(rows).tolist() if self._nulls is not None else ()):
+            if self.null_mask(row, row + 1) is not None:
+                values[i] = None
+        is_even = reader.is_fixed and reader.state.sequence is None and type(None) not in map(type, values)
+        return np.stack(values) if values and is_even else values
 
     def _fixed_column(self, start: int, stop: int) -> NDArray[Any]:
         shape, dtype = tuple(self.reader.state.meta.max_shape), self.reader.known_dtype()
@@ -187,7 +217,7 @@ class ColumnScan:
                 parts.append(whole[run.start : run.stop])
                 if whole.flags.writeable:
                     self._keep(whole, run)
-        except FormatError as error:
+        except (FormatError, LimitError) as error:
             raise self._located(error, start) from error
         if len(parts) == 1 and parts[0].flags.writeable:
             return parts[0]
@@ -202,7 +232,7 @@ class ColumnScan:
                 chunk_values, absent = self._expanded(run.chunk)
                 values.append(chunk_values[run.start : run.stop])
                 masks.append(absent[run.start : run.stop])
-        except FormatError as error:
+        except (FormatError, LimitError) as error:
             raise self._located(error, start) from error
         joined = values[0] if len(values) == 1 else np.concatenate(values)
         mask = masks[0] if len(masks) == 1 else np.concatenate(masks)
@@ -215,9 +245,7 @@ class ColumnScan:
             self.cursor.expanded = cached
         return cached[1], cached[2]
 
-    def _located(self, error: FormatError, row: int) -> CorruptError:
-        if isinstance(error, CorruptError) and error.tensor is not None:
-            return error
+    def _located(self, error: FormatError | LimitError, row: int) -> LakebedError:
         return self.reader.located(error, row)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
+from functools import reduce
 from types import EllipsisType
 from typing import Any
 
@@ -81,9 +82,54 @@ class Index:
         return sample
 
     def __repr__(self) -> str:
-        parts = [tuple(int(v) for v in s) if isinstance(s, np.ndarray) else s for s in self.chain]
-        inner = [i for subscript in self.inside for i in subscript]
-        return f"Index([{', '.join(repr(p) for p in (*parts, *inner))}])"
+        return f"Index([{', '.join(map(repr, self._shown()))}])"
+
+    def _shown(self) -> list[Any]:
+        """Return one entry per axis where the chain can be put together without knowing a length, else all of it."""
+        try:
+            axes = [reduce(_composed, self.chain)] if self.chain else [slice(None)] if self.inside else []
+            for subscript in self.inside:
+                free = [i for i, entry in enumerate(axes) if i and not isinstance(entry, int)]
+                for at, item in enumerate(subscript):
+                    if at < len(free):
+                        axes[free[at]] = _composed(axes[free[at]], item)
+                    else:
+                        axes.append(item)
+        except _NotComposable:
+            axes = [*self.chain, *[item for subscript in self.inside for item in subscript]]
+        return [tuple(np.asarray(e).tolist()) if isinstance(e, list | np.ndarray) else e for e in axes]
+
+
+class _NotComposable(Exception):
+    """What two selectors select together depends on the length."""
+
+
+def _composed(first: Any, second: Any) -> Any:
+    """Return the one selector that selects what two do, one after the other."""
+    if isinstance(first, slice) and first == slice(None):
+        return second
+    if isinstance(second, slice) and second == slice(None):
+        return first
+    if isinstance(first, list | tuple) and not isinstance(second, np.ndarray):
+        if isinstance(second, slice):
+            return tuple(first[second])
+        return first[second] if isinstance(second, int) else tuple(first[i] for i in second)
+    if not isinstance(first, slice) or isinstance(second, np.ndarray) or second is Ellipsis:
+        raise _NotComposable
+    start, step = first.start or 0, first.step or 1
+    ends = second if isinstance(second, list | tuple) else (second,)
+    ends = (second.start or 0, second.stop or 0) if isinstance(second, slice) else ends
+    if start < 0 or step < 0 or min(ends, default=0) < 0:
+        raise _NotComposable
+    if isinstance(second, slice):
+        stops = [first.stop, None if second.stop is None else start + second.stop * step]
+        known = [stop for stop in stops if stop is not None]
+        if any(stop < 0 for stop in known):
+            raise _NotComposable
+        stop = min(known, default=None)
+        return slice(start + (second.start or 0) * step, stop, step * (second.step or 1))
+    picked = tuple(start + i * step for i in ends)
+    return picked[0] if isinstance(second, int) else picked
 
 
 def _apply(rows: Rows, selector: RowSelector) -> Rows:

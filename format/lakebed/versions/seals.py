@@ -11,14 +11,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from lakebed.documents.version_tree import VersionTree
-
-_KEY = "lakebed"
+from lakebed.documents.version_tree import OURS, VersionTree
 
 
 def seals_of(tree: VersionTree) -> Mapping[str, str]:
     """Return {version id: checksum of its manifest}; empty when 3.9.52 was the last writer."""
-    ours = tree.extra.get(_KEY)
+    ours = tree.extra.get(OURS)
     seals: Any = ours.get("seals") if isinstance(ours, dict) else None
     return seals if isinstance(seals, dict) else {}
 
@@ -26,6 +24,6 @@ def seals_of(tree: VersionTree) -> Mapping[str, str]:
 def with_seals(tree: VersionTree, seals: Mapping[str, str]) -> VersionTree:
     """Return the tree with seals added; those of versions that left the tree are dropped."""
     kept = {version: seal for version, seal in {**seals_of(tree), **seals}.items() if version in tree.commits}
-    ours = tree.extra.get(_KEY)
+    ours = tree.extra.get(OURS)
     other = dict(ours) if isinstance(ours, dict) else {}
-    return replace(tree, extra={**tree.extra, _KEY: {**other, "seals": kept}})
+    return replace(tree, extra={**tree.extra, OURS: {**other, "seals": kept}})

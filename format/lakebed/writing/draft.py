@@ -403,10 +403,6 @@ class Draft(SchemaDraft):
         tensors = {key: tensor.state for key, tensor in self.tensors.items()}
         return Snapshot(self.version_id, self.meta, self.info, tensors, self.diff)
 
-    def new_chunks(self) -> dict[str, tuple[bytes | memoryview, ...]]:
-        """Chunk files that are not in storage yet, by key."""
-        return {key: pieces for tensor in self.tensors.values() for key, pieces in tensor.new_chunks.items()}
-
 
 def _singles(parts: Iterable[Encoded]) -> list[Encoded]:
     """Split parts into one per sample."""

@@ -16,24 +16,34 @@ _MASKS = ("binary_mask", "segment_mask")
 def downsample(array: NDArray[Any], htype: str, factor: int) -> NDArray[Any]:
     """Reduce an image of shape (H, W) or (H, W, C) to (H // factor, W // factor[, C]).
 
-    Images are averaged bilinearly, masks take the nearest pixel; what Pillow can not take is sampled with a stride.
-    An image that would become too small gives an empty array of the same rank.
+    Images are averaged bilinearly, masks take the nearest pixel; truth values, and what Pillow can not take, are
+    sampled with a stride. An image that would become too small gives an empty array of the same rank.
     """
-    if array.ndim < 2 or array.size == 0:
+    if array.ndim not in (2, 3) or array.size == 0:
         return _empty(array)
     height, width = array.shape[:2]
-    if width * height <= _SMALL * factor**2 or not height // factor or not width // factor:
+    low, narrow = height // factor, width // factor
+    if width * height <= _SMALL * factor**2 or not low or not narrow:
         return _empty(array)
+    if array.dtype == np.bool_:
+        return array[::factor, ::factor]
+    if htype in _MASKS:
+        return array[_nearest(height, low)[:, np.newaxis], _nearest(width, narrow)]
     from PIL import Image
 
     squeezed = array[:, :, 0] if array.ndim == 3 and array.shape[2] == 1 else array
     try:
-        image = Image.fromarray(squeezed)
+        image = Image.fromarray(np.ascontiguousarray(squeezed))
+        smaller = np.asarray(image.resize((narrow, low), Image.Resampling.BILINEAR), dtype=array.dtype)
     except (TypeError, ValueError):
-        return array[::factor, ::factor]
-    filter_ = Image.Resampling.NEAREST if htype in _MASKS else Image.Resampling.BILINEAR
-    smaller = np.asarray(image.resize((width // factor, height // factor), filter_), dtype=array.dtype)
+        return array[::factor, ::factor][:low, :narrow]
     return smaller.reshape(*smaller.shape[:2], 1) if squeezed is not array else smaller
+
+
+def _nearest(extent: int, smaller: int) -> NDArray[np.int64]:
+    """Return the place of the pixel nearest to the middle of each pixel of a smaller axis."""
+    middles = (np.arange(smaller) + 0.5) * (extent / smaller)
+    return np.minimum(middles.astype(np.int64), extent - 1)
 
 
 def _empty(array: NDArray[Any]) -> NDArray[Any]:

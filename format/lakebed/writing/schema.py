@@ -3,36 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from lakebed.codecs.registry import byte_codec, normalize
+import numpy as np
+
+from lakebed.codecs.registry import normalize
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import (
+    InvalidInputError,
+    InvalidKeyTypeError,
+    MeshTensorMetaMissingRequiredValue,
     TensorAlreadyExistsError,
     TensorGroupAlreadyExistsError,
     TensorMetaInvalidHtypeOverwriteKey,
     TensorMetaInvalidHtypeOverwriteValue,
+    TensorMetaMissingRequiredValue,
     TensorMetaMutuallyExclusiveKeysError,
     UnsupportedCompressionError,
 )
 from lakebed.htypes.arrays import array_dtype
-from lakebed.htypes.base import Htype, Storing
-from lakebed.htypes.registry import writable_htype
+from lakebed.htypes.base import Demand, Htype, Storing
+from lakebed.htypes.registry import UNSPECIFIED, HtypeName, full_name, htype_named, parse_htype
+from lakebed.htypes.schema_text import check_schema
 from lakebed.versions.state import Snapshot
 from lakebed.writing.names import check_group_name, check_tensor_name, companion, parents
 
-UNSPECIFIED = "unspecified"
 _HIDDEN_CHUNK = 4_000_000
+_SIZES = ("max_chunk_size", "tiling_threshold")
+_FLAGS = ("is_sequence", "is_link", "verify")
+_COMMON = (
+    "dtype sample_compression chunk_compression typestr max_chunk_size tiling_threshold is_sequence is_link hidden "
+    "links verify"
+).split()
 
 
 @dataclass(frozen=True, slots=True)
 class NewTensor:
-    """A tensor to create, and the hidden tensors that it feeds, by name."""
+    """A tensor to create, and the hidden tensors that it feeds, by name in the order of creation."""
 
     meta: TensorMeta
     info: Mapping[str, Any]
     companions: Mapping[str, TensorMeta]
+    companion_infos: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def plan_tensor(
@@ -46,44 +59,63 @@ def plan_tensor(
     with_shape: bool,
     with_id: bool,
     settings: Mapping[str, Any],
+    with_info: bool = True,
+    verify: bool = True,
+    downsampling: Any = None,
 ) -> NewTensor:
     """Check the settings of a new tensor and say what to create.
+
+    Parameters
+    ----------
+    with_info, with_shape, with_id
+        Whether the hidden companions that the htype has are wanted.
+    verify
+        Whether linked files are looked at when links are appended; without, nothing can be recorded of them.
+    downsampling
+        (factor, layers) of a pyramid of hidden, smaller copies, for htypes that have one.
+    settings
+        The other keywords of ``create_tensor``: settings of the htype, ``max_chunk_size``, ``tiling_threshold``.
 
     Raises
     ------
     TensorMetaInvalidHtype, TensorMetaInvalidHtypeOverwriteKey, TensorMetaInvalidHtypeOverwriteValue
         If the htype, or a setting of it, is not possible.
+    TensorMetaMissingRequiredValue, MeshTensorMetaMissingRequiredValue
+        If the htype needs a compression to be named.
     TensorMetaMutuallyExclusiveKeysError, UnsupportedCompressionError
         If the compressions do not go together or do not suit the htype.
+    InvalidInputError, InvalidKeyTypeError, KeyError
+        If links lead to nothing of a known htype, or a pyramid or ``coords`` are not as they should be.
     """
-    chosen = None if htype in (None, UNSPECIFIED) and dtype in (None, UNSPECIFIED) else htype
-    kind = writable_htype("generic" if chosen in (None, UNSPECIFIED) else chosen)
-    sample, chunk = _compressions(kind, sample_compression, chunk_compression)
-    extra, info, sizes = _settings(kind, settings)
+    parsed = parse_htype(htype)
+    kind = htype_named(parsed.base)
+    layers = _pyramid_layers(downsampling)
+    extra, info, rest = _settings(kind, settings)
+    sample, chunk = _compressions(kind, parsed, sample_compression, chunk_compression)
+    flags = {flag: bool(rest.pop(flag, False)) for flag in ("is_sequence", "is_link")}
+    is_link = parsed.is_link or flags["is_link"]
     meta = TensorMeta(
         name=name,
-        htype=None if chosen is None else kind.name,
+        htype=parsed.base,
         dtype=_dtype(kind, dtype),
         sample_compression=sample,
         chunk_compression=chunk,
         hidden=hidden,
+        is_sequence=parsed.is_sequence or flags["is_sequence"],
+        is_link=is_link,
+        verify=bool(rest.pop("verify", verify)),
         extra=extra,
-        **sizes,
+        **rest,
     )
-    links: dict[str, Mapping[str, Any]] = {}
-    companions = {}
-    if with_shape and (chosen is None or kind.has_shape_tensor):
-        shape_name = companion(name, "shape")
-        what = "len" if kind.name == "list" else "shape"
-        links[shape_name] = {"extend": f"extend_{what}", "flatten_sequence": True, "update": f"update_{what}"}
-        companions[shape_name] = TensorMeta(
-            name=shape_name, htype="generic", dtype="int64", hidden=True, max_chunk_size=_HIDDEN_CHUNK
-        )
-    if with_id:
-        id_name = companion(name, "id")
-        links[id_name] = {"extend": "extend_id", "flatten_sequence": False}
-        companions[id_name] = TensorMeta(name=id_name, hidden=True)
-    return NewTensor(meta.with_(links=links), info, companions)
+    known = not is_link or meta.verify
+    links, companions = _companions(
+        kind, name, with_info=with_info and known, with_shape=with_shape and known, with_id=with_id
+    )
+    pyramid = _pyramid(meta, kind, name, layers) if kind.has_pyramid else {}
+    if pyramid:
+        links[next(iter(pyramid))] = _PYRAMID_LINK
+    infos = {key: {**kind.info, "downsampling_factor": layers[0]} for key in pyramid}
+    return NewTensor(meta.with_(links=links), info, {**companions, **pyramid}, infos)
 
 
 def check_new_tensor(schema: Snapshot, name: str, companions: Iterable[str]) -> None:
@@ -139,48 +171,185 @@ def is_same_tensor(schema: Snapshot, name: str, planned: TensorMeta) -> bool:
     return True
 
 
+# -- hidden companions -----------------------------------------------------------------------------------------
+
+_PYRAMID_LINK = {"extend": "extend_downsample", "flatten_sequence": True, "update": "update_downsample"}
+
+
+def _companions(
+    kind: Htype, name: str, *, with_info: bool, with_shape: bool, with_id: bool
+) -> tuple[dict[str, Mapping[str, Any]], dict[str, TensorMeta]]:
+    links: dict[str, Mapping[str, Any]] = {}
+    made: dict[str, TensorMeta] = {}
+
+    def add(key: str, what: str, **settings: Any) -> None:
+        hidden = companion(name, key)
+        links[hidden] = {"extend": f"extend_{what}", "flatten_sequence": True, "update": f"update_{what}"}
+        made[hidden] = TensorMeta(name=hidden, hidden=True, max_chunk_size=_HIDDEN_CHUNK, **settings)
+
+    if with_info and kind.has_info_tensor:
+        add("info", "info", htype="json", dtype="Any")
+    if with_shape and kind.has_shape_tensor:
+        add("shape", "len" if kind.name == "list" else "shape", dtype="int64")
+    if with_id:
+        hidden = companion(name, "id")
+        links[hidden] = {"extend": "extend_id", "flatten_sequence": False}
+        made[hidden] = TensorMeta(name=hidden, hidden=True)
+    return links, made
+
+
+def _pyramid_layers(downsampling: Any) -> tuple[int, int]:
+    """Return (factor, layers); (1, 0) for no pyramid.
+
+    Raises
+    ------
+    InvalidInputError, InvalidKeyTypeError
+        If it is anything but two whole numbers of at least 1.
+    """
+    if downsampling is None:
+        return 1, 0
+    if not isinstance(downsampling, list | tuple):
+        raise InvalidKeyTypeError(f"downsampling must be a pair (factor, layers), not {downsampling!r}")
+    if len(downsampling) != 2:
+        raise InvalidInputError(
+            f"Downsampling must be a tuple of the form (downsampling_factor, number_of_layers), got {downsampling}"
+        )
+    factor, layers = downsampling
+    for what, value in (("Downsampling factor", factor), ("Number of layers", layers)):
+        if isinstance(value, str):
+            raise InvalidKeyTypeError(f"{what} must be an integer >= 1, not {value!r}")
+        if value < 1 or int(value) != value:
+            raise InvalidInputError(f"{what} must be an integer >= 1, not {value!r}")
+    return int(factor), int(layers)
+
+
+def _pyramid(meta: TensorMeta, kind: Htype, name: str, layers: tuple[int, int]) -> dict[str, TensorMeta]:
+    """Return the layers of a pyramid; each feeds the next, and is a plain tensor even where its owner has links."""
+    factor, count = layers
+    names = [companion(name, f"downsampled_{factor**n}") for n in range(1, count + 1)]
+    made = {}
+    for n, own in enumerate(names):
+        made[own] = meta.with_(
+            name=own,
+            hidden=True,
+            is_link=False,
+            verify=True,
+            typestr=None,
+            extra=dict(kind.meta_extra),
+            links={names[n + 1]: _PYRAMID_LINK} if n + 1 < count else {},
+        )
+    return made
+
+
+# -- settings --------------------------------------------------------------------------------------------------
+
+
 def _dtype(kind: Htype, dtype: Any) -> str | None:
-    if dtype in (None, UNSPECIFIED):
+    if isinstance(dtype, str) and dtype == UNSPECIFIED:
         return kind.dtype
-    if kind.storing is not Storing.ARRAY:
-        if dtype in (kind.dtype, str, list, dict):
+    if kind.storing in (Storing.JSON, Storing.LIST):
+        if dtype is None or dtype == "":
+            return kind.dtype
+        return check_schema(dtype)
+    if kind.storing is Storing.TEXT:
+        if dtype is None or dtype in ("", "str", str):
             return kind.dtype
         raise TensorMetaInvalidHtypeOverwriteValue(
-            f"Invalid value {dtype!r} for dtype: tensors of htype {kind.name} always have dtype {kind.dtype!r}"
+            f"Invalid value {dtype!r} for tensor meta key 'dtype'. dtype for tensor with text htype is always `str`"
         )
-    return array_dtype(dtype).name
+    return None if dtype is None else array_dtype(dtype).name
 
 
-def _compressions(kind: Htype, sample: str | None, chunk: str | None) -> tuple[str | None, str | None]:
-    sample = None if sample == UNSPECIFIED else normalize(sample)
-    chunk = None if chunk == UNSPECIFIED else normalize(chunk)
-    if sample is not None and chunk is not None:
-        raise TensorMetaMutuallyExclusiveKeysError(
-            f"a tensor is compressed by sample ({sample}) or by chunk ({chunk}), not both; leave one out"
+def _compressions(
+    kind: Htype, parsed: HtypeName, sample: str | None, chunk: str | None
+) -> tuple[str | None, str | None]:
+    named_sample, named_chunk = sample != UNSPECIFIED, chunk != UNSPECIFIED
+    shown = full_name(parsed.base, is_sequence=False, is_link=parsed.is_link)
+    if kind.compression_needed and not named_sample:
+        raise MeshTensorMetaMissingRequiredValue(
+            f"Htype {shown!r} requires you to specify 'sample_compression' inside the `create_tensor` method call. "
+            f"Available compressors: {sorted(kind.compressions or ())}"
         )
+    if not named_sample:
+        sample = kind.default_compression
+    sample, chunk = normalize(sample), normalize(chunk if named_chunk else None)
+    if kind.compression_needed and sample is None:
+        raise UnsupportedCompressionError(f"Compression 'None' is not supported for {kind.name} htype.")
     for name in (sample, chunk):
         if name is not None and kind.compressions is not None and name not in kind.compressions:
             raise UnsupportedCompressionError(f"Compression {name!r} is not supported for {kind.name} htype.")
-        byte_codec(name)
+    if sample is not None and chunk is not None:
+        raise TensorMetaMutuallyExclusiveKeysError(
+            "Specifying both sample-wise and chunk-wise compressions for the same tensor is not yet supported: "
+            f"a tensor is compressed by sample ({sample}) or by chunk ({chunk}); leave one out"
+        )
+    if chunk is not None and not kind.by_chunk:
+        raise UnsupportedCompressionError(
+            f"Compression 'Chunk compression' is not supported for {kind.name} htype."
+        )
+    if not named_sample and (
+        kind.demand is Demand.SAMPLE or (kind.demand is Demand.EITHER and not named_chunk)
+    ):
+        wanted = "'sample_compression'" + (" or 'chunk_compression'" if kind.demand is Demand.EITHER else "")
+        raise TensorMetaMissingRequiredValue(
+            f"Htype {shown!r} requires you to specify {wanted} inside the `create_tensor` method call. It may be "
+            f"`None` if you want your {shown!r} data to be uncompressed. "
+            f"Available compressors: {sorted(kind.compressions or ())}"
+        )
     return sample, chunk
 
 
 def _settings(
     kind: Htype, settings: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Sort settings into keys of the htype that stay in the meta, the tensor's info, and members of the meta."""
     extra, info = dict(kind.meta_extra), dict(kind.info)
-    sizes: dict[str, Any] = {}
+    rest: dict[str, Any] = {}
     for key, value in settings.items():
         if key in info:
-            info[key] = list(value) if isinstance(value, tuple) else value
-        elif key in ("max_chunk_size", "tiling_threshold"):
-            sizes[key] = value
+            info[key] = _checked_info(kind, key, value)
+        elif key in extra:
+            extra[key] = value
+        elif key in _SIZES:
+            if value is not None and value != UNSPECIFIED:
+                rest[key] = _checked_size(key, value)
+        elif key in _FLAGS:
+            rest[key] = bool(value)
+        elif key == "typestr":
+            rest[key] = value
         else:
-            can = ", ".join(["dtype", "sample_compression", "chunk_compression", "max_chunk_size", *info])
             raise TensorMetaInvalidHtypeOverwriteKey(
-                f"Htype {kind.name!r} doesn't have a key for {key!r}. Available keys: {can}"
+                f"Htype {kind.name!r} doesn't have a key for {key!r}. Available keys: {[*extra, *_COMMON]}"
             )
-    names = info.get("class_names")
-    if names is not None and not (isinstance(names, list) and all(isinstance(n, str) for n in names)):
-        raise TensorMetaInvalidHtypeOverwriteValue("class_names must be a list of strings")
-    return extra, info, sizes
+    return extra, info, rest
+
+
+def _checked_size(key: str, value: Any) -> int:
+    if type(value) is not int or value < -1:
+        raise TensorMetaInvalidHtypeOverwriteValue(f"{key} is {value!r}; it must be a number of bytes")
+    return value
+
+
+def _checked_info(kind: Htype, key: str, value: Any) -> Any:
+    """Return a setting as it goes into the info.
+
+    Raises
+    ------
+    TensorMetaInvalidHtypeOverwriteValue, InvalidKeyTypeError, KeyError
+        If the value is of the wrong kind.
+    """
+    if key == "coords":
+        allowed = {"mode"} if kind.name == "bbox.3d" else {"type", "mode"}
+        if not isinstance(value, dict):
+            raise InvalidKeyTypeError(f"coords must be of type {dict}, not {type(value)}")
+        if not allowed.issuperset(value):
+            raise KeyError(f"coords must have keys belong to {allowed}")
+        return value
+    if key == "intrinsics":
+        return value
+    if value is None:
+        return []
+    items = value.tolist() if isinstance(value, np.ndarray) else value
+    if not isinstance(items, list | tuple):
+        raise TensorMetaInvalidHtypeOverwriteValue(f"{key} must be a list, not {type(value).__name__}")
+    return list(items)

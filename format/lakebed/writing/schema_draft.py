@@ -63,6 +63,10 @@ class SchemaDraft:
         """Keys of chunk files that are in storage already, not synced."""
         return self._spill.keys
 
+    def new_chunks(self) -> dict[str, tuple[bytes | memoryview, ...]]:
+        """Chunk files that are not in storage yet, by key."""
+        return {key: pieces for tensor in self.tensors.values() for key, pieces in tensor.new_chunks.items()}
+
     # -- schema and info ---------------------------------------------------------------------------------------
 
     def add_tensor(self, name: str, meta: TensorMeta, info: Mapping[str, Any], groups: Sequence[str]) -> None:

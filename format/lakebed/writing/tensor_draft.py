@@ -119,7 +119,7 @@ class TensorDraft:
     def _learn(self, part: Encoded, block: Block, length: int) -> None:
         state = self.state
         info = {**state.info, **part.info} if part.info else state.info
-        low, high = _bounds(state.meta, block)
+        low, high = _bounds(state.meta, block.shape_bounds() if not state.meta.is_link else _linked(part))
         meta = part.meta.with_(length=length, min_shape=low, max_shape=high, links=state.meta.links)
         self.state = replace(state, meta=meta, info=info)
 
@@ -249,11 +249,11 @@ class TensorDraft:
             at = row - self._sealed
             for block in self.pending:
                 if at < block.count:
-                    return block.cut(at, at + 1).data
+                    return block.cut(at, at + 1).joined()
                 at -= block.count
         edited = self._edits.at(row)
         if isinstance(edited, Block):
-            return edited.data
+            return edited.joined()
         at = self._edits.original(row)
         span = self.state.table.ids.locate(at)
         return self._parsed(span.row).sample(span.position)
@@ -283,7 +283,7 @@ class TensorDraft:
     def _seal_pending(self, *, full_only: bool) -> None:
         if not self._edits:
             self._absorb_tail()
-        runs = groups(self.pending, self.chunk_limit)
+        runs = groups(self.pending, self.chunk_limit, self._codec)
         rest = runs.pop() if full_only and runs else []
         entries = [self._new_chunk(pack(run, self._codec)) for run in runs]
         table = self.state.table.extended(entries, (self._folder, self.state.key))
@@ -348,7 +348,7 @@ class TensorDraft:
         return Block(chunk.data, chunk.count, np.diff(chunk.offsets()).astype(np.uint32), shapes)
 
     def _write(self, blocks: Sequence[Block]) -> list[NewChunk]:
-        return [self._new_chunk(pack(run, self._codec)) for run in groups(blocks, self.chunk_limit)]
+        return [self._new_chunk(pack(run, self._codec)) for run in groups(blocks, self.chunk_limit, self._codec)]
 
     def _new_chunk(self, chunk: PackedChunk) -> NewChunk:
         number = secrets.randbits(64) or 1
@@ -389,7 +389,8 @@ class TensorDraft:
 
 def _own(block: Block) -> Block:
     """Copy the bytes of a block: they are the caller's, who may change them after the call."""
-    return replace(block, data=memoryview(bytes(block.data)))
+    data = bytes(block.data) if block.buffers is None else b"".join(block.buffers)
+    return replace(block, data=memoryview(data), buffers=None)
 
 
 def _zeros(chunk: Chunk, itemsize: int) -> Block:
@@ -399,9 +400,20 @@ def _zeros(chunk: Chunk, itemsize: int) -> Block:
     return Block(memoryview(bytes(int(sizes.sum()))), chunk.count, sizes, shapes)
 
 
-def _bounds(meta: TensorMeta, block: Block) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return min_shape and max_shape of a tensor with a block taken in (FORMAT.md 3)."""
-    bounds = block.shape_bounds()
+Bounds = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+def _linked(part: Encoded) -> Bounds | None:
+    """Smallest and largest extents of what links point to; None where nobody looked, or at links to nothing."""
+    shapes = [shape for shape in part.shapes or () if shape]
+    if not shapes or len(set(map(len, shapes))) > 1:
+        return None
+    axes = list(zip(*shapes, strict=True))
+    return tuple(map(min, axes)), tuple(map(max, axes))
+
+
+def _bounds(meta: TensorMeta, bounds: Bounds | None) -> Bounds:
+    """Return min_shape and max_shape of a tensor with samples of such bounds taken in (FORMAT.md 3)."""
     if bounds is None:
         return tuple(meta.min_shape), tuple(meta.max_shape)
     low, high = bounds

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from lakebed.chunks.chunk import parse_chunk
 from lakebed.chunks.pack import pack
-from lakebed.chunks.probe import probe
+from lakebed.chunks.probe import probe, read_header
 from lakebed.codecs.block import Block
 from lakebed.errors import FormatError
 from unit_tests.lakebed.chunks.blocks import Sample, block_lists, text
@@ -81,3 +81,49 @@ def test_lying_headers_are_format_errors(tail: bytes) -> None:
     raw = b"\x063.9.52" + tail + b"xy"
     with pytest.raises(FormatError):
         probe(CountingFile(raw), len(raw), 2, 1)
+
+
+@settings(max_examples=60)
+@given(block_lists())
+def test_a_header_gives_every_sample(blocks_and_samples: tuple[list[Block], list[Sample]]) -> None:
+    """A header that is read once places all samples as the full parse does."""
+    blocks, samples = blocks_and_samples
+    if not samples:
+        return
+    raw = b"".join(pack(blocks).pieces)
+    chunk = parse_chunk(raw, len(samples))
+    header = read_header(CountingFile(raw), len(raw), len(samples))
+    assert header is not None
+    assert header.is_unwritten == chunk.is_unwritten
+    assert header.shape_table().tolist() == chunk.shapes().tolist()
+    for i in range(len(samples)):
+        place = header.place(i)
+        assert raw[place.start : place.start + place.nbytes] == bytes(chunk.sample(i))
+        assert place.shape == (None if chunk.ndim is None else chunk.shape(i))
+
+
+def test_a_huge_header_is_not_read() -> None:
+    """Tables of a million rows are left to the binary search; a few bytes tell so."""
+    raw = b"\x01v" + struct.pack("<ii", 40_000, 2) + bytes(8 * 40_000) + struct.pack("<i", 0)
+    file = CountingFile(raw)
+    assert read_header(file, len(raw), 40_000) is None
+    assert file.reads <= 2
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"\x06abc",
+        b"\x01v" + struct.pack("<ii", -1, 2) + bytes(60),
+        b"\x01v" + struct.pack("<ii", 1, 300) + bytes(60),
+        b"\x01v" + struct.pack("<ii", 1 << 30, 2) + bytes(60),
+        b"\x01v" + struct.pack("<ii", 1, 2) + struct.pack("<III", 1, 9, 0),
+        b"\x01v" + struct.pack("<ii", 1, 2) + struct.pack("<IIi", 1, 0, 1) + struct.pack("<III", 9, 0, 0),
+        b"\x01v" + struct.pack("<ii", 0, 2) + struct.pack("<i", 1 << 30),
+    ],
+)
+def test_damaged_headers_are_refused(raw: bytes) -> None:
+    """Counts that leave the file, and rows that do not belong to the chunk, are errors before anything is allocated."""
+    with pytest.raises(FormatError, match="damaged chunk"):
+        read_header(CountingFile(raw), len(raw), 1)

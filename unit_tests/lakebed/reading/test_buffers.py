@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lakebed.reading.fetch import BufferPool
+from lakebed.reading.buffers import BufferPool
 
 
 def test_a_buffer_is_used_again_once_its_views_are_gone() -> None:
@@ -36,3 +36,13 @@ def test_a_much_larger_buffer_is_not_spent_on_a_small_request() -> None:
     pool = BufferPool()
     large = pool.take(10_000_000).ctypes.data
     assert pool.take(1000).ctypes.data != large
+
+
+def test_what_is_kept_is_bounded() -> None:
+    """Buffers beyond the bound, in number or in bytes, are not held on to."""
+    pool = BufferPool(keep=2, keep_bytes=1 << 20)
+    large = pool.take(1 << 21)
+    assert large.base is None, "memory of its own"
+    held = [pool.take(400_000) for _ in range(4)]
+    assert len({view.ctypes.data for view in held}) == 4
+    assert pool.held <= 1 << 20

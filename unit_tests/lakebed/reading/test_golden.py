@@ -1,4 +1,4 @@
-"""Every golden dataset of Deep Lake 3.9.52: what this release reads is what 3.9.52 read, the rest is refused."""
+"""Every golden dataset of Deep Lake 3.9.52, whole: what is read is what 3.9.52 read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ import lakebed
 from lakebed.htypes.base import Storing
 from lakebed.htypes.registry import htype_named
 
-REFUSALS = (lakebed.errors.InvalidOperationError, lakebed.errors.UnsupportedCompressionError)
+# Decoders of other releases may differ by rounding.
+LOSSY = frozenset({"jpeg", "jpeg2000", "webp"})
 NAMES = [f"f{n:02}" for n in range(1, 20)]
 
 
@@ -38,6 +39,8 @@ class Golden:
 
     def value(self, sample: dict[str, Any]) -> Any:
         """The value that 3.9.52 read, as lakebed should give it."""
+        if "polygons" in sample:
+            return [self.arrays[polygon["npz"]] for polygon in sample["polygons"]]
         return plain(sample["json"]) if "json" in sample else self.arrays[sample["npz"]]
 
 
@@ -61,7 +64,10 @@ def same(found: Any, expected: Any) -> bool:
         return (
             isinstance(found, np.ndarray)
             and (found.dtype, found.shape) == (expected.dtype, expected.shape)
-            and found.tobytes() == expected.tobytes()
+            and (
+                found.tobytes() == expected.tobytes()
+                or (found.dtype == bool and np.array_equal(found, expected))
+            )
         )
     if isinstance(expected, dict):
         return found.keys() == expected.keys() and all(same(found[k], v) for k, v in expected.items())
@@ -70,98 +76,139 @@ def same(found: Any, expected: Any) -> bool:
     return bool(found == expected) and type(found) is type(expected)
 
 
-def is_readable(shown: dict[str, Any]) -> bool:
-    """Whether this release claims to read the tensor."""
-    return (
-        not shown["is_link"]
-        and not shown["is_sequence"]
-        and htype_named(shown["htype"]).storing is not Storing.FILE
-        and {shown["sample_compression"], shown["chunk_compression"]} <= {None, "lz4"}
-        and shown["dtype"] not in ("complex64", "complex128")
-    )
-
-
 def read(tensor: lakebed.Tensor) -> Any:
     """One sample in the form of the expectations."""
     storing = htype_named(tensor.base_htype).storing
-    return tensor.numpy() if storing is Storing.ARRAY else tensor.data()["value"]
+    return tensor.data()["value"] if storing in (Storing.TEXT, Storing.JSON, Storing.LIST) else tensor.numpy()
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_all_versions_and_tensors(golden: Path, name: str) -> None:
-    """Schema, infos, lengths and each sample of each version agree; what is not read yet is an error that says so."""
+def test_all_versions_and_tensors(golden: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Schema, infos, lengths and each sample of each version of each tensor, hidden ones too, agree."""
+    monkeypatch.chdir(golden)
     dataset = Golden(golden, name)
     seen: Counter[str] = Counter()
     for version, ds, shown in dataset.versions():
         assert sorted(ds.tensors) == shown["visible_tensors"]
         assert same(dict(ds.info), plain(shown["info"]))
+        assert {n: ds[n].meta.hidden for n in shown["tensors"]} == {
+            n: t["hidden"] for n, t in shown["tensors"].items()
+        }
         for tensor_name, expected in shown["tensors"].items():
             tensor = ds[tensor_name]
-            assert len(tensor) == expected["length"], (version, tensor_name)
-            assert same(dict(tensor.info), plain(expected["info"]))
-            assert [list(tensor.meta.min_shape), list(tensor.meta.max_shape)] == [
-                expected["min_shape"],
-                expected["max_shape"],
-            ]
+            check_facts((version, tensor_name), tensor, expected)
             for i, sample in enumerate(expected["samples"]):
                 seen[check_sample(dataset, tensor, i, sample, expected)] += 1
-    assert seen["read"] + seen["refused"] + seen["empty"] > 0 or name == "f18"
+    assert seen.total() > 0 or name == "f18"
+
+
+def check_facts(where: tuple[str, str], tensor: lakebed.Tensor, expected: dict[str, Any]) -> None:
+    """Compare what is known of a tensor without reading samples."""
+    meta = tensor.meta
+    assert (len(tensor), meta.length) == (expected["length"], expected["meta_length"]), where
+    assert same(dict(tensor.info), plain(expected["info"])), where
+    for field in ("htype", "dtype", "is_sequence", "is_link", "sample_compression", "chunk_compression"):
+        assert getattr(meta, field) == expected[field], (where, field)
+    assert [list(meta.min_shape), list(meta.max_shape)] == [expected["min_shape"], expected["max_shape"]], (
+        where
+    )
+    if expected["shape_interval"] is not None:
+        interval = tensor.shape_interval
+        assert [list(interval.lower), list(interval.upper)] == expected["shape_interval"], where
 
 
 def check_sample(dataset: Golden, tensor: lakebed.Tensor, i: int, sample: Any, shown: dict[str, Any]) -> str:
-    """Compare one sample; return what became of it."""
+    """Compare one sample; return what kind it is."""
     where = (dataset.path, tensor.key, i)
-    if not is_readable(shown):
-        with pytest.raises(REFUSALS):
+    if "seq" in sample:
+        items = [read(tensor[i, j]) for j in range(len(sample["seq"]))]
+        for found, item in zip(items, sample["seq"], strict=True):
+            assert same_item(found, dataset.value(item)), where
+        return "sequence"
+    if shown["is_link"]:
+        check_link(dataset, tensor[i], sample, where)
+    if sample.get("error") == "EmptyTensorError":
+        with pytest.raises(lakebed.errors.EmptyTensorError):
             read(tensor[i])
-        return "refused"
-    try:
-        value = read(tensor[i])
-    except lakebed.errors.EmptyTensorError:
-        assert sample["error"] == "EmptyTensorError", where
         return "empty"
-    except lakebed.errors.InvalidOperationError as error:
-        if "tiled" not in str(error):
-            raise
-        return "refused"
-    assert same(value, dataset.value(sample)), where
+    if "error" in sample:
+        # 3.9.52 can not return a mesh of kind ply from numpy(): its shape row has another meaning.
+        assert shown["sample_compression"] == "ply", where
+        assert tensor[i].numpy().shape == (3, 3)
+    else:
+        assert same_decoded(read(tensor[i]), dataset.value(sample), shown), where
     if "raw_sha256" in sample:
         assert hashlib.sha256(tensor[i].tobytes()).hexdigest() == sample["raw_sha256"], where
-    return "read"
+    return "sample"
+
+
+def check_link(dataset: Golden, tensor: lakebed.Tensor, sample: dict[str, Any], where: Any) -> None:
+    """Compare where a link leads, and the credentials that it names."""
+    if "paths" in sample:
+        assert tensor.path().tolist() == sample["paths"], where
+    else:
+        assert tensor.path().tolist() == [sample["path"]], where
+    assert tensor.creds_key() == sample["creds_key"], where
+
+
+def same_item(found: Any, expected: Any) -> bool:
+    """Compare an item of a sequence; of an empty one 3.9.52 loses the shape."""
+    if isinstance(expected, np.ndarray) and expected.size == 0:
+        return bool(found.size == 0 and found.dtype == expected.dtype)
+    return same(found, expected)
+
+
+def same_decoded(found: Any, expected: Any, shown: dict[str, Any]) -> bool:
+    """Compare a sample with the leeway that other releases of the decoders take."""
+    compression = shown["sample_compression"] or shown["chunk_compression"]
+    if not isinstance(expected, np.ndarray) or (found.dtype, found.shape) != (expected.dtype, expected.shape):
+        return same(found, expected)
+    if shown["htype"] == "video" and compression:
+        # 3.9.52 drops the first frame and ends with a black one.
+        return bool(not expected[-1].any() and np.array_equal(found[1:], expected[:-1]))
+    if compression == "mp3":
+        return bool(np.allclose(found, expected, atol=1e-4))
+    if compression in LOSSY and expected.size:
+        return int(np.abs(found.astype(int) - expected.astype(int)).max()) <= 2
+    return same(found, expected)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_columns_agree_with_samples(golden: Path, name: str) -> None:
+def test_columns_agree_with_samples(golden: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The heads of all branches read the same sample by sample, as lists, in batches and through Arrow."""
+    monkeypatch.chdir(golden)
     dataset = Golden(golden, name)
     for head in dataset.expected["branches"].values():
         ds = lakebed.load(f"{dataset.path}@{head}", read_only=True)
         for tensor_name, shown in dataset.expected["versions"][head]["tensors"].items():
-            samples = shown["samples"]
             tensor = ds[tensor_name]
-            if not is_readable(shown) or any("error" in s for s in samples) or is_tiled(tensor, len(samples)):
+            try:
+                single = [list_of(tensor[i]) for i in range(len(tensor))]
+            except lakebed.errors.EmptyTensorError:
                 continue
-            expected = [dataset.value(sample) for sample in samples]
-            listed = list(tensor.values())
-            assert all(map(same, listed, expected)), tensor_name
+            assert all(map(same, tensor.values(), single)), tensor_name
             for size in (1, 7, 1000):
                 parts = [batch[tensor_name] for batch in ds.batches(size, [tensor_name])]
                 rows = [row for part in parts for row in rows_of(part, shown)]
-                assert all(map(same, rows, expected)), (tensor_name, size)
-                assert len(rows) == len(expected)
-            if shown["htype"] not in ("json", "list", "tag") and expected:
+                assert all(map(same, rows, single)), (tensor_name, size)
+                assert len(rows) == len(single)
+            if is_columnar(shown) and single:
                 column = pa.table(ds[[tensor_name]])[tensor_name].to_pylist()
-                assert all(map(same_as_arrow, column, expected)), tensor_name
+                assert all(map(same_as_arrow, column, single)), tensor_name
 
 
-def is_tiled(tensor: lakebed.Tensor, length: int) -> bool:
-    """Whether some sample is stored in tiles."""
-    try:
-        for i in range(length):
-            tensor[i].numpy()
-    except lakebed.errors.InvalidOperationError:
-        return True
-    return False
+def list_of(tensor: lakebed.Tensor) -> Any:
+    """One row as a value: the list of its items if it is a sequence."""
+    return next(tensor.values())
+
+
+def is_columnar(shown: dict[str, Any]) -> bool:
+    """Whether Arrow holds the values as they are, rather than as JSON text, or shapes that differ in rank."""
+    return (
+        shown["htype"] not in ("json", "list", "tag", "mesh", "point_cloud")
+        and shown["dtype"] != "complex64"
+        and not shown["is_link"]
+    )
 
 
 def rows_of(part: Any, shown: dict[str, Any]) -> list[Any]:
@@ -174,6 +221,8 @@ def rows_of(part: Any, shown: dict[str, Any]) -> list[Any]:
 
 def same_as_arrow(found: Any, expected: Any) -> bool:
     """Compare a value of a column with a sample: one number stands for an array of one, null for an empty one."""
+    if isinstance(expected, list):
+        return len(found) == len(expected) and all(map(same_as_arrow, found, expected))
     if isinstance(expected, str):
         return bool(found == expected)
     if found is None:

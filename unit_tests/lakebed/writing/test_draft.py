@@ -108,7 +108,9 @@ def test_sequences(actions: list[tuple[str, list[list[list[int]]]]]) -> None:
                     model[r][i] = item
     assert rows_of(draft) == model
     flat = [item for row in model for item in row]
-    assert [np.frombuffer(v, np.int64).tolist() for v in stored(draft, "_x_shape")] == [[len(v)] for v in flat]
+    assert [np.frombuffer(v, np.int64).tolist() for v in stored(draft, "_x_shape")] == [
+        [len(v)] for v in flat
+    ]
     assert [json.loads(v)["n"] for v in stored(draft, "_x_info")] == [len(v) for v in flat]
     assert len(set(stored(draft, "_x_id"))) == len(model)
 

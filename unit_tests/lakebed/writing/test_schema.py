@@ -108,7 +108,7 @@ def test_settings_that_do_not_go_together(settings: dict[str, Any], error: type[
     with pytest.raises(error):
         ds.create_tensor("x", **settings)
     assert ds.tensors == {}
-    assert ds.meta.hidden_tensors == ()
+    assert ds.meta.hidden_tensors == []
 
 
 @pytest.mark.parametrize("dtype", ["bool", np.uint8, np.dtype(">i4"), float, "float16", "int64"])

@@ -1,0 +1,1 @@
+"""The contestants: one module each, run as a program in an environment of its own."""

@@ -1,0 +1,72 @@
+"""HDF5 by h5py."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.contest import Task, force, main
+
+
+def raw_ingest(task: Task) -> None:
+    """Write one contiguous data set."""
+    arrays = task.raw()
+    with task.measured():
+        with h5py.File(task.out / "raw.h5", "w") as file:
+            file.create_dataset("raw", data=arrays)
+        if task.durable:
+            force(task.out / "raw.h5")
+    task.did(len(arrays))
+
+
+def labels_write(task: Task) -> None:
+    """Write label files of each size, that can grow."""
+    for size in task.sizes():
+        with h5py.File(task.out / f"{size}-labels", "w") as file:
+            file.create_dataset("labels", data=task.numbers()[:size], chunks=(65536,), maxshape=(None,))
+    with task.measured():
+        pass
+
+
+def labels_append(task: Task) -> None:
+    """Resize, assign and flush."""
+
+    def append(path: Path, rows: NDArray[np.uint32]) -> int:
+        with h5py.File(path, "r+") as file:
+            labels = file["labels"]
+            with task.measured():
+                length = len(labels)
+                labels.resize(length + len(rows), axis=0)
+                labels[length:] = rows
+                file.flush()
+                if task.durable:
+                    os.fsync(file.id.get_vfd_handle())
+            return len(labels)
+
+    task.at_each_size("labels", append)
+
+
+def labels_open(task: Task) -> None:
+    """Open, length, first row."""
+    path = task.store / f"{task.sizes()[-1]}-labels"
+    for _ in range(task.repeats):
+        with task.measured(), h5py.File(path, "r") as file:
+            found = len(file["labels"]), int(file["labels"][0])
+    task.did(*found)
+
+
+def labels_compare(task: Task) -> None:
+    """Open, read all labels, count the matches."""
+    path = task.store / f"{task.sizes()[-1]}-labels"
+    for _ in range(task.repeats):
+        with task.measured(), h5py.File(path, "r") as file:
+            found = int(np.count_nonzero(file["labels"][:] == 7))
+    task.did(found)
+
+
+if __name__ == "__main__":
+    main(globals())

@@ -1,0 +1,40 @@
+"""``lakebed verify``: say what is damaged in a dataset, and end with status 1 if anything is."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import click
+
+from lakebed.reading.verify import verify as check
+from lakebed.storage.url import open_storage, parse
+from lakebed.versions.check import Damage, Findings
+
+
+def verify(url: str, *, deep: bool, as_json: bool) -> None:
+    """Check the dataset at an address, or one version of it, print what was found, and exit with 1 on damage."""
+    location = parse(url)
+    findings = check(open_storage(location), location.ref, deep=deep)
+    if as_json:
+        click.echo(json.dumps(findings.to_json(), indent=2))
+    else:
+        _print(findings)
+    if not findings.is_sound:
+        sys.exit(1)
+
+
+def _print(findings: Findings) -> None:
+    for kind, found in (("note", findings.notes), ("DAMAGED", findings.damage)):
+        for line in _merged(found):
+            click.echo(f"{kind}: {line}")
+    counts = f"{findings.versions:,} versions, {findings.tensors:,} tensors, {findings.chunks:,} chunk files"
+    if findings.deep:
+        counts += f", {findings.samples:,} samples"
+    verdict = "no damage" if findings.is_sound else f"{len(findings.damage):,} damaged places"
+    click.echo(f"{findings.dataset}: {verdict} in {counts}")
+
+
+def _merged(found: list[Damage]) -> list[str]:
+    """Return what to print: the same line once, as later versions repeat what they share with earlier ones."""
+    return list(dict.fromkeys(map(str, found)))

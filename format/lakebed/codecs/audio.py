@@ -1,0 +1,220 @@
+"""Sounds: mp3, flac, wav (FORMAT.md 5.3, 7). A sample is (samples, channels) float32.
+
+Values are those of the file, not scaled: a 16-bit sound goes from -32768 to 32767, an mp3 from -1 to 1, as in 3.9.52.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lakebed import limits
+from lakebed.codecs.base import FileFacts
+from lakebed.codecs.container import Packets, decoding, open_container
+from lakebed.codecs.video import chosen
+from lakebed.errors import FormatError, SampleCompressionError, SampleDecompressionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from av.audio.stream import AudioStream
+    from av.container import InputContainer
+    from av.packet import Packet
+    from numpy.typing import NDArray
+
+    from lakebed.codecs.base import Buffer
+
+# Kinds of which every packet decodes without those before it.
+_INDEPENDENT = ("pcm_", "flac")
+# Decoders may come out this much longer or shorter than the container says; a larger gap is damage.
+_SLACK = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class Audio:
+    """Sound files of one kind; only files can be stored, arrays cannot be encoded."""
+
+    name: str
+    can_encode: bool = False
+
+    def facts(self, data: Buffer) -> FileFacts:
+        """Count the samples without decoding them.
+
+        Raises
+        ------
+        FormatError, LimitError
+            If the data is no sound, or a longer one than this process allows.
+        """
+        with open_container(data, self.name) as container:
+            return FileFacts(_Tape(container, self.name).shape, "float32")
+
+    def encode(self, array: NDArray[Any]) -> bytes:
+        """Refuse: the format stores sound files only.
+
+        Raises
+        ------
+        SampleCompressionError
+            Always.
+        """
+        raise SampleCompressionError(
+            f"arrays of shape {array.shape} cannot be encoded as {self.name}: append a file with lakebed.read(path)"
+        )
+
+    def decode(self, data: Buffer, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Decode the whole sound: float32, shape (samples, channels); ``out`` may be of any float dtype.
+
+        Raises
+        ------
+        FormatError, LimitError
+            If the data is damaged, or decodes to more than this process allows.
+        """
+        with open_container(data, self.name) as container:
+            tape = _Tape(container, self.name)
+            if out is None or out.shape != tape.shape or out.dtype.kind != "f":
+                out = np.empty(tape.shape, dtype=np.float32)
+            tape.fill(0, tape.count, out)
+            return out
+
+    def part(self, data: Buffer, selection: int | slice) -> NDArray[np.float32]:
+        """Decode one sample, (channels,), or the samples of a slice; no packet beyond it, and none before if it may be.
+
+        Raises
+        ------
+        IndexError
+            If there is no such sample.
+        FormatError, LimitError
+            As :meth:`decode`.
+        """
+        with open_container(data, self.name) as container:
+            tape = _Tape(container, self.name)
+            wanted = chosen(selection, tape.count, "sample")
+            if len(wanted) == 0:
+                return np.empty((0, tape.shape[1]), dtype=np.float32)
+            low, high = min(wanted[0], wanted[-1]), max(wanted[0], wanted[-1]) + 1
+            out = np.empty((high - low, tape.shape[1]), dtype=np.float32)
+            tape.fill(low, high, out)
+            if isinstance(selection, int):
+                first: NDArray[np.float32] = out[0]
+                return first
+            return np.ascontiguousarray(out[:: wanted.step])
+
+    def metadata(self, data: Buffer) -> dict[str, Any]:
+        """Return duration (in units of time_base), time_base (seconds), sample_rate, frame_size, nchannels, format."""
+        with open_container(data, self.name) as container, decoding(f"a {self.name} sound"):
+            stream = _stream(container, self.name)
+            duration, unit = stream.duration, stream.time_base
+            if duration is None or unit is None:
+                duration, unit = container.duration, None
+            return {
+                "duration": duration,
+                "time_base": float(unit) if unit is not None else 1e-6,
+                "sample_rate": stream.codec_context.sample_rate,
+                "frame_size": stream.codec_context.frame_size,
+                "nchannels": stream.codec_context.channels,
+                "sample_format": stream.codec_context.format.name,
+            }
+
+
+def _stream(container: InputContainer, name: str) -> AudioStream:
+    if not container.streams.audio:
+        raise FormatError(f"a {name} file holds no sound")
+    return container.streams.audio[0]
+
+
+class _Tape:
+    """A demuxed sound: its packets, and how many samples each makes."""
+
+    def __init__(self, container: InputContainer, name: str) -> None:
+        self._stream = _stream(container, name)
+        with decoding(f"a {name} sound"):
+            context = self._stream.codec_context
+            channels, self._rate, self._codec = context.channels, context.sample_rate, context.name
+        self.what = f"a {name} sound of {channels} channels"
+        if channels <= 0 or self._rate <= 0:
+            raise FormatError(f"{self.what} at {self._rate} samples a second is none")
+        limits.check("MAX_AUDIO_CHANNELS", channels, self.what)
+        self._packets = Packets.of(container, self._stream, self.what).items
+        self._lengths = self._measured()
+        self.count = sum(self._lengths)
+        self.shape = (self.count, channels)
+        self._check_length(self.count)
+
+    def _check_length(self, count: int) -> None:
+        limits.check("MAX_MEDIA_SECONDS", count / self._rate, f"{self.what}, in seconds")
+        limits.check_sample((count, self.shape[1]), 4, self.what)
+
+    def _measured(self) -> list[int]:
+        """Tell how many samples each packet makes: from the container, or by decoding where it does not tell."""
+        unit = self._stream.time_base
+        lengths: list[int] = []
+        for packet in self._packets:
+            if not packet.duration or unit is None:
+                return [sum(frame.samples for frame in self._frames(0))]
+            exact = Fraction(packet.duration) * unit * self._rate
+            lengths.append(round(exact) - _skipped(packet))
+        # What is cut off may be longer than the packet that says so.
+        owed = 0
+        for at, length in enumerate(lengths):
+            lengths[at] = max(0, length + owed)
+            owed = min(0, length + owed)
+        return lengths
+
+    def fill(self, low: int, high: int, out: NDArray[Any]) -> None:
+        """Decode samples ``low`` to ``high`` (exclusive) into ``out``."""
+        start, at = 0, 0
+        if self._codec.startswith(_INDEPENDENT) and len(self._lengths) == len(self._packets):
+            while start < len(self._lengths) - 1 and at + self._lengths[start] <= low:
+                at += self._lengths[start]
+                start += 1
+        for frame in self._frames(start):
+            if at >= high:
+                break
+            with decoding(self.what):
+                block = self._block(frame)
+            first, last = max(low, at), min(high, at + len(block))
+            if first < last:
+                out[first - low : last - low] = block[first - at : last - at]
+            at += len(block)
+        if at < high:
+            if high - at > _SLACK or at == 0:
+                raise SampleDecompressionError(
+                    f"{self.what} should have {self.count} samples, but {at} decode"
+                )
+            out[max(at, low) - low :] = 0
+
+    def _block(self, frame: Any) -> NDArray[Any]:
+        """Samples of a frame, (samples, channels), whether the decoder keeps channels apart or not."""
+        values = frame.to_ndarray()
+        channels = self.shape[1]
+        if frame.format.is_planar:
+            if values.shape[0] != channels:
+                raise FormatError(f"{self.what} changes to {values.shape[0]} channels")
+            return np.asarray(values.T)
+        if values.size % channels:
+            raise FormatError(f"{self.what} holds a frame of {values.size} values")
+        return np.asarray(values.reshape(-1, channels))
+
+    def _frames(self, start: int) -> Iterator[Any]:
+        context = self._stream.codec_context
+        if context.is_open:
+            context.flush_buffers()
+        items: list[Packet[Any] | None] = [*self._packets[start:], None]
+        for packet in items:
+            with decoding(self.what):
+                frames = self._stream.decode(packet)
+            yield from frames
+
+
+def _skipped(packet: Packet[Any]) -> int:
+    """Samples that the container tells to cut off the start and the end of a packet: padding of the encoder."""
+    for item in packet.iter_sidedata():
+        if item.data_type == "skip_samples":
+            raw = bytes(item)
+            if len(raw) >= 8:
+                first, last = struct.unpack_from("<II", raw)
+                return int(first) + int(last)
+    return 0

@@ -1,0 +1,442 @@
+"""Image files other than JPEG, through Pillow (FORMAT.md 5.3, 7).
+
+A compression name stands for one Pillow plugin, which is called directly: Pillow never guesses, so a PNG that pretends
+to be a font or an EPS program is an error. Extents are read from the header and checked before pixels are decoded.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+import warnings
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed import limits
+from lakebed.codecs.base import Buffer, FileFacts
+from lakebed.codecs.eps import decode_eps
+from lakebed.codecs.exif import exif_of
+from lakebed.errors import (
+    CorruptedSampleError,
+    FormatError,
+    LimitError,
+    SampleCompressionError,
+    SampleDecompressionError,
+)
+from lakebed.native import headers as native
+
+if TYPE_CHECKING:
+    from PIL.ImageFile import ImageFile
+
+# What Pillow's plugins raise on damaged files. Warnings are among them because a process may turn them into errors.
+DAMAGE: Final = (
+    OSError, SyntaxError, ValueError, TypeError, LookupError, EOFError, ArithmeticError, AttributeError, AssertionError,
+    NotImplementedError, RuntimeError, MemoryError, Warning, struct.error, zlib.error,
+)  # fmt: skip
+
+# name -> (plugin module, class that reads, format that writes, modes that come back in the shape they went in with).
+_PLUGINS: Mapping[str, tuple[str, str, str, str]] = {
+    "bmp": ("BmpImagePlugin", "BmpImageFile", "BMP", "1 L RGB"),
+    "dib": ("BmpImagePlugin", "DibImageFile", "DIB", "1 L RGB"),
+    "eps": ("EpsImagePlugin", "EpsImageFile", "EPS", "L RGB"),
+    "fli": ("FliImagePlugin", "FliImageFile", "", ""),
+    "gif": ("GifImagePlugin", "GifImageFile", "GIF", "1 L"),
+    "ico": ("IcoImagePlugin", "IcoImageFile", "ICO", "1 L LA RGB RGBA I;16"),
+    "im": ("ImImagePlugin", "ImImageFile", "IM", "1 L LA RGB RGBA I I;16 F"),
+    "jpeg": ("JpegImagePlugin", "JpegImageFile", "JPEG", "1 L RGB"),
+    "jpeg2000": ("Jpeg2KImagePlugin", "Jpeg2KImageFile", "JPEG2000", "L LA RGB RGBA I;16"),
+    "mpo": ("JpegImagePlugin", "JpegImageFile", "JPEG", "1 L RGB"),
+    "msp": ("MspImagePlugin", "MspImageFile", "MSP", "1"),
+    "pcx": ("PcxImagePlugin", "PcxImageFile", "PCX", "1 L RGB"),
+    "png": ("PngImagePlugin", "PngImageFile", "PNG", "1 L LA RGB RGBA I;16"),
+    "ppm": ("PpmImagePlugin", "PpmImageFile", "PPM", "1 L RGB I F"),
+    "sgi": ("SgiImagePlugin", "SgiImageFile", "SGI", "L RGB RGBA"),
+    "tga": ("TgaImagePlugin", "TgaImageFile", "TGA", "1 L LA RGB RGBA"),
+    "tiff": ("TiffImagePlugin", "TiffImageFile", "TIFF", "1 L LA RGB RGBA I I;16 F"),
+    "webp": ("WebPImagePlugin", "WebPImageFile", "WEBP", "RGB RGBA"),
+    "wmf": ("WmfImagePlugin", "WmfStubImageFile", "", ""),
+    "xbm": ("XbmImagePlugin", "XbmImageFile", "XBM", "1"),
+}
+
+# Pillow's mode -> (channels, dtype of the array).
+_MODES: Mapping[str, tuple[int, str]] = {
+    "1": (1, "bool"), "L": (1, "uint8"), "P": (1, "uint8"), "I": (1, "int32"), "F": (1, "float32"),
+    "I;16": (1, "uint16"), "I;16L": (1, "uint16"), "I;16B": (1, "uint16"), "I;16N": (1, "uint16"),
+    "LA": (2, "uint8"), "La": (2, "uint8"), "PA": (2, "uint8"), "RGB": (3, "uint8"), "YCbCr": (3, "uint8"),
+    "LAB": (3, "uint8"), "HSV": (3, "uint8"), "RGBA": (4, "uint8"), "RGBa": (4, "uint8"), "RGBX": (4, "uint8"),
+    "CMYK": (4, "uint8"),
+}  # fmt: skip
+
+# Pillow's GIF writer renumbers grey values unless it is told not to optimize the palette.
+_OPTIONS: Mapping[str, dict[str, Any]] = {"gif": {"optimize": False}}
+
+_INTEGERS: Mapping[str, np.dtype[np.integer[Any]]] = {
+    "I;16": np.dtype(np.uint16), "I": np.dtype(np.int32), "L": np.dtype(np.uint8)
+}  # fmt: skip
+# Modes in which 3.9.52 stores wider integers. It clips values that do not fit; we refuse them.
+_NARROW = {"png": "I;16", "ico": "I;16", "gif": "L"}
+
+_LARGEST_SIDES: Mapping[str, int] = {
+    "gif": 65535, "ico": 256, "jpeg": 65500, "mpo": 65500, "pcx": 65535, "sgi": 65535, "tga": 65535, "webp": 16383,
+}  # fmt: skip
+
+# Pillow turns TIFF images upright, 3.9.52 registers the shape as stored: quarter turns are undone so that both agree.
+_ORIENTATION, _WIDTH, _HEIGHT = 274, 256, 257
+_TURNS: Mapping[int, Callable[[NDArray[Any]], NDArray[Any]]] = {
+    5: lambda a: a.swapaxes(0, 1),
+    6: lambda a: np.rot90(a, 1),
+    7: lambda a: a[::-1, ::-1].swapaxes(0, 1),
+    8: lambda a: np.rot90(a, -1),
+}
+
+_EXIF_NAMES = frozenset("jpeg mpo png webp tiff".split())
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """Codec of one kind of image file.
+
+    Parameters
+    ----------
+    name
+        Name of the compression.
+    """
+
+    name: str
+
+    @property
+    def can_encode(self) -> bool:
+        return bool(_PLUGINS[self.name][2])
+
+    def facts(self, data: Buffer) -> FileFacts:
+        if self.name == "png":
+            return _png_facts(data)
+        with self.opened(data) as image:
+            return _facts(image, self.name, len(data))
+
+    def encode(self, array: NDArray[Any]) -> bytes:
+        if array.size == 0:
+            return b""
+        if not self.can_encode:
+            raise SampleCompressionError(
+                f"arrays cannot be stored as {self.name}; only files of that kind can"
+            )
+        return _save(as_pixels(array, self.name, _PLUGINS[self.name][3].split()), self.name)
+
+    def check(self, array: NDArray[Any]) -> None:
+        """Refuse an array that :meth:`encode` would refuse, without encoding it.
+
+        Raises
+        ------
+        SampleCompressionError
+            If this kind of image has no place for its shape, dtype or values.
+        """
+        if not self.can_encode:
+            raise SampleCompressionError(
+                f"arrays cannot be stored as {self.name}; only files of that kind can"
+            )
+        as_pixels(array, self.name, _PLUGINS[self.name][3].split())
+
+    def decode(self, data: Buffer, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        if self.name == "eps":
+            return into(decode_eps(data), out)
+        with self.opened(data) as image:
+            facts = _facts(image, self.name, len(data))
+            with damage(self.name, data):
+                turn = _TURNS.get(_tiff_tag(image, _ORIENTATION)) if self.name == "tiff" else None
+                image.load()
+                array = np.asarray(image)
+                if turn is not None and array.shape[:2] == facts.shape[1::-1]:
+                    array = np.ascontiguousarray(turn(array))
+            if array.shape != facts.shape:
+                raise SampleDecompressionError(
+                    f"damaged {self.name} file of {len(data)} bytes: its pixels have shape {array.shape}, "
+                    f"its header says {facts.shape}"
+                )
+            if array.dtype == np.bool_:
+                array = array.view(np.uint8) != 0  # Pillow's truth is 255
+            elif not array.dtype.isnative:
+                array = array.astype(array.dtype.newbyteorder("="))
+            return into(array, out)
+
+    def part(self, data: Buffer, selection: int | slice) -> NDArray[Any]:
+        part: NDArray[Any] = self.decode(data)[selection]
+        return part
+
+    def metadata(self, data: Buffer) -> dict[str, Any]:
+        """Return ``exif`` and ``format`` (FORMAT.md 8)."""
+        return {"exif": self._exif(data), "format": self.name}
+
+    def _exif(self, data: Buffer) -> dict[str, Any]:
+        if self.name not in _EXIF_NAMES or (self.name == "png" and not _png_header(data)[5] & native.EXIF):
+            return {}
+        with self.opened(data) as image:
+            _facts(image, self.name, len(data))  # Pillow may decode to get to the EXIF
+            return exif_of(image)
+
+    @contextmanager
+    def opened(self, data: Buffer) -> Iterator[ImageFile]:
+        """Open the file without decoding it.
+
+        Raises
+        ------
+        CorruptedSampleError
+            If it is no file of this kind.
+        """
+        import PIL.Image
+
+        if self.name in _PROMISES:
+            _PROMISES[self.name](data)
+        module, cls, *_ = _PLUGINS[self.name]
+        plugin = getattr(import_module("PIL." + module), cls)
+        try:
+            with _undisturbed(self.name):
+                image = plugin(io.BytesIO(data))
+        except PIL.Image.DecompressionBombError as error:
+            raise _too_large(self.name, error) from error
+        except DAMAGE as error:
+            raise CorruptedSampleError(
+                f"{len(data)} bytes are no {self.name} file, or a damaged one: {error}"
+            ) from error
+        with image:
+            yield image
+
+
+def _undisturbed(name: str) -> AbstractContextManager[object]:
+    """Silence Pillow's announcement that it will drop the IM format: who reads old data can do nothing about it."""
+    if name != "im":
+        return nullcontext()
+    return warnings.catch_warnings(action="ignore", category=DeprecationWarning)
+
+
+@contextmanager
+def damage(name: str, data: Buffer) -> Iterator[None]:
+    """Turn what a decoder raises on damaged files into ours.
+
+    Raises
+    ------
+    SampleDecompressionError
+        For every error that is not yet one of this library.
+    LimitError
+        If Pillow finds the image too large.
+    """
+    import PIL.Image
+
+    try:
+        yield
+    except (FormatError, LimitError):
+        raise
+    except PIL.Image.DecompressionBombError as error:
+        raise _too_large(name, error) from error
+    except DAMAGE as error:
+        raise SampleDecompressionError(f"damaged {name} file of {len(data)} bytes: {error}") from error
+
+
+def _too_large(name: str, error: Exception) -> LimitError:
+    return LimitError(f"a {name} image is larger than PIL.Image.MAX_IMAGE_PIXELS allows: {error}")
+
+
+def into(array: NDArray[Any], out: NDArray[Any] | None) -> NDArray[Any]:
+    """Write decoded pixels to ``out`` if they fit: same shape, or that with a last axis of one."""
+    if out is None or (out.shape != array.shape and out.shape != (*array.shape, 1)):
+        return array
+    out[...] = array.reshape(out.shape).astype(out.dtype, copy=False)
+    return out
+
+
+def check_pixels(name: str, height: int, width: int, channels: int, bits: int, stored: int | None) -> None:
+    """Refuse images that are too large, or too large for their file.
+
+    Raises
+    ------
+    LimitError
+        If a limit would be exceeded.
+    """
+    what = f"a {name} image of {width} x {height} pixels"
+    limits.check("MAX_IMAGE_PIXELS", width * height, what)
+    packed, nbytes = -(-width * height * channels * bits // 8), width * height * channels * -(-bits // 8)
+    limits.check_sample((nbytes,), 1, what)
+    if stored is not None and nbytes > limits.FREE_BYTES:
+        # A bit image expands to a byte per pixel by itself: that is no compression.
+        limits.check("MAX_RATIO", packed / max(stored, 1), f"{what} ({packed} bytes from {stored})")
+
+
+def _facts(image: ImageFile, name: str, stored: int) -> FileFacts:
+    mode = _MODES.get(image.mode)
+    with damage(name, b""):
+        width, height = map(int, image.size)
+    if name == "tiff":
+        with damage(name, b""):
+            width, height = _tiff_tag(image, _WIDTH), _tiff_tag(image, _HEIGHT)
+    if mode is None or width <= 0 or height <= 0:
+        raise CorruptedSampleError(f"a {name} image of {width} x {height} pixels in mode {image.mode!r}")
+    channels, dtype = mode
+    check_pixels(
+        name, height, width, channels, 1 if dtype == "bool" else 8 * np.dtype(dtype).itemsize, stored
+    )
+    return FileFacts((height, width) if channels == 1 else (height, width, channels), dtype)
+
+
+def _tiff_tag(image: Any, tag: int) -> int:
+    value = image.tag_v2.get(tag, 0)
+    return int(value) if isinstance(value, int) else 0
+
+
+def _png_header(data: Buffer) -> tuple[int, int, int, int, int, int]:
+    try:
+        return native.png_header(data)
+    except ValueError as error:
+        raise CorruptedSampleError(f"{len(data)} bytes are no PNG file, or a damaged one: {error}") from error
+
+
+def _png_facts(data: Buffer) -> FileFacts:
+    height, width, channels, depth, kind, _ = _png_header(data)
+    check_pixels("png", height, width, channels, depth, len(data))
+    shape = (height, width) if channels == 1 else (height, width, channels)
+    if kind == 0 and depth in (1, 16):
+        # 3.9.52 registers 16-bit grey as int32 though the pixels come as uint16.
+        return FileFacts(shape, "bool" if depth == 1 else "int32")
+    return FileFacts(shape, "uint8")
+
+
+def _check_icons(data: Buffer) -> None:
+    """Check what the directory of an icon file promises: PNG files inside may be larger than the icon says."""
+    raw = memoryview(data).cast("B")
+    count = int.from_bytes(raw[4:6], "little")
+    for entry in range(min(count, len(raw) // 16)):
+        start = int.from_bytes(raw[18 + 16 * entry : 22 + 16 * entry], "little")
+        inner = raw[start:]
+        if bytes(inner[:8]) == b"\x89PNG\r\n\x1a\n":
+            _png_facts(inner)
+        elif len(inner) >= 12:
+            width, height = struct.unpack_from("<ii", inner, 4)
+            check_pixels("ico", abs(height), abs(width), 4, 8, len(data))
+
+
+def _check_palette(data: Buffer) -> None:
+    """Check the number of colours of a bitmap: Pillow spends microseconds on each of up to 65,536."""
+    raw = memoryview(data).cast("B")
+    raw = raw[14:] if bytes(raw[:2]) == b"BM" else raw
+    bits, colors = int.from_bytes(raw[14:16], "little"), int.from_bytes(raw[32:36], "little")
+    if int.from_bytes(raw[:4], "little") >= 40 and bits <= 8 and colors > 256:
+        raise CorruptedSampleError(f"a bitmap of {len(data)} bytes says that it has {colors} colours")
+
+
+def _check_tiles(data: Buffer) -> None:
+    """Check that a JPEG 2000 file has room for its tiles, 14 bytes each at least (ISO 15444-1, A.4.2, A.5.1)."""
+    raw = bytes(data)
+    at = raw.find(b"\xff\x4f\xff\x51")
+    if at < 0 or len(raw) < at + 40:
+        raise CorruptedSampleError(f"{len(raw)} bytes are no jpeg2000 file, or a damaged one: no SIZ segment")
+    right, bottom, _, _, width, height, left, top = struct.unpack_from(">8I", raw, at + 8)
+    if not width or not height or -(-(right - left) // width) * -(-(bottom - top) // height) * 14 > len(raw):
+        raise CorruptedSampleError(
+            f"a jpeg2000 image of {right} x {bottom} pixels in tiles of {width} x {height} does not fit "
+            f"into {len(raw)} bytes"
+        )
+
+
+_PROMISES: Mapping[str, Callable[[Buffer], object]] = {
+    "bmp": _check_palette,
+    "dib": _check_palette,
+    "ico": _check_icons,
+    "jpeg2000": _check_tiles,
+    "png": _png_facts,  # exact, where Pillow's header says less
+}
+"""Checks of what a file promises beyond the extents that Pillow tells, before it is decoded."""
+
+
+def largest_side(name: str) -> int:
+    """Return how many pixels an image of this kind may be wide or high."""
+    return _LARGEST_SIDES.get(name, (1 << 31) - 1)
+
+
+def as_pixels(array: NDArray[Any], name: str, modes: list[str]) -> NDArray[Any]:
+    """Bring an array into a form that Pillow takes: (H, W) or (H, W, C) of a dtype that has a mode.
+
+    Raises
+    ------
+    SampleCompressionError
+        If this kind of image has no place for the shape, the dtype or the values.
+    """
+    shape, dtype = array.shape, array.dtype
+    if array.ndim <= 1:
+        array = array.reshape(-1, 1)
+    elif array.ndim == 3 and shape[-1] == 1:
+        array = array[..., 0]
+    if array.ndim == 3 and dtype == np.uint8:
+        mode = {2: "LA", 3: "RGB", 4: "RGBA"}.get(shape[-1])
+    elif array.ndim == 2:
+        array, mode = _grey(array, name, modes)
+    else:
+        mode = None
+    if mode not in modes:
+        raise SampleCompressionError(
+            f"an array of shape {shape} and dtype {dtype} cannot be stored as {name}; "
+            f"{name} takes {_taken(modes)}"
+        )
+    if max(array.shape[:2], default=0) > largest_side(name):
+        raise SampleCompressionError(
+            f"an image of shape {shape} has a side of more than the {largest_side(name)} pixels of {name}"
+        )
+    return np.ascontiguousarray(array)
+
+
+def _grey(array: NDArray[Any], name: str, modes: list[str]) -> tuple[NDArray[Any], str | None]:
+    """Choose the mode of one channel; wider integers go into a narrower one if their values fit."""
+    kind, size = array.dtype.kind, array.dtype.itemsize
+    if kind == "b":
+        return array, "1"
+    if kind == "u" and size == 1:
+        return array, "L"
+    if kind == "f" and size >= 4:
+        return array.astype(np.float32), "F"
+    if kind not in "iu" or size > 4:
+        return array, None
+    mode = "I;16" if array.dtype == np.uint16 and "I;16" in modes else "I"
+    if mode not in modes:
+        mode = _NARROW.get(name, "I")
+    if mode not in modes:
+        return array, mode
+    bounds = np.iinfo(_INTEGERS["I;16" if name == "ppm" else mode])
+    low, high = int(array.min()), int(array.max())
+    if low < bounds.min or high > bounds.max:
+        raise SampleCompressionError(
+            f"{name} holds integers from {bounds.min} to {bounds.max}; these go from {low} to {high}"
+        )
+    return array.astype(_INTEGERS[mode]), mode
+
+
+def _taken(modes: list[str]) -> str:
+    words = {
+        "1": "bool (H, W)", "L": "uint8 (H, W)", "LA": "uint8 (H, W, 2)", "RGB": "uint8 (H, W, 3)",
+        "RGBA": "uint8 (H, W, 4)", "I;16": "uint16 (H, W)", "I": "int32 (H, W)", "F": "float32 (H, W)",
+    }  # fmt: skip
+    return ", ".join(words[mode] for mode in modes)
+
+
+def _save(pixels: NDArray[Any], name: str) -> bytes:
+    import PIL.Image
+
+    module, _, kind, _ = _PLUGINS[name]
+    import_module("PIL." + module)  # registers the plugin, so that saving need not load all of them
+    target = io.BytesIO()
+    try:
+        image = PIL.Image.fromarray(pixels)
+        options = _OPTIONS.get(name, {})
+        if name == "ico":
+            options = {"sizes": [image.size]}
+        with _undisturbed(name):
+            image.save(target, format=kind, **options)
+    except DAMAGE as error:
+        raise SampleCompressionError(
+            f"an array of shape {pixels.shape} and dtype {pixels.dtype} cannot be stored as {name}: {error}"
+        ) from error
+    return target.getvalue()

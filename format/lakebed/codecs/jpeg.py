@@ -1,0 +1,146 @@
+"""JPEG files, decoded by libjpeg-turbo straight into the array that they are for (FORMAT.md 5.3).
+
+The header is parsed in compiled code. Files of the common kinds (8 bits, one or three channels, Huffman coded) go
+through simplejpeg with the exact transform and smooth upsampling, which gives the pixels that Pillow gives; the rest,
+and files in which simplejpeg finds fault, go through Pillow, which has the last word.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import simplejpeg
+from numpy.typing import NDArray
+
+from lakebed.codecs.base import Buffer, FileFacts
+from lakebed.codecs.exif import exif_of
+from lakebed.codecs.images import Image, as_pixels, check_pixels, into
+from lakebed.errors import CorruptedSampleError
+from lakebed.native import headers as native
+
+# What Pillow, and so 3.9.52, writes by default.
+_QUALITY = 75
+_SUBSAMPLING = "420"
+_TAKES = ["1", "L", "RGB"]
+
+_PILLOW = Image("jpeg")
+
+
+@dataclass(frozen=True, slots=True)
+class Jpeg:
+    """Codec of JPEG files; ``mpo`` files are JPEG files with more images behind the first, which is the one we read.
+
+    Parameters
+    ----------
+    name
+        Name of the compression: ``jpeg`` or ``mpo``.
+    """
+
+    name: str = "jpeg"
+
+    @property
+    def can_encode(self) -> bool:
+        return True
+
+    def facts(self, data: Buffer) -> FileFacts:
+        return FileFacts(_shape(self._header(data)), "uint8")
+
+    def encode(self, array: NDArray[Any]) -> bytes:
+        if array.size == 0:
+            return b""
+        pixels = as_pixels(array, self.name, _TAKES)
+        if pixels.dtype == np.bool_:
+            pixels = pixels.view(np.uint8) * np.uint8(255)
+        encoded: bytes
+        if pixels.ndim == 2:
+            encoded = simplejpeg.encode_jpeg(
+                pixels[..., np.newaxis], quality=_QUALITY, colorspace="GRAY", colorsubsampling="Gray"
+            )
+        else:
+            encoded = simplejpeg.encode_jpeg(
+                pixels, quality=_QUALITY, colorspace="RGB", colorsubsampling=_SUBSAMPLING
+            )
+        return encoded
+
+    def check(self, array: NDArray[Any]) -> None:
+        """Refuse an array that :meth:`encode` would refuse, without encoding it.
+
+        Raises
+        ------
+        SampleCompressionError
+            If it is not grey or RGB of 8 bits, or too large.
+        """
+        if array.size:
+            as_pixels(array, self.name, _TAKES)
+
+    def decode(self, data: Buffer, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        header = self._header(data)
+        if not header[5] & native.PLAIN:
+            return _PILLOW.decode(data, out)
+        shape = _shape(header)
+        target = out if out is not None and _is_canvas(out, shape) else np.empty(shape, dtype=np.uint8)
+        try:
+            simplejpeg.decode_jpeg(data, colorspace="GRAY" if header[2] == 1 else "RGB", buffer=target)
+        except (ValueError, MemoryError):
+            return _PILLOW.decode(data, out)
+        return target if target is out else into(target, out)
+
+    def decode_as(self, data: Buffer, out: NDArray[np.uint8]) -> bool:
+        """Decode a file of a common kind straight into an array of its shape, looking at its header once.
+
+        Returns
+        -------
+        bool
+            False if the file is of another kind or shape, or damaged: then :meth:`decode` knows more.
+        """
+        try:
+            height, width, channels, _, _, flags = native.jpeg_header(data)
+        except ValueError:
+            return False
+        shape = (height, width) if channels == 1 else (height, width, channels)
+        if not flags & native.PLAIN or not _is_canvas(out, shape):
+            return False
+        try:
+            simplejpeg.decode_jpeg(data, colorspace="GRAY" if channels == 1 else "RGB", buffer=out)
+        except (ValueError, MemoryError):
+            return False
+        return True
+
+    def part(self, data: Buffer, selection: int | slice) -> NDArray[Any]:
+        part: NDArray[Any] = self.decode(data)[selection]
+        return part
+
+    def metadata(self, data: Buffer) -> dict[str, Any]:
+        """Return ``exif`` and ``format`` (FORMAT.md 8)."""
+        exif: dict[str, Any] = {}
+        if self._header(data)[5] & native.EXIF:
+            # Pillow looks into the EXIF while it opens the file; the image itself may be fine.
+            with suppress(CorruptedSampleError), _PILLOW.opened(data) as image:
+                exif = exif_of(image)
+        return {"exif": exif, "format": self.name}
+
+    def _header(self, data: Buffer) -> tuple[int, int, int, int, int, int]:
+        try:
+            header = native.jpeg_header(data)
+        except ValueError as error:
+            raise CorruptedSampleError(
+                f"{len(data)} bytes are no {self.name} file, or a damaged one: {error}"
+            ) from error
+        if header[2] not in (1, 3, 4):
+            raise CorruptedSampleError(f"a {self.name} file with {header[2]} channels")
+        check_pixels(self.name, header[0], header[1], header[2], 8, len(data))
+        return header
+
+
+def _shape(header: tuple[int, int, int, int, int, int]) -> tuple[int, ...]:
+    height, width, channels = header[:3]
+    return (height, width) if channels == 1 else (height, width, channels)
+
+
+def _is_canvas(out: NDArray[Any], shape: tuple[int, ...]) -> bool:
+    """Tell whether pixels can be decoded straight into ``out``."""
+    fits = out.shape == shape or out.shape == (*shape, 1)
+    return fits and out.dtype == np.uint8 and out.flags.c_contiguous and out.flags.writeable

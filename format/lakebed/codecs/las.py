@@ -1,0 +1,212 @@
+"""LAS point clouds (FORMAT.md 5.3, 7). A sample is (points, dimensions) float32, every dimension of the file a column.
+
+Reading a point_cloud tensor gives the first three columns only: X, Y, Z as stored, not scaled. The rest are named
+fields with dtypes of their own, which ``Tensor.data()`` returns.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import laspy
+import numpy as np
+
+from lakebed import limits
+from lakebed.codecs.base import FileFacts
+from lakebed.codecs.container import decoding
+from lakebed.errors import FormatError, SampleCompressionError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from lakebed.codecs.base import Buffer
+
+_HEADER = 227  # bytes of the header of version 1.0; later ones are longer
+_RECORD = 54  # bytes before the content of a variable length record
+_EXTENDED = 60
+_FLAGS = (
+    *(
+        "GPS_TIME_TYPE_MASK",
+        "SYNTHETIC_RETURN_NUMBERS_MASK",
+        "WAVEFORM_EXTERNAL_MASK",
+        "WAVEFORM_INTERNAL_MASK",
+    ),
+    *("WKT_MASK", "gps_time_type", "synthetic_return_numbers", "value", "waveform_data_packets_external"),
+    *("waveform_data_packets_internal", "wkt"),
+)
+_AXES = ("X", "Y", "Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Las:
+    """LAS files; only files can be stored, arrays cannot be encoded."""
+
+    name: str = "las"
+    can_encode: bool = False
+
+    def facts(self, data: Buffer) -> FileFacts:
+        """Read the number of points and of dimensions from the header.
+
+        Raises
+        ------
+        FormatError, LimitError
+            If the data is no LAS file, or a larger one than this process allows.
+        """
+        header = _header(data)
+        return FileFacts((header.point_count, len(_names(header))), "float32")
+
+    def encode(self, array: NDArray[Any]) -> bytes:
+        """Refuse: the format stores LAS files only.
+
+        Raises
+        ------
+        SampleCompressionError
+            Always.
+        """
+        raise SampleCompressionError(
+            f"arrays of shape {array.shape} cannot be encoded as las: append a file with lakebed.read(path)"
+        )
+
+    def decode(self, data: Buffer, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Decode all dimensions: float32, shape (points, dimensions).
+
+        Raises
+        ------
+        FormatError, LimitError
+            If the data is damaged, or decodes to more than this process allows.
+        """
+        return _columns(self.fields(data), None, out)
+
+    def value(self, data: Buffer) -> NDArray[np.float32]:
+        """Decode what reading a tensor gives: X, Y, Z, shape (points, 3)."""
+        return _columns(self.fields(data), _AXES, None)
+
+    def part(self, data: Buffer, selection: int | slice) -> NDArray[Any]:
+        """Decode, and return what is selected of the points, X, Y, Z only."""
+        values: NDArray[Any] = self.value(data)[selection]
+        return values
+
+    def fields(self, data: Buffer) -> dict[str, NDArray[Any]]:
+        """Return every dimension by name, shape (points,), in the dtype of the file.
+
+        Raises
+        ------
+        FormatError, LimitError
+            As :meth:`decode`.
+        """
+        header = _header(data)
+        with decoding(f"a LAS file of {header.point_count} points"):
+            with laspy.open(io.BytesIO(data), read_evlrs=False) as reader:
+                points = reader.read_points(header.point_count)
+            if len(points) != header.point_count:
+                raise FormatError(f"a LAS file of {header.point_count} points holds {len(points)}")
+            return {name: np.array(points[name]) for name in _names(header)}
+
+    def metadata(self, data: Buffer) -> dict[str, Any]:
+        """Return the names and dtypes of the dimensions, the header and the variable length records."""
+        header = _header(data)
+        with decoding("the header of a LAS file"):
+            kinds = {item.name: _kind(item) for item in header.point_format.dimensions}
+            return {
+                "dimension_names": _names(header),
+                "las_header": _described(header),
+                "vlrs": [str(record) for record in header.vlrs],
+                "dimensions_names_to_dtype": kinds,
+            }
+
+
+def _columns(
+    fields: dict[str, NDArray[Any]], names: tuple[str, ...] | None, out: NDArray[Any] | None
+) -> NDArray[np.float32]:
+    chosen = [fields[name] for name in (names or tuple(fields))]
+    shape = (len(chosen[0]), len(chosen))
+    if out is None or out.shape != shape or out.dtype != np.float32:
+        out = np.empty(shape, dtype=np.float32)
+    with np.errstate(all="ignore"):
+        for column, values in enumerate(chosen):
+            while values.ndim > 1:  # of a dimension of several values, the first one
+                values = values[:, 0]
+            out[:, column] = values
+    return out
+
+
+def _kind(dimension: Any) -> str:
+    """Return the dtype of a dimension; some take a few bits of a byte."""
+    return np.dtype(np.uint8 if dimension.dtype is None else dimension.dtype).str
+
+
+def _names(header: laspy.LasHeader) -> list[str]:
+    return list(header.point_format.dimension_names)
+
+
+def _header(data: Buffer) -> laspy.LasHeader:
+    """Parse the header after comparing what it counts with what there is.
+
+    bytes   content
+    94      u16 header size, u32 offset of the points, u32 number of variable length records
+    104     u8 point format, u16 length of a point
+    235     u64 offset, u32 number of extended records (version 1.4)
+    """
+    head = bytes(data[:375])
+    if head[:4] != b"LASF" or len(head) < _HEADER:
+        raise FormatError(f"{len(data)} bytes are no LAS file: they begin with {head[:4].hex()}")
+    size, start, records = struct.unpack_from("<HII", head, 94)
+    kind, length = struct.unpack_from("<BH", head, 104)
+    limits.check("MAX_HEADER_BYTES", start, "a LAS file, before its points")
+    if size < _HEADER or start < size or start > len(data) or records * _RECORD > start - size:
+        raise FormatError(
+            f"a LAS file of {len(data)} bytes cannot have {records} records before points at {start}"
+        )
+    with decoding("the header of a LAS file"):
+        with laspy.open(io.BytesIO(data), read_evlrs=False) as reader:
+            header = reader.header
+        points, dimensions = int(header.point_count), len(_names(header))
+    what = f"a LAS file of {points} points"
+    limits.check("MAX_POINTS", points, what)
+    limits.check_sample((points, dimensions), 4, what, stored=len(data))
+    if not kind & 0x80 and (length == 0 or points * length > len(data) - start):
+        raise FormatError(f"{what} of {length} bytes has {len(data) - start} bytes for them")
+    return header
+
+
+def _described(header: laspy.LasHeader) -> dict[str, Any]:
+    """Return the header as 3.9.52 records it."""
+    flags = header.global_encoding
+    version = {"major": header.version.major, "minor": header.version.minor}
+    date = header.creation_date
+    encoding = {name: _plain(getattr(flags, name)) for name in _FLAGS}
+    return {
+        "DEFAULT_VERSION": {"major": header.DEFAULT_VERSION.major, "minor": header.DEFAULT_VERSION.minor},
+        "file_source_id": header.file_source_id,
+        "system_identifier": _plain(header.system_identifier),
+        "generating_software": _plain(header.generating_software),
+        "creation_date": {"year": date.year, "month": date.month, "day": date.day} if date else None,
+        "point_count": int(header.point_count),
+        "scales": _plain(header.scales),
+        "offsets": _plain(header.offsets),
+        "number_of_points_by_return": _plain(header.number_of_points_by_return),
+        "start_of_waveform_data_packet_record": int(header.start_of_waveform_data_packet_record),
+        "start_of_first_evlr": int(header.start_of_first_evlr),
+        "number_of_evlrs": int(header.number_of_evlrs),
+        "version": version,
+        "major_version": header.major_version,
+        "minor_version": header.minor_version,
+        "maxs": _plain(header.maxs),
+        "mins": _plain(header.mins),
+        "global_encoding": encoding,
+        "uuid": str(header.uuid),
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, bytes):
+        return value.decode("latin-1")
+    if isinstance(value, bool | int | float | str | None):
+        return int(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    return str(value)

@@ -1,0 +1,406 @@
+"""PLY meshes, text and binary (FORMAT.md 5.3, 7).
+
+A file holds several arrays of different lengths: properties of vertices, of faces, of whatever else it declares. The
+format registers one shape for them, (vertices, names), where a list of corners counts as the names ``n_points``,
+``v1``, ``v2``, ``v3`` and the name of the type of its count. Reading gives the vertices, shape (vertices, properties);
+``fields`` gives everything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lakebed import limits
+from lakebed.codecs.base import FileFacts
+from lakebed.errors import FormatError, SampleCompressionError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from lakebed.codecs.base import Buffer
+
+_TYPES = dict(
+    pair.split("=")
+    for pair in (
+        "char=i1 int8=i1 uchar=u1 uint8=u1 short=i2 int16=i2 ushort=u2 uint16=u2 int=i4 int32=i4 uint=u4 uint32=u4 "
+        "float=f4 float32=f4 double=f8 float64=f8"
+    ).split()
+)
+_ORDERS = {"ascii": "", "binary_little_endian": "<", "binary_big_endian": ">"}
+_CORNERS = ("vertex_indices", "vertex_index")
+_MAX_HEADER = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Property:
+    """One property; ``count`` is the type of the length of a list, as the file names it."""
+
+    name: str
+    kind: str
+    count: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Element:
+    name: str
+    rows: int
+    properties: tuple[_Property, ...]
+
+    @property
+    def has_lists(self) -> bool:
+        return any(item.count is not None for item in self.properties)
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    form: str
+    elements: tuple[_Element, ...]
+    comments: tuple[str, ...]
+    size: int
+
+    @property
+    def order(self) -> str:
+        return _ORDERS[self.form]
+
+    def names(self) -> list[str]:
+        """Names of all properties as the format counts them."""
+        found: list[str] = []
+        for element in self.elements:
+            for item in element.properties:
+                if item.count is not None and item.name in _CORNERS:
+                    found += ["n_points", "v1", "v2", "v3", item.count]
+                else:
+                    found.append(item.name)
+        return found
+
+    @property
+    def vertices(self) -> _Element:
+        for element in self.elements:
+            if element.name == "vertex" and not element.has_lists:
+                return element
+        raise FormatError("a PLY file declares no vertices")
+
+
+_Columns = dict[str, "NDArray[Any] | tuple[NDArray[Any], NDArray[Any]]"]
+"""Values of each property by name; of a list the counts and all items back to back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ply:
+    """PLY files; only files can be stored, arrays cannot be encoded."""
+
+    name: str = "ply"
+    can_encode: bool = False
+
+    def facts(self, data: Buffer) -> FileFacts:
+        """Read the number of vertices and of names from the header; the dtype is that of a mixture, object.
+
+        Raises
+        ------
+        FormatError, LimitError
+            If the data is no PLY file, or a larger one than this process allows.
+        """
+        header = _header(data)
+        return FileFacts((header.vertices.rows, len(header.names())), "object")
+
+    def encode(self, array: NDArray[Any]) -> bytes:
+        """Refuse: the format stores PLY files only.
+
+        Raises
+        ------
+        SampleCompressionError
+            Always.
+        """
+        raise SampleCompressionError(
+            f"arrays of shape {array.shape} cannot be encoded as ply: append a file with lakebed.read(path)"
+        )
+
+    def decode(self, data: Buffer, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Decode the vertices: shape (vertices, properties of a vertex), in the smallest dtype that holds all of them.
+
+        Raises
+        ------
+        FormatError, LimitError
+            If the data is damaged, or decodes to more than this process allows.
+        """
+        header = _header(data)
+        columns = _body(data, header)["vertex"]
+        values = np.stack([np.asarray(columns[item.name]) for item in header.vertices.properties], axis=1)
+        if out is not None and out.shape == values.shape and out.dtype == values.dtype:
+            out[...] = values
+            return out
+        return values
+
+    def value(self, data: Buffer) -> NDArray[Any]:
+        """Decode what reading a tensor gives: the vertices."""
+        return self.decode(data)
+
+    def part(self, data: Buffer, selection: int | slice) -> NDArray[Any]:
+        """Decode, and return the selected vertices."""
+        values: NDArray[Any] = self.decode(data)[selection]
+        return values
+
+    def fields(self, data: Buffer) -> dict[str, NDArray[Any]]:
+        """Return every property by name: of vertices (vertices,), of faces (faces,), and so on.
+
+        Corners of faces are ``n_points``, how many, and ``v1``, ``v2``, ...: numbers of vertices, -1 where a face has
+        fewer. A name that an element before has used is prefixed with its element: ``face_red``.
+
+        Raises
+        ------
+        FormatError, LimitError
+            As :meth:`decode`.
+        """
+        header = _header(data)
+        found: dict[str, NDArray[Any]] = {}
+        for element, columns in _body(data, header).items():
+            for name, values in columns.items():
+                if isinstance(values, tuple):
+                    if name in _CORNERS:
+                        found.update(_corners(*values, stored=len(data)))
+                    continue
+                found[f"{element}_{name}" if name in found else name] = values
+        return found
+
+    def metadata(self, data: Buffer) -> dict[str, Any]:
+        """Return names and dtypes of the properties, comments and the number of each element."""
+        header = _header(data)
+        kinds: dict[str, dict[str, str]] = {}
+        for element in header.elements:
+            kinds[element.name] = {}
+            for item in element.properties:
+                kind = header.order + _TYPES[item.kind]
+                if item.count is None:
+                    kinds[element.name][item.name] = kind
+                elif item.name in _CORNERS:
+                    corners = {"v1": kind, "v2": kind, "v3": kind}
+                    kinds[element.name].update({"n_points": header.order + _TYPES[item.count], **corners})
+        return {
+            "dimensions_names": header.names(),
+            "element_name_to_property_dtypes": kinds,
+            "dimensions_names_to_dtype": {
+                name: kind for group in kinds.values() for name, kind in group.items()
+            },
+            "comments": list(header.comments),
+            "fmt": header.form,
+            "extension": "ply",
+            **{element.name: element.rows for element in header.elements},
+        }
+
+
+def _header(data: Buffer) -> _Header:
+    head = bytes(data[:_MAX_HEADER])
+    if head[:3] != b"ply" or head[3:4] not in (b"\n", b"\r"):
+        raise FormatError(f"{len(data)} bytes are no PLY file: they begin with {head[:4].hex()}")
+    size, form, comments = 0, "", []
+    elements: list[tuple[str, int, list[_Property]]] = []
+    for raw in head.splitlines(keepends=True):
+        size += len(raw)
+        line = raw.decode("latin-1").strip()
+        words = line.split()
+        if words == ["end_header"]:
+            break
+        if words[:1] == ["comment"]:
+            comments.append(line[8:])
+        elif words[:1] == ["format"] and len(words) == 3 and words[1] in _ORDERS:
+            form = words[1]
+        elif words[:1] == ["element"] and len(words) == 3 and words[2].isdecimal() and len(words[2]) < 20:
+            limits.check("MAX_POINTS", int(words[2]), f"a PLY file, {words[1]!r} elements")
+            elements.append((words[1], int(words[2]), []))
+        elif words[:1] == ["property"] and elements:
+            elements[-1][2].append(_property(words))
+        elif words and words[0] not in ("ply", "obj_info"):
+            raise FormatError(f"the header of a PLY file holds a line that means nothing: {line[:80]!r}")
+    else:
+        raise FormatError("the header of a PLY file does not end")
+    if not form or len({name for name, _, _ in elements}) != len(elements):
+        raise FormatError("the header of a PLY file has no format, or two elements of one name")
+    header = _Header(form, tuple(_Element(n, r, tuple(p)) for n, r, p in elements), tuple(comments), size)
+    _check(header, len(data))
+    return header
+
+
+def _property(words: list[str]) -> _Property:
+    if len(words) == 3 and words[1] in _TYPES:
+        return _Property(words[2], words[1])
+    if len(words) == 5 and words[1] == "list" and words[3] in _TYPES and _TYPES.get(words[2], "f")[0] in "iu":
+        return _Property(words[4], words[3], words[2])
+    raise FormatError(f"a PLY file declares a property of no known type: {' '.join(words)[:80]!r}")
+
+
+def _check(header: _Header, size: int) -> None:
+    """Compare what the header counts with the bytes that are there."""
+    needed = header.size
+    for element in header.elements:
+        if len({item.name for item in element.properties}) != len(element.properties):
+            raise FormatError(f"a PLY file declares a property of {element.name!r} twice")
+        if element.rows and not element.properties:
+            raise FormatError(f"a PLY file has {element.rows} elements {element.name!r} without properties")
+        # A number of a text file takes a digit and a space; the last one may lack the space.
+        widths = (
+            2 if not header.order else np.dtype(_TYPES[item.count or item.kind]).itemsize
+            for item in element.properties
+        )
+        needed += element.rows * sum(widths)
+    _ = header.vertices
+    if needed - (not header.order) > size:
+        raise FormatError(f"a PLY file needs {needed} bytes at least, but has {size}")
+
+
+def _body(data: Buffer, header: _Header) -> dict[str, _Columns]:
+    """Read all values, by element and property, little-endian or native."""
+    found: dict[str, _Columns] = {}
+    if not header.order:
+        words = bytes(data[header.size :]).split()
+        at = 0
+        for element in header.elements:
+            found[element.name], at = _text_rows(words, at, element)
+        return found
+    at = header.size
+    for element in header.elements:
+        read = _walked_rows if element.has_lists else _plain_rows
+        found[element.name], at = read(data, at, element, header.order)
+    return found
+
+
+def _plain_rows(data: Buffer, at: int, element: _Element, order: str) -> tuple[_Columns, int]:
+    row = np.dtype([(item.name, order + _TYPES[item.kind]) for item in element.properties])
+    if at + row.itemsize * element.rows > len(data):
+        raise FormatError(f"a PLY file ends within its {element.rows} elements {element.name!r}")
+    table = np.frombuffer(data, dtype=row, count=element.rows, offset=at)
+    return {
+        item.name: table[item.name].astype("<" + _TYPES[item.kind]) for item in element.properties
+    }, at + table.nbytes
+
+
+def _walked_rows(data: Buffer, at: int, element: _Element, order: str) -> tuple[_Columns, int]:
+    """Read rows with lists: at once where all lists are as long as the first, row by row otherwise."""
+    lengths = _first_lengths(data, at, element, order) if element.rows else {}
+    kinds: list[tuple[Any, ...]] = []
+    for number, item in enumerate(element.properties):
+        if item.count is not None:
+            kinds.append((f"n{number}", order + _TYPES[item.count]))
+            kinds.append((f"p{number}", order + _TYPES[item.kind], (lengths.get(number, 0),)))
+        else:
+            kinds.append((f"p{number}", order + _TYPES[item.kind]))
+    row = np.dtype(kinds)
+    if at + row.itemsize * element.rows <= len(data):
+        table = np.frombuffer(data, dtype=row, count=element.rows, offset=at)
+        if all((table[f"n{number}"] == length).all() for number, length in lengths.items()):
+            columns: _Columns = {}
+            for number, item in enumerate(element.properties):
+                values = table[f"p{number}"].astype("<" + _TYPES[item.kind])
+                columns[item.name] = (
+                    values
+                    if item.count is None
+                    else (np.array(table[f"n{number}"], dtype="i8"), values.reshape(-1))
+                )
+            return columns, at + table.nbytes
+    return _stepped_rows(data, at, element, order)
+
+
+def _first_lengths(data: Buffer, at: int, element: _Element, order: str) -> dict[int, int]:
+    """Lengths of the lists of the first row, by number of the property."""
+    found: dict[int, int] = {}
+    for number, item in enumerate(element.properties):
+        width = np.dtype(_TYPES[item.kind]).itemsize
+        if item.count is None:
+            at += width
+            continue
+        length, at = _length(data, at, item, order)
+        found[number] = length
+        at += length * width
+    return found
+
+
+def _length(data: Buffer, at: int, item: _Property, order: str) -> tuple[int, int]:
+    kind = _TYPES[item.count or "int"]
+    stop = at + int(kind[1])
+    length = int.from_bytes(data[at:stop], "little" if order == "<" else "big", signed=kind[0] == "i")
+    if stop > len(data) or length < 0 or length * int(_TYPES[item.kind][1]) > len(data) - stop:
+        raise FormatError(f"a PLY file ends within a list of {item.name!r} with {length} items")
+    return length, stop
+
+
+def _stepped_rows(data: Buffer, at: int, element: _Element, order: str) -> tuple[_Columns, int]:
+    raw = bytes(data)
+    parts: list[list[bytes]] = [[] for _ in element.properties]
+    lengths: list[list[int]] = [[] for _ in element.properties]
+    for _ in range(element.rows):
+        for number, item in enumerate(element.properties):
+            length = 1
+            if item.count is not None:
+                length, at = _length(raw, at, item, order)
+                lengths[number].append(length)
+            stop = at + length * int(_TYPES[item.kind][1])
+            if stop > len(raw):
+                raise FormatError(f"a PLY file ends within its {element.rows} elements {element.name!r}")
+            parts[number].append(raw[at:stop])
+            at = stop
+    columns: _Columns = {}
+    for number, item in enumerate(element.properties):
+        values = np.frombuffer(b"".join(parts[number]), dtype=order + _TYPES[item.kind]).astype(
+            "<" + _TYPES[item.kind]
+        )
+        columns[item.name] = values if item.count is None else (np.array(lengths[number], dtype="i8"), values)
+    return columns, at
+
+
+def _text_rows(words: list[bytes], at: int, element: _Element) -> tuple[_Columns, int]:
+    width = len(element.properties)
+    if not element.has_lists:
+        stop = at + width * element.rows
+        if stop > len(words):
+            raise FormatError(f"a PLY file ends within its {element.rows} elements {element.name!r}")
+        return {
+            item.name: _numbers(words[at + number : stop : width], item)
+            for number, item in enumerate(element.properties)
+        }, stop
+    parts: list[list[bytes]] = [[] for _ in element.properties]
+    lengths: list[list[int]] = [[] for _ in element.properties]
+    for _ in range(element.rows):
+        for number, item in enumerate(element.properties):
+            length = 1
+            if item.count is not None:
+                count = words[at] if at < len(words) else b""
+                if not count.isdigit() or len(count) > 9:
+                    raise FormatError(f"a list of {item.name!r} in a PLY file has no length")
+                length, at = int(count), at + 1
+                lengths[number].append(length)
+            if at + length > len(words):
+                raise FormatError(f"a PLY file ends within its {element.rows} elements {element.name!r}")
+            parts[number] += words[at : at + length]
+            at += length
+    columns: _Columns = {}
+    for number, item in enumerate(element.properties):
+        values = _numbers(parts[number], item)
+        columns[item.name] = values if item.count is None else (np.array(lengths[number], dtype="i8"), values)
+    return columns, at
+
+
+def _numbers(words: list[bytes], item: _Property) -> NDArray[Any]:
+    kind = np.dtype("<" + _TYPES[item.kind])
+    try:
+        values = np.array([float(word) for word in words], dtype=np.float64)
+    except ValueError as error:
+        raise FormatError(f"a PLY file holds what is no number: {error}") from error
+    if kind.kind == "f":
+        with np.errstate(all="ignore"):
+            return values.astype(kind)
+    bounds = np.iinfo(kind)
+    if not ((values >= bounds.min) & (values <= bounds.max) & (values == np.floor(values))).all():
+        raise FormatError(f"a PLY file holds a value of {item.name!r} that is no {item.kind}")
+    return values.astype(kind)
+
+
+def _corners(counts: NDArray[np.int64], items: NDArray[Any], stored: int) -> dict[str, NDArray[Any]]:
+    """Lay out the corners of faces as columns."""
+    widest = max(3, int(counts.max())) if len(counts) else 3
+    limits.check_sample((len(counts), widest), 8, "the corners of a PLY file", stored=stored)
+    table = np.full((len(counts), widest), -1, dtype=items.dtype if items.dtype.kind == "i" else np.int64)
+    table[np.arange(widest) < counts[:, None]] = items
+    kind = np.uint8 if widest < 256 else np.int64
+    return {"n_points": counts.astype(kind), **{f"v{k + 1}": table[:, k] for k in range(widest)}}

@@ -1,0 +1,301 @@
+"""One sample as users hand it over: an array, or a file that is opened only when somebody asks (API.md 4)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from lakebed.codecs.base import Buffer, FileCodec, FileFacts
+from lakebed.codecs.registry import byte_codec, file_codec, normalize, sniff
+from lakebed.errors import CorruptedSampleError, FormatError, InvalidInputError, SampleDecompressionError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+class Sample:
+    """An array, or a file (path, URL or bytes) with a compression, before it goes into a tensor.
+
+    A file is lazy: nothing is fetched before its shape, dtype or content is asked for, and its pixels are not decoded
+    when a tensor stores it verbatim.
+
+    Parameters
+    ----------
+    array
+        The values themselves.
+    buffer
+        Content of a file; with ``shape`` and without ``compression``: raw values.
+    path
+        Where the file is, for messages and for ``meta["filename"]``.
+    compression
+        Kind of the file; None finds out from its content.
+    shape, dtype
+        Of raw values in ``buffer``.
+    fetch
+        Returns the content of the file; called once.
+    local
+        Path on this machine that ``fetch`` would read, if it is that simple: who reads many may do it by itself.
+    facts
+        Shape and dtype of the file where they are known, so that its header need not be read.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is neither an array, nor a buffer, nor something to fetch.
+    UnsupportedCompressionError
+        If the format knows no such compression.
+    """
+
+    __hash__ = None  # type: ignore[assignment]
+    __slots__ = (
+        "_array",
+        "_buffer",
+        "_facts",
+        "_fetch",
+        "_is_file",
+        "_is_text_like",
+        "_kind",
+        "_local",
+        "path",
+    )
+
+    def __init__(
+        self,
+        *,
+        array: NDArray[Any] | None = None,
+        buffer: Buffer | None = None,
+        path: str | None = None,
+        compression: str | None = None,
+        shape: tuple[int, ...] | None = None,
+        dtype: str | None = None,
+        fetch: Callable[[], Buffer] | None = None,
+        local: str | None = None,
+        facts: FileFacts | None = None,
+    ) -> None:
+        if array is None and buffer is None and fetch is None:
+            raise InvalidInputError("a sample needs an array, the content of a file, or a file to read")
+        self.path = path
+        self._array = None if array is None else np.asarray(array)
+        self._buffer = buffer
+        self._fetch = fetch
+        self._local = local
+        self._kind = None if compression is None else normalize(compression)
+        self._is_file = array is None and (compression is not None or shape is None)
+        self._facts = facts if shape is None else FileFacts(tuple(shape), str(dtype or "uint8"))
+        self._is_text_like = False
+
+    @property
+    def compression(self) -> str | None:
+        """Kind of the file; None for arrays and raw values.
+
+        Raises
+        ------
+        CorruptedSampleError
+            If the content is no known kind of file.
+        """
+        if self._is_file and self._kind is None:
+            data = self.buffer
+            self._kind = sniff(data, self.path)
+            if self._kind is None:
+                raise CorruptedSampleError(
+                    f"{self._place()}: {len(data)} bytes that are no known kind of file; "
+                    "if you know the compression, name it when you read the file"
+                )
+        return self._kind
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the values; of a file as its header says.
+
+        Raises
+        ------
+        FormatError, LimitError
+            If the file is damaged, or promises more than this process allows.
+        """
+        if self._facts is None and self._array is not None:
+            return tuple(self._array.shape)
+        return self._header().shape
+
+    @property
+    def dtype(self) -> str:
+        """Name of the dtype of the values; of a file as its header says."""
+        if self._facts is None and self._array is not None:
+            return self._array.dtype.name
+        return self._header().dtype
+
+    @property
+    def is_lazy(self) -> bool:
+        """Whether the values are not decoded yet."""
+        return self._array is None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no values."""
+        return 0 in self.shape
+
+    @property
+    def is_text_like(self) -> bool:
+        """Whether the values are text, JSON or a list; whoever knows sets it."""
+        return self._is_text_like
+
+    @is_text_like.setter
+    def is_text_like(self, value: bool) -> None:
+        self._is_text_like = bool(value)
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """What a hidden ``_info`` tensor records of a file: its header fields, ``shape``, ``format``, ``filename``."""
+        codec = self._codec()
+        found = {} if codec is None else dict(codec.metadata(self.buffer))
+        found.pop("format", None)
+        meta = {**found, "shape": self.shape, "format": self.compression}
+        if self.path is not None:
+            meta["filename"] = str(self.path)
+        return meta
+
+    @property
+    def buffer(self) -> Buffer:
+        """Content of the file as it is; raw bytes of an array.
+
+        Raises
+        ------
+        SampleReadError, UnableToReadFromUrlError
+            If the file cannot be read.
+        """
+        if self._buffer is None:
+            if self._fetch is None:
+                return self.array.tobytes()
+            self._buffer = self._fetch()
+        return self._buffer
+
+    @property
+    def unread_path(self) -> str | None:
+        """Path of a file of this machine that nobody has read yet; None for every other sample."""
+        return self._local if self._buffer is None and self._array is None else None
+
+    def fill(self, content: Buffer) -> None:
+        """Take the content of the file at :attr:`unread_path` from who read it."""
+        self._buffer = content
+
+    @property
+    def array(self) -> NDArray[Any]:
+        """The values, decoded on first use.
+
+        Raises
+        ------
+        FormatError, LimitError
+            If the file is damaged, or decodes to more than this process allows.
+        """
+        if self._array is None:
+            codec = self._codec()
+            self._array = self._raw() if codec is None else self._decoded(codec)
+        return self._array
+
+    @property
+    def pil(self) -> Image:
+        """The values as a Pillow image.
+
+        Raises
+        ------
+        InvalidInputError
+            If they are no image.
+        """
+        import PIL.Image
+
+        try:
+            return PIL.Image.fromarray(self.array)
+        except (TypeError, ValueError, LookupError) as error:
+            raise InvalidInputError(
+                f"{self._place()}: values of shape {self.shape} and dtype {self.dtype} are no image"
+            ) from error
+
+    def compressed_bytes(self, compression: str | None) -> Buffer:
+        """Return the sample as a file of that kind: verbatim if it is one, else encoded anew.
+
+        Raises
+        ------
+        SampleCompressionError
+            If values of this shape and dtype, or arrays at all, cannot be stored so.
+        FormatError, LimitError
+            If the file is damaged, or decodes to more than this process allows.
+        """
+        name = normalize(compression)
+        if name is None:
+            return self.uncompressed_bytes()
+        if self._is_file and name == self.compression:
+            return self.buffer
+        codec = file_codec(name)
+        if codec is not None:
+            return codec.encode(self.array)
+        plain = byte_codec(name)
+        return self.buffer if plain is None else plain.encode(self.uncompressed_bytes())
+
+    def uncompressed_bytes(self) -> bytes:
+        """Return the values as bytes in C order."""
+        return self.array.tobytes()
+
+    def copy(self) -> Sample:
+        """Return a sample of its own that shares the content."""
+        return copy.copy(self)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self.array, dtype=dtype) if copy else np.asarray(self.array, dtype=dtype)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sample):
+            return NotImplemented
+        if self.path is not None and other.path is not None:
+            return self.path == other.path
+        return self._is_file == other._is_file and bytes(self.buffer) == bytes(other.buffer)
+
+    def __repr__(self) -> str:
+        if self.is_lazy:
+            return f"Sample(is_lazy=True, path={self.path})"
+        return (
+            f"Sample(is_lazy=False, shape={self.shape}, compression='{self._kind}', "
+            f"dtype='{self.dtype}', path={self.path})"
+        )
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _codec(self) -> FileCodec | None:
+        return file_codec(self.compression) if self._is_file else None
+
+    def _header(self) -> FileFacts:
+        if self._facts is None:
+            codec = self._codec()
+            if codec is None:
+                raise InvalidInputError(
+                    f"{self._place()}: values compressed by {self._kind} have no header; give their shape and dtype"
+                )
+            try:
+                self._facts = codec.facts(self.buffer)
+            except SampleDecompressionError as error:
+                raise CorruptedSampleError(f"{self._place()}: {error}") from error
+        return self._facts
+
+    def _decoded(self, codec: FileCodec) -> NDArray[Any]:
+        try:
+            return codec.decode(self.buffer)
+        except SampleDecompressionError as error:
+            raise type(error)(f"{self._place()}: {error}") from error
+
+    def _raw(self) -> NDArray[Any]:
+        """Return raw values, or those that a byte compression holds."""
+        facts = self._header()
+        try:
+            wanted = int(np.prod(facts.shape, dtype=object)) * np.dtype(facts.dtype).itemsize
+            plain = byte_codec(self._kind)
+            data = self.buffer if plain is None else plain.decode(self.buffer, wanted)
+            if len(data) != wanted:
+                raise FormatError(f"{self._place()}: {len(data)} bytes, where {wanted} were expected")
+            return np.frombuffer(data, dtype=facts.dtype).reshape(facts.shape)
+        except TypeError as error:
+            raise InvalidInputError(f"{self._place()}: {facts.dtype!r} is no dtype") from error
+
+    def _place(self) -> str:
+        return "sample" if self.path is None else f"sample {self.path}"

@@ -1,0 +1,260 @@
+"""Videos: mp4, mkv, avi (FORMAT.md 5.3, 7). A sample is (frames, height, width, 3) uint8, RGB.
+
+A part is decoded from the last key frame at or before it: the packets are demuxed without decoding, which tells when
+each frame is shown, and only those that the wanted frames depend on go through the decoder.
+
+Deep Lake 3.9.52 loses the first frames of a video and ends it with black ones when its decoder delays; this does not.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lakebed import limits
+from lakebed.codecs.base import FileFacts
+from lakebed.codecs.container import Packets, decoding, open_container
+from lakebed.errors import FormatError, SampleCompressionError, SampleDecompressionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from av.container import InputContainer
+    from av.packet import Packet
+    from av.video.frame import VideoFrame
+    from av.video.stream import VideoStream
+    from numpy.typing import NDArray
+
+    from lakebed.codecs.base import Buffer
+
+# From so many pixels on, FFmpeg may use more than one thread.
+_THREADED_PIXELS = 1 << 25
+
+
+@dataclass(frozen=True, slots=True)
+class Video:
+    """Video files of one container format; only files can be stored, arrays cannot be encoded."""
+
+    name: str
+    can_encode: bool = False
+
+    def facts(self, data: Buffer) -> FileFacts:
+        """Count the frames without decoding them.
+
+        Raises
+        ------
+        FormatError, LimitError
+            If the data is no video, or a larger one than this process allows.
+        """
+        with _unreeled(data, self.name) as reel:
+            return FileFacts(reel.shape, "uint8")
+
+    def encode(self, array: NDArray[Any]) -> bytes:
+        """Refuse: the format stores video files only.
+
+        Raises
+        ------
+        SampleCompressionError
+            Always.
+        """
+        raise SampleCompressionError(
+            f"arrays of shape {array.shape} cannot be encoded as {self.name}: append a file with lakebed.read(path)"
+        )
+
+    def decode(self, data: Buffer, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Decode all frames: uint8, shape (frames, height, width, 3).
+
+        Raises
+        ------
+        FormatError, LimitError
+            If the data is damaged, or decodes to more than this process allows.
+        """
+        with _unreeled(data, self.name) as reel:
+            limits.check_sample(reel.shape, 1, reel.what)
+            if out is None or out.shape != reel.shape or out.dtype != np.uint8:
+                out = np.empty(reel.shape, dtype=np.uint8)
+            reel.fill(range(reel.count), out)
+            return out
+
+    def part(self, data: Buffer, selection: int | slice) -> NDArray[Any]:
+        """Decode one frame, (height, width, 3), or the frames of a slice in its order.
+
+        Raises
+        ------
+        IndexError
+            If there is no such frame.
+        FormatError, LimitError
+            As :meth:`decode`.
+        """
+        with _unreeled(data, self.name) as reel:
+            wanted = chosen(selection, reel.count, "frame")
+            shape = (len(wanted), *reel.shape[1:])
+            limits.check_sample(shape, 1, reel.what)
+            out = np.empty(shape, dtype=np.uint8)
+            reel.fill(wanted, out)
+            return out[0] if isinstance(selection, int) else out
+
+    def timestamps(self, data: Buffer, selection: int | slice = slice(None)) -> NDArray[np.float32]:
+        """Tell when frames are shown, in seconds: float32, shape (frames,), or () for one frame.
+
+        Raises
+        ------
+        IndexError
+            If there is no such frame.
+        FormatError, LimitError
+            As :meth:`decode`.
+        """
+        with _unreeled(data, self.name) as reel:
+            wanted = chosen(selection, reel.count, "frame")
+            seconds = reel.seconds()[np.fromiter(wanted, dtype=np.int64, count=len(wanted))]
+            return seconds.reshape(()) if isinstance(selection, int) else seconds
+
+    def metadata(self, data: Buffer) -> dict[str, Any]:
+        """Return duration (in units of timebase), fps and timebase (seconds)."""
+        with open_container(data, self.name) as container, decoding(f"a {self.name} video"):
+            stream = _stream(container, self.name)
+            duration, unit = stream.duration, stream.time_base
+            if duration is None or unit is None:
+                duration, unit = container.duration, None
+            rate = stream.guessed_rate or stream.average_rate
+            return {
+                "duration": duration,
+                "fps": float(rate) if rate else None,
+                "timebase": float(unit) if unit is not None else 1e-6,
+            }
+
+
+def chosen(selection: int | slice, count: int, what: str) -> range:
+    """Return the numbers that an index or slice selects from ``count``.
+
+    Raises
+    ------
+    IndexError
+        If the index is out of range.
+    """
+    if isinstance(selection, slice):
+        return range(*selection.indices(count))
+    index = selection + count if selection < 0 else selection
+    if not 0 <= index < count:
+        raise IndexError(f"{what} {selection} does not exist: there are {count}")
+    return range(index, index + 1)
+
+
+def _stream(container: Any, name: str) -> VideoStream:
+    if not container.streams.video:
+        raise FormatError(f"a {name} file holds no video stream")
+    stream: VideoStream = container.streams.video[0]
+    return stream
+
+
+@contextmanager
+def _unreeled(data: Buffer, name: str) -> Iterator[_Reel]:
+    with open_container(data, name) as container:
+        yield _Reel(container, name, len(data))
+
+
+class _Reel:
+    """A demuxed video: its packets, and when the frame of each is shown."""
+
+    def __init__(self, container: InputContainer, name: str, size: int) -> None:
+        self._stream = _stream(container, name)
+        self._size = size
+        with decoding(f"a {name} video"):
+            width, height = self._stream.codec_context.width, self._stream.codec_context.height
+        self.what = f"a {name} video of {width} x {height} pixels"
+        self._check_frame(width, height)
+        self._packets = Packets.of(container, self._stream, self.what)
+        self.count = self._packets.shown
+        self.shape = (self.count, height, width, 3)
+
+    def _check_frame(self, width: int, height: int) -> None:
+        if width <= 0 or height <= 0:
+            raise FormatError(f"{self.what} has no pixels")
+        limits.check("MAX_IMAGE_PIXELS", width * height, self.what)
+        # Static scenes compress without bound, but no single frame does.
+        limits.check_sample((height, width, 3), 1, self.what, stored=self._size)
+
+    def _times(self) -> NDArray[np.int64] | None:
+        """Presentation times of the shown packets in decoding order; None where the container does not tell."""
+        times = [packet.pts for packet in self._packets.items if not packet.is_discard]
+        if any(time is None for time in times) or len(set(times)) != len(times):
+            return None
+        return np.array(times, dtype=np.int64)
+
+    def seconds(self) -> NDArray[np.float32]:
+        """Presentation times in seconds, in order."""
+        times = self._times()
+        if times is None:
+            found = [frame.pts for frame in self._frames(0)]
+            times = np.array([0 if pts is None else pts for pts in found], dtype=np.int64)[: self.count]
+            times = np.concatenate([times, np.zeros(self.count - len(times), dtype=np.int64)])
+        unit = self._stream.time_base
+        return (np.sort(times) * (float(unit) if unit is not None else 0.0)).astype(np.float32)
+
+    def fill(self, wanted: Sequence[int], out: NDArray[np.uint8]) -> None:
+        """Decode frames, numbered in the order of presentation, into ``out[0], out[1], ...``."""
+        if len(wanted) == 0:
+            return
+        if len(wanted) * out.shape[1] * out.shape[2] >= _THREADED_PIXELS:
+            self._stream.thread_type = "AUTO"
+        times = self._times()
+        if times is not None:
+            order = np.sort(times)
+            places = {int(order[number]): place for place, number in enumerate(wanted)}
+            for start, goal in self._runs(sorted(places)):
+                for frame in self._frames(start):
+                    if frame.pts in places:
+                        self._put(frame, out[places.pop(frame.pts)])
+                    if frame.pts is not None and frame.pts >= goal:
+                        break
+            if not places:
+                return
+        # No times, or the decoder does not keep to them: count what comes out from the beginning.
+        places = {number: place for place, number in enumerate(wanted)}
+        for number, frame in enumerate(self._frames(0)):
+            if number in places:
+                self._put(frame, out[places.pop(number)])
+            if not places:
+                return
+        raise SampleDecompressionError(
+            f"{self.what} should have {self.count} frames; {len(places)} of the {len(wanted)} asked for do not decode"
+        )
+
+    def _runs(self, times: list[int]) -> list[tuple[int, int]]:
+        """Plan what to decode for frames of these ascending times: from which packet, until which time."""
+        items = self._packets.items
+        index = {packet.pts: at for at, packet in enumerate(items)}
+        keys = sorted((p.pts, at) for at, p in enumerate(items) if p.is_keyframe and p.pts is not None)
+        runs: list[tuple[int, int]] = []
+        reached = -1
+        for time in times:
+            before = bisect_right(keys, (time, len(items)))
+            start = keys[before - 1][1] if before else 0
+            if runs and start <= reached + 1:
+                runs[-1] = (runs[-1][0], time)
+            else:
+                runs.append((start, time))
+            reached = max(reached, index[time])
+        return runs
+
+    def _frames(self, start: int) -> Iterator[VideoFrame]:
+        """Decode from a packet on; a key frame, unless it is the first."""
+        context = self._stream.codec_context
+        if context.is_open:
+            context.flush_buffers()
+        items: list[Packet[Any] | None] = [*self._packets.items[start:], None]
+        for packet in items:
+            with decoding(self.what):
+                frames = self._stream.decode(packet)
+            yield from frames
+
+    def _put(self, frame: VideoFrame, out: NDArray[np.uint8]) -> None:
+        height, width = out.shape[:2]
+        if (frame.width, frame.height) != (width, height):
+            self._check_frame(frame.width, frame.height)
+        with decoding(self.what):
+            out[...] = frame.to_ndarray(format="rgb24", width=width, height=height)

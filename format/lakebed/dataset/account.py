@@ -1,0 +1,65 @@
+"""What 3.x datasets say of the vendor's account and services: there is none here, and nothing needs one."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from lakebed import config
+from lakebed.errors import InvalidOperationError, RenameError
+
+
+class Accountless:
+    """Attributes and calls of the 3.x API that mean something only to its vendor's service."""
+
+    client = None
+    token: str | None = None
+    org_id: str | None = None
+    verbose = True
+    public = False
+    is_optimized = False
+
+    @property
+    def username(self) -> str:
+        """Name that commits are signed with."""
+        return config.author()
+
+    def set_token(self, new_token: str) -> None:
+        """Accept a token of the vendor's service, which nothing here asks for."""
+
+    def rename(self, new_name: Any) -> NoReturn:
+        """Refuse: only the vendor's service gives datasets names.
+
+        Raises
+        ------
+        RenameError
+            Always.
+        """
+        raise RenameError(
+            f"Rename is not available for non-managed datasets: a dataset's name is its path. Move its folder to "
+            f"{str(new_name)!r}, or lakebed.copy it there"
+        )
+
+    def connect(self, *args: Any, **options: Any) -> NoReturn:
+        """Refuse: there is no service to register a dataset with.
+
+        Raises
+        ------
+        InvalidOperationError
+            Always.
+        """
+        raise InvalidOperationError(
+            "there is no managed service to connect a dataset to, and none is needed: open it by its path"
+        )
+
+    def visualize(self, width: int | str | None = None, height: int | str | None = None) -> NoReturn:
+        """Refuse: there is no viewer yet.
+
+        Raises
+        ------
+        InvalidOperationError
+            Always.
+        """
+        raise InvalidOperationError(
+            "this release has no viewer; ds.summary() shows the tensors, and ds.tensor[i].numpy() or "
+            ".pil() of a sample read with lakebed.read shows an image"
+        )

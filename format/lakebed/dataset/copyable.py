@@ -1,0 +1,75 @@
+"""The copying half of a dataset's facade: like, copy, deepcopy, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Self
+
+from lakebed.dataset.copying import chosen, copied, copy_everything
+from lakebed.dataset.places import Path, discard, vacate
+from lakebed.dataset.session import Handle, Session
+from lakebed.dataset.structured import Structured
+
+
+class Copyable(Structured):
+    """Datasets made from this one, and its end."""
+
+    @property
+    def is_view(self) -> bool:
+        """Whether rows are selected."""
+        return not self._index.is_trivial
+
+    def like(self, dest: Path, tensors: Sequence[str] | None = None, overwrite: bool = False) -> Self:
+        """Create a dataset with the settings of this one and no samples; see ``lakebed.like``."""
+        names = chosen(self._session.schema(), self._group, tensors)
+        return type(self)(copied(self._session, names, None, dest, overwrite=overwrite))
+
+    def copy(
+        self,
+        dest: Path,
+        runtime: None = None,
+        tensors: Sequence[str] | None = None,
+        overwrite: bool = False,
+        creds: None = None,
+        token: None = None,
+        num_workers: int = 0,
+        scheduler: str = "threaded",
+        progressbar: bool = True,
+        public: bool = False,
+    ) -> Self:
+        """Copy what is selected now, without history; see ``lakebed.copy``."""
+        wanted = tensors if tensors is not None else self._columns
+        names = chosen(self._session.schema(), self._group, wanted)
+        handle = copied(self._session, names, self._index, dest, overwrite=overwrite, progressbar=progressbar)
+        return type(self)(handle)
+
+    def deepcopy(
+        self,
+        dest: Path,
+        tensors: Sequence[str] | None = None,
+        overwrite: bool = False,
+        progressbar: bool = True,
+    ) -> Self:
+        """Copy the whole dataset with its history; see ``lakebed.deepcopy``."""
+        if self.is_view:
+            raise TypeError(
+                "Deepcopy is not supported for views, which have no history; use copy, or the dataset"
+            )
+        self._session.flush()
+        storage, location = vacate(dest, overwrite=overwrite)
+        copy_everything(self._session, storage, tensors, progressbar=progressbar)
+        return type(self)(Handle(Session(storage), location.shown))
+
+    def delete(self, large_ok: bool = False) -> None:
+        """Remove this dataset with all its versions.
+
+        Raises
+        ------
+        DatasetHandlerError
+            If deletion is switched off in it.
+        DatasetTooLargeToDelete
+            If it is above 1 GB and ``large_ok`` is false.
+        """
+        self._check_changeable("delete")
+        self._session.close()
+        discard(self._session.storage.url, force=False, large_ok=large_ok)

@@ -1,0 +1,152 @@
+"""Where datasets lie: making room for a new one, and removing one."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+from lakebed.dataset.session import Handle, Session, flush_open
+from lakebed.errors import (
+    CommitFailed,
+    DatasetExistsError,
+    DatasetHandlerError,
+    DatasetNotFoundError,
+    DatasetTooLargeToDelete,
+    FormatError,
+    PathNotEmptyException,
+)
+from lakebed.storage.base import Storage
+from lakebed.storage.url import Location, open_storage, parse
+from lakebed.versions.create import create
+from lakebed.versions.opening import TREE_KEY
+
+Path = str | os.PathLike[str]
+
+_LARGE = 1_000_000_000
+
+
+def vacate(path: Path, *, overwrite: bool) -> tuple[Storage, Location]:
+    """Return a storage in which a new dataset can be made.
+
+    Raises
+    ------
+    DatasetHandlerError
+        If there is a dataset, and ``overwrite`` is false or its deletion is switched off.
+    PathNotEmptyException
+        If the folder holds other files.
+    """
+    location = replace(parse(path), ref=None)
+    storage = open_storage(location)
+    flush_open(storage.url)
+    if storage.stat(TREE_KEY) is not None:
+        if not overwrite:
+            raise DatasetExistsError(
+                f"A dataset already exists at the given path ({location.shown}). If you want to create a new empty "
+                "dataset, either specify another path or use overwrite=True. To open it, use lakebed.load()."
+            )
+        _check_deletable(storage, location)
+        remove(storage)
+    _check_folder(storage)
+    return storage, location
+
+
+def make(path: Path, *, overwrite: bool, cache_bytes: int | None = None) -> Handle:
+    """Create a dataset without tensors and open it; see :func:`vacate`."""
+    storage, location = vacate(path, overwrite=overwrite)
+    try:
+        create(storage)
+    except CommitFailed:
+        raise DatasetExistsError(f"another process has just created a dataset at {location.shown}") from None
+    return Handle(Session(storage, cache_bytes=cache_bytes), location.shown)
+
+
+def open_at(path: Path, *, read_only: bool = False, cache_bytes: int | None = None) -> Handle:
+    """Open the dataset at an address, which may end in ``@branch`` or ``@commit``.
+
+    Raises
+    ------
+    DatasetHandlerError
+        If there is none.
+    CheckoutError
+        If there is no such branch or commit.
+    """
+    location = parse(path)
+    storage = open_storage(location)
+    flush_open(storage.url)
+    return Handle(
+        Session(storage, location.ref, read_only=read_only, cache_bytes=cache_bytes), location.shown
+    )
+
+
+def discard(path: Path, *, force: bool, large_ok: bool) -> None:
+    """Remove a dataset with all its versions.
+
+    Parameters
+    ----------
+    force
+        Remove also what does not open as a dataset.
+    large_ok
+        Allow datasets above 1 GB.
+
+    Raises
+    ------
+    DatasetHandlerError
+        If there is none, or deletion is switched off in it.
+    DatasetTooLargeToDelete
+        If it is above 1 GB and ``large_ok`` is false.
+    """
+    location = parse(path)
+    storage = open_storage(location)
+    flush_open(storage.url)
+    if not force:
+        if storage.stat(TREE_KEY) is None:
+            raise DatasetNotFoundError(
+                f"A dataset does not exist at {location.shown}: there is nothing to delete. Pass force=True to "
+                "remove other files there."
+            )
+        _check_deletable(storage, location)
+    elif next(iter(storage.list("")), None) is None:
+        raise DatasetNotFoundError(f"Path {location.shown} is empty or does not exist. Cannot delete.")
+    if not large_ok and sum(stat.size for _, stat in storage.list("")) > _LARGE:
+        raise DatasetTooLargeToDelete(
+            f"{location.shown} is larger than 1 GB; pass large_ok=True to delete it"
+        )
+    remove(storage)
+
+
+def _check_deletable(storage: Storage, location: Location) -> None:
+    try:
+        allowed = Session(storage, read_only=True).snapshot.meta.allow_delete
+    except FormatError:
+        return  # what is damaged beyond opening forbids nothing
+    if not allowed:
+        raise DatasetHandlerError(
+            f"The dataset at {location.shown} is marked as allow_delete=false; set allow_delete = True on it first"
+        )
+
+
+def remove(storage: Storage) -> None:
+    """Remove all files of a dataset, but no other dataset below it."""
+    nested = tuple(_nested(storage))
+    storage.delete(TREE_KEY)  # first: whatever happens next, nobody opens half a dataset
+    if not nested:
+        storage.delete_prefix("")
+        return
+    for key, _ in list(storage.list("")):
+        if not key.startswith(nested):
+            storage.delete(key)
+
+
+def _nested(storage: Storage) -> list[str]:
+    """Prefixes of other datasets that lie in folders below this one; saved views are part of it."""
+    trees = [key for key, _ in storage.list("") if key.endswith("/" + TREE_KEY)]
+    return [key.removesuffix(TREE_KEY) for key in trees if not key.startswith(".queries/")]
+
+
+def _check_folder(storage: Storage) -> None:
+    nested = _nested(storage)
+    for key, _ in storage.list(""):
+        if not key.startswith((".lakebed/", *nested)):
+            raise PathNotEmptyException(
+                f"{storage.url} holds other files ({key}) and no dataset; choose an empty or new folder"
+            )

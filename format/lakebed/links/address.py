@@ -1,0 +1,26 @@
+"""Addresses of files: their scheme, and how they are shown to people."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit, urlunsplit
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+
+
+def scheme_of(url: str) -> str:
+    """Return the scheme of an address in lower case; ``file`` for a path."""
+    found = _SCHEME.match(url)
+    return found[1].lower() if found else "file"
+
+
+def shown(url: str) -> str:
+    """Return an address without what may be secret: user, password, query. Paths stay as they are."""
+    if scheme_of(url) == "file":
+        return url
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "(an address that cannot be parsed)"
+    query = "..." if parts.query else ""
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, query, ""))

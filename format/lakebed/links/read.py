@@ -1,0 +1,116 @@
+"""``lakebed.read``: a file, wherever it is, as a sample that is opened when somebody looks at it."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from lakebed.codecs.sample import Sample
+from lakebed.errors import InvalidInputError, LimitError, SampleReadError
+from lakebed.links.address import scheme_of, shown
+from lakebed.links.fetch import fetch
+from lakebed.links.local import path_of, read_file
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lakebed.codecs.base import Buffer
+
+
+class Keyed(Protocol):
+    """What bytes can be read from by key; every storage is one."""
+
+    def get(self, key: str) -> bytes:
+        """Return the object of that key."""
+        ...
+
+
+def read(
+    path: str | os.PathLike[str] | Buffer,
+    verify: bool = False,
+    creds: Mapping[str, Any] | None = None,
+    compression: str | None = None,
+    storage: Keyed | None = None,
+    timeout: float | None = None,
+) -> Sample:
+    """Make a sample of a file: an image, video, sound, scan, point cloud or mesh.
+
+    Nothing is opened until its shape, data or compression is asked for. Appended to a tensor of the same compression,
+    the file is stored byte for byte; to another, it is decoded first.
+
+    Parameters
+    ----------
+    path
+        Path, ``file://``, ``http://`` or ``https://`` address, or the content of the file itself.
+    verify
+        Read and decode it now, to fail now.
+    creds
+        Credentials for the address, such as ``{"headers": {...}}`` for a web server.
+    compression
+        Kind of the file, if it is known; otherwise its first bytes tell.
+    storage
+        Where to read ``path`` from as a key, in place of the file system.
+    timeout
+        Seconds for a web address altogether.
+
+    Returns
+    -------
+    Sample
+        Raises SampleReadError when it is used and the file cannot be read.
+
+    Raises
+    ------
+    InvalidInputError
+        If ``path`` is none of these.
+    SampleReadError, SampleDecompressionError
+        With ``verify``, if the file cannot be read or decoded.
+
+    Examples
+    --------
+    >>> sample = lakebed.read("photo.jpg")  # doctest: +SKIP
+    >>> sample.shape, sample.compression  # doctest: +SKIP
+    ((480, 640, 3), 'jpeg')
+    """
+    if isinstance(path, bytes | bytearray | memoryview):
+        sample = Sample(buffer=bytes(path), compression=compression)
+    else:
+        text = os.fspath(path) if isinstance(path, os.PathLike) else path
+        if not isinstance(text, str):
+            raise InvalidInputError(f"read takes a path, an address or bytes, not {type(text).__name__}")
+        if storage is None and scheme_of(text) == "file":
+            sample = Sample(
+                path=text, compression=compression, fetch=partial(_disk, text), local=_local(text)
+            )
+        else:
+            fetch_it = partial(_elsewhere, text, creds, storage, timeout)
+            sample = Sample(path=text, compression=compression, fetch=fetch_it)
+    if verify:
+        _ = sample.array
+    return sample
+
+
+def _local(path: str) -> str | None:
+    """Return the path of a file that others may read in place of :func:`_disk`."""
+    try:
+        return path_of(path)
+    except OSError:
+        return None
+
+
+def _disk(path: str) -> bytes:
+    try:
+        return read_file(path_of(path))
+    except (OSError, ValueError) as error:
+        raise SampleReadError(f"Unable to read sample from {path}: {error}") from error
+
+
+def _elsewhere(
+    path: str, creds: Mapping[str, Any] | None, storage: Keyed | None, timeout: float | None
+) -> bytes:
+    try:
+        return storage.get(path) if storage is not None else fetch(path, timeout=timeout, creds=creds)
+    except LimitError:
+        raise
+    except (OSError, LookupError, ValueError) as error:
+        raise SampleReadError(f"Unable to read sample from {shown(path)}: {error}") from error

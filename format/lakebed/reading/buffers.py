@@ -1,0 +1,73 @@
+"""Writable buffers that are used again once nobody holds a view of them."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+import numpy as np
+from numpy.typing import NDArray
+
+_PAGE = 1 << 16
+
+
+def _references(buffers: list[NDArray[np.uint8]], i: int) -> int:
+    return sys.getrefcount(buffers[i])
+
+
+# What _references says of a buffer that nobody but the list holds; it differs between Python releases.
+_UNUSED = _references([np.empty(1, dtype=np.uint8)], 0)
+
+
+class BufferPool:
+    """Buffers that live on after their content was dropped.
+
+    First touch of fresh memory costs more than reading into it, so a scan that drops its batches runs in a few
+    buffers. A buffer is free when the pool has the only reference; views and memoryviews keep one.
+
+    Parameters
+    ----------
+    keep
+        Most buffers to hold on to.
+    keep_bytes
+        Most bytes to hold on to; a larger request gets memory of its own.
+    """
+
+    def __init__(self, keep: int = 64, keep_bytes: int = 1 << 28) -> None:
+        self._buffers: list[NDArray[np.uint8]] = []
+        self._keep = keep
+        self._keep_bytes = keep_bytes
+        self._mutex = threading.Lock()
+
+    def take(self, size: int) -> NDArray[np.uint8]:
+        """Return ``size`` bytes with undefined content: uint8, shape (size,)."""
+        if size > self._keep_bytes:
+            return np.empty(size, dtype=np.uint8)
+        with self._mutex:
+            # By index: a loop variable, or enumerate() itself, would hold a reference to the buffer that is looked at.
+            for i in range(len(self._buffers)):
+                fits = size <= len(self._buffers[i]) <= 4 * size + _PAGE
+                if fits and _references(self._buffers, i) == _UNUSED:
+                    return self._buffers[i][:size]
+            made = np.empty(max(_PAGE, -(-size // _PAGE) * _PAGE), dtype=np.uint8)
+            self._make_room(len(made))
+            self._buffers.append(made)
+            return made[:size]
+
+    def array(self, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> NDArray[np.generic]:
+        """Return an array with undefined content."""
+        items = 1
+        for extent in shape:
+            items *= extent
+        return self.take(items * dtype.itemsize).view(dtype).reshape(shape)
+
+    @property
+    def held(self) -> int:
+        """Bytes that the pool holds on to."""
+        return sum(len(buffer) for buffer in self._buffers)
+
+    def _make_room(self, size: int) -> None:
+        held = self.held
+        while self._buffers and (len(self._buffers) >= self._keep or held + size > self._keep_bytes):
+            held -= len(self._buffers[0])
+            del self._buffers[0]

@@ -1,0 +1,305 @@
+"""Many array samples at once: gathered or cut in compiled code, or decoded on all cores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed import config, limits
+from lakebed.chunks.chunk import Chunk, Take
+from lakebed.codecs.base import Buffer
+from lakebed.errors import FormatError
+from lakebed.native import chunks as native
+from lakebed.native import views
+from lakebed.reading.fetch import OpenChunk
+from lakebed.reading.parallel import for_each
+from lakebed.reading.select import Rows
+
+if TYPE_CHECKING:
+    from lakebed.reading.samples import SampleReader
+
+Shape = tuple[int, ...]
+Pending = tuple[int, int, Buffer, Shape]
+
+# Stored and decoded bytes of files that wait to be decoded together.
+_WINDOW_STORED = 1 << 25
+_WINDOW_DECODED = 1 << 27
+# Decoded samples that share memory, which lives as long as one of them.
+_ARENA = 1 << 23
+_ALIGNMENT = 64
+# Smaller buffers cost nothing to make anew.
+_SHARED_ABOVE = 1 << 20
+
+
+def stacked(reader: SampleReader, rows: Rows) -> NDArray[Any]:
+    """Return samples of one shape as one array; see ``SampleReader.stacked``."""
+    meta = reader.state.meta
+    if not len(rows):
+        return np.empty((0, *meta.max_shape), dtype=reader.dtype)
+    if reader.is_gathered:
+        return _gathered(reader, rows)
+    if reader.is_link or reader.dtype is None or reader.has_tiles or not reader.decoder.is_as_recorded:
+        return reader.stack(listed(reader, rows))
+    shape = _common_shape(reader, rows)
+    if shape is None:
+        raise reader.dynamic()
+    if reader.decoder.files is None:
+        return reader.stack(listed(reader, rows))
+    return _decoded(reader, rows, shape)
+
+
+def listed(reader: SampleReader, rows: Rows) -> list[NDArray[Any]]:
+    """Return array samples as a list of arrays; see ``SampleReader.listed``."""
+    if reader.is_link:
+        return _followed(reader, rows)
+    if len(rows) <= 2 or reader.has_tiles or reader.dtype is None:
+        return [reader.value(int(row)) for row in rows]
+    if reader.decoder.files is not None:
+        return _decoded_list(reader, rows)
+    if reader.decoder.is_plain and isinstance(rows, range) and rows.step == 1:
+        parts = list(_views(reader, rows))
+        return parts[0] if len(parts) == 1 else list(chain.from_iterable(parts))
+    return list(reader.values(rows))
+
+
+def _followed(reader: SampleReader, rows: Rows) -> list[NDArray[Any]]:
+    wanted = [int(row) for row in rows]
+    found: list[Any] = [None] * len(wanted)
+    reader.links.many(wanted, found.__setitem__)
+    return found
+
+
+def _common_shape(reader: SampleReader, rows: Rows) -> Shape | None:
+    """Return the shape that all samples have, or None if they differ."""
+    if reader.is_fixed:
+        return tuple(reader.state.meta.max_shape)
+    shapes = reader.shapes(rows)
+    return tuple(int(v) for v in shapes[0]) if bool((shapes == shapes[0]).all()) else None
+
+
+# -- samples that are slices of the data -----------------------------------------------------------------------
+
+
+def _gathered(reader: SampleReader, rows: Rows) -> NDArray[Any]:
+    shape, dtype = tuple(reader.state.meta.max_shape), reader.known_dtype()
+    item = dtype.itemsize * math.prod(shape)
+    if item == 0:
+        return np.empty((len(rows), *shape), dtype=dtype)
+    out: NDArray[Any] | None = None
+    at = 0
+    for ordinal, first, insides in _pieces(reader, rows):
+        with reader.locating(first):
+            chunk = reader.by_range(ordinal, len(insides))
+            data = None if chunk is not None else _fixed(reader, ordinal, item)
+            if out is None:  # only now that there is data, so that a lie about the length costs nothing
+                out = reader.source.pool.take(len(rows) * item)
+            room = out[at : at + len(insides) * item]
+            if chunk is not None:
+                _pick(reader, ordinal, chunk, insides, room)
+            elif data is not None and isinstance(insides, range):
+                room[:] = data[insides.start * item : insides.stop * item]
+            elif data is not None:
+                native.gather_fixed(data, item, np.asarray(insides), room)
+        at += len(insides) * item
+    if out is None:
+        return np.empty((0, *shape), dtype=dtype)
+    return out.view(dtype).reshape(len(rows), *shape)
+
+
+def _pieces(reader: SampleReader, rows: Rows) -> Iterator[tuple[int, int, range | NDArray[np.int64]]]:
+    """Yield (row of the chunk table, first row, places inside the chunk) for runs of rows in one chunk."""
+    if isinstance(rows, range) and rows.step == 1:
+        for ordinal, row, inside, end in reader.runs(rows.start, rows.stop):
+            yield ordinal, row, range(inside, end)
+        return
+    ordinals, insides = reader.locate(rows)
+    ends = np.append(np.flatnonzero(np.diff(ordinals)) + 1, len(ordinals)).tolist()
+    for begin, end in pairwise([0, *ends]):
+        yield int(ordinals[begin]), int(rows[begin]), insides[begin:end]
+
+
+def _pick(
+    reader: SampleReader,
+    ordinal: int,
+    chunk: OpenChunk,
+    insides: range | NDArray[np.int64],
+    room: NDArray[np.uint8],
+) -> None:
+    """Read a few samples of a large chunk one by one."""
+    item = len(room) // len(insides)
+    for i, inside in enumerate(insides):
+        data, _ = reader.source.sample(reader.state.table, ordinal, int(inside), chunk)
+        if len(data) == 0 and chunk.header is not None and chunk.header.is_unwritten:
+            data = bytes(item)
+        if len(data) != item:
+            raise FormatError(f"a sample has {len(data)} bytes, its shape and dtype need {item}")
+        room[i * item : (i + 1) * item] = np.frombuffer(data, np.uint8)
+
+
+def _fixed(reader: SampleReader, ordinal: int, item: int) -> NDArray[np.uint8]:
+    """Return the data of a chunk whose samples all have ``item`` bytes."""
+    chunk = reader.source.chunk(reader.state.table, ordinal, reader.chunk_codec())
+    if chunk.is_unwritten:
+        limits.check_sample((chunk.count, item), 1, "chunk without data")
+        return np.zeros(chunk.count * item, dtype=np.uint8)
+    if chunk.uniform is None or chunk.uniform[1] != item:
+        raise FormatError("the chunk's samples do not have the one shape that the tensor's metadata names")
+    return np.frombuffer(chunk.data, np.uint8)
+
+
+# -- samples of any shape as views -----------------------------------------------------------------------------
+
+
+def _views(reader: SampleReader, rows: range) -> Iterator[list[NDArray[Any]]]:
+    """Yield the samples chunk by chunk, cut from one copy of the chunk's data."""
+    dtype = reader.known_dtype()
+    for ordinal, row, inside, end in reader.runs(rows.start, rows.stop):
+        with reader.locating(row):
+            chunk = reader.source.chunk(reader.state.table, ordinal, reader.chunk_codec())
+            if chunk.is_unwritten or chunk.ndim is None:
+                yield [reader.decode(*reader.stored(chunk, i)) for i in range(inside, end)]
+            else:
+                yield cut(chunk, inside, end, dtype, reader.source.pool.take)
+
+
+def cut(chunk: Chunk, start: int, stop: int, dtype: np.dtype[Any], take: Take) -> list[NDArray[Any]]:
+    """Return samples ``start`` to ``stop`` of a chunk as writable views of one buffer; ``take`` supplies large ones.
+
+    Raises
+    ------
+    FormatError
+        If the bytes of a sample do not fill its shape.
+    """
+    offsets = chunk.offsets()[start : stop + 1]
+    size = int(offsets[-1] - offsets[0])
+    data = take(size) if size > _SHARED_ABOVE else np.empty(size, dtype=np.uint8)
+    data[:] = np.frombuffer(chunk.data, dtype=np.uint8)[int(offsets[0]) : int(offsets[-1])]
+    try:
+        return views.cut(data, dtype, offsets - offsets[0], np.ascontiguousarray(chunk.shapes()[start:stop]))
+    except ValueError as error:
+        raise FormatError(f"damaged chunk: {error}") from error
+
+
+# -- samples that are files ------------------------------------------------------------------------------------
+
+
+def _decoded(reader: SampleReader, rows: Rows, shape: Shape) -> NDArray[Any]:
+    """Decode files of one shape straight into one array."""
+    dtype = reader.known_dtype()
+    out: NDArray[Any] | None = None
+    for window in _windows(reader, rows):
+        if out is None:
+            limits.check_sample(shape, dtype.itemsize, f"samples of tensor {reader.name!r}")
+            out = reader.source.pool.array((len(rows), *shape), dtype)
+        _decode_window(reader, window, [out[position] for position, *_ in window])
+    return np.empty((0, *shape), dtype=dtype) if out is None else out
+
+
+def _decoded_list(reader: SampleReader, rows: Rows) -> list[NDArray[Any]]:
+    """Decode files of any shapes; those of known shape lie side by side in memory that is used again."""
+    found: list[NDArray[Any]] = []
+    for window in _windows(reader, rows):
+        found.extend(_decode_window(reader, window, _rooms(reader, window)))
+    return found
+
+
+def _windows(reader: SampleReader, rows: Rows) -> Iterator[list[Pending]]:
+    """Yield (position, row, stored bytes, shape) in groups that are worth decoding at once and fit into memory."""
+    dtype = reader.known_dtype()
+    window: list[Pending] = []
+    stored = decoded = 0
+    direct, codec = reader.decoder.direct, reader.decoder.files
+    for position, (row, data, shape) in enumerate(_files(reader, rows)):
+        size = dtype.itemsize * math.prod(shape)
+        if direct is None or size > limits.FREE_BYTES:  # else the file is held against it when it is decoded
+            with reader.locating(row):
+                if len(data) and codec is not None:
+                    reader.decoder.check_facts(codec, data, shape)
+                else:
+                    limits.check_sample(shape, dtype.itemsize, "sample without data")
+        if window and (stored + len(data) > _WINDOW_STORED or decoded + size > _WINDOW_DECODED):
+            yield window
+            window, stored, decoded = [], 0, 0
+        window.append((position, row, data, shape))
+        stored += len(data)
+        decoded += size
+    if window:
+        yield window
+
+
+def _files(reader: SampleReader, rows: Rows) -> Iterator[tuple[int, Buffer, Shape]]:
+    """Yield (row, stored bytes, shape); of runs of rows by tables, as calls for every row cost as much as a header."""
+    if not isinstance(rows, range) or rows.step != 1 or not reader.state.meta.max_shape:
+        yield from _files_of_rows(reader, rows)
+        return
+    for ordinal, first, inside, end in reader.runs(rows.start, rows.stop):
+        with reader.locating(first):
+            found = reader.source.stretch(reader.state.table, ordinal, inside, end)
+        if found is None:
+            yield from _files_of_rows(reader, range(first, first + end - inside))
+            continue
+        data, bounds, shapes = found
+        for i, (start, stop) in enumerate(pairwise(bounds)):
+            yield first + i, data[start:stop], reader.decoder.shape_of(shapes[i])
+
+
+def _files_of_rows(reader: SampleReader, rows: Rows) -> Iterator[tuple[int, Buffer, Shape]]:
+    for row, data, given in reader.many(rows):
+        with reader.locating(row):
+            shape = reader.decoder.shape_of(given)
+        yield row, data, shape
+
+
+def _rooms(reader: SampleReader, window: Sequence[Pending]) -> list[NDArray[Any] | None]:
+    """Return memory for each file of a window; None where the file decides on the shape itself."""
+    dtype, codec = reader.known_dtype(), reader.decoder.files
+    if codec is None or codec.name not in reader.rooms or dtype.kind == "O":
+        return [None] * len(window)
+    rooms: list[NDArray[Any] | None] = []
+    sizes = [-(-dtype.itemsize * math.prod(shape) // _ALIGNMENT) * _ALIGNMENT for *_, shape in window]
+    arena, at = np.empty(0, dtype=np.uint8), 0
+    for i, (*_, shape) in enumerate(window):
+        if at + sizes[i] > len(arena):
+            arena, at = reader.source.pool.take(_share(sizes, i)), 0
+        stop = at + dtype.itemsize * math.prod(shape)
+        rooms.append(arena[at:stop].view(dtype).reshape(shape))
+        at += sizes[i]
+    return rooms
+
+
+def _share(sizes: Sequence[int], start: int) -> int:
+    """Return the bytes of as many samples from ``start`` as share memory: at least one."""
+    total = sizes[start]
+    for size in sizes[start + 1 :]:
+        if total + size > _ARENA:
+            break
+        total += size
+    return total
+
+
+def _decode_window(
+    reader: SampleReader, window: Sequence[Pending], rooms: Sequence[NDArray[Any] | None]
+) -> list[NDArray[Any]]:
+    found: list[Any] = [None] * len(window)
+    array, direct = reader.decoder.array, reader.decoder.direct
+
+    def work(i: int) -> None:
+        _, row, data, shape = window[i]
+        room = rooms[i]
+        if direct is not None and room is not None and len(data) and direct(data, room):
+            found[i] = room
+            return
+        with reader.locating(row):
+            if room is not None and not len(data):
+                room[...] = 0
+                found[i] = room
+            else:
+                found[i] = array(data, shape, room, checked=direct is None)
+
+    for_each(len(window), work, threads=max(1, config.THREADS))
+    return found

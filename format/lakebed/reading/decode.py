@@ -1,0 +1,291 @@
+"""Stored bytes of one sample -> its value, as the tensor's metadata says (FORMAT.md 5.2, 5.3)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed import limits
+from lakebed.codecs.base import Buffer, ByteCodec, FileCodec
+from lakebed.codecs.registry import IMAGE_NAMES, VIDEO_NAMES, byte_codec, file_codec, normalize, sniff
+from lakebed.documents.tensor_meta import TensorMeta
+from lakebed.errors import EmptyTensorError, FormatError
+from lakebed.htypes.base import Htype, Storing
+from lakebed.htypes.documents import decode_document
+from lakebed.htypes.polygon import decode_polygons
+from lakebed.htypes.registry import htype_named
+from lakebed.htypes.text import decode_text
+
+Shape = tuple[int, ...]
+Value = Any
+
+# Files of which a part of the first axis can be decoded alone.
+PARTS = frozenset("mp4 mkv avi mp3 flac wav nii nii.gz".split())
+# Files whose shape row counts all that a point has, while reading gives coordinates only.
+_OTHER_SHAPE = frozenset({"las", "ply"})
+# Files whose codecs limit pixels and frames themselves; a still picture that is filmed compresses without bound.
+_LIMITED = IMAGE_NAMES | VIDEO_NAMES
+# Sounds of which a decoder may give a little more or less than the file promises.
+_OTHER_LENGTH = frozenset({"mp3"})
+
+
+class Decoder:
+    """Decodes samples of one tensor.
+
+    Parameters
+    ----------
+    name
+        The tensor's name, for messages.
+    """
+
+    def __init__(self, name: str, meta: TensorMeta) -> None:
+        self.name = name
+        self.meta = meta
+        self.htype: Htype = htype_named(meta.htype)
+        self.storing: Storing = self.htype.storing
+        self.dtype = stored_dtype(meta.dtype) if self.storing in (Storing.ARRAY, Storing.POLYGON) else None
+        self.compression = None if meta.is_link else normalize(meta.sample_compression)
+
+    @cached_property
+    def files(self) -> FileCodec | None:
+        """Codec of the files that samples are stored as; None where they are bytes, compressed or not."""
+        return file_codec(self.compression)
+
+    @cached_property
+    def direct(self) -> Callable[[Buffer, NDArray[Any]], bool] | None:
+        """The codec's shortest way into an array of the sample's shape, where it has one."""
+        found: Callable[[Buffer, NDArray[Any]], bool] | None = getattr(self.files, "decode_as", None)
+        return found if self.dtype == np.uint8 else None
+
+    @cached_property
+    def _bytes(self) -> ByteCodec | None:
+        return byte_codec(self.compression)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether samples are arrays whose bytes lie in the chunk as they are."""
+        return self.storing is Storing.ARRAY and self.compression is None
+
+    @property
+    def is_as_recorded(self) -> bool:
+        """Whether arrays have the shape and dtype that are on record."""
+        return self.compression not in _OTHER_SHAPE and (self.dtype is None or self.dtype.kind != "O")
+
+    def known_dtype(self) -> np.dtype[Any]:
+        """Dtype of array samples.
+
+        Raises
+        ------
+        EmptyTensorError
+            If only empty samples were stored so far.
+        """
+        if self.dtype is None:
+            raise self.empty_tensor()
+        return self.dtype
+
+    def empty_tensor(self) -> EmptyTensorError:
+        """Return the error for reading a tensor of which neither dtype nor rank is known."""
+        return EmptyTensorError(
+            f"tensor {self.name!r} has only empty samples so far: it has neither dtype nor rank to read them with"
+        )
+
+    def shape_of(self, shape: Shape | None) -> Shape:
+        """Return a sample's shape: that of its shape row, or all zeros where it has none.
+
+        Raises
+        ------
+        EmptyTensorError
+            If no sample of the tensor has a shape yet.
+        """
+        if shape is not None and (self.meta.max_shape or self.dtype is None):
+            return shape
+        if not self.meta.max_shape:
+            raise self.empty_tensor()
+        return (0,) * len(self.meta.max_shape)
+
+    def decompressed(self, data: Buffer) -> Buffer:
+        """Undo a compression of bytes; files are left as they are."""
+        if self.compression is None or self.files is not None:
+            return data
+        return data if self._bytes is None else self._bytes.decode(data, limits.MAX_CHUNK_DATA)
+
+    def value(self, data: Buffer, shape: Shape | None) -> Value:
+        """Decode to an ndarray, text, JSON value, list, or list of polygons.
+
+        Raises
+        ------
+        EmptyTensorError
+            If only empty samples were stored so far, so that no rank or dtype is known.
+        FormatError, LimitError
+            If the data is damaged, or promises more than this process allows.
+        """
+        if self.storing is Storing.ARRAY:
+            return self.array(data, shape)
+        raw = self.decompressed(data)
+        if self.storing is Storing.TEXT:
+            return decode_text(memoryview(raw))
+        if self.storing is Storing.POLYGON:
+            return decode_polygons(raw, shape or (0, 0, 0), self.known_dtype())
+        if len(raw) == 0:
+            return {} if self.storing is Storing.JSON else []
+        return decode_document(memoryview(raw))
+
+    def array(
+        self,
+        data: Buffer,
+        shape: Shape | None,
+        out: NDArray[Any] | None = None,
+        *,
+        checked: bool = False,
+    ) -> NDArray[Any]:
+        """Decode an array sample.
+
+        Parameters
+        ----------
+        out
+            Array of the sample's shape and dtype to decode into.
+        checked
+            :meth:`check_facts` has passed.
+
+        Raises
+        ------
+        EmptyTensorError, FormatError, LimitError
+            As :meth:`value`.
+        """
+        dtype = self.known_dtype()
+        shape = self.shape_of(shape)
+        if self.files is None or len(data) == 0:
+            return _raw(self.decompressed(data), shape, dtype, out)
+        if not checked:
+            self.check_facts(self.files, data, shape)
+        found = self._file(self.files, data, shape, dtype, out)
+        if out is None or found is out:
+            return found
+        if found.shape != out.shape:
+            raise FormatError(f"a file holds an array of shape {found.shape}, not {out.shape}")
+        out[...] = found
+        return out
+
+    def _file(
+        self, codec: FileCodec, data: Buffer, shape: Shape, dtype: np.dtype[Any], out: NDArray[Any] | None
+    ) -> NDArray[Any]:
+        target = out if out is not None and out.flags.c_contiguous else None
+        array = codec.decode(data, target)
+        if array is target and target is not None:
+            return target
+        if codec.name in _OTHER_SHAPE:
+            points = array[:, :3] if codec.name == "las" else array
+            return points.astype(dtype, copy=False) if dtype.kind != "O" else points
+        if codec.name in _OTHER_LENGTH and array.shape != shape:
+            array = _fitted(array, shape)
+        if array.shape != shape:
+            if array.size != math.prod(shape):
+                raise FormatError(
+                    f"a {codec.name} file holds an array of shape {array.shape}, its chunk says {shape}"
+                )
+            array = array.reshape(shape)
+        return array.astype(dtype, copy=False)
+
+    def check_facts(self, codec: FileCodec, data: Buffer, shape: Shape) -> None:
+        """Compare what a file says of its content with its shape row, before anything is allocated.
+
+        Raises
+        ------
+        FormatError, LimitError
+            If they disagree, or promise too much.
+        """
+        facts = codec.facts(data)
+        if codec.name not in _LIMITED:
+            limits.check_sample(facts.shape, np.dtype(facts.dtype).itemsize, f"{codec.name} file", len(data))
+        if codec.name in _OTHER_SHAPE or codec.name in _OTHER_LENGTH:
+            return
+        if math.prod(facts.shape) != math.prod(shape):
+            raise FormatError(
+                f"a {codec.name} file holds an array of shape {facts.shape}, its chunk says {shape}"
+            )
+
+    def zeros(self, shape: Shape) -> NDArray[Any]:
+        """Return what a sample reads as that was never written (FORMAT.md 5.5)."""
+        dtype = self.known_dtype()
+        limits.check_sample(shape, dtype.itemsize, "sample without data")
+        return np.zeros(shape, dtype=dtype)
+
+
+def stored_dtype(name: str | None) -> np.dtype[Any] | None:
+    """Return the dtype of stored numbers, little-endian; None while it is not known.
+
+    Raises
+    ------
+    FormatError
+        If there is no such dtype of numbers.
+    """
+    if name is None:
+        return None
+    try:
+        dtype = np.dtype(name)
+    except TypeError as error:
+        raise FormatError(f"the tensor's metadata names the dtype {name!r}, which there is not") from error
+    if dtype.kind not in "biufcO":
+        raise FormatError(f"the tensor's metadata names the dtype {name!r}, which holds no numbers")
+    return dtype.newbyteorder("<")
+
+
+def _raw(data: Buffer, shape: Shape, dtype: np.dtype[Any], out: NDArray[Any] | None) -> NDArray[Any]:
+    wanted = math.prod(shape) * dtype.itemsize
+    if len(data) != wanted:
+        raise FormatError(
+            f"a sample has {len(data)} bytes, its shape {shape} and dtype {dtype} need {wanted}"
+        )
+    if not wanted:
+        return np.empty(shape, dtype=dtype) if out is None else out
+    array = np.frombuffer(data, dtype=dtype).reshape(shape)
+    if out is None:
+        return array.copy()
+    out[...] = array
+    return out
+
+
+def _fitted(array: NDArray[Any], shape: Shape) -> NDArray[Any]:
+    """Cut a sound, or add silence, to the length on record."""
+    if array.shape[1:] != shape[1:]:
+        raise FormatError(f"a sound holds samples of shape {array.shape[1:]}, its chunk says {shape[1:]}")
+    fitted = np.zeros(shape, dtype=array.dtype)
+    both = min(len(array), len(fitted))
+    fitted[:both] = array[:both]
+    return fitted
+
+
+def file_part(codec: FileCodec, data: Buffer, subscript: Any) -> NDArray[Any]:
+    """Return ``sample[subscript]`` of a file, decoding no more along the first axis than its kind needs."""
+    items = subscript if isinstance(subscript, tuple) else (subscript,)
+    first = items[0] if items else slice(None)
+    if isinstance(first, bool | np.bool_) or not isinstance(first, int | np.integer | slice):
+        whole: NDArray[Any] = codec.decode(data)[subscript]
+        return whole
+    selection = first if isinstance(first, slice) else int(first)
+    part = codec.part(data, selection)
+    if len(items) == 1:
+        return part
+    rest: NDArray[Any] = part[items[1:] if not isinstance(first, slice) else (slice(None), *items[1:])]
+    return rest
+
+
+def timestamps(data: Buffer, codec: FileCodec | None) -> NDArray[np.float32]:
+    """Return the time of each frame of a video in seconds; ``codec`` None looks what kind of video it is.
+
+    Raises
+    ------
+    FormatError
+        If the file is no video.
+    """
+    name = sniff(data) if codec is None else codec.name
+    if name not in VIDEO_NAMES:
+        raise FormatError(f"the file is no video but {name or 'of a kind that is not known'}")
+    from lakebed.codecs.video import Video
+
+    return Video(name).timestamps(data)

@@ -1,0 +1,81 @@
+"""Many independent calls at once: decoding on all cores, fetching over slow links.
+
+Threads are started when first needed, live on idle, and belong to one process: a forked child starts its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+
+# Decoding keeps a core busy, fetching waits: different numbers make sense.
+MOST_DECODERS = 32
+MOST_FETCHERS = 16
+
+
+class _Pools:
+    """Thread pools of this process, by number of threads."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, ThreadPoolExecutor] = {}
+        self._pid = os.getpid()
+
+    def get(self, threads: int) -> ThreadPoolExecutor:
+        if self._pid != os.getpid():
+            # Threads do not survive a fork; the parent's pool objects are useless here.
+            self._made, self._pid = {}, os.getpid()
+        pool = self._made.get(threads)
+        if pool is None:
+            pool = ThreadPoolExecutor(threads, thread_name_prefix="lakebed-reading")
+            self._made[threads] = pool
+        return pool
+
+
+_pools = _Pools()
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def for_each(count: int, work: Callable[[int], None], *, threads: int | None = None) -> None:
+    """Call ``work(0)`` to ``work(count - 1)``, each once, on several threads; the caller works too.
+
+    The first error stops the rest from starting and is raised once the threads have come to rest.
+
+    Parameters
+    ----------
+    threads
+        Most threads, the caller's included; None is one per core.
+    """
+    wanted = min(count, min(cores(), MOST_DECODERS) if threads is None else threads)
+    numbers = itertools.count()  # next() of it is atomic
+    stop = False
+
+    def run() -> None:
+        nonlocal stop
+        try:
+            while not stop and (number := next(numbers)) < count:
+                work(number)
+        except BaseException:
+            stop = True
+            raise
+
+    others: list[Future[None]] = []
+    if wanted > 1:
+        pool = _pools.get(wanted - 1)
+        others = [pool.submit(run) for _ in range(wanted - 1)]
+    try:
+        run()
+    finally:
+        for other in others:
+            other.cancel()
+        errors = [other.exception() for other in others if not other.cancelled()]
+    for error in errors:
+        if error is not None:
+            raise error

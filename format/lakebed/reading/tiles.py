@@ -1,0 +1,174 @@
+"""Samples cut into tiles: the whole from all their chunks, a part from those it touches (FORMAT.md 6.3)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed import limits
+from lakebed.chunks.chunk import Chunk
+from lakebed.chunks.tiling import box, choose_tile_shape, grid, layouts, touched
+from lakebed.errors import FormatError, InvalidInputError
+
+if TYPE_CHECKING:
+    from lakebed.reading.samples import SampleReader
+
+Shape = tuple[int, ...]
+
+_THRESHOLD = 16_000_000
+
+
+class TiledSample:
+    """One tiled sample: a chunk per tile, in C order of the grid.
+
+    Parameters
+    ----------
+    ordinals
+        Rows of the chunk table that hold the tiles.
+    entry
+        Shapes of the sample and of a tile as the tile index has them; 3.9.52 may leave stale ones behind, so the
+        chunks' headers have the last word (FORMAT.md 15.6).
+    """
+
+    def __init__(self, reader: SampleReader, ordinals: range, entry: tuple[Shape, Shape] | None) -> None:
+        self._reader = reader
+        self._ordinals = ordinals
+        limits.check("MAX_TILES", len(ordinals), f"tiles of a sample of tensor {reader.name!r}")
+        self.shape, self.tile_shape = self._layout(entry)
+
+    def _layout(self, entry: tuple[Shape, Shape] | None) -> tuple[Shape, Shape]:
+        if entry is not None and self._is_possible(*entry):
+            return entry
+        found = layouts([self._tile_shape(number) for number in range(len(self._ordinals))])
+        if not found:
+            raise FormatError(f"the {len(self._ordinals)} tiles of a sample do not fit together")
+        chosen = [layout for layout in found if self._was_chosen(*layout)]
+        return (chosen or found)[0]
+
+    def _is_possible(self, shape: Shape, tile: Shape) -> bool:
+        """Compare an entry with the number of tiles and the headers of the first and the last."""
+        if math.prod(grid(shape, tile)) != len(self._ordinals):
+            return False
+        ends = {0, len(self._ordinals) - 1}
+        return all(self._tile_shape(n) == _extent(box(shape, tile, n)) for n in ends)
+
+    def _was_chosen(self, shape: Shape, tile: Shape) -> bool:
+        """Whether the rule of 3.9.52 cuts a sample of this shape into such tiles."""
+        decoder = self._reader.decoder
+        meta = decoder.meta
+        compression = decoder.compression or meta.chunk_compression
+        nbytes = math.prod(shape) * decoder.known_dtype().itemsize
+        whole_last = not ((meta.htype or "generic") == "generic" and compression in (None, "lz4"))
+        try:
+            rule = choose_tile_shape(
+                shape,
+                nbytes,
+                max(meta.tiling_threshold or _THRESHOLD, 1),
+                factor=0.5 if compression else 1.0,
+                exclude_last=whole_last,
+            )
+        except InvalidInputError:
+            return False
+        return rule == tile
+
+    def _chunk(self, number: int) -> Chunk:
+        reader = self._reader
+        return reader.source.chunk(reader.state.table, self._ordinals[number], reader.chunk_codec(), count=1)
+
+    def _tile_shape(self, number: int) -> Shape:
+        chunk = self._chunk(number)
+        if chunk.ndim is None:
+            raise FormatError(f"tile {number} of a sample has no shape")
+        return chunk.shape(0)
+
+    def _tile(self, number: int) -> NDArray[Any]:
+        chunk, decoder = self._chunk(number), self._reader.decoder
+        shape = chunk.shape(0)
+        if chunk.is_unwritten:
+            return decoder.zeros(shape)
+        return decoder.array(chunk.data, shape)
+
+    def content(self, number: int) -> bytes | memoryview:
+        """Return the bytes of a tile, compression by chunk undone; none if it was never written."""
+        chunk = self._chunk(number)
+        return b"" if chunk.is_unwritten else chunk.data
+
+    def array(self) -> NDArray[Any]:
+        """Return the whole sample."""
+        return self._assembled(range(len(self._ordinals)), tuple(slice(0, extent) for extent in self.shape))
+
+    def part(self, subscript: Any) -> NDArray[Any]:
+        """Return ``sample[subscript]``, reading only the tiles that it touches.
+
+        Raises
+        ------
+        IndexError
+            If the subscript leaves the sample.
+        """
+        numbers = touched(self.shape, self.tile_shape, subscript)
+        if len(numbers) == len(self._ordinals):
+            found: NDArray[Any] = self.array()[subscript]
+            return found
+        if not numbers:
+            empty: NDArray[Any] = self._blank()[subscript].copy()
+            return empty
+        places = [box(self.shape, self.tile_shape, number) for number in numbers]
+        window = tuple(
+            slice(min(p[axis].start for p in places), max(p[axis].stop for p in places))
+            for axis in range(len(self.shape))
+        )
+        inner = self._assembled(numbers, window)
+        # The subscript counts from the sample's corner; a view that claims its whole shape but holds the window only.
+        return _shifted(inner, subscript, window, self.shape)
+
+    def _blank(self) -> NDArray[Any]:
+        """Return an array of the sample's shape that takes no memory."""
+        return np.broadcast_to(np.zeros((), dtype=self._reader.decoder.known_dtype()), self.shape)
+
+    def _assembled(self, numbers: Sequence[int], window: tuple[slice, ...]) -> NDArray[Any]:
+        decoder = self._reader.decoder
+        shape = _extent(window)
+        first = self._tile(numbers[0])  # proves that there is data, before the whole is allocated
+        limits.check_sample(shape, first.itemsize, f"tiled sample of tensor {self._reader.name!r}")
+        out = np.empty(shape, dtype=decoder.known_dtype())
+        for number in numbers:
+            place = box(self.shape, self.tile_shape, number)
+            tile = first if number == numbers[0] else self._tile(number)
+            if tile.shape != _extent(place):
+                raise FormatError(
+                    f"tile {number} of a sample has the shape {tile.shape}, its place {_extent(place)}"
+                )
+            out[
+                tuple(slice(p.start - w.start, p.stop - w.start) for p, w in zip(place, window, strict=True))
+            ] = tile
+        return out
+
+
+def _extent(place: tuple[slice, ...]) -> Shape:
+    return tuple(part.stop - part.start for part in place)
+
+
+def _shifted(inner: NDArray[Any], subscript: Any, window: tuple[slice, ...], shape: Shape) -> NDArray[Any]:
+    """Apply a subscript that counts from the sample's corner to a window of the sample."""
+    items = list(subscript) if isinstance(subscript, tuple) else [subscript]
+    if Ellipsis in [item for item in items if not isinstance(item, np.ndarray)]:
+        at = next(i for i, item in enumerate(items) if item is Ellipsis)
+        items[at : at + 1] = [slice(None)] * (len(shape) - len(items) + 1)
+    moved = []
+    for axis, item in enumerate(items):
+        offset, extent = window[axis].start, shape[axis]
+        if isinstance(item, slice):
+            positions = range(*item.indices(extent))
+            low = positions[0] - offset if positions else 0
+            stop = (positions[-1] - offset + positions.step // abs(positions.step)) if positions else 0
+            moved.append(slice(low, stop if stop >= 0 else None, positions.step))
+            continue
+        chosen = np.asarray(item)
+        chosen = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen.astype(np.int64) % extent
+        moved.append(chosen - offset if chosen.ndim else int(chosen) - offset)
+    found: NDArray[Any] = inner[tuple(moved)]
+    return found

@@ -1,0 +1,205 @@
+"""Check a whole dataset: documents, chunk files and their checksums, and on demand every sample in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from lakebed.chunks.canvas import Canvas
+from lakebed.chunks.chunk import parse_chunk
+from lakebed.errors import (
+    CorruptError,
+    EmptyTensorError,
+    FormatError,
+    LakebedError,
+    LimitError,
+    StorageError,
+)
+from lakebed.reading.fetch import ChunkSource
+from lakebed.reading.samples import SampleReader
+from lakebed.storage.base import Storage
+from lakebed.versions.check import CheckedVersion, Damage, DocumentCheck, Findings
+from lakebed.versions.opening import TREE_KEY, read_tree
+from lakebed.versions.state import TensorState
+
+_CACHE = 64_000_000
+
+
+def verify(storage: Storage, ref: str | None = None, *, deep: bool = False) -> Findings:
+    """Read a dataset and tell what is damaged in it.
+
+    Without checksums, as in datasets that Deep Lake 3.x wrote last, damage inside of raw arrays can not be seen.
+
+    Parameters
+    ----------
+    ref
+        Branch or version; all versions if None.
+    deep
+        Also decode every sample. Links are not followed.
+
+    Raises
+    ------
+    DatasetNotFoundError, CheckoutError, StorageError
+        If there is no such dataset or version, or the storage fails.
+    """
+    findings = Findings(storage.url, deep)
+    try:
+        tree = read_tree(storage)
+    except (CorruptError, LimitError) as error:
+        findings.damage.append(Damage(str(error), key=TREE_KEY))
+        return findings
+    documents = DocumentCheck(storage, tree, findings)
+    chosen = None if ref is None else tree.resolve(ref)
+    documents.shared_files()
+    chunks = _ChunkCheck(storage, findings)
+    for version_id in documents.history(chosen):
+        version = documents.version(version_id)
+        if version is not None:
+            for key, state in version.tensors.items():
+                chunks.tensor(version, version.names.get(key, key), state)
+    return findings
+
+
+class _ChunkCheck:
+    """Checks each chunk file once, however many versions share it."""
+
+    def __init__(self, storage: Storage, findings: Findings) -> None:
+        self._source = ChunkSource(storage, _CACHE, {})
+        self._findings = findings
+        self._seen: dict[tuple[object, ...], str | None] = {}
+
+    def tensor(self, version: CheckedVersion, name: str, state: TensorState) -> None:
+        """Check the chunks of one tensor of one version."""
+        reader = SampleReader(name, state, self._source)
+        for ordinals in _samples(state):
+            errors = [self._chunk(reader, ordinal) for ordinal in ordinals]
+            first, last = state.table.first(ordinals[0]), int(state.table.ids.last[ordinals[0]])
+            last = min(last, state.meta.length - 1)
+            for ordinal, error in zip(ordinals, errors, strict=True):
+                if error:
+                    self._damaged(version, name, state, (first, last), error, state.table.key(ordinal))
+            if self._findings.deep and not any(errors) and first <= last:
+                self._decode(version, reader, ordinals, range(first, last + 1))
+
+    def _chunk(self, reader: SampleReader, ordinal: int) -> str | None:
+        """Check one chunk file; return what is wrong with it."""
+        table = reader.state.table
+        identity = (
+            table.key(ordinal),
+            table.samples(ordinal),
+            table.sums(ordinal).tobytes(),
+            *_settings(reader),
+        )
+        if identity not in self._seen:
+            self._findings.chunks += 1
+            self._seen[identity] = self._file(reader, ordinal)
+        return self._seen[identity]
+
+    def _file(self, reader: SampleReader, ordinal: int) -> str | None:
+        table = reader.state.table
+        try:
+            codec = reader.chunk_codec()
+            # Images of a chunk are decoded in a deep check only, with each of their samples.
+            codec = None if isinstance(codec, Canvas) else codec
+            chunk = parse_chunk(self._source.file(table, ordinal), table.samples(ordinal) or 1, codec)
+            chunk.offsets()
+        except (FormatError, LimitError, StorageError) as error:
+            return str(error)
+        finally:
+            self._source.clear()
+        return None
+
+    def _decode(self, version: CheckedVersion, reader: SampleReader, ordinals: range, rows: range) -> None:
+        """Decode the samples of one chunk, or one sample of several; damaged neighbours are reported together."""
+        state = reader.state
+        keys = tuple(state.table.key(ordinal) for ordinal in ordinals)
+        identity = ("samples", keys, len(rows), *_settings(reader))
+        if identity in self._seen:
+            return
+        self._seen[identity] = None
+        broken: tuple[range, str] | None = None
+        for row in rows:
+            self._findings.samples += 1
+            error = self._sample(version, reader, row)
+            if error is None:
+                continue
+            if broken is not None and broken[0].stop == row:
+                broken = range(broken[0].start, row + 1), broken[1]
+                continue
+            self._report(version, reader, broken, keys[0])
+            broken = range(row, row + 1), error
+        self._report(version, reader, broken, keys[0])
+
+    def _sample(self, version: CheckedVersion, reader: SampleReader, row: int) -> str | None:
+        """Decode one sample; return what is wrong with it."""
+        try:
+            if reader.is_link:
+                reader.raw(row)
+            else:
+                reader.value(row)
+        except (FormatError, LimitError, StorageError) as error:
+            return str(error)
+        except EmptyTensorError:
+            return None
+        except LakebedError as error:
+            self._undecoded(version, reader, row, str(error))
+        return None
+
+    def _undecoded(self, version: CheckedVersion, reader: SampleReader, row: int, message: str) -> None:
+        """Note once per tensor that a package is missing, or that no release decodes such files."""
+        identity = ("undecoded", reader.state.key, message)
+        if identity not in self._seen:
+            self._seen[identity] = None
+            node = version.node
+            self._findings.notes.append(Damage(message, node.id, node.branch, reader.name, (row, row)))
+
+    def _report(
+        self, version: CheckedVersion, reader: SampleReader, broken: tuple[range, str] | None, key: str
+    ) -> None:
+        if broken is not None:
+            span = broken[0][0], broken[0][-1]
+            self._damaged(version, reader.name, reader.state, span, broken[1], key)
+
+    def _damaged(
+        self,
+        version: CheckedVersion,
+        name: str,
+        state: TensorState,
+        flat: tuple[int, int],
+        message: str,
+        key: str,
+    ) -> None:
+        rows = flat if state.sequence is None else _sequences(state, flat)
+        node = version.node
+        self._findings.damage.append(Damage(message, node.id, node.branch, name, rows, key))
+
+
+def _samples(state: TensorState) -> Iterator[range]:
+    """Group the rows of the chunk table: those of the tiles of one sample together, others alone."""
+    last = state.table.ids.last
+    ends = np.flatnonzero(np.append(last[1:] != last[:-1], np.ones(min(len(last), 1), np.bool_))) + 1
+    start = 0
+    for end in ends.tolist():
+        if state.table.first(start) >= state.meta.length:
+            return
+        # The first tile of a sample may share its row only with earlier samples, which a writer never does.
+        yield range(start, end)
+        start = end
+
+
+def _settings(reader: SampleReader) -> tuple[object, ...]:
+    meta = reader.state.meta
+    return (
+        *(meta.htype, meta.dtype, meta.sample_compression, meta.chunk_compression, meta.is_link),
+        len(meta.max_shape),
+    )
+
+
+def _sequences(state: TensorState, flat: tuple[int, int]) -> tuple[int, int]:
+    """Return the first and last sequence that hold some flat samples."""
+    if state.sequence is None or not state.sequence.count:
+        return flat
+    ends = np.cumsum(state.sequence.lengths)
+    first, last = np.searchsorted(ends, np.array(flat, np.uint64), side="right").tolist()
+    return min(first, len(ends) - 1), min(last, len(ends) - 1)

@@ -1,0 +1,97 @@
+"""What a tensor asks of the samples that go into it, worked out once per call from its metadata."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from lakebed.codecs.base import FileCodec
+from lakebed.codecs.registry import IMAGE_NAMES, file_codec
+from lakebed.documents.tensor_meta import TensorMeta
+from lakebed.errors import SampleCompressionError, TensorInvalidSampleShapeError
+from lakebed.htypes.arrays import array_dtype
+from lakebed.htypes.images import CHANNELS, pads_rank
+from lakebed.htypes.registry import htype_named
+
+DEFAULT_THRESHOLD = 16_000_000
+
+_dtype_named = lru_cache(maxsize=64)(array_dtype)
+
+
+class Target:
+    """A tensor as seen by samples that are not text.
+
+    Attributes
+    ----------
+    dtype
+        Dtype that values must have; None while it is open.
+    ndim
+        Rank that samples must have; None while it is open.
+    pads
+        Whether samples of fewer than three axes get further ones.
+    converts
+        Whether images are converted to the channels of the htype.
+    by_value
+        Whether integer arrays of any width are taken if their values fit: labels are numbers without a width.
+    threshold
+        Bytes above which a sample is tiled; negative for never.
+    """
+
+    __slots__ = ("by_value", "converts", "dtype", "htype", "meta", "ndim", "pads", "threshold")
+
+    def __init__(self, meta: TensorMeta) -> None:
+        self.meta = meta
+        self.htype = htype_named(meta.htype)
+        is_open = meta.dtype in (None, "object") or self.htype.is_text_like
+        self.dtype: np.dtype[Any] | None = None if is_open else _dtype_named(meta.dtype)
+        self.ndim = len(meta.max_shape) or None
+        self.pads = pads_rank(meta)
+        self.converts = meta.htype in CHANNELS
+        self.by_value = meta.htype == "class_label"
+        self.threshold = DEFAULT_THRESHOLD if meta.tiling_threshold is None else meta.tiling_threshold
+
+    @property
+    def files(self) -> FileCodec | None:
+        """Codec of the files that samples are stored as."""
+        return file_codec(self.meta.sample_compression)
+
+    @property
+    def canvas(self) -> FileCodec | None:
+        """Codec of the images that chunks are stored as."""
+        name = self.meta.chunk_compression
+        if name is None or name == "lz4":
+            return None
+        if name not in IMAGE_NAMES:
+            raise SampleCompressionError(
+                f"chunks can be compressed by lz4 or as images, not by {name!r}; use it as sample_compression"
+            )
+        return file_codec(name)
+
+    @property
+    def feeds(self) -> frozenset[str]:
+        """Kinds of hidden companions that it feeds: info, shape, id, len, downsample."""
+        return frozenset(
+            str(link.get("extend", "")).removeprefix("extend_") for link in self.meta.links.values()
+        )
+
+    def check_rank(self, shape: tuple[int, ...], ndim: int | None) -> None:
+        """Refuse a sample of another rank than the samples before it.
+
+        Raises
+        ------
+        TensorInvalidSampleShapeError
+            With both ranks.
+        """
+        if ndim is not None and len(shape) != ndim:
+            raise TensorInvalidSampleShapeError(
+                f"Sample shape length is expected to be {ndim}, actual length is {len(shape)}: {tuple(shape)}."
+            )
+
+
+def learned(meta: TensorMeta, dtype: np.dtype[Any] | None) -> TensorMeta:
+    """Return the metadata with the dtype that the first value settled."""
+    if meta.dtype is not None or dtype is None:
+        return meta
+    return meta.with_(htype=meta.htype or "generic", dtype=dtype.name, typestr=dtype.str)

@@ -1,0 +1,265 @@
+"""Fuzz targets: the compiled functions, called with buffers, offsets and counts that contradict each other.
+
+They run in the suite, and under AddressSanitizer and UndefinedBehaviorSanitizer (ext/fuzz/run.py), which see a read or
+write outside a buffer even where nothing comes of it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.native import chunks, gather, headers, views
+
+REFUSALS = (ValueError, IndexError, OverflowError)
+"""What a compiled function raises when its arguments do not fit together."""
+
+EDGES = [
+    0,
+    0,
+    1,
+    2,
+    3,
+    5,
+    7,
+    8,
+    12,
+    13,
+    100,
+    -1,
+    -2,
+    2**31 - 1,
+    2**31,
+    2**32 - 1,
+    2**32,
+    2**62,
+    -(2**63),
+    2**63 - 1,
+]
+
+
+def _size(rng: random.Random) -> int:
+    return rng.choice((0, 1, 2, 3, 7, 8, 9, 12, 13, 24, 40, rng.randrange(200)))
+
+
+def _bytes(rng: random.Random, size: int | None = None) -> NDArray[np.uint8]:
+    """Bytes in memory of exactly their size; a ``bytes`` object has one more."""
+    size = _size(rng) if size is None else size
+    if rng.random() < 0.3:
+        return np.full(size, rng.choice((0, 1, 0xFF)), np.uint8)
+    return np.frombuffer(rng.randbytes(size), np.uint8).copy()
+
+
+def _numbers(rng: random.Random, dtype: Any, size: int | None = None) -> NDArray[Any]:
+    """Rising small numbers, as in a table, with an impossible one here and there."""
+    size = _size(rng) % 20 if size is None else size
+    values = np.cumsum([rng.choice((0, 1, 1, 2, 3, 8)) for _ in range(size)], dtype=np.int64) - rng.choice(
+        (0, 1)
+    )
+    if size and rng.random() < 0.3:
+        values[rng.randrange(size)] = rng.choice(EDGES)
+    return values.astype(dtype)
+
+
+def _count(rng: random.Random) -> int:
+    return rng.choice(EDGES) if rng.random() < 0.5 else rng.randrange(12)
+
+
+def _shape_rows(rng: random.Random) -> None:
+    count, ndim = _size(rng) % 20, rng.randrange(5)
+    shapes = np.array([[rng.choice((0, 1, 2**32 - 1)) for _ in range(ndim)] for _ in range(count)], np.uint32)
+    rows = chunks.shape_rows(shapes.reshape(count, ndim))
+    assert rows.shape == (len(rows), ndim + 1)
+    assert len(rows) <= count
+
+
+def _position_rows(rng: random.Random) -> None:
+    chunks.position_rows(_numbers(rng, np.uint32))
+
+
+def _header(rng: random.Random) -> None:
+    """Parse a header, and what it says of its tables."""
+    version = b"\x063.9.52" if rng.random() < 0.8 else rng.randbytes(rng.randrange(9))
+    rows, columns, positions = (rng.choice((0, 1, 2, 3, _count(rng))) for _ in range(3))
+    tables = [
+        rows.to_bytes(9, "little", signed=True)[:4] + columns.to_bytes(9, "little", signed=True)[:4],
+        rng.randbytes(4 * max(0, min(rows * columns, 40)) - rng.choice((0, 0, 0, 1)))
+        if rows * columns > 0
+        else b"",
+        positions.to_bytes(9, "little", signed=True)[:4],
+        rng.randbytes(max(12 * max(0, min(positions, 20)) - rng.choice((0, 0, 1, 12)), 0)),
+    ]
+    buffer = np.frombuffer(version + b"".join(tables) + rng.randbytes(rng.choice((0, 0, 5))), np.uint8).copy()
+    _, r, c, shapes_at, b, positions_at, data_at = chunks.parse_header(buffer)
+    assert (
+        0
+        <= shapes_at
+        <= shapes_at + 4 * r * c
+        <= positions_at
+        <= positions_at + 12 * b
+        == data_at
+        <= len(buffer)
+    )
+    chunks.last_column(buffer, shapes_at, r, max(c, 1))
+    chunks.last_column(buffer, positions_at, b, 3)
+
+
+def _last_column(rng: random.Random) -> None:
+    table = _numbers(rng, np.uint32).view(np.uint8)
+    chunks.last_column(table, _count(rng), _count(rng), _count(rng))
+
+
+def _expand(rng: random.Random) -> None:
+    """Expand position rows that are sound as often as not."""
+    sizes = [rng.choice((0, 1, 3, 8)) for _ in range(rng.randrange(6))]
+    runs = [rng.choice((1, 1, 2, 5)) for _ in sizes]
+    ends = np.cumsum([s * n for s, n in zip(sizes, runs, strict=True)], dtype=np.int64)
+    lasts = np.cumsum(runs, dtype=np.int64) - 1
+    starts = ends - np.array([s * n for s, n in zip(sizes, runs, strict=True)], np.int64)
+    table = np.stack([np.array(sizes, np.int64), starts, lasts], axis=1).astype(np.uint32)
+    if len(table) and rng.random() < 0.5:
+        table[rng.randrange(len(table)), rng.randrange(3)] = rng.choice(EDGES) % 2**32
+    count = int(sum(runs)) + rng.choice((0, 0, 0, 1, -1))
+    room = max(count + 1 + rng.choice((0, 0, 0, 1, -1)), 0)
+    buffer = np.ascontiguousarray(table).view(np.uint8).reshape(-1)
+    at, rows = rng.choice((0, 0, 0, _count(rng))), rng.choice((len(table), len(table), _count(rng)))
+    out = np.zeros(room, rng.choice((np.int32, np.int64)))
+    data = int(ends[-1]) if len(ends) else 0
+    chunks.expand_positions(buffer, at, rows, count, rng.choice((data, data, 0, 2**40)), out)
+    assert np.all(np.diff(out) >= 0)
+
+
+def _gather_fixed(rng: random.Random) -> None:
+    item = rng.choice((1, 3, 8, _count(rng)))
+    chunks.gather_fixed(_bytes(rng), item, _numbers(rng, np.int64), _bytes(rng))
+
+
+def _gather_variable(rng: random.Random) -> None:
+    source, out = _bytes(rng), _bytes(rng)
+    written = chunks.gather_variable(source, _numbers(rng, np.int64), _numbers(rng, np.int64), out)
+    assert 0 <= written <= len(out)
+
+
+def _fill_variable(rng: random.Random) -> None:
+    count = _size(rng) % 10
+    offsets = _numbers(rng, np.int64, max(count + rng.choice((1, 1, 1, 0, 2)), 0))
+    gone, out = (_bytes(rng, count) & 1), _bytes(rng)
+    written = chunks.fill_variable(_bytes(rng), offsets, gone, rng.randbytes(rng.randrange(4)), out)
+    assert 0 <= written <= len(out)
+
+
+def _scatter_fixed(rng: random.Random) -> None:
+    chunks.scatter_fixed(_bytes(rng), rng.choice((1, 3, 8, _count(rng))), _bytes(rng) & 1, _bytes(rng))
+
+
+def _locate(rng: random.Random) -> None:
+    last, rows = _numbers(rng, np.uint64), _numbers(rng, np.int64)
+    room = len(rows) + rng.choice((0, 0, 0, -1, 1))
+    chunks.locate_rows(last, rows, *(np.zeros(max(room, 0), np.int64) for _ in range(2)))
+
+
+def _images(rng: random.Random) -> list[NDArray[np.uint8]]:
+    """Files that begin like JPEG or PNG and go on with likely markers."""
+    jpeg = b"".join(
+        b"\xff"
+        + bytes([rng.choice((0xC0, 0xC2, 0xC4, 0xD8, 0xDA, 0xE1, 0xFF, rng.randrange(256)))])
+        + rng.choice((0, 2, 8, 11, 17, 65535, rng.randrange(30))).to_bytes(2, "big")
+        + rng.choice((b"Exif\0\0", b"\x08\0\x10\0\x10\x01", b"\x08\0\x10\0\x10\x03", b""))
+        + rng.randbytes(rng.randrange(12))
+        for _ in range(rng.randrange(5))
+    )
+    png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + rng.randbytes(8) + bytes([8, 2, 0, 0, 0]) + rng.randbytes(4)
+    png += b"".join(
+        rng.choice((0, 4, 21, 2**31, rng.randrange(40))).to_bytes(4, "big")
+        + rng.choice((b"IDAT", b"eXIf", b"zTXtRaw profile type exif", b"tEXt", b"IEND"))
+        + rng.randbytes(rng.randrange(30))
+        for _ in range(rng.randrange(4))
+    )
+    whole = rng.choice((b"\xff\xd8" + jpeg, png, rng.randbytes(40)))
+    return [np.frombuffer(whole[: rng.randrange(len(whole) + 1)], np.uint8).copy() for _ in range(3)]
+
+
+def _image_headers(rng: random.Random) -> None:
+    files = _images(rng)
+    for batch in (headers.jpeg_headers, headers.png_headers):
+        shapes, flags = batch(files)
+        assert len(shapes) == len(flags) == len(files)
+    data = np.concatenate(files)
+    ends = [0, *np.cumsum([len(file) for file in files]).tolist()]
+    if rng.random() < 0.5:
+        ends[rng.randrange(len(ends))] = rng.choice((-1, 0, len(data), len(data) + 1, 2**62))
+    rng.choice((headers.packed_jpeg_headers, headers.packed_png_headers))(data, np.array(ends, np.int64))
+    rng.choice((headers.jpeg_header, headers.png_header))(files[0])
+
+
+def _gather_arrays(rng: random.Random) -> None:
+    """Arrays of one kind, with strangers among them."""
+    dtype, ndim = np.dtype(rng.choice(("u1", "<i4", "<f8"))), rng.choice((0, 1, 2, 3))
+    values: list[Any] = []
+    for _ in range(rng.randrange(6)):
+        shape = tuple(rng.choice((0, 1, 3)) for _ in range(ndim))
+        array = np.full(shape, 7, dtype)
+        odd = (
+            None,
+            array.astype(">i4"),
+            array.reshape(-1),
+            array[..., ::2],
+            array.tolist(),
+            b"x",
+            np.float32(1),
+        )
+        values.append(rng.choice(odd) if rng.random() < 0.1 else array)
+    found = gather.gather_arrays(values, dtype, ndim)
+    if found is not None:
+        data, shapes, sizes = found
+        assert len(data) == int(sizes.sum()) == sum(v.nbytes for v in values if v is not None)
+        assert len(shapes) == len(values)
+
+
+def _cut(rng: random.Random) -> None:
+    """Arrays cut from a buffer; what comes back is written to, so that a sanitizer sees where it lies."""
+    base = np.zeros(_size(rng), np.uint8)
+    dtype, axes = np.dtype(rng.choice(("u1", "<u2", "<f8", "V3"))), rng.randrange(4)
+    count, offsets, shapes = rng.randrange(5), [0], []
+    for _ in range(count):
+        shape = [rng.choice((0, 1, 2, 3)) for _ in range(axes)]
+        offsets.append(offsets[-1] + int(np.prod(shape)) * dtype.itemsize)
+        shapes.append(shape)
+    if count and rng.random() < 0.4:
+        offsets[rng.randrange(count + 1)] = rng.choice(EDGES)
+    if count and axes and rng.random() < 0.4:
+        shapes[rng.randrange(count)][rng.randrange(axes)] = rng.choice((2**32 - 1, 2**31, 70))
+    table = np.array(shapes, np.int64).astype(np.uint32).reshape(count, axes)
+    for array in views.cut(base, dtype, np.array(offsets, np.int64), table):
+        if dtype.kind != "V":
+            array[...] = 1
+
+
+CALLS: dict[str, Callable[[random.Random], None]] = {
+    "shape_rows": _shape_rows,
+    "position_rows": _position_rows,
+    "parse_header": _header,
+    "last_column": _last_column,
+    "expand_positions": _expand,
+    "gather_fixed": _gather_fixed,
+    "gather_variable": _gather_variable,
+    "fill_variable": _fill_variable,
+    "scatter_fixed": _scatter_fixed,
+    "locate_rows": _locate,
+    "image headers": _image_headers,
+    "gather_arrays": _gather_arrays,
+    "cut": _cut,
+}
+
+
+def call(name: str, number: int) -> bool:
+    """Make call ``number`` of a function, always the same one; return whether it was accepted."""
+    try:
+        CALLS[name](random.Random(f"{name} {number}"))
+    except REFUSALS:
+        return False
+    return True

@@ -1,0 +1,46 @@
+"""The compiled functions refuse arguments that do not fit together, and none is left out of the fuzzing."""
+
+from __future__ import annotations
+
+import pkgutil
+from importlib import import_module
+
+import pytest
+
+import lakebed.native
+from unit_tests.lakebed.fuzz import native
+
+HEADERS = {
+    "jpeg_header",
+    "png_header",
+    "jpeg_headers",
+    "png_headers",
+    "packed_jpeg_headers",
+    "packed_png_headers",
+}
+# What takes no bytes of a dataset.
+TRUSTED = {"fsync_all"}
+
+
+@pytest.mark.parametrize("name", native.CALLS)
+def test_contradicting_arguments(name: str) -> None:
+    """Nothing but the documented errors, and no crash."""
+    accepted = sum(native.call(name, number) for number in range(5_000))
+    assert accepted > 0
+    assert accepted < 5_000 or name in ("shape_rows", "position_rows", "gather_arrays")
+
+
+def test_every_function_is_fuzzed() -> None:
+    """A new compiled function needs a target."""
+    modules = [
+        import_module(f"lakebed.native.{found.name}")
+        for found in pkgutil.iter_modules(lakebed.native.__path__)
+    ]
+    offered = {
+        name
+        for module in modules
+        for name, value in vars(module).items()
+        if "function" in type(value).__name__ and name[0] != "_"
+    }
+    assert offered - HEADERS - TRUSTED == set(native.CALLS) - {"image headers"}
+    assert offered >= HEADERS
