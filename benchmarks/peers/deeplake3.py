@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from benchmarks.contest import Task, images, main
 
-ROWS = 64
+ROWS = 32
 
 
 def _empty(path: Path) -> deeplake.Dataset:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from benchmarks.contest import Task, content, images, main
 
-ROWS = 64
+ROWS = 32
 
 
 def jpeg_ingest(task: Task) -> None:

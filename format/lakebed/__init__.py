@@ -17,7 +17,7 @@ except ImportError as error:
         "build it with: pip install -e . (in a checkout) or reinstall destination-deeplake"
     ) from error
 
-from lakebed import errors
+from lakebed import errors, random
 from lakebed.api import copy, dataset, deepcopy, delete, empty, exists, like, load, rename
 from lakebed.codecs import registry as _registry
 from lakebed.dataset.dataset import Dataset
@@ -25,6 +25,7 @@ from lakebed.dataset.tensor import Tensor
 from lakebed.errors import *  # noqa: F403
 from lakebed.htypes.constants import htype
 from lakebed.htypes.partial import tiled
+from lakebed.htypes.registry import HTYPES as _HTYPES
 from lakebed.links.link import link, link_tiled
 from lakebed.links.read import read
 
@@ -32,6 +33,7 @@ __version__ = "0.1.0"
 
 tensor = Tensor
 compressions = _registry.COMPRESSIONS
+htypes: list[str] = sorted(_HTYPES)
 
 __all__ = [
     "Dataset",
@@ -45,10 +47,12 @@ __all__ = [
     "errors",
     "exists",
     "htype",
+    "htypes",
     "like",
     "link",
     "link_tiled",
     "load",
+    "random",
     "read",
     "rename",
     "tensor",

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from lakebed.dataset import places
 from lakebed.dataset.dataset import Dataset
 from lakebed.dataset.places import Path
-from lakebed.errors import UnsupportedParameterException
+from lakebed.errors import InvalidInputError, UnsupportedParameterException
 from lakebed.storage.url import open_storage, parse
 from lakebed.versions.opening import TREE_KEY
 
@@ -221,6 +221,9 @@ _IGNORED = frozenset(
 
 
 def _check_options(options: dict[str, Any]) -> None:
+    method = options.get("access_method", "stream")
+    if not isinstance(method, str) or method.partition(":")[0] not in ("stream", "download", "local"):
+        raise InvalidInputError(f"access_method is 'stream', 'download' or 'local', not {method!r}")
     unknown = options.keys() - _IGNORED
     if unknown:
         raise UnsupportedParameterException(f"unexpected argument {min(unknown)!r}")

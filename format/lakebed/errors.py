@@ -37,6 +37,7 @@ what happened, where, and what to do::
     │   ├── TensorInvalidSampleShapeError*, InvalidShapeIntervalError*, EmptyPolygonError*
     │   ├── SampleHtypeMismatchError*, IncompatibleHtypeError*
     │   ├── RenameError*
+    │   ├── InvalidViewException* (RuntimeError)
     │   ├── UnsupportedParameterException* (TypeError)
     │   ├── MemoryDatasetCanNotBePickledError* (TypeError)
     │   ├── SampleCompressionError*                      also a CompressionError*
@@ -261,6 +262,10 @@ class InvalidShapeIntervalError(InvalidInputError):
 
 class RenameError(InvalidInputError):
     """Something cannot get this name."""
+
+
+class InvalidViewException(InvalidInputError, RuntimeError):
+    """The dataset has changed since the view was made: its rows may be others now."""
 
 
 class UnsupportedParameterException(InvalidInputError, TypeError):

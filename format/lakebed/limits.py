@@ -26,8 +26,11 @@ MAX_HEADER_BYTES = 1 << 28
 MAX_CHUNK_SAMPLES = 1 << 26
 """Samples in one chunk. A run of samples takes one table row however long it is, so few bytes can promise billions."""
 
-MAX_EMPTY_SAMPLES = 1 << 24
-"""Samples of one chunk beyond one per byte of its data: those that have no bytes and cost the writer nothing."""
+MAX_EMPTY_SAMPLES = 1 << 21
+"""Samples of one chunk beyond one per byte of its data: those that have no bytes and cost the writer nothing.
+
+It bounds the tables that are made of a chunk whose samples differ; a run of equal ones needs none.
+"""
 
 MAX_AXES = 64
 """Axes of a sample."""

@@ -53,6 +53,7 @@ DEEP_LAKE_3 = [
     "InfoError",
     "InvalidShapeIntervalError",
     "RenameError",
+    "InvalidViewException",
     "UnsupportedParameterException",
     "MemoryDatasetCanNotBePickledError",
     "TensorTooLargeToDelete",

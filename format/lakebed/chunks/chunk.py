@@ -47,6 +47,7 @@ class Chunk:
     def offsets(self) -> NDArray[np.int64]:
         """Start of each sample in ``data`` and the end of the last: int64, shape (count + 1,)."""
         if self._offsets is None:
+            _check_empty(self.count, len(self.data), 1)
             if self.uniform is not None:
                 self._offsets = np.arange(self.count + 1, dtype=np.int64) * self.uniform[1]
             else:
@@ -60,6 +61,7 @@ class Chunk:
 
     def offsets32(self) -> NDArray[np.int32]:
         """Like :meth:`offsets` as int32, the width of Arrow strings; only for chunks below 2 GiB."""
+        _check_empty(self.count, len(self.data), 1)
         if self.uniform is not None:
             return np.arange(self.count + 1, dtype=np.int32) * np.int32(self.uniform[1])
         result = np.empty(self.count + 1, dtype=np.int32)
@@ -77,7 +79,7 @@ class Chunk:
     def shapes(self) -> NDArray[np.uint32]:
         """Shape of each sample: uint32, shape (count, ndim); samples beyond the table have zero extents."""
         if self._shapes is None:
-            self._shapes = _expanded(self._shape_rows, self.count)
+            self._shapes = _expanded(self._shape_rows, self.count, len(self.data))
         return self._shapes
 
     def shape(self, i: int) -> tuple[int, ...]:
@@ -125,17 +127,24 @@ def parse_chunk(
     shape_rows = np.frombuffer(view, np.uint32, rows * columns, shapes_at).reshape(rows, max(columns, 1))
     table = np.frombuffer(view, np.uint32, positions * 3, positions_at).reshape(positions, 3)
     if isinstance(codec, Canvas):
-        data, table = _cut_canvas(codec, data, _expanded(shape_rows, count))
+        data, table = _cut_canvas(codec, data, _expanded(shape_rows, count, len(data)))
     elif codec is not None:
         data = memoryview(codec.decode(data, limits.MAX_CHUNK_DATA))
-    limits.check("MAX_EMPTY_SAMPLES", count - len(data), "samples of a chunk beyond one per byte")
     return Chunk(count, data, _uniform(shape_rows, table, count, len(data)), shape_rows, table, take)
 
 
-def _expanded(rows: NDArray[np.uint32], count: int) -> NDArray[np.uint32]:
+def _check_empty(count: int, length: int, columns: int) -> None:
+    """Refuse to write out a table of many samples that have no bytes."""
+    limits.check(
+        "MAX_EMPTY_SAMPLES",
+        max(count - length, 0) * columns,
+        f"{count:,} samples in {length:,} bytes of a chunk",
+    )
+
+
+def _expanded(rows: NDArray[np.uint32], count: int, length: int) -> NDArray[np.uint32]:
     """Write a shape table out: one row per sample, zeros for those that it does not cover."""
-    entries = count * (rows.shape[1] - 1 if len(rows) else 0)
-    limits.check("MAX_TABLE_ROWS", entries, f"shapes of {count} samples of a chunk")
+    _check_empty(count, length, -(-rows.shape[1] // 4))
     if len(rows) == 0:
         return np.zeros((count, 0), dtype=np.uint32)
     runs = np.diff(rows[:, -1].astype(np.int64), prepend=np.int64(-1)).astype(np.int64)

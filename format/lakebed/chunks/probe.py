@@ -10,6 +10,7 @@ import struct
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +21,7 @@ from lakebed.native import chunks as native
 Read = Callable[[int, int], bytes | memoryview]
 
 
-@dataclass(frozen=True, slots=True)
-class SamplePlace:
+class SamplePlace(NamedTuple):
     """Where a sample lies in its chunk file; ``shape`` is None when no shape row covers it."""
 
     start: int

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -154,8 +153,8 @@ class _Tape:
         for packet in self._packets:
             if not packet.duration or unit is None:
                 return [sum(frame.samples for frame in self._frames(0))]
-            exact = Fraction(packet.duration) * unit * self._rate
-            lengths.append(round(exact) - _skipped(packet))
+            ticks = packet.duration * unit.numerator * self._rate
+            lengths.append((2 * ticks + unit.denominator) // (2 * unit.denominator) - _skipped(packet))
         # What is cut off may be longer than the packet that says so.
         owed = 0
         for at, length in enumerate(lengths):
@@ -211,6 +210,8 @@ class _Tape:
 
 def _skipped(packet: Packet[Any]) -> int:
     """Samples that the container tells to cut off the start and the end of a packet: padding of the encoder."""
+    if not packet.has_sidedata("skip_samples"):
+        return 0
     for item in packet.iter_sidedata():
         if item.data_type == "skip_samples":
             raw = bytes(item)

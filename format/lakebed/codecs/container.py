@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 # Demuxing reads a file about once; opening reads headers and tails again. More than this is a loop.
 _READS = 8
 _READS_FREE = 1 << 26
+_LIST_SLACK = 1 << 20
 
 
 def demuxer_of(data: Buffer) -> str | None:
@@ -52,6 +53,22 @@ def demuxer_of(data: Buffer) -> str | None:
     if len(head) > 1 and head[0] == 0xFF and head[1] & 0xE0 == 0xE0:
         return "mp3"
     return None
+
+
+def _check_lists(data: Buffer) -> None:
+    """Refuse RIFF files whose lists of texts would go on far behind the end: FFmpeg walks all that is promised there.
+
+    Raises
+    ------
+    FormatError
+        If one would.
+    """
+    view, at = memoryview(data).cast("B"), 12
+    while at + 12 <= len(view):
+        size = int.from_bytes(view[at + 4 : at + 8], "little")
+        if bytes(view[at : at + 4]) == b"LIST" and at + size > len(view) + _LIST_SLACK:
+            raise FormatError(f"damaged file of {len(view)} bytes: a list at byte {at} has {size} bytes")
+        at += 8 + size + size % 2
 
 
 class Source(io.RawIOBase):
@@ -133,6 +150,8 @@ def open_container(data: Buffer, name: str) -> InputContainer:
     demuxer = demuxer_of(data)
     if demuxer is None:
         raise FormatError(f"{len(data)} bytes are no {name} file: they begin with {bytes(data[:12]).hex()}")
+    if demuxer == "wav":
+        _check_lists(data)
     with decoding(f"a {name} file of {len(data)} bytes"):
         return av.open(Source(data), "r", format=demuxer, metadata_errors="ignore", io_open=_refuse)
 

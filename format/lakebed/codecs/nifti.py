@@ -94,7 +94,7 @@ class Nifti:
             return {
                 **{key: value.astype(value.dtype.newbyteorder("<")) for key, value in fields.items()},
                 "affine": header.get_best_affine(),
-                "zooms": [float(zoom) for zoom in header.get_zooms()],
+                "zooms": tuple(float(zoom) for zoom in header.get_zooms()),
             }
 
 

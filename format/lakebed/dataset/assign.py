@@ -148,10 +148,20 @@ def _plan_part(
     if isinstance(items, int):
         if deeper:
             return _plan_flat(session, name, items, deeper, value)
-        return _flat_update(state, [items], encode_sample(value, _flat(state)))
+        return _flat_update(state, [items], _one_item(value, _flat(state)))
     if deeper:
         raise InvalidOperationError("name one item of the sequence to change a part of it")
     return _flat_update(state, list(items), encode_samples(_several(value, len(items)), _flat(state)))
+
+
+def _one_item(value: Any, state: TensorState) -> Column:
+    """Encode an item, which may come as a list of one."""
+    try:
+        return encode_sample(value, state)
+    except SampleAppendError:
+        if not isinstance(value, list | tuple | np.ndarray) or len(value) != 1:
+            raise
+        return encode_sample(value[0], state)
 
 
 def _flat(state: TensorState) -> TensorState:

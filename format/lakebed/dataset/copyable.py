@@ -9,6 +9,7 @@ from lakebed.dataset.copying import chosen, copied, copy_everything
 from lakebed.dataset.places import Path, discard, vacate
 from lakebed.dataset.session import Handle, Session
 from lakebed.dataset.structured import Structured
+from lakebed.errors import ReadOnlyModeError
 
 
 class Copyable(Structured):
@@ -18,6 +19,17 @@ class Copyable(Structured):
     def is_view(self) -> bool:
         """Whether rows are selected."""
         return not self._index.is_trivial
+
+    @property
+    def read_only(self) -> bool:
+        """Whether changes are refused."""
+        return self._session.read_only
+
+    @read_only.setter
+    def read_only(self, value: bool) -> None:
+        if value:
+            self._session.flush()
+        self._session.read_only = bool(value)
 
     def like(self, dest: Path, tensors: Sequence[str] | None = None, overwrite: bool = False) -> Self:
         """Create a dataset with the settings of this one and no samples; see ``lakebed.like``."""
@@ -65,11 +77,17 @@ class Copyable(Structured):
 
         Raises
         ------
+        ReadOnlyModeError
+            If it was opened read-only.
         DatasetHandlerError
             If deletion is switched off in it.
         DatasetTooLargeToDelete
             If it is above 1 GB and ``large_ok`` is false.
         """
         self._check_changeable("delete")
+        if self.read_only:
+            raise ReadOnlyModeError(
+                f"{self._handle.path} was opened read-only; lakebed.delete removes it by its path"
+            )
         self._session.close()
         discard(self._session.storage.url, force=False, large_ok=large_ok)

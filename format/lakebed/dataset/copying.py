@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lakebed.dataset import credentials
 from lakebed.dataset.given import progress
 from lakebed.dataset.places import Path, make, remove
 from lakebed.dataset.session import Handle, Session
@@ -103,6 +104,8 @@ def copied(
     try:
         target.hold()
         copy_structure(source.schema(), names, target)
+        if source.storage.stat(credentials.KEY) is not None:
+            target.storage.put(credentials.KEY, source.storage.get(credentials.KEY))
         if index is not None:
             copy_samples(source, names, index, target, progressbar=progressbar)
         target.release()

@@ -12,7 +12,7 @@ from lakebed.dataset.account import Accountless
 from lakebed.dataset.assign import assign_all
 from lakebed.dataset.columns import Batches, arrow_stream
 from lakebed.dataset.copyable import Copyable
-from lakebed.dataset.info import Edit, Info
+from lakebed.dataset.info import Edit, Info, Live
 from lakebed.dataset.pickling import Address
 from lakebed.dataset.rows import append_row, extend_rows, pop_rows
 from lakebed.dataset.tensor import Tensor
@@ -26,6 +26,7 @@ from lakebed.writing.names import normalize
 if TYPE_CHECKING:
     from lakebed.reading.select import Index
     from lakebed.storage.base import Storage
+    from lakebed.versions.state import Snapshot
 
 
 class Dataset(Copyable, Accountless):
@@ -54,17 +55,6 @@ class Dataset(Copyable, Accountless):
         return self._session.storage
 
     @property
-    def read_only(self) -> bool:
-        """Whether changes are refused."""
-        return self._session.read_only
-
-    @read_only.setter
-    def read_only(self, value: bool) -> None:
-        if value:
-            self._session.flush()
-        self._session.read_only = bool(value)
-
-    @property
     def info(self) -> Info:
         """Dictionary stored with the dataset and versioned with it.
 
@@ -75,7 +65,8 @@ class Dataset(Copyable, Accountless):
         """
         if self._group:
             raise GroupInfoNotSupportedError("Groups have no info. Use the dataset's or a tensor's.")
-        return Info(lambda: self._session.schema().info, self._change_info)
+        live = self._handle.infos.setdefault("", Live())
+        return Info(lambda: self._session.schema().info, self._change_info, live)
 
     @info.setter
     def info(self, value: Mapping[str, Any]) -> None:
@@ -173,6 +164,8 @@ class Dataset(Copyable, Accountless):
             raise InvalidKeyTypeError(f"Item {item!r} of type {type(item).__name__!r} is not a valid key.")
         if isinstance(item, int) and not isinstance(item, bool):
             self._check_row(item)
+        elif isinstance(item, list):
+            self._index[item].rows(self._whole().max_len)
         return type(self)(self._handle, self._group, self._index[item], self._columns, pad=self._pad)
 
     def _expanded(self, names: Sequence[str]) -> Iterator[str]:
@@ -200,13 +193,13 @@ class Dataset(Copyable, Accountless):
             ) from error
 
     def __contains__(self, name: object) -> bool:
-        return (
-            isinstance(name, str) and self._session.schema().key_of(normalize(name, self._group)) is not None
-        )
+        return isinstance(name, str) and normalize(name, self._group) in self._session.schema().names()
 
     def __iter__(self) -> Iterator[Self]:
         for i in range(self.max_len if self._pad else self.min_len):
-            yield self[i]
+            index = self._index[i]
+            # Rows may be added while one iterates.
+            yield type(self)(self._handle, self._group, index, self._columns, pad=self._pad, lasting=True)
 
     # -- reading columns ---------------------------------------------------------------------------------------
 
@@ -257,12 +250,14 @@ class Dataset(Copyable, Accountless):
         """
         whole = self._columns is None and self._index.is_trivial
         if whole and isinstance(sample, dict) and self._session.offer(self._group, sample):
+            self._session.epoch += 1
             return
         self._check_changeable("append")
         row = sample.tensors if isinstance(sample, Dataset) else sample
         append_row(
             self._session, self._chosen(None), self._group, row, skip_ok=skip_ok, append_empty=append_empty
         )
+        self._session.epoch += 1
 
     def extend(
         self,
@@ -300,6 +295,7 @@ class Dataset(Copyable, Accountless):
             ignore_errors=ignore_errors,
             progressbar=progressbar,
         )
+        self._session.epoch += 1
 
     def update(self, sample: Mapping[str, Any]) -> None:
         """Replace the samples of the selected row in the tensors that are named: all of them, or none.
@@ -423,13 +419,21 @@ class Dataset(Copyable, Accountless):
                 "a summary of a selection reads its shapes; pass force=True for more than 10000 rows"
             )
         print(self)
-        print(printing.summary_table(self.tensors))
+        tensors = self.tensors
+        print(printing.summary_table({name: tensors[name] for name in self._shown(self._session.schema())}))
 
     def __repr__(self) -> str:
-        read_only = ", read_only=True" if self.read_only else ""
+        session = self._handle.session  # of an outdated view, too
+        read_only = ", read_only=True" if session.read_only else ""
         group = f", group_index={self._group!r}" if self._group else ""
         index = "" if self._index.is_trivial else f", index={self._index!r}"
-        return f"Dataset(path={self.path!r}{read_only}{index}{group}, tensors={self._names()!r})"
+        names = self._shown(session.schema())
+        return f"Dataset(path={self.path!r}{read_only}{index}{group}, tensors={names!r})"
+
+    def _shown(self, schema: Snapshot) -> list[str]:
+        """Return the names in the order in which 3.9.52 prints them: that of the table of names in the metadata."""
+        order = {name: i for i, name in enumerate(schema.meta.tensor_names)}
+        return sorted(self._names_in(schema), key=lambda name: order.get(self._full(name), 0))
 
     def __reduce__(self) -> tuple[Any, ...]:
         place = Address.of(self._handle)

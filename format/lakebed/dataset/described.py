@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.dataset.info import Edit, Info
+from lakebed.dataset.info import Edit, Info, Live
 from lakebed.dataset.public_meta import PublicMeta
 from lakebed.dataset.shape_interval import ShapeInterval
 from lakebed.dataset.structure import blank
 from lakebed.errors import InvalidOperationError
 from lakebed.htypes.registry import full_name, htype_named
+from lakebed.reading.decode import stored_dtype
 from lakebed.reading.samples import SampleReader
 from lakebed.reading.select import Index, Rows
 from lakebed.reading.selection import Selection
@@ -80,8 +81,8 @@ class Described:
 
     @property
     def key(self) -> str:
-        """Full name, groups included."""
-        return self._name
+        """Name of the folder that holds the samples: the full name that the tensor was created with."""
+        return self._key or self._name
 
     @property
     def meta(self) -> PublicMeta:
@@ -91,7 +92,8 @@ class Described:
     @property
     def info(self) -> Info:
         """Dictionary stored with the tensor and versioned with it."""
-        return Info(lambda: self._state.info, self._change_info)
+        live = self._handle.infos.setdefault(self.key, Live())
+        return Info(lambda: self._state.info, self._change_info, live)
 
     @info.setter
     def info(self, value: Mapping[str, Any]) -> None:
@@ -119,7 +121,7 @@ class Described:
         """Dtype of the samples; None while it is open, a text dtype for text, json and list."""
         if htype_named(self._state.meta.htype).is_text_like:
             return np.dtype("<U")
-        return None if self._state.meta.dtype is None else np.dtype(self._state.meta.dtype)
+        return stored_dtype(self._state.meta.dtype)
 
     @property
     def is_sequence(self) -> bool:
@@ -219,10 +221,9 @@ class Described:
         return len(self._state.meta.max_shape) == 0
 
     @property
-    def sample_info(self) -> dict[str, Any] | list[dict[str, Any]] | None:
+    def sample_info(self) -> Any:
         """What is recorded of the files behind the samples (format, exif, fps, ...); None where nothing is kept."""
-        infos: dict[str, Any] | list[dict[str, Any]] | None = self._selection.infos()
-        return infos
+        return self._selection.infos()
 
     def __repr__(self) -> str:
         index = "" if self._index.is_trivial else f", index={self._index!r}"

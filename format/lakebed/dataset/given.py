@@ -33,8 +33,10 @@ def encode_samples(samples: Any, state: TensorState) -> Column:
     if samples.fits_stored(state.meta):
         return joined(list(samples.stored(state)), state)
     column = encode_column(list(samples.values()), state.meta, state.info, name)
-    (part,) = column.parts
-    return replace(column, parts=[replace(part, nulls=samples.null_mask())])
+    nulls = samples.null_mask()
+    if nulls is None or len(column.parts) != 1:
+        return column
+    return replace(column, parts=[replace(column.parts[0], nulls=nulls)])
 
 
 def encode_singly(samples: Any, state: TensorState, *, strict: bool, progressbar: bool) -> Column:

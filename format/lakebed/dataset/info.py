@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from copy import deepcopy
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
@@ -13,10 +14,36 @@ from lakebed.errors import InfoError, LakebedError
 Edit = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
+@dataclass(slots=True)
+class Live:
+    """The values that a caller holds of a stored info; lists and dictionaries among them may be changed in place.
+
+    Such changes are stored with the next change of the info, as in 3.x.
+    """
+
+    stored: Mapping[str, Any] | None = None
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def of(self, stored: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values, read anew if what is stored has changed."""
+        if self.stored is not stored:
+            self.stored, self.values = stored, deepcopy(dict(stored))
+        return self.values
+
+
 class Info(MutableMapping[str, Any]):
     """A view of stored info.
 
     Every change is an edit that ``change`` applies to the info as it is once the writer's lock is held.
+
+    Parameters
+    ----------
+    read
+        Returns what is stored.
+    change
+        Stores what an edit makes of it.
+    live
+        What callers hold of it; shared by all views of one info.
 
     Examples
     --------
@@ -25,22 +52,30 @@ class Info(MutableMapping[str, Any]):
     'camera 7'
     """
 
-    def __init__(self, read: Callable[[], Mapping[str, Any]], change: Callable[[Edit], None]) -> None:
+    def __init__(
+        self, read: Callable[[], Mapping[str, Any]], change: Callable[[Edit], None], live: Live
+    ) -> None:
         object.__setattr__(self, "_read", read)
         object.__setattr__(self, "_change", change)
+        object.__setattr__(self, "_held", live)
+
+    @property
+    def _live(self) -> dict[str, Any]:
+        values: dict[str, Any] = self._held.of(self._read())
+        return values
 
     def _edit(self, edit: Edit) -> None:
         def checked(info: Mapping[str, Any]) -> Mapping[str, Any]:
             try:
                 # What is kept is what a later reader will see, not objects that the caller may go on changing.
-                return info_document.from_bytes(info_document.to_bytes(edit(info)))
+                return info_document.from_bytes(info_document.to_bytes(edit(self._held.of(info))))
             except LakebedError as error:
                 raise InfoError(f"info takes JSON values, arrays and bytes: {error}") from error
 
         self._change(checked)
 
     def __getitem__(self, key: str) -> Any:
-        return deepcopy(self._read()[key])
+        return self._live[key]
 
     def __setitem__(self, key: str, value: Any) -> None:
         if not isinstance(key, str):
@@ -56,10 +91,10 @@ class Info(MutableMapping[str, Any]):
         self._edit(without)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._read())
+        return iter(self._live)
 
     def __len__(self) -> int:
-        return len(self._read())
+        return len(self._live)
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -69,6 +104,14 @@ class Info(MutableMapping[str, Any]):
 
     def __setattr__(self, name: str, value: Any) -> None:
         self[name] = value
+
+    def pop(self, key: str, default: Any = None) -> Any:
+        """Remove a key and return its value, or the default if there is none."""
+        if key not in self:
+            return default
+        value = self[key]
+        del self[key]
+        return value
 
     def update(self, *args: Any, **kwargs: Any) -> None:
         """Set several keys in one change."""
@@ -91,9 +134,9 @@ class Info(MutableMapping[str, Any]):
         return None
 
     def __eq__(self, other: object) -> bool:
-        return dict(self._read()) == other if isinstance(other, Mapping) else NotImplemented
+        return self._live == other if isinstance(other, Mapping) else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]  # mutable, like dict
 
     def __repr__(self) -> str:
-        return repr(dict(self._read()))
+        return repr(self._live)

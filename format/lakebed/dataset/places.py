@@ -36,6 +36,8 @@ def vacate(path: Path, *, overwrite: bool) -> tuple[Storage, Location]:
         If the folder holds other files.
     """
     location = replace(parse(path), ref=None)
+    if location.scheme == "file" and os.path.isfile(location.path):  # noqa: PTH113
+        raise PathNotEmptyException(f"{location.shown} is a file; choose an empty or new folder")
     storage = open_storage(location)
     flush_open(storage.url)
     if storage.stat(TREE_KEY) is not None:
@@ -70,6 +72,8 @@ def open_at(path: Path, *, read_only: bool = False, cache_bytes: int | None = No
     CheckoutError
         If there is no such branch or commit.
     """
+    if not path or (not hasattr(path, "__fspath__") and not isinstance(path, str)):
+        raise DatasetNotFoundError(f"{path!r} is no path of a dataset; give a path or mem://name")
     location = parse(path)
     storage = open_storage(location)
     flush_open(storage.url)

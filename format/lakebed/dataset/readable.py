@@ -102,9 +102,9 @@ class Readable(Described):
         Raises
         ------
         InvalidOperationError
-            If the tensor is neither list nor tag, nor an array.
+            If the tensor is neither list nor tag, nor was filled from Arrow lists.
         """
-        if self._reader.storing is Storing.ARRAY:
+        if self._reader.came_as_list:
             values = [None if v is None else v.tolist() for v in self.values()]
             return values[0] if self._index.is_single else values
         return self._typed(Storing.LIST, "list and tag")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,10 @@ from lakebed.errors import (
 )
 from lakebed.versions.state import TensorState
 from lakebed.writing.coerce import is_arrow
+from lakebed.writing.draft import Draft
 from lakebed.writing.encoded import Column, Encoded
 from lakebed.writing.names import normalize
+from lakebed.writing.unread_rows import is_unread, slices
 
 
 def append_row(
@@ -84,9 +86,27 @@ def extend_rows(
         columns |= {name: [None] * count for name in states.keys() - columns.keys()}
         if ignore_errors or progressbar:
             encoded = _row_by_row(columns, states, count, strict=not ignore_errors, progressbar=progressbar)
+        elif unread := [name for name, rows in columns.items() if is_unread(rows, states[name].meta)]:
+            _extend_by_slices(draft, columns, {name: state.key for name, state in states.items()}, unread)
+            return
         else:
             encoded = {states[name].key: _encoded(values, states[name]) for name, values in columns.items()}
         draft.extend(encoded)
+
+
+def _extend_by_slices(
+    draft: Draft, columns: Mapping[str, Any], keys: Mapping[str, str], unread: Sequence[str]
+) -> None:
+    """Append columns of which some are files that are read slice by slice; all rows or none."""
+    restore = draft.savepoint()
+    try:
+        for part in slices(columns, unread):
+            draft.extend(
+                {keys[name]: _encoded(rows, draft.tensors[keys[name]].state) for name, rows in part.items()}
+            )
+    except BaseException:
+        restore()
+        raise
 
 
 def _row_by_row(

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from lakebed import config
+from lakebed.dataset.info import Live
 from lakebed.documents.version_tree import FIRST, VersionTree, new_id
 from lakebed.errors import (
     CheckoutError,
@@ -51,6 +52,11 @@ class Session:
         Branch or commit to open; None is ``main``.
     read_only
         Refuse every change.
+
+    Attributes
+    ----------
+    epoch
+        Counts what outdates views: rows added or replaced through the dataset, checkouts.
     """
 
     def __init__(
@@ -63,7 +69,7 @@ class Session:
     ) -> None:
         self.storage = storage
         self.read_only = read_only
-        self.wrote = False
+        self.epoch = 0
         self._unpublished = Unpublished()
         self.source = ChunkSource(
             storage, config.CACHE_BYTES if cache_bytes is None else cache_bytes, self._unpublished
@@ -161,10 +167,13 @@ class Session:
                 f"{self.storage.url} was opened read-only; open it with read_only=False to change it"
             )
         if not self.is_head:
-            raise ReadOnlyModeError(
-                f"version {self.snapshot.version_id} is not the head of branch {self.branch!r}; "
-                f"checkout({self.branch!r}) or create a branch to write"
-            )
+            if not self.tree.commits[self.snapshot.version_id].is_committed:
+                raise ReadOnlyModeError(
+                    f"version {self.snapshot.version_id} is neither a commit nor the head of a branch; "
+                    "checkout a branch to write"
+                )
+            # Whoever writes on an old commit goes on beside it (FORMAT.md 9.4).
+            self._create_branch(f"auto_{new_id()}")
         if self._lock is not None:
             return
         lock = WriterLock(self.storage, self.branch)
@@ -300,7 +309,6 @@ class Session:
         self.source.heads = frozenset(at.tree.branches.values())
         self._draft = self._unpublished.draft = None
         self._readers.clear()
-        self.wrote = True
         self._remove_lock_file(old)
 
     def _unlock(self) -> None:
@@ -382,14 +390,13 @@ class Session:
             self.tree = tree
             if self.snapshot.version_id not in tree.commits and self.branch in tree.branches:
                 self._enter(tree.branches[self.branch])  # another writer has replaced the head meanwhile
-            if self.is_head and self.snapshot.has_changes and not self.read_only and (create or self.wrote):
+            if create and self.is_head and self.snapshot.has_changes and not self.read_only:
                 self.commit(f"auto commit before checkout to {address}", allow_empty=False)
             self._unlock()  # the lock is that of a branch
             if create:
                 self._create_branch(address)
             else:
                 self._enter(_must_resolve(self.tree, address))
-            self.wrote = False
             if self._holds and self.is_head and not self.read_only:
                 self._take_lock()
 
@@ -462,6 +469,7 @@ class Handle:
     def __init__(self, session: Session, path: str | None = None) -> None:
         self.session = session
         self.path = session.storage.url if path is None else path
+        self.infos: dict[str, Live] = {}
         weakref.finalize(self, session.close)
 
 

@@ -11,6 +11,7 @@ from lakebed.dataset.tensor import Tensor
 from lakebed.dataset.versioned import Versioned
 from lakebed.errors import InvalidInputError, TensorDoesNotExistError
 from lakebed.htypes.registry import UNSPECIFIED
+from lakebed.versions.state import Snapshot
 from lakebed.writing.names import normalize, parents
 from lakebed.writing.schema import check_new_group, plan_tensor
 
@@ -31,11 +32,13 @@ class Structured(Versioned):
         return {name: self._tensor(self._full(name)) for name in self._names()}
 
     def _names(self) -> list[str]:
+        return self._names_in(self._session.schema())
+
+    def _names_in(self, schema: Snapshot) -> list[str]:
         prefix = f"{self._group}/" if self._group else ""
-        names = [n[len(prefix) :] for n in self._session.schema().names() if n.startswith(prefix)]
         if self._columns is None:
-            return names
-        return [n for n in self._columns if self._session.schema().key_of(self._full(n)) is not None]
+            return [n[len(prefix) :] for n in schema.names() if n.startswith(prefix)]
+        return [n for n in self._columns if schema.key_of(self._full(n)) is not None]
 
     def _full(self, name: str) -> str:
         return f"{self._group}/{name}" if self._group else name

@@ -66,7 +66,7 @@ class Tensor(Readable, InPlace):
 
     def __getitem__(self, item: Any) -> Tensor:
         index = self._index[item]
-        if isinstance(item, int) and not self._index.is_single and not self._pad:
+        if isinstance(item, int | list) and not self._index.is_single and not self._pad:
             index.rows(self._state.length)
         return Tensor(self._handle, self._name, index, pad=self._pad)
 
@@ -106,6 +106,8 @@ class Tensor(Readable, InPlace):
             If something does not fit; the cause says why, and nothing is changed then.
         """
         Tensor(self._handle, self._name, self._index[item]).assign(value)
+        if self._index.is_trivial:
+            self._session.epoch += 1
 
     def assign(self, value: Any) -> None:
         """Replace everything that is selected; see :meth:`__setitem__`."""
@@ -124,6 +126,7 @@ class Tensor(Readable, InPlace):
         with self._session.writing() as draft:
             state = self._state
             draft.extend({state.key: encode_sample(sample, state)})
+        self._session.epoch += 1
 
     def extend(self, samples: Any, progressbar: bool = False, ignore_errors: bool = False) -> None:
         """Add many samples: an array (first axis = samples), a list, a Tensor, or an Arrow array.
@@ -148,6 +151,7 @@ class Tensor(Readable, InPlace):
             else:
                 column = encode_samples(samples, state)
             draft.extend({state.key: column})
+        self._session.epoch += 1
 
     def pop(self, index: int | list[int] | None = None) -> None:
         """Remove samples: one, several, or (None) the last.

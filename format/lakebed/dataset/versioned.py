@@ -8,7 +8,7 @@ from lakebed.dataset import printing
 from lakebed.dataset.history import commit_entries
 from lakebed.dataset.session import Handle, Session
 from lakebed.documents.version_tree import FIRST, new_id
-from lakebed.errors import CheckoutError, InvalidOperationError
+from lakebed.errors import CheckoutError, InvalidOperationError, InvalidViewException
 from lakebed.reading.select import Index
 from lakebed.versions.derive import empty_snapshot
 
@@ -24,16 +24,24 @@ class Versioned:
         columns: tuple[str, ...] | None = None,
         *,
         pad: bool = False,
+        lasting: bool = False,
     ) -> None:
         self._handle = handle
         self._group = group
         self._index = index or Index()
         self._columns = columns
         self._pad = pad
+        self._epoch = None if lasting else handle.session.epoch
 
     @property
     def _session(self) -> Session:
-        return self._handle.session
+        session = self._handle.session
+        if self._epoch not in (None, session.epoch) and not self._index.is_trivial:
+            raise InvalidViewException(
+                "This dataset view was invalidated: rows were added or replaced, or another version was checked out, "
+                "since it was made. Select the rows anew."
+            )
+        return session
 
     def _check_changeable(self, method: str) -> None:
         if not self._index.is_trivial:
@@ -115,6 +123,7 @@ class Versioned:
         """
         self._check_changeable("checkout")
         self._session.checkout(address, create=create)
+        self._session.epoch += 1
         return self.commit_id
 
     def log(self) -> None:

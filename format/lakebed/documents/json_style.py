@@ -41,13 +41,17 @@ def dump_meta(value: object) -> bytes:
     ------
     InvalidInputError
         If the value cannot be written as JSON.
+    LimitError
+        If it is nested deeper than readers allow.
     """
     try:
-        return _indented(value, "").encode("ascii")
+        raw = _indented(value, "").encode("ascii")
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"the value cannot be written as JSON: {error}") from error
     except RecursionError as error:
         raise InvalidInputError("the value is nested too deeply for JSON") from error
+    check_depth(raw, "the value")
+    return raw
 
 
 def _indented(value: object, margin: str) -> str:

@@ -39,7 +39,7 @@ _OPTIONAL = ("is_checkpoint", "total_samples_processed")
 _SHORTEST_PREFIX = 7
 _UNSUMMED = "0" * 16
 # Quotes inside of JSON strings are escaped, so no message or name can look like this.
-_SUM = re.compile(rb'"sum": "([0-9a-f]{16})"')
+_SUM = re.compile(rb'"sum": "([^"]{16})"')
 
 
 def new_id() -> str:
@@ -262,16 +262,19 @@ class VersionTree:
     # -- edits ---------------------------------------------------------------------------------------------
 
     def swap_head(self, branch: str, new_id: str) -> VersionTree:
-        """Let a new, uncommitted version take the place of a branch's head.
+        """Let a new, uncommitted version take the place of a branch's head, or follow the root version.
 
         Raises
         ------
         InvalidInputError
-            If the head is the root version, is committed or has children, or the new id is taken.
+            If the head is committed or has children, or the new id is taken.
         """
         head = self.head(branch)
-        if head.id == FIRST or head.is_committed or head.children:
+        if head.is_committed or head.children:
             raise InvalidInputError(f"the head {head.id} of branch {branch!r} cannot be replaced")
+        if head.id == FIRST:
+            # 3.9.52 writes here until the first commit. The root stays, below it goes on.
+            return self._grow(head, CommitNode(new_id, branch, FIRST))
         self._check_free(new_id)
         commits = {
             new_id if id_ == head.id else id_: replace(node, id=new_id) if id_ == head.id else node
@@ -281,6 +284,16 @@ class VersionTree:
         children = tuple(new_id if child == head.id else child for child in parent.children)
         commits[parent.id] = replace(parent, children=children)
         return replace(self, commits=commits, branches={**self.branches, branch: new_id})
+
+    def _grow(self, base: CommitNode, head: CommitNode) -> VersionTree:
+        """Put a new head of its branch below a version."""
+        self._check_free(head.id)
+        commits = {
+            **self.commits,
+            base.id: replace(base, children=(*base.children, head.id)),
+            head.id: head,
+        }
+        return replace(self, commits=commits, branches={**self.branches, head.branch: head.id})
 
     def seal_head(
         self, branch: str, new_head_id: str, message: str | None, time: float, user: str
@@ -318,14 +331,7 @@ class VersionTree:
             raise BranchExistsError(
                 f"there is already a branch {name!r}; check it out, or choose another name"
             )
-        self._check_free(head_id)
-        base = self.commits[base_id]
-        commits = {
-            **self.commits,
-            base_id: replace(base, children=(*base.children, head_id)),
-            head_id: CommitNode(head_id, name, base_id),
-        }
-        return replace(self, commits=commits, branches={**self.branches, name: head_id})
+        return self._grow(self.commits[base_id], CommitNode(head_id, name, base_id))
 
     def drop_branch(self, name: str) -> VersionTree:
         """Remove a branch and its versions.

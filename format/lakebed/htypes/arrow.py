@@ -142,7 +142,7 @@ def _json(array: pa.Array, *, trusted: bool) -> ArrowColumn:
         for i, text in enumerate(array.to_pylist()):
             try:
                 json.loads("null" if text is None else text)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise InvalidInputError(
                     f"value {i} of an Arrow string column is no JSON text: {error}"
                 ) from error

@@ -22,9 +22,20 @@ from lakebed.errors import FormatError, InvalidInputError, TensorDtypeMismatchEr
 from lakebed.htypes.schema_text import Schema, fits, parse_schema
 
 _ANY = ("Any", "List")
+_PLAIN = json.JSONEncoder()
 
 
 def _dump(value: Any, what: str) -> bytes:
+    raw = _text_of(value, what)
+    json_style.check_depth(raw, f"a {what} sample")  # as whoever reads it will
+    return raw
+
+
+def _text_of(value: Any, what: str) -> bytes:
+    try:
+        return _PLAIN.encode(value).encode()
+    except (TypeError, ValueError, RecursionError):  # what JSON itself does not know
+        pass
     try:
         return json.dumps(json_style.encode_custom(value)).encode()
     except TypeError:

@@ -73,7 +73,8 @@ def data_form(
             return dict(each[0]) if len(each) == 1 else [dict(sample) for sample in each]
         if len(each) == 1:
             infos = infos[0] if isinstance(infos, list) and len(infos) == 1 else infos
-            return {**each[0], "vertices": value, "sample_info": infos}
+            rest = {key: item for key, item in dict(infos or {}).items() if key not in each[0]}
+            return {**each[0], "vertices": value, "sample_info": rest}
         keys = dict.fromkeys(key for sample in each for key in sample)
         found = {key: [sample.get(key) for sample in each] for key in keys}
         return {**found, "vertices": value, "sample_info": infos}

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lakebed import limits
 from lakebed.codecs.base import Buffer
 from lakebed.codecs.block import Block, join_samples
 from lakebed.errors import (
@@ -218,6 +219,8 @@ def decode_polygons(data: Buffer, shape: Sequence[int], dtype: np.dtype[Any]) ->
     ------
     FormatError
         If the bytes are no such polygons.
+    LimitError
+        If there are more of them than this process allows.
     """
     view = memoryview(data).cast("B")
     if len(view) == 0:
@@ -225,6 +228,7 @@ def decode_polygons(data: Buffer, shape: Sequence[int], dtype: np.dtype[Any]) ->
     if len(view) < 2 or len(shape) != 3:
         raise FormatError(f"{len(view)} bytes of shape {tuple(shape)} are no polygons")
     count = int(np.frombuffer(view, _COUNT, 1)[0])
+    limits.check("MAX_POLYGONS", count, "polygons of a sample")
     start = 2 + 2 * count
     if len(view) < start:
         raise FormatError(f"{len(view)} bytes end inside the table of {count} polygons")

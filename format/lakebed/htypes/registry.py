@@ -162,8 +162,6 @@ def _unwrapped(name: str) -> tuple[str | None, str]:
 
 
 def full_name(base: str | None, *, is_sequence: bool, is_link: bool) -> str | None:
-    """Put the wrappers back: ``sequence[link[image]]``."""
-    name = base
-    if is_link:
-        name = f"link[{name or 'generic'}]"
-    return f"sequence[{name or 'generic'}]" if is_sequence else name
+    """Put the wrappers back, as 3.9.52 shows them: ``link[sequence[image]]``, ``sequence[None]`` while open."""
+    name = f"sequence[{base}]" if is_sequence else base
+    return f"link[{name}]" if is_link else name

@@ -31,6 +31,8 @@ def encode_text(values: Iterable[Any]) -> Block:
             continue
         if isinstance(value, np.ndarray) and value.size == 1:
             value = value.item()
+        elif isinstance(value, list | tuple) and len(value) == 1 and isinstance(value[0], str):
+            value = value[0]
         if isinstance(value, bool | int | float | np.number):
             value = str(value)
         if not isinstance(value, str):

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakebed import config
-from lakebed.codecs.sample import Sample
 from lakebed.errors import BadLinkError, GetDataFromLinkError, InvalidInputError, LakebedError
 from lakebed.links.address import shown
-from lakebed.links.fetch import fetch
 from lakebed.links.link import LinkedSample, LinkedTiledSample
+from lakebed.links.read import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -57,8 +56,7 @@ def inspect(link: LinkedSample, credentials: Credentials = no_credentials) -> Fo
     MissingCredsError
         If the link needs credentials that there are none for.
     """
-    creds = credentials(link.creds_key)
-    sample = Sample(path=link.path, fetch=lambda: fetch(link.path, creds=creds))
+    sample = read(link.path, creds=credentials(link.creds_key))
     try:
         try:
             return Found(sample.shape, sample.dtype, {**sample.meta, "modified": False})

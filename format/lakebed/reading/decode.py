@@ -24,8 +24,8 @@ from lakebed.htypes.text import decode_text
 Shape = tuple[int, ...]
 Value = Any
 
-# Files of which a part of the first axis can be decoded alone.
-PARTS = frozenset("mp4 mkv avi mp3 flac wav nii nii.gz".split())
+# Files of which a part of the first axis can be decoded alone; not mp3, whose true length only decoding tells.
+PARTS = frozenset("mp4 mkv avi flac wav nii nii.gz".split())
 # Files whose shape row counts all that a point has, while reading gives coordinates only.
 _OTHER_SHAPE = frozenset({"las", "ply"})
 # Files whose codecs limit pixels and frames themselves; a still picture that is filmed compresses without bound.
@@ -228,9 +228,9 @@ def stored_dtype(name: str | None) -> np.dtype[Any] | None:
         return None
     try:
         dtype = np.dtype(name)
-    except TypeError as error:
+    except (TypeError, ValueError, SyntaxError) as error:
         raise FormatError(f"the tensor's metadata names the dtype {name!r}, which there is not") from error
-    if dtype.kind not in "biufcO":
+    if dtype.kind not in "biufcOmM":
         raise FormatError(f"the tensor's metadata names the dtype {name!r}, which holds no numbers")
     return dtype.newbyteorder("<")
 
@@ -243,6 +243,8 @@ def _raw(data: Buffer, shape: Shape, dtype: np.dtype[Any], out: NDArray[Any] | N
         )
     if not wanted:
         return np.empty(shape, dtype=dtype) if out is None else out
+    if dtype.hasobject:
+        raise FormatError("the tensor's metadata says that a sample of bytes holds Python objects")
     array = np.frombuffer(data, dtype=dtype).reshape(shape)
     if out is None:
         return array.copy()
@@ -283,6 +285,8 @@ def timestamps(data: Buffer, codec: FileCodec | None) -> NDArray[np.float32]:
     FormatError
         If the file is no video.
     """
+    if len(data) == 0:
+        return np.zeros(0, dtype=np.float32)
     name = sniff(data) if codec is None else codec.name
     if name not in VIDEO_NAMES:
         raise FormatError(f"the file is no video but {name or 'of a kind that is not known'}")

@@ -52,9 +52,17 @@ class Extents:
             padded[known] = found
             return padded
         shapes = self._shapes
-        if reader.is_link and shapes is not None and shapes.is_fixed:
-            return shapes.stacked(rows).astype(np.int64).reshape(len(wanted), -1)
+        if reader.is_link and shapes is not None and len(self.recorded()[1]):
+            return self._from_record(shapes, rows)
         return reader.shapes(rows)
+
+    def _from_record(self, shapes: SampleReader, rows: Rows) -> NDArray[np.int64]:
+        """Return shapes as the hidden tensor has them; that of None is one zero there, whatever the rank."""
+        table = np.zeros((len(rows), len(self.recorded()[1])), dtype=np.int64)
+        for i, shape in enumerate(shapes.listed(rows)):
+            if len(shape) == table.shape[1]:
+                table[i] = shape
+        return table
 
     def parts(self, rows: Rows, inside: tuple[tuple[Any, ...], ...]) -> list[Shape]:
         """Return the distinct shapes that parts of flat samples have."""

@@ -49,7 +49,7 @@ class OpenChunk:
         The whole file, mapped; None where it can not be.
     """
 
-    __slots__ = ("blocks", "header", "header_read", "key", "mapped", "seen", "size", "sums")
+    __slots__ = ("blocks", "header", "header_read", "is_open", "key", "mapped", "seen", "size", "sums")
 
     def __init__(self, key: str, size: int, sums: NDArray[np.uint64], mapped: memoryview | None) -> None:
         self.key = key
@@ -60,6 +60,8 @@ class OpenChunk:
         self.blocks: dict[int, memoryview] = {}
         self.header: ChunkHeader | None = None
         self.header_read = False
+        # Whether the source still knows it; one that was dropped must be asked for again.
+        self.is_open = True
 
 
 class ChunkSource:
@@ -104,6 +106,8 @@ class ChunkSource:
         """Forget everything that is cached."""
         with self._mutex:
             self._chunks.clear()
+            for chunk in self._open.values():
+                chunk.is_open = False
             self._open.clear()
             self._blocks.clear()
             self._near.clear()
@@ -133,22 +137,25 @@ class ChunkSource:
             If what is read is damaged, missing, or no chunk.
         """
         with self._mutex:
-            try:
-                place = self._place(chunk, table.samples(row), inside)
-            except FormatError as error:
-                raise self._located(error, chunk.key) from error
+            header = chunk.header
+            place = self._place(chunk, table.samples(row), inside) if header is None else header.place(inside)
             return (self._range(chunk, place.start, place.nbytes) if place.nbytes else b""), place
 
     def _place(self, chunk: OpenChunk, count: int, inside: int) -> SamplePlace:
+        """Find a sample in a chunk whose header was not read yet, or is too large to be kept."""
+
         def read(start: int, length: int) -> Bytes:
             return self._range(chunk, start, length)
 
-        if not chunk.header_read:
-            chunk.header = read_header(read, chunk.size, count)
-            chunk.header_read = True
-        if chunk.header is None:
-            return probe(read, chunk.size, count, inside)
-        return chunk.header.place(inside)
+        try:
+            if not chunk.header_read:
+                chunk.header = read_header(read, chunk.size, count)
+                chunk.header_read = True
+            if chunk.header is None:
+                return probe(read, chunk.size, count, inside)
+            return chunk.header.place(inside)
+        except FormatError as error:
+            raise self._located(error, chunk.key) from error
 
     def stretch(
         self, table: ChunkTable, row: int, first: int, stop: int
@@ -158,8 +165,8 @@ class ChunkSource:
         Returns
         -------
         tuple or None
-            Their bytes, the start of each in them and the end of the last, and their shapes; None if the chunk is better
-            read as a whole.
+            Their bytes, the start of each in them and the end of the last, and their shapes; None if the chunk is
+            better read as a whole.
 
         Raises
         ------
@@ -193,16 +200,17 @@ class ChunkSource:
         return chunk.header
 
     def _range(self, chunk: OpenChunk, start: int, length: int) -> Bytes:
+        first, last = start // BLOCK, (start + length - 1) // BLOCK
         if chunk.mapped is not None:
-            if len(chunk.seen):
-                for block in range(start // BLOCK, (start + length - 1) // BLOCK + 1):
-                    if not chunk.seen[block]:
-                        self._verify_block(chunk, block, chunk.mapped[block * BLOCK : (block + 1) * BLOCK])
+            for block in range(first, last + 1) if chunk.seen else ():
+                if not chunk.seen[block]:
+                    self._verify_block(chunk, block, chunk.mapped[block * BLOCK : (block + 1) * BLOCK])
             return chunk.mapped[start : start + length]
+        held = chunk.blocks
+        if first == last and first in held:
+            return held[first][start - first * BLOCK : start - first * BLOCK + length]
         if not len(chunk.sums):
             return self._get_range(chunk.key, start, length)
-        first, last = start // BLOCK, (start + length - 1) // BLOCK
-        held = chunk.blocks
         missing = [block for block in range(first, last + 1) if block not in held]
         if missing:
             self._load(chunk, missing[0], missing[-1])
@@ -241,7 +249,9 @@ class ChunkSource:
         return chunk
 
     def _close(self, key: str) -> None:
-        for block in self._open.pop(key).blocks:
+        closed = self._open.pop(key)
+        closed.is_open = False
+        for block in closed.blocks:
             self._used -= self._blocks.pop((key, block))
 
     def _make_room(self, busy: OpenChunk | None = None) -> None:

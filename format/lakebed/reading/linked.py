@@ -160,7 +160,8 @@ class Links:
         name = sniff(data, path=url)
         codec = None if name is None else file_codec(name)
         if codec is None:
-            raise self._failed(row, url, FormatError("it is no file of a kind that samples can be"))
+            error = FormatError("it is no file of a kind that samples can be")
+            raise self._failed(row, url, error) from error
         return codec
 
     def _shaped(self, array: NDArray[Any]) -> NDArray[Any]:
@@ -192,7 +193,7 @@ class Links:
             found = self.decode(row, flat[number], self.fetch(row, flat[number]))
             if found.shape != out[places[number]].shape:
                 error = FormatError(f"its shape is {found.shape}, a tile has {tile}")
-                raise self._failed(row, flat[number], error)
+                raise self._failed(row, flat[number], error) from error
             out[places[number]] = found
 
         for_each(len(numbers), work, threads=max(1, config.LINK_THREADS))

@@ -72,6 +72,8 @@ class SampleReader:
         self.decoder = Decoder(name, state.meta)
         self.htype = self.decoder.htype
         self.is_link = state.meta.is_link
+        # Chunks that are read by range, by row of the chunk table.
+        self._ranged: dict[int, OpenChunk] = {}
         self._credentials = credentials
 
     @property
@@ -250,14 +252,16 @@ class SampleReader:
 
     def _stored(self, ordinal: int, inside: int) -> Stored:
         table = self.state.table
-        codec = self._codec
-        if codec is None and (open_chunk := self.source.by_range(table, ordinal)) is not None:
-            data, place = self.source.sample(table, ordinal, inside, open_chunk)
-            header = open_chunk.header
-            if header is not None and header.is_unwritten and place.shape is not None:
-                return self._unwritten(place.shape)
-            return data, place.shape
-        return self.stored(self.source.chunk(table, ordinal, codec), inside)
+        chunk = self._ranged.get(ordinal)
+        if chunk is None or not chunk.is_open:
+            chunk = self.source.by_range(table, ordinal) if self._codec is None else None
+            if chunk is None:
+                return self.stored(self.source.chunk(table, ordinal, self._codec), inside)
+            self._ranged[ordinal] = chunk
+        data, place = self.source.sample(table, ordinal, inside, chunk)
+        if not place.nbytes and place.shape and chunk.header is not None and chunk.header.is_unwritten:
+            return self._unwritten(place.shape)
+        return data, place.shape
 
     def stored(self, chunk: Chunk, inside: int) -> Stored:
         """Return the stored bytes and the shape of one sample of a chunk."""

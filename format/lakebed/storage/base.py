@@ -6,7 +6,7 @@ all: no reader sees half of a put.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from lakebed.errors import InvalidInputError, InvalidKeyError
@@ -25,6 +25,8 @@ class Stat:
 
     size: int
     etag: str
+    modified: int = field(default=0, compare=False)
+    """Nanoseconds since 1970, by the clock of this machine; 0 where the store has another clock."""
 
 
 @runtime_checkable

@@ -451,7 +451,8 @@ class LocalStorage:
 
 
 def _stat(found: os.stat_result) -> Stat:
-    return Stat(found.st_size, f"{found.st_ino:x}-{found.st_mtime_ns:x}-{found.st_size:x}")
+    etag = f"{found.st_ino:x}-{found.st_mtime_ns:x}-{found.st_size:x}"
+    return Stat(found.st_size, etag, found.st_mtime_ns)
 
 
 def _is_private(below: str, name: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 import uuid
 import weakref
 from typing import TYPE_CHECKING
@@ -31,7 +32,7 @@ class MemoryStorage:
 
     def __init__(self, name: str | None = None) -> None:
         self._name = name or f"anonymous-{uuid.uuid4().hex}"
-        self._objects: dict[str, tuple[bytes, str]] = {}
+        self._objects: dict[str, tuple[bytes, str, int]] = {}
         self._lock = threading.Lock()
         self._versions = itertools.count(1)
 
@@ -121,18 +122,18 @@ class MemoryStorage:
         """Iterate over the objects whose keys start with `prefix`."""
         with self._lock:
             found = [(key, value) for key, value in self._objects.items() if key.startswith(prefix)]
-        for key, (data, etag) in found:
-            yield key, Stat(len(data), etag)
+        for key, (data, etag, modified) in found:
+            yield key, Stat(len(data), etag, modified)
 
     def stat(self, key: str) -> Stat | None:
         """Size and etag of an object, None if there is none."""
         check_key(key)
         found = self._objects.get(key)
-        return Stat(len(found[0]), found[1]) if found else None
+        return Stat(len(found[0]), found[1], found[2]) if found else None
 
     def _set(self, key: str, content: bytes) -> str:
         etag = f"{next(self._versions):x}"
-        self._objects[key] = (content, etag)
+        self._objects[key] = (content, etag, time.time_ns())
         return etag
 
 

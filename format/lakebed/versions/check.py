@@ -26,9 +26,9 @@ from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_tree import FIRST, CommitNode, VersionTree
-from lakebed.errors import FormatError, KeyNotFound, LakebedError
+from lakebed.errors import FormatError, KeyNotFound, LakebedError, LimitError
 from lakebed.storage.base import Storage
-from lakebed.versions.opening import manifest_key, resolve_chunks
+from lakebed.versions.opening import manifest_key, open_version, resolve_chunks
 from lakebed.versions.seals import seals_of
 from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, ChunkTable, TensorState, folder_of
 
@@ -152,7 +152,7 @@ class DocumentCheck:
 
     def version(self, version_id: str) -> CheckedVersion | None:
         """Check the documents of one version; None if nothing of it can be read."""
-        node = self._tree.commits[version_id]
+        node, known = self._tree.commits[version_id], len(self._findings.damage)
         self._node_file(node)
         self._lock_file(node)
         manifest = self._manifest(node)
@@ -184,7 +184,16 @@ class DocumentCheck:
             self._damaged(f"it names {key!r}, which is no tensor", node, key="dataset_meta.json")
         self._companions(node, names, tensors)
         self._findings.tensors += len(tensors)
+        if len(self._findings.damage) == known:
+            self._opening(node)
         return CheckedVersion(node, names, tensors)
+
+    def _opening(self, node: CommitNode) -> None:
+        """Open the version as a reader does: nothing that it refuses counts as sound."""
+        try:
+            open_version(self._storage, self._tree, node.id)
+        except (FormatError, LimitError) as error:
+            self._damaged(str(error), node)
 
     def _node_file(self, node: CommitNode) -> None:
         """Compare `commit_info.json`, from which 3.9.52 makes a lost history again, with the history."""

@@ -20,9 +20,9 @@ from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_tree import FIRST, VersionTree
-from lakebed.errors import DatasetCorruptError, DatasetNotFoundError, FormatError, KeyNotFound
+from lakebed.errors import DatasetCorruptError, DatasetNotFoundError, FormatError, KeyNotFound, LimitError
 from lakebed.storage.base import Storage
-from lakebed.versions.seals import seals_of
+from lakebed.versions.seals import sealed_at, seals_of
 from lakebed.versions.state import (
     CREDS,
     PAD,
@@ -35,6 +35,13 @@ from lakebed.versions.state import (
 )
 
 TREE_KEY = "version_control_info.json"
+
+
+_SOMETIMES = (
+    *("chunk_set", "commit_diff", "tensor_info.json", "tiles_index/unsharded"),
+    *("sequence_index/unsharded", "creds_index/unsharded", "pad_index/unsharded"),
+)
+"""Files of a tensor that come into being only when there is something to write."""
 
 
 def manifest_key(version_id: str) -> str:
@@ -62,14 +69,21 @@ def read_tree(storage: Storage) -> VersionTree:
         raise DatasetCorruptError(
             f"{TREE_KEY} of {storage.url} is damaged: {error}", dataset=storage.url
         ) from error
+    except LimitError as error:
+        raise _located(error, f"{TREE_KEY} of {storage.url}", storage.url) from error
+
+
+def _located(error: LimitError, where: str, url: str) -> LimitError:
+    return LimitError(f"{where} can not be opened: {error}", limit=error.limit, dataset=url)
 
 
 def open_version(storage: Storage, tree: VersionTree, version_id: str) -> Snapshot:
     """Read what a version holds.
 
     Two reads serve a dataset that lakebed wrote last: the version tree and the manifest. Where the tree lacks the
-    manifest's seal, as after Deep Lake 3.9.52 had the dataset open for writing, the manifest counts only if every
-    file in it still reads back the same, and then not for chunks that 3.9.52 may have rewritten in place.
+    manifest's seal, or a file of an uncommitted head is younger than it, as after Deep Lake 3.9.52 had the dataset
+    open for writing, the manifest counts only if every file in it still reads back the same, and then not for chunks
+    that 3.9.52 may have rewritten in place.
 
     Raises
     ------
@@ -79,11 +93,11 @@ def open_version(storage: Storage, tree: VersionTree, version_id: str) -> Snapsh
     try:
         data = storage.get(manifest_key(version_id))
         manifest: Manifest | None = Manifest.from_bytes(data)
-    except (KeyNotFound, FormatError):
+    except (KeyNotFound, FormatError, LimitError):
         manifest = None
     try:
         if manifest is not None and manifest.version_id == version_id:
-            if seals_of(tree).get(version_id) == seal_of(data):
+            if seals_of(tree).get(version_id) == seal_of(data) and _untouched(storage, tree, manifest):
                 return _assemble(version_id, manifest.files, manifest.chunks)
             if _still_true(storage, manifest):
                 chunks = {key: _distrusting(places, version_id) for key, places in manifest.chunks.items()}
@@ -93,14 +107,47 @@ def open_version(storage: Storage, tree: VersionTree, version_id: str) -> Snapsh
         raise DatasetCorruptError(
             f"version {version_id} of {storage.url} can not be opened: {error}", dataset=storage.url
         ) from error
+    except LimitError as error:
+        raise _located(error, f"version {version_id} of {storage.url}", storage.url) from error
+
+
+def _untouched(storage: Storage, tree: VersionTree, manifest: Manifest) -> bool:
+    """Whether nobody can have written into the version since it was sealed: it is committed, or no file is younger.
+
+    Whatever 3.9.52 does to a visible tensor, it writes its `commit_diff`.
+    """
+    version_id = manifest.version_id
+    node = tree.commits.get(version_id)
+    if node is None or node.is_committed or version_id not in tree.branches.values():
+        return True
+    sealed, folder = sealed_at(tree, version_id), folder_of(version_id)
+    meta = DatasetMeta.from_bytes(manifest.files["dataset_meta.json"])
+    visible = [key for key in meta.tensors if key not in meta.hidden_tensors]
+    names = [
+        "dataset_meta.json",
+        "dataset_info.json",
+        "dataset_diff",
+        *(f"{key}/commit_diff" for key in visible),
+    ]
+    for name in names:
+        found = storage.stat(folder + name)
+        if (found is None and name in manifest.files) or (
+            found is not None and not 0 < found.modified <= sealed
+        ):
+            return False
+    return True
 
 
 def _still_true(storage: Storage, manifest: Manifest) -> bool:
-    folder = folder_of(manifest.version_id)
+    folder, files = folder_of(manifest.version_id), manifest.files
+    names = ["dataset_info.json", "dataset_diff"]
+    names += [f"{key}/{name}" for key in manifest.chunks for name in _SOMETIMES]
     try:
-        return all(storage.get(folder + key) == data for key, data in manifest.files.items())
+        if any(storage.get(folder + key) != data for key, data in files.items()):
+            return False
     except KeyNotFound:
         return False
+    return all(storage.stat(folder + name) is None for name in names if name not in files)
 
 
 def _distrusting(places: ChunkPlaces, version_id: str) -> ChunkPlaces:
@@ -113,8 +160,11 @@ def _distrusting(places: ChunkPlaces, version_id: str) -> ChunkPlaces:
 
 
 def _assemble(version_id: str, files: Mapping[str, bytes], chunks: Mapping[str, ChunkPlaces]) -> Snapshot:
-    meta = DatasetMeta.from_bytes(files["dataset_meta.json"])
-    tensors = {key: _tensor(key, files, chunks[key]) for key in meta.tensors}
+    try:
+        meta = DatasetMeta.from_bytes(files["dataset_meta.json"])
+        tensors = {key: _tensor(key, files, chunks[key]) for key in meta.tensors}
+    except KeyError as error:
+        raise FormatError(f"the manifest lacks {error}") from error
     return _snapshot(version_id, meta, files, tensors)
 
 
@@ -129,6 +179,8 @@ def _snapshot(
 def _tensor(key: str, files: Mapping[str, bytes], places: ChunkPlaces) -> TensorState:
     meta = TensorMeta.from_bytes(files[f"{key}/tensor_meta.json"])
     ids = _chunk_ids(files.get(f"{key}/chunks_index/unsharded"))
+    if len(ids) != len(places.sizes):
+        raise FormatError(f"{key}: {len(places.sizes)} places are known of {len(ids)} chunks")
     info = files.get(f"{key}/tensor_info.json")
     diff = files.get(f"{key}/commit_diff")
     return TensorState(

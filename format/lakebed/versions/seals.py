@@ -1,12 +1,14 @@
-"""Seals: the version tree names the checksum of each version's manifest.
+"""Seals: the version tree names the checksum of each version's manifest, and when it was made.
 
-Deep Lake 3.9.52 rewrites ``version_control_info.json`` whenever it opens a dataset for writing, and drops keys that it
-does not know. So a seal that is still there says that no such writer has touched the version since its manifest was
-made. (Tested for append, extend, update, pop, info, create_tensor, rename, commit, and for a bare writing open.)
+Deep Lake 3.9.52 drops keys that it does not know when it rewrites ``version_control_info.json``: at a commit, at a new
+branch, at the first ``ds.append``. So the seal of a committed version says that its manifest is right. An uncommitted
+head it changes in place, and leaves the tree as it is (append, pop, update, info through a tensor): there the files
+must be no younger than the seal, too.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -21,9 +23,20 @@ def seals_of(tree: VersionTree) -> Mapping[str, str]:
     return seals if isinstance(seals, dict) else {}
 
 
+def sealed_at(tree: VersionTree, version: str) -> int:
+    """Return when a version was sealed, in nanoseconds since 1970; 0 if that is not known."""
+    ours = tree.extra.get(OURS)
+    times: Any = ours.get("times") if isinstance(ours, dict) else None
+    found: Any = times.get(version) if isinstance(times, dict) else None
+    return found if isinstance(found, int) else 0
+
+
 def with_seals(tree: VersionTree, seals: Mapping[str, str]) -> VersionTree:
-    """Return the tree with seals added; those of versions that left the tree are dropped."""
+    """Return the tree with seals added, made now; those of versions that left the tree are dropped."""
     kept = {version: seal for version, seal in {**seals_of(tree), **seals}.items() if version in tree.commits}
+    now = time.time_ns()
+    heads = set(tree.branches.values()) & kept.keys()
+    times = {version: now if version in seals else sealed_at(tree, version) for version in sorted(heads)}
     ours = tree.extra.get(OURS)
     other = dict(ours) if isinstance(ours, dict) else {}
-    return replace(tree, extra={**tree.extra, OURS: {**other, "seals": kept}})
+    return replace(tree, extra={**tree.extra, OURS: {**other, "seals": kept, "times": times}})

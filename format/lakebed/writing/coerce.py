@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,13 @@ from numpy.typing import NDArray
 from lakebed.codecs.block import empty_block
 from lakebed.codecs.registry import BYTE_NAMES
 from lakebed.documents.tensor_meta import TensorMeta
-from lakebed.errors import InvalidInputError, InvalidKeyTypeError, LakebedError, SampleAppendError
+from lakebed.errors import (
+    InvalidInputError,
+    InvalidKeyTypeError,
+    LakebedError,
+    SampleAppendError,
+    TensorMetaInvalidHtypeOverwriteValue,
+)
 from lakebed.htypes.arrays import array_dtype, is_numeric
 from lakebed.htypes.base import Storing
 from lakebed.htypes.class_label import to_indices
@@ -123,11 +130,26 @@ def _settled(meta: TensorMeta, rows: Iterable[Any]) -> TensorMeta:
     )
     if first is None:
         return meta
-    if isinstance(first, str) or (isinstance(first, np.ndarray) and first.dtype.kind == "U"):
-        return as_htype(meta, "text")
-    if isinstance(first, dict):
-        return as_htype(meta, "json")
-    return meta.with_(htype="generic")
+    text = isinstance(first, str) or (isinstance(first, np.ndarray) and first.dtype.kind == "U")
+    if not text and not isinstance(first, dict) and (meta.dtype is not None or not _holds_objects(first)):
+        return meta.with_(htype="generic")
+    if meta.dtype is not None:
+        raise TensorMetaInvalidHtypeOverwriteValue(
+            f"the tensor was created with dtype {meta.dtype!r}, so it takes numbers, not {'text' if text else 'dicts'}"
+        )
+    return as_htype(meta, "text" if text else "json")
+
+
+def _holds_objects(value: Any) -> bool:
+    """Whether a value is more than numbers: integers beyond 64 bits, or None and dicts in a list."""
+    if isinstance(value, int):
+        return not -(2**63) <= value < 2**64
+    if not isinstance(value, list | tuple | np.ndarray):
+        return False
+    try:
+        return np.asarray(value).dtype == object
+    except ValueError:
+        return False
 
 
 def _has_text(rows: Rows) -> bool:
@@ -135,7 +157,10 @@ def _has_text(rows: Rows) -> bool:
     kinds = set(map(type, rows))
     if kinds <= {int, bool, float, type(None)}:
         return False
-    return not kinds <= {np.ndarray, type(None)} or any(r is not None and r.dtype.kind in "UO" for r in rows)
+    if not kinds <= {np.ndarray, type(None)}:
+        return True
+    arrays = [r for r in rows if r is not None] if type(None) in kinds else rows
+    return any(dtype.kind in "UO" for dtype in set(map(attrgetter("dtype"), arrays)))
 
 
 def _encoded(rows: Rows, meta: TensorMeta, info: Mapping[str, Any]) -> list[Encoded]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.codecs.block import Block
+from lakebed.documents import json_style
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.htypes.arrays import block_of_array, encode_samples
 from lakebed.htypes.documents import encode_json
@@ -89,7 +89,7 @@ def _with_pixels(part: Encoded, arrays: list[Any]) -> Encoded:
 
 def info_after_part_update(stored: bytes | memoryview, meta: TensorMeta) -> Column:
     """Return the entry of an ``_info`` tensor after a part of its sample was overwritten."""
-    info = json.loads(bytes(stored)) if len(stored) else {}
+    info = json_style.load_object(stored, "the sample's entry in _info") if len(stored) else {}
     if "modified" in info:
         info["modified"] = True
     return Column([Encoded(encode_json([info]), meta)])

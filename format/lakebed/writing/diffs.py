@@ -16,7 +16,10 @@ def touched(state: TensorState) -> CommitDiff:
     """Return the tensor's diff, a fresh one if nothing changed since the last commit."""
     if state.diff is not None:
         return state.diff
-    return CommitDiff(first=state.meta.length, last=state.meta.length)
+    # Of sequences the format counts flat samples here; where most are empty there are more rows than those, and
+    # 3.9.52 would count below zero when it removes them.
+    first = max(state.meta.length, state.length)
+    return CommitDiff(first=first, last=first)
 
 
 def with_added(diff: CommitDiff, rows: int) -> CommitDiff:

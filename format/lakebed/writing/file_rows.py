@@ -22,6 +22,7 @@ from lakebed.writing.array_rows import sample_info
 from lakebed.writing.encoded import Encoded
 from lakebed.writing.target import Target, learned
 from lakebed.writing.tile_rows import encode_partial, encode_tiled, tile_shape_of
+from lakebed.writing.unread_rows import UnreadFiles, encode_unread
 
 Rows = Sequence[Any] | NDArray[Any]
 Info = Mapping[str, Any]
@@ -41,6 +42,11 @@ def encode_files(rows: Rows, meta: TensorMeta) -> list[Encoded]:
     FormatError, LimitError, SampleReadError
         If a file is damaged, too large or unreadable.
     """
+    if isinstance(rows, UnreadFiles):
+        part = encode_unread(rows, meta)
+        if part is not None:
+            return [part]
+        rows = rows.fill()
     target = Target(meta)
     run = _Run(target)
     for row in rows:

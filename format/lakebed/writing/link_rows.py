@@ -9,7 +9,13 @@ import numpy as np
 
 from lakebed.codecs.block import Block, join_samples
 from lakebed.documents.tensor_meta import TensorMeta
-from lakebed.errors import BadLinkError, LakebedError, MissingCredsError, TensorDtypeMismatchError
+from lakebed.errors import (
+    BadLinkError,
+    LakebedError,
+    MissingCredsError,
+    SampleHtypeMismatchError,
+    TensorDtypeMismatchError,
+)
 from lakebed.htypes.images import padded_shape
 from lakebed.links.link import LinkedSample, LinkedTiledSample, encode_link, encode_tiled
 from lakebed.links.read import read
@@ -18,6 +24,7 @@ from lakebed.writing.encoded import Encoded, Tiled
 from lakebed.writing.target import Target, learned
 
 _LOOKED_AT = frozenset({"info", "shape", "len"})
+_CONVERTED = ("image.rgb", "image.gray")
 
 
 def encode_links(rows: Iterable[Any], meta: TensorMeta, creds_keys: Sequence[str] = ()) -> list[Encoded]:
@@ -32,6 +39,8 @@ def encode_links(rows: Iterable[Any], meta: TensorMeta, creds_keys: Sequence[str
     ------
     TensorDtypeMismatchError
         If a value is no link.
+    SampleHtypeMismatchError
+        If the htype would have to convert what is behind the link.
     TensorInvalidSampleShapeError
         If the linked data has another rank than that before it.
     BadLinkError, MissingCredsError
@@ -41,13 +50,17 @@ def encode_links(rows: Iterable[Any], meta: TensorMeta, creds_keys: Sequence[str
     run: list[LinkedSample | None] = []
     target = Target(meta)
     for row in rows:
+        if target.meta.htype in _CONVERTED and isinstance(row, LinkedSample | LinkedTiledSample):
+            raise SampleHtypeMismatchError(
+                f"htype {target.meta.htype!r} converts what it stores, and a link is stored as it is: use link[image]"
+            )
         if isinstance(row, LinkedTiledSample):
             if run:
                 done.append(_links(run, target, creds_keys))
                 run = []
             done.append(_tiled(row, target, creds_keys))
         elif row is None or isinstance(row, LinkedSample):
-            run.append(row if row is not None and row.path else None)
+            run.append(row)
         else:
             raise TensorDtypeMismatchError(
                 f"a link tensor takes lakebed.link(path), not {type(row).__name__}: {row!r:.60}"
@@ -60,18 +73,25 @@ def encode_links(rows: Iterable[Any], meta: TensorMeta, creds_keys: Sequence[str
 def _links(run: list[LinkedSample | None], target: Target, creds_keys: Sequence[str]) -> Encoded:
     block = join_samples([encode_link(link) for link in run], (1,))
     codes = np.array([_code(link.creds_key if link else None, creds_keys) for link in run], dtype=np.uint32)
-    meta = _settled(run, target)
     if not target.meta.verify:
-        return Encoded(block, meta, creds=codes)
+        return Encoded(block, _settled(run, target), creds=codes)
+    facts = _facts(run)
     wanted = target.feeds & _LOOKED_AT
-    facts = _facts(run) if wanted else []
     return Encoded(
         block,
-        meta,
+        _learned(facts, target),
         infos=[{} if f is None else f.info for f in facts] if "info" in wanted else None,
         shapes=_ranked([() if f is None else f.shape for f in facts], target) if wanted else None,
         creds=codes,
     )
+
+
+def _learned(facts: list[Found | None], target: Target) -> TensorMeta:
+    """Take an open dtype from the first file."""
+    first = next((found for found in facts if found is not None), None)
+    if target.meta.dtype is not None or first is None:
+        return target.meta
+    return learned(target.meta, np.dtype(first.dtype))
 
 
 def _code(key: str | None, creds_keys: Sequence[str]) -> int:

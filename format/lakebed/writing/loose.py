@@ -137,6 +137,8 @@ class _Numbers:
             return value.copy() if fits else None
         if self._ndim != 1:
             return None
+        if isinstance(value, np.generic) and value.dtype == self._dtype:
+            return value.item()
         if kind is self._kind:
             return value if kind is bool or self._low <= value <= self._high else None
         return value if kind is str and value in self._names else None

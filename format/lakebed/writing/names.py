@@ -102,7 +102,7 @@ def companion(name: str, kind: str) -> str:
 def companion_key(meta: DatasetMeta, name: str, kind: str) -> str | None:
     """Return the key of a tensor's hidden companion; None if there is none, or only somebody's visible tensor."""
     key = meta.tensor_names.get(companion(name, kind))
-    return key if key in meta.hidden_tensors else None
+    return key if key in meta.hidden_tensors and key in meta.tensors else None
 
 
 def parents(name: str) -> list[str]:

@@ -164,7 +164,12 @@ def is_same_tensor(schema: Snapshot, name: str, planned: TensorMeta) -> bool:
     if key is None:
         return False
     present = schema.tensors[key].meta
-    for setting in ("htype", "dtype", "sample_compression", "chunk_compression"):
+    found, wanted = (
+        full_name(m.htype, is_sequence=m.is_sequence, is_link=m.is_link) for m in (present, planned)
+    )
+    if planned.htype is not None and wanted != found:
+        raise ValueError(f"Tensor {name!r} already exists with htype {found!r}, not {wanted!r}.")
+    for setting in ("dtype", "sample_compression", "chunk_compression"):
         wanted, found = getattr(planned, setting), getattr(present, setting)
         if wanted not in (None, found):
             raise ValueError(f"Tensor {name!r} already exists with {setting} {found!r}, not {wanted!r}.")

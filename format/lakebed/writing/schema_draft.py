@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,6 +27,12 @@ class _Spill:
     def __call__(self, files: Files) -> None:
         self._storage.put_many(files.items(), durable=False)
         self.keys.extend(files)
+
+    def forget(self, first: int) -> None:
+        """Delete all but the first few of what was written."""
+        for key in self.keys[first:]:
+            self._storage.delete(key)
+        del self.keys[first:]
 
 
 class SchemaDraft:
@@ -66,6 +72,19 @@ class SchemaDraft:
     def new_chunks(self) -> dict[str, tuple[bytes | memoryview, ...]]:
         """Chunk files that are not in storage yet, by key."""
         return {key: pieces for tensor in self.tensors.values() for key, pieces in tensor.new_chunks.items()}
+
+    def savepoint(self) -> Callable[[], None]:
+        """Return a function that takes back the samples that are appended from now on, and nothing else may happen."""
+        tensors, restores = dict(self.tensors), [tensor.savepoint() for tensor in self.tensors.values()]
+        meta, dirty, spilled = self.meta, self.dirty, len(self._spill.keys)
+
+        def restore() -> None:
+            self.tensors, self.meta, self.dirty, self.torn = tensors, meta, dirty, False
+            for take_back in restores:
+                take_back()
+            self._spill.forget(spilled)
+
+        return restore
 
     # -- schema and info ---------------------------------------------------------------------------------------
 

@@ -96,6 +96,20 @@ class TensorDraft:
     def _codec(self) -> ChunkCodec | None:
         return chunk_codec(self.meta.chunk_compression, self.meta.dtype)
 
+    # -- taking back ----------------------------------------------------------------------------------------------
+
+    def savepoint(self) -> Callable[[], None]:
+        """Return a function that takes back the samples that are appended from now on, and nothing else may happen."""
+        pending, new_chunks, tiles = list(self.pending), dict(self.new_chunks), dict(self._tiles)
+        state, counts, edits = self.state, (self.pending_bytes, self.sealed_bytes), self._edits
+
+        def restore() -> None:
+            self.state, self.pending, self.new_chunks = state, pending, new_chunks
+            self._edits, self._tiles = edits, tiles
+            self.pending_bytes, self.sealed_bytes = counts
+
+        return restore
+
     # -- adding ------------------------------------------------------------------------------------------------
 
     def append(self, part: Encoded) -> None:

@@ -118,9 +118,14 @@ class Program:
         self.model.add(t, value)
 
     def poppable(self, t: str, at: list[int]) -> bool:
-        """Whether the rows can be removed; 3.9.52 does not remove a sequence without items."""
+        """Whether the rows can be removed.
+
+        3.9.52 does not remove a sequence without items, and counts below 0 when most have none.
+        """
         rows = self.model.tensor(t).rows
-        return self.library == "lakebed" or not self.kinds[t].sequence or all(rows[index] for index in at)
+        if self.library == "lakebed" or not self.kinds[t].sequence:
+            return True
+        return all(rows[index] for index in at) and sum(len(row or ()) for row in rows) >= len(rows)
 
     def pop(self, t: str, at: list[int]) -> None:
         """Remove samples."""

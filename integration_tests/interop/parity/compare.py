@@ -14,6 +14,10 @@ CLOSE = 4
 """Decoders of lossy images differ by this much in a pixel."""
 
 
+NO_ROWS = {"array": "float64", "shape": [0], "data": ""}
+"""What 3.9.52 gives where there are no rows; ours keeps dtype and rank of the tensor."""
+
+
 @dataclass(frozen=True)
 class Difference:
     """One statement whose result differs."""
@@ -87,6 +91,8 @@ def _values(where: str, theirs: Json, ours: Json) -> Iterator[tuple[str, str, st
         return
     if isinstance(theirs, dict) and isinstance(ours, dict) and theirs.keys() == ours.keys():
         if "data" in theirs and _close(theirs, ours):
+            return
+        if theirs == NO_ROWS and 0 in ours["shape"]:
             return
         if "exception" in theirs:
             yield from _errors(where, theirs["exception"], ours["exception"])

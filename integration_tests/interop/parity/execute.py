@@ -40,7 +40,7 @@ SECONDS = 20
 LONG = 512
 """Of longer bytes only the length and the ends are written down."""
 
-IDENTIFIER = re.compile(r"(?<![0-9a-f])(?:[0-9a-f]{40}|[0-9a-f]{64})(?![0-9a-f])")
+IDENTIFIER = re.compile(r"firstdbf[0-9a-f]{32}|(?<![0-9a-f])(?:[0-9a-f]{40}|[0-9a-f]{64})(?![0-9a-f])")
 TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+)?")
 
 

@@ -16,6 +16,7 @@ from lakebed.chunks.canvas import Canvas, chunk_codec
 from lakebed.chunks.chunk import Chunk, parse_chunk
 from lakebed.chunks.pack import PackedChunk, groups, pack, pack_tile
 from lakebed.codecs.block import Block, empty_block, join_samples
+from lakebed.codecs.images import Image
 from lakebed.codecs.lz4_block import Lz4
 from lakebed.errors import FormatError, LimitError, SampleCompressionError, UnsupportedCompressionError
 
@@ -240,6 +241,14 @@ def test_shapes_that_leave_the_canvas_are_damage(column: int, value: int) -> Non
     data = file_of(pack([block(images([(3, 4, 3), (5, 2, 3)]))], canvas()))
     with pytest.raises((FormatError, LimitError)):
         parse_chunk(changed(data, 0, column, value), 2, canvas())
+
+
+def test_the_header_is_compared_before_the_file_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shape table that cannot be right costs no decoding."""
+    data = file_of(pack([block(images([(3, 4, 3), (5, 2, 3)]))], canvas()))
+    monkeypatch.setattr(Image, "decode", lambda *_: pytest.fail("decoded"))
+    with pytest.raises(FormatError, match="its images take"):
+        parse_chunk(changed(data, 0, 1, 50), 2, canvas())
 
 
 def test_damaged_files_are_damage() -> None:

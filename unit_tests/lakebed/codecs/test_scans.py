@@ -135,7 +135,7 @@ def test_nifti_metadata() -> None:
     assert found["vox_offset"] == 0
     assert np.isnan(found["scl_slope"])
     assert np.array_equal(found["affine"], np.diag([2, 3, 4, 1]))
-    assert found["zooms"] == [2.0, 3.0, 4.0]
+    assert found["zooms"] == (2.0, 3.0, 4.0)
     assert float(Nifti().metadata(nifti(STEPS[:24].reshape(2, 3, 4) / 7, stored="i2"))["scl_slope"]) < 1
 
 

@@ -12,7 +12,7 @@ from lakebed.codecs import video
 from lakebed.codecs.registry import file_codec
 from lakebed.codecs.video import Video
 from lakebed.errors import FormatError, LimitError, SampleCompressionError, SampleDecompressionError
-from unit_tests.lakebed.codecs.films import SIZE, film, frames_of, seconds
+from unit_tests.lakebed.codecs.films import SIZE, film, frames_of, seconds, trimmed
 
 CONTAINERS = ["mp4", "mkv", "avi"]
 KINDS = [("mpeg4", 0), ("mpeg4", 2), ("libx264", 2)]
@@ -181,3 +181,15 @@ def test_arrays_cannot_be_encoded() -> None:
     assert not codec.can_encode
     with pytest.raises(SampleCompressionError, match=r"lakebed\.read"):
         codec.encode(np.zeros((2, 4, 4, 3), np.uint8))
+
+
+@pytest.mark.parametrize(("codec", "b_frames"), KINDS)
+def test_frames_that_an_edit_list_hides_are_none(codec: str, b_frames: int) -> None:
+    """A trimmed mp4 keeps the frames from the key frame on that its first shown frame depends on, and hides them."""
+    data = trimmed(film("mp4", codec, b_frames=b_frames))
+    expected = frames_of(data)
+    assert len(expected) == 25
+    assert Video("mp4").facts(data).shape == expected.shape
+    assert np.array_equal(Video("mp4").decode(data), expected)
+    assert np.array_equal(Video("mp4").part(data, slice(2, 20, 3)), expected[2:20:3])
+    assert seconds(Video("mp4").timestamps(data), [n / 5 for n in range(25)])

@@ -242,7 +242,7 @@ def test_every_htype_has_a_like() -> None:
         "dicom": "dcm",
     }
     for name in HTYPES:
-        how = {"sample_compression": needs[name]} if name in needs else {}
+        how: dict[str, Any] = {"sample_compression": needs[name]} if name in needs else {}
         if name.startswith("image"):
             how = {"sample_compression": "png"}
         ds.create_tensor(name.replace(".", "_"), htype=name, **how)

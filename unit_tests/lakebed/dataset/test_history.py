@@ -125,20 +125,18 @@ class TestBranches:
         ds.checkout("main")
         assert rows(ds) == [1]
 
-    def test_own_changes_are_committed_before_leaving(self, ds: lakebed.Dataset) -> None:
-        """Checkout of another branch commits what this object wrote; a mere look around commits nothing."""
+    def test_changes_stay_on_the_branch_that_is_left(self, ds: lakebed.Dataset) -> None:
+        """Checkout of another branch commits nothing, and loses nothing."""
         ds.x.append(1)
         base = ds.commit("base")
         ds.checkout("side", create=True)
         ds.x.append(2)
         ds.checkout("main")
+        assert rows(ds) == [1]
         ds.checkout("side")
-        assert [c["message"] for c in ds.commits] == ["auto commit before checkout to main", "base"]
-        count = len(ds.commits)
-        ds.checkout("main")
+        assert (rows(ds), ds.has_head_changes) == ([1, 2], True)
         ds.checkout(base)
-        ds.checkout("side")
-        assert len(ds.commits) == count
+        assert [c["message"] for c in ds.commits] == ["base"]
 
     def test_names_that_are_not_there_or_taken(self, ds: lakebed.Dataset) -> None:
         """Unknown addresses and existing branches are CheckoutErrors; the dataset stays where it was."""
@@ -152,15 +150,17 @@ class TestBranches:
         assert rows(ds) == [1, 2]
 
     def test_old_commits_can_be_read_and_branched_from(self, ds: lakebed.Dataset) -> None:
-        """A commit is read-only; a branch created there goes on from it."""
+        """A branch created at a commit goes on from it; so does a writer, on a branch of its own."""
         ds.x.append(1)
         first = ds.commit("one")
         ds.x.append(2)
         ds.commit("two")
         ds.checkout(first)
         assert (rows(ds), ds.is_head_node, ds.commit_id) == ([1], False, first)
-        with pytest.raises(lakebed.ReadOnlyModeError, match="not the head"):
-            ds.x.append(9)
+        ds.x.append(9)
+        assert re.fullmatch("auto_[0-9a-f]{40}", ds.branch)
+        assert rows(ds) == [1, 9]
+        ds.checkout(first)
         ds.checkout("from one", create=True)
         ds.x.append(3)
         assert rows(ds) == [1, 3]
@@ -185,16 +185,18 @@ class TestBranches:
         ds.checkout(first)
         assert rows(ds) == [1]
 
-    def test_views_follow_the_checkout(self, ds: lakebed.Dataset) -> None:
-        """Objects made before a checkout show the version that is checked out now."""
+    def test_tensors_follow_the_checkout_and_views_end(self, ds: lakebed.Dataset) -> None:
+        """A tensor shows the version that is checked out now; a selection of rows was one of another version."""
         ds.x.extend([1, 2, 3])
         first = ds.commit()
-        tensor, view = ds.x, ds[1:]
         ds.x.append(4)
+        tensor, view = ds.x, ds[1:]
         assert tensor.numpy().ravel().tolist() == [1, 2, 3, 4]
         ds.checkout(first)
         assert tensor.numpy().ravel().tolist() == [1, 2, 3]
-        assert rows(view) == [2, 3]
+        with pytest.raises(lakebed.errors.InvalidViewException):
+            rows(view)
+        assert rows(ds[1:]) == [2, 3]
 
 
 class TestLog:

@@ -130,8 +130,9 @@ def test_videos_tell_when_frames_are_shown() -> None:
     assert (one["frames"].shape, one["timestamps"].shape) == ((2, 24, 32, 3), (2,))
     both = films.data()
     assert (both["frames"].shape, both["timestamps"].shape) == ((2, 30, 24, 32, 3), (2, 30))
-    films.append(lakebed.read(film("mp4", frames=6)))
-    assert [len(times) for times in films.data(aslist=True)["timestamps"]] == [30, 30, 6]
+    films.extend([lakebed.read(film("mp4", frames=6)), None])
+    assert films[3].timestamps.shape == (0,)
+    assert [len(times) for times in films.data(aslist=True)["timestamps"]] == [30, 30, 6, 0]
     with pytest.raises(DynamicTensorNumpyError):
         films.numpy()
 

@@ -205,7 +205,7 @@ def test_the_cause_of_a_failed_row_is_kept(ds: lakebed.Dataset) -> None:
     assert isinstance(caught.value.__cause__, TypeError)
     with pytest.raises(lakebed.SampleAppendError) as single:
         ds.append({"a": "bad", "b": "x", "g/c": 1.0})
-    assert isinstance(single.value.__cause__, TypeError)
+    assert isinstance(single.value.__cause__, lakebed.errors.MetaError)
     assert lengths(ds) == [0, 0, 0]
 
 
@@ -265,3 +265,12 @@ def test_rows_are_whole_whatever_fails(ds: lakebed.Dataset) -> None:
         found = [len(seen[name]) for name in seen._session.schema().names(hidden=True)]
         assert len(set(found)) == 1
         assert (seen.a[0].numpy().item(), seen.b[0].text(), len(seen.a)) in ((1, "x", 1), (5, "z", 2))
+
+
+def test_an_empty_tensor_adds_nothing(ds: lakebed.Dataset) -> None:
+    """Whatever its kind."""
+    ds.create_tensor("nothing")
+    ds.a.extend(ds.nothing)
+    ds.a.extend(ds.a)
+    ds.nothing.extend(ds.b[0:0])
+    assert (len(ds.a), len(ds.nothing)) == (0, 0)

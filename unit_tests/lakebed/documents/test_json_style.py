@@ -93,6 +93,15 @@ def test_depth_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     json_style.load(brackets(allowed + 1), "x")
 
 
+def test_what_readers_refuse_is_not_written() -> None:
+    """An info that is nested too deeply is an error when it is set, not when the dataset is opened."""
+    assert json_style.load(json_style.dump_meta(nested(limits.MAX_JSON_DEPTH)), "x") == nested(
+        limits.MAX_JSON_DEPTH
+    )
+    with pytest.raises(LimitError, match="MAX_JSON_DEPTH"):
+        json_style.dump_meta(nested(limits.MAX_JSON_DEPTH + 1))
+
+
 def test_length_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Longer documents are refused before they are copied."""
     monkeypatch.setattr(limits, "MAX_JSON_BYTES", 10)

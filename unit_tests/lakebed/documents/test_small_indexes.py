@@ -127,6 +127,17 @@ def test_pad_golden_bytes() -> None:
     assert 0 not in PadIndex.from_bytes(PREFIX)
 
 
+@given(st.lists(st.integers(0, 2**32 - 1), max_size=12))
+def test_padding_round_trip(bounds: list[int]) -> None:
+    """All bounds survive, and membership is that of their ranges."""
+    index = PadIndex.from_bytes(PREFIX + u32(*bounds))
+    assert index.bounds.tolist() == bounds
+    assert PadIndex.from_bytes(index.to_bytes()) == index
+    ranges = [range(start, end) for start, end in zip(bounds[::2], bounds[1::2], strict=False)]
+    for i in {0, *bounds, *(bound + 1 for bound in bounds)}:
+        assert (i in index) == any(i in found for found in ranges)
+
+
 @pytest.mark.parametrize(
     ("rows", "padding"),
     [

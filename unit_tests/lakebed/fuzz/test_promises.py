@@ -19,11 +19,15 @@ from lakebed import limits
 from lakebed.chunks.pack import groups
 from lakebed.codecs.block import empty_block
 from lakebed.documents.chunk_ids import ChunkIds
+from lakebed.documents.manifest import Manifest, seal_of
 from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_prefix import PREFIX
 from lakebed.errors import FormatError, LimitError
 from lakebed.reading.verify import verify
 from lakebed.storage.local import LocalStorage
+from lakebed.versions.opening import TREE_KEY, manifest_key, read_tree
+from lakebed.versions.seals import with_seals
+from lakebed.versions.state import empty_table
 from unit_tests.lakebed.fuzz.datasets import replace
 
 ROWS = 4
@@ -242,6 +246,30 @@ def test_an_image_that_is_larger_than_its_shape(bare: Path) -> None:
     replace(chunk(bare, "image"), data[:at] + struct.pack(">II", 60_000, 60_000) + data[at + 8 :])
     with pytest.raises((FormatError, LimitError)):
         lakebed.load(bare, read_only=True).image[0].numpy()
+
+
+@pytest.mark.parametrize("gone", ["dataset_meta.json", "x/tensor_meta.json", "chunks", "places"])
+def test_a_sealed_manifest_that_lacks_something(tmp_path: Path, gone: str) -> None:
+    """A manifest that somebody made up and sealed is damage where it contradicts itself."""
+    ds = lakebed.empty(tmp_path / "ds")
+    ds.create_tensor("x", dtype="int32")
+    ds.x.extend([1, 2, 3])
+    ds.flush()
+    del ds
+    storage = LocalStorage(tmp_path / "ds")
+    tree = read_tree(storage)
+    version = tree.branches["main"]
+    made = Manifest.from_bytes(storage.get(manifest_key(version)))
+    files = {name: data for name, data in made.files.items() if name != gone}
+    chunks = {} if gone == "chunks" else dict(made.chunks)
+    if gone == "places":
+        chunks["x"] = empty_table().places
+    data = Manifest(version, files, chunks).to_bytes()
+    storage.put(manifest_key(version), data)
+    storage.put(TREE_KEY, with_seals(tree, {version: seal_of(data)}).to_bytes())
+    with pytest.raises(lakebed.DatasetCorruptError, match=version):
+        lakebed.load(tmp_path / "ds", read_only=True)
+    assert not verify(storage).is_sound
 
 
 def test_writers_stay_below_the_limits_of_readers(monkeypatch: pytest.MonkeyPatch) -> None:

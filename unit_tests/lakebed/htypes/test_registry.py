@@ -74,5 +74,6 @@ def test_wrappings_that_make_no_sense_are_refused(name: str) -> None:
 
 def test_names_of_wrapped_htypes() -> None:
     """As 3.9.52 prints them."""
-    assert full_name("image", is_sequence=True, is_link=True) == "sequence[link[image]]"
+    assert full_name("image", is_sequence=True, is_link=True) == "link[sequence[image]]"
+    assert full_name(None, is_sequence=True, is_link=False) == "sequence[None]"
     assert full_name(None, is_sequence=False, is_link=False) is None

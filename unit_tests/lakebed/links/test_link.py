@@ -22,6 +22,7 @@ from lakebed.errors import (
     LimitError,
     MissingCredsError,
     SampleDecompressionError,
+    SampleReadError,
 )
 from lakebed.links.link import (
     LinkedSample,
@@ -55,7 +56,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_links() -> None:
     """A path and the name of its credentials."""
     found = link("a/b.png", creds_key="K")
-    assert (found.path, found.creds_key, found.dtype) == ("a/b.png", "K", np.dtype("<U7"))
+    assert (found.path, found.creds_key, found.dtype) == ("a/b.png", "K", "<U1")
     assert link(Path("a/b.png")) == LinkedSample("a/b.png")
     for wrong in (5, None, b"a"):
         with pytest.raises(InvalidInputError):
@@ -167,7 +168,7 @@ def test_looking_behind_a_link(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("path", "cause"),
-    [("none.png", FileNotFoundError), ("text.txt", SampleDecompressionError), (".", IsADirectoryError)],
+    [("none.png", SampleReadError), ("text.txt", SampleDecompressionError), (".", SampleReadError)],
 )
 def test_bad_links(folder: Path, path: str, cause: type[Exception]) -> None:
     """BadLinkError, caused by GetDataFromLinkError, caused by what is wrong."""
@@ -177,6 +178,12 @@ def test_bad_links(folder: Path, path: str, cause: type[Exception]) -> None:
     assert isinstance(middle, GetDataFromLinkError)
     assert middle.url == path
     assert isinstance(middle.__cause__, cause)
+
+
+def test_a_link_to_nothing(folder: Path) -> None:
+    """An empty path is no link; None is."""
+    with pytest.raises(BadLinkError):
+        inspect(link(""))
 
 
 def test_many_links_in_order(folder: Path) -> None:

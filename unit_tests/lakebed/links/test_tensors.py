@@ -17,6 +17,7 @@ from lakebed.errors import (
     GetDataFromLinkError,
     MissingCredsError,
     SampleAppendError,
+    SampleHtypeMismatchError,
     SampleReadError,
     UnsafePathError,
 )
@@ -142,6 +143,19 @@ def test_appending_bad_links(ds: lakebed.Dataset) -> None:
         photo.append(lakebed.link("t0.png", creds_key="nobody"))
     assert isinstance(caught.value.__cause__, MissingCredsError)
     assert len(photo) == 0
+    bare = ds.create_tensor(
+        "bare",
+        htype="link[image]",
+        sample_compression="png",
+        create_shape_tensor=False,
+        create_sample_info_tensor=False,
+    )
+    with pytest.raises(SampleAppendError):
+        bare.append(lakebed.link("none.png"))
+    grey = ds.create_tensor("grey", htype="link[image.gray]", sample_compression="png")
+    with pytest.raises(SampleAppendError) as caught:
+        grey.append(lakebed.link("t0.png"))
+    assert isinstance(caught.value.__cause__, SampleHtypeMismatchError)
     unseen = ds.create_tensor("unseen", htype="link[image]", sample_compression="png", verify=False)
     unseen.extend([lakebed.link("none.png"), lakebed.link("t0.png")])
     assert unseen[1].numpy().shape == (20, 30, 3)

@@ -1,7 +1,7 @@
 """What 3.9.52 answered to thousands of calls of ``create_tensor``, ``append`` and ``extend``, and what we answer.
 
-The answers are in ``unit_tests/data``. Calls where we differ on purpose, mostly where 3.9.52 fails or loses values and we
-do not, are left out.
+The answers are in ``unit_tests/data``. Calls where we differ on purpose, mostly where 3.9.52 fails or loses values and
+we do not, are left out.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import itertools
 import json
 import lzma
 import pathlib
+import typing
 from collections.abc import Mapping
 from typing import Any
 
@@ -55,7 +56,7 @@ def noise(*shape: int) -> Any:
 NAMES: dict[str, Any] = {
     "np": np, "F": "_files/", "R": noise, "Arr": Arr, "read": read, "link": link, "link_tiled": link_tiled,
     "tiled": tiled, "decimal": decimal, "fractions": fractions, "datetime": dt, "pathlib": pathlib,
-    "Dict": dict, "List": list, "Any": Any,
+**{name: getattr(typing, name) for name in ("Any", "Dict", "List", "Optional")},
 }  # fmt: skip
 
 

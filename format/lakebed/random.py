@@ -1,0 +1,24 @@
+"""The seed of everything that is left to chance: shuffles, splits, samples."""
+
+from __future__ import annotations
+
+_seed: int | None = None
+
+
+def seed(value: int | None = None) -> None:
+    """Set the seed; None leaves the order to chance.
+
+    Raises
+    ------
+    TypeError
+        If it is neither an integer nor None.
+    """
+    global _seed  # noqa: PLW0603
+    if value is not None and type(value) is not int:
+        raise TypeError(f"a seed must be an integer, not {type(value).__name__}")
+    _seed = value
+
+
+def get_seed() -> int | None:
+    """Return the seed; None if none was set."""
+    return _seed
