@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 import lakebed
-from lakebed.dataset.session import Handle, Session, _sessions
+from lakebed.dataset.handle import Handle
+from lakebed.dataset.session import Session, _sessions
 from lakebed.storage.base import Storage
 from lakebed.storage.memory import MemoryStorage, open_memory
 from lakebed.versions.create import create

@@ -82,6 +82,12 @@ class Block:
             return np.repeat(row, self.count, axis=0)
         return self.shapes
 
+    def shape(self, i: int) -> tuple[int, ...] | None:
+        """Shape of sample ``i``; None while the rank is unknown."""
+        if self.shapes is None or isinstance(self.shapes, tuple):
+            return self.shapes
+        return tuple(self.shapes[i].tolist())
+
     def offsets(self) -> NDArray[np.int64]:
         """Start of each sample in ``data`` and the end of the last: int64, shape (count + 1,)."""
         if isinstance(self.sizes, int):

@@ -24,6 +24,7 @@ from lakebed.dataset.transplant import chunk_bytes
 from lakebed.errors import InvalidOperationError, LakebedError, SampleAppendError, SampleUpdateError
 from lakebed.htypes.base import Storing
 from lakebed.htypes.class_label import to_indices
+from lakebed.htypes.registry import htype_named
 from lakebed.reading.select import Index
 from lakebed.versions.state import TensorState
 from lakebed.writing.draft import Draft
@@ -154,8 +155,13 @@ def _plan_part(
     return _flat_update(state, list(items), encode_samples(_several(value, len(items)), _flat(state)))
 
 
+_DOCUMENTS = ("json", "list")
+
+
 def _one_item(value: Any, state: TensorState) -> Column:
-    """Encode an item, which may come as a list of one."""
+    """Encode an item, which may come as a list of one; a list of one document always is that."""
+    if state.meta.htype in _DOCUMENTS and isinstance(value, list) and len(value) == 1:
+        return encode_sample(value[0], state)
     try:
         return encode_sample(value, state)
     except SampleAppendError:
@@ -181,15 +187,13 @@ def _plan_flat(
     session: Session, name: str, row: int, inside: Sequence[tuple[Any, ...]], value: Any
 ) -> Change:
     """Overwrite a part of a flat sample: read, change, encode; of a tiled one only the tiles that are touched."""
-    key = session.schema().tensor(name).key
-    reader = session.reader(key, name)
     state = session.schema().tensor(name)
-    if row in state.tiles.entries and not state.meta.is_link:
-        return _plan_tiles(session, name, row, inside, value)
     if state.meta.is_link:
         raise InvalidOperationError("a linked file can not be changed in part; assign another link")
-    old = reader.value(row)
-    if reader.storing is Storing.LIST:
+    if session.draft().tensors[state.key].is_tiled(row):
+        return _plan_tiles(session, name, row, inside, value)
+    old = session.latest(state.key, name, row)
+    if htype_named(state.meta.htype).storing is Storing.LIST:
         changed: Any = list(old)
         _put_item(changed, inside, value)
     elif isinstance(old, np.ndarray):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self
 
-from lakebed.dataset.copying import chosen, copied, copy_everything
+from lakebed.dataset.copying import chosen, copied, copy_everything, refuse_same_place
+from lakebed.dataset.handle import Handle
 from lakebed.dataset.places import Path, discard, vacate
-from lakebed.dataset.session import Handle, Session
+from lakebed.dataset.session import Session
 from lakebed.dataset.structured import Structured
 from lakebed.errors import ReadOnlyModeError
 
@@ -67,6 +68,7 @@ class Copyable(Structured):
             raise TypeError(
                 "Deepcopy is not supported for views, which have no history; use copy, or the dataset"
             )
+        refuse_same_place(self._session, dest)
         self._session.flush()
         storage, location = vacate(dest, overwrite=overwrite)
         copy_everything(self._session, storage, tensors, progressbar=progressbar)

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 
 from lakebed.dataset import credentials
 from lakebed.dataset.given import progress
+from lakebed.dataset.handle import Handle
 from lakebed.dataset.places import Path, make, remove
-from lakebed.dataset.session import Handle, Session
+from lakebed.dataset.session import Session
 from lakebed.dataset.structure import add_planned, blank
 from lakebed.dataset.transplant import Source, columns
 from lakebed.documents.dataset_meta import DatasetMeta
 from lakebed.documents.version_tree import VersionTree
-from lakebed.errors import TensorDoesNotExistError
+from lakebed.errors import InvalidInputError, TensorDoesNotExistError
 from lakebed.reading.samples import SampleReader
 from lakebed.storage.base import Storage
+from lakebed.storage.url import open_storage
 from lakebed.versions.opening import TREE_KEY
 from lakebed.versions.publish import read_tree_at
 from lakebed.versions.sealing import seal
@@ -76,6 +78,20 @@ def copy_samples(
                 draft.extend({state.key: column})
 
 
+def refuse_same_place(source: Session, dest: Path) -> None:
+    """Refuse to make way for a copy by removing what is to be copied.
+
+    Raises
+    ------
+    InvalidInputError
+        If the destination is where the source is.
+    """
+    if open_storage(dest).url == source.storage.url:
+        raise InvalidInputError(
+            f"{source.storage.url} can not be copied onto itself; choose another destination"
+        )
+
+
 def copied(
     source: Session,
     names: Mapping[str, str],
@@ -98,7 +114,10 @@ def copied(
     ------
     DatasetHandlerError
         If there is a dataset at ``dest`` and ``overwrite`` is false.
+    InvalidInputError
+        If ``dest`` is where the source is.
     """
+    refuse_same_place(source, dest)
     handle = make(dest, overwrite=overwrite)
     target = handle.session
     try:

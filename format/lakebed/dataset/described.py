@@ -22,7 +22,8 @@ from lakebed.reading.selection import Selection
 from lakebed.writing.names import companion, companion_key
 
 if TYPE_CHECKING:
-    from lakebed.dataset.session import Handle, Session
+    from lakebed.dataset.handle import Handle
+    from lakebed.dataset.session import Session
     from lakebed.versions.state import TensorState
     from lakebed.writing.schema import NewTensor
 
@@ -169,7 +170,8 @@ class Described:
         return len(self._rows())
 
     def _rows(self) -> Rows:
-        return self._selection.rows()
+        length = self._state.length
+        return self._index.padded_rows(length) if self._pad else self._index.rows(length)
 
     @property
     def is_single(self) -> bool:

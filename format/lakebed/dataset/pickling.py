@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakebed.dataset.session import Handle, Session
+from lakebed.dataset.handle import Handle
+from lakebed.dataset.session import Session
 from lakebed.errors import MemoryDatasetCanNotBePickledError
 from lakebed.storage.url import open_storage, parse
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-from lakebed.dataset.session import Handle, Session, flush_open
+from lakebed.dataset.handle import Handle
+from lakebed.dataset.session import Session, flush_open
 from lakebed.errors import (
     CommitFailed,
     DatasetExistsError,

@@ -27,7 +27,7 @@ def put(array: NDArray[Any], subscripts: Sequence[Any], value: Any) -> None:
     if not rest:
         array[first] = value
         return
-    part = array[first]
+    part = np.asarray(array[first])
     put(part, rest, value)
     array[first] = part
 

@@ -11,7 +11,6 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from lakebed import config
-from lakebed.dataset.info import Live
 from lakebed.documents.version_tree import FIRST, VersionTree, new_id
 from lakebed.errors import (
     CheckoutError,
@@ -127,6 +126,20 @@ class Session:
                 cached = (state, SampleReader(name, state, self.source))
                 self._readers[key] = cached
             return cached[1]
+
+    def latest(self, key: str, name: str, row: int) -> Any:
+        """Return a flat sample with this session's own changes, which are not made into chunks for it."""
+        with self._mutex:
+            draft = self._draft
+            if draft is None or not draft.dirty or draft.tensors[key].is_tiled(row):
+                return self.reader(key, name).value(row)
+            draft.settle()
+            tensor = draft.tensors[key]
+            reader = SampleReader(name, tensor.state, self.source)
+            waiting = tensor.waiting(row)
+            if waiting is None:
+                return reader.value(tensor.sealed_row(row))
+            return reader.decode(waiting.joined(), waiting.shape(0))
 
     def _read_chunk(self, state: TensorState, row: int) -> bytes | memoryview:
         return self.source.file(state.table, row)
@@ -455,22 +468,6 @@ def _must_resolve(tree: VersionTree, address: str) -> str:
         raise CheckoutError(
             f"Address {address} not found. If you want to create a new branch, use checkout with create=True"
         ) from None
-
-
-class Handle:
-    """What every facade of one dataset holds; when the last is gone, or the interpreter exits, the session closes.
-
-    Parameters
-    ----------
-    path
-        The address as it was given, to be shown; None shows the storage's own.
-    """
-
-    def __init__(self, session: Session, path: str | None = None) -> None:
-        self.session = session
-        self.path = session.storage.url if path is None else path
-        self.infos: dict[str, Live] = {}
-        weakref.finalize(self, session.close)
 
 
 _sessions: dict[str, weakref.WeakSet[Session]] = {}

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Self
 
 from lakebed.dataset import printing
+from lakebed.dataset.handle import Handle
 from lakebed.dataset.history import commit_entries
-from lakebed.dataset.session import Handle, Session
+from lakebed.dataset.session import Session
 from lakebed.documents.version_tree import FIRST, new_id
 from lakebed.errors import CheckoutError, InvalidOperationError, InvalidViewException
 from lakebed.reading.select import Index

@@ -83,8 +83,8 @@ def cast(
         if np.array_equal(np.isinf(narrow), np.isinf(values)):
             return narrow
     raise TensorDtypeMismatchError(
-        f"Dtype was expected to be '{dtype.name}' instead it was '{values.dtype.name}'. The values do not all fit: "
-        f"convert them first, for example with .astype({dtype.name!r})"
+        f"Dtype was expected to be '{dtype.name}' instead it was '{values.dtype.name}'. Convert the values first, "
+        f"for example with .astype({dtype.name!r})"
     )
 
 

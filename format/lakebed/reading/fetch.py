@@ -34,6 +34,9 @@ RANGES_ABOVE = 2 * BLOCK
 _MOST_NEAR = 4
 # Chunks whose header, and mapping or verified blocks, are remembered.
 _MOST_OPEN = 1024
+# Bytes that are read at once where neighbouring samples are read one after the other.
+_READ_AHEAD = 8 * BLOCK
+_NO_WINDOW = ("", 0, memoryview(b""), -1)
 
 Bytes = bytes | memoryview
 
@@ -95,6 +98,8 @@ class ChunkSource:
         self._near: deque[str] = deque()
         self._used = 0
         self._mutex = threading.RLock()
+        # What was read ahead: key, offset, bytes, and where the last range in it ended.
+        self._window: tuple[str, int, memoryview, int] = _NO_WINDOW
         self.pool = BufferPool()
 
     @property
@@ -112,6 +117,7 @@ class ChunkSource:
             self._blocks.clear()
             self._near.clear()
             self._used = 0
+            self._window = _NO_WINDOW
 
     # -- single samples --------------------------------------------------------------------------------------
 
@@ -141,6 +147,16 @@ class ChunkSource:
             place = self._place(chunk, table.samples(row), inside) if header is None else header.place(inside)
             return (self._range(chunk, place.start, place.nbytes) if place.nbytes else b""), place
 
+    def place(self, table: ChunkTable, row: int, inside: int, chunk: OpenChunk) -> SamplePlace:
+        """Find a sample in a chunk file without reading it; errors as in :meth:`sample`."""
+        with self._mutex:
+            return self._place(chunk, table.samples(row), inside)
+
+    def piece(self, chunk: OpenChunk, start: int, length: int) -> Bytes:
+        """Read a range of a chunk file, verified; errors as in :meth:`sample`."""
+        with self._mutex:
+            return self._range(chunk, start, length)
+
     def _place(self, chunk: OpenChunk, count: int, inside: int) -> SamplePlace:
         """Find a sample in a chunk whose header was not read yet, or is too large to be kept."""
 
@@ -160,7 +176,7 @@ class ChunkSource:
     def stretch(
         self, table: ChunkTable, row: int, first: int, stop: int
     ) -> tuple[Bytes, list[int], list[tuple[int, ...] | None]] | None:
-        """Read neighbouring samples of a large chunk at once, and keep nothing of them.
+        """Read neighbouring samples of a large chunk at once, and keep no more than what lies ahead.
 
         Returns
         -------
@@ -183,12 +199,21 @@ class ChunkSource:
         if chunk.mapped is not None or not len(chunk.sums):
             with self._mutex:
                 return self._range(chunk, at, bounds[-1]) if bounds[-1] else b"", bounds, shapes
-        low = at // BLOCK * BLOCK
-        high = min(-(-(at + bounds[-1]) // BLOCK) * BLOCK, chunk.size)
-        data = memoryview(self._get_range(chunk.key, low, high - low))
-        for start in range(0, len(data), BLOCK):
-            self._verify_block(chunk, (low + start) // BLOCK, data[start : start + BLOCK])
-        return data[at - low :], bounds, shapes
+        return self._ahead(chunk, at, at + bounds[-1]), bounds, shapes
+
+    def _ahead(self, chunk: OpenChunk, start: int, stop: int) -> memoryview:
+        """Read a range of a chunk, and what follows it if this one follows the last one: small steps need few reads."""
+        key, low, data, follows = self._window
+        if key != chunk.key or start < low or stop > low + len(data):
+            is_next = (key != chunk.key and start < BLOCK) or (key == chunk.key and start == follows)
+            low = start // BLOCK * BLOCK
+            high = max(stop, low + _READ_AHEAD) if is_next else stop
+            high = min(-(-high // BLOCK) * BLOCK, chunk.size)
+            data = memoryview(self._get_range(chunk.key, low, high - low))
+            for at in range(0, len(data), BLOCK):
+                self._verify_block(chunk, (low + at) // BLOCK, data[at : at + BLOCK])
+        self._window = chunk.key, low, data, stop
+        return data[start - low :]
 
     def header(self, table: ChunkTable, row: int) -> ChunkHeader | None:
         """Read the header of a large chunk; None if it must be read as a whole."""

@@ -43,7 +43,7 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def for_each(count: int, work: Callable[[int], None], *, threads: int | None = None) -> None:
+def for_each(count: int, work: Callable[[int], object], *, threads: int | None = None) -> None:
     """Call ``work(0)`` to ``work(count - 1)``, each once, on several threads; the caller works too.
 
     The first error stops the rest from starting and is raised once the threads have come to rest.

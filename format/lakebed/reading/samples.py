@@ -33,6 +33,8 @@ from lakebed.reading.bulk import listed, stacked
 from lakebed.reading.decode import PARTS, Decoder, file_part
 from lakebed.reading.fetch import ChunkSource, OpenChunk
 from lakebed.reading.linked import Credentials, Links
+from lakebed.reading.locating import Locating
+from lakebed.reading.raw_parts import plain_part
 from lakebed.reading.select import Rows
 from lakebed.reading.tiles import TiledSample
 from lakebed.versions.state import TensorState
@@ -43,6 +45,8 @@ Stored = tuple[Buffer, Shape | None]
 
 # Rows of one chunk that are worth reading the whole chunk for: one in so many of its samples.
 _WHOLE_FROM = 8
+# Single arrays of so many bytes come from the pool.
+_POOLED_FROM = 1 << 20
 
 
 class SampleReader:
@@ -337,9 +341,12 @@ class SampleReader:
         if self.storing is not Storing.ARRAY:
             return decoder.value(data, shape)
         if decoder.files is not None and len(data) and decoder.dtype is not None and shape is not None:
-            if decoder.direct is not None and math.prod(shape) <= limits.FREE_BYTES:
+            size = math.prod(shape)
+            if decoder.direct is not None and size <= limits.FREE_BYTES:
                 # No more than blank images may have anyway, so the shape row needs no second opinion beforehand.
-                room = self.source.pool.array(shape, decoder.dtype)
+                # The allocator reuses memory for small arrays faster than the pool finds some.
+                dtype = decoder.dtype
+                room = np.empty(shape, dtype) if size < _POOLED_FROM else self.source.pool.array(shape, dtype)
                 if decoder.direct(data, room):
                     return room
             wanted = self.room(shape, data)
@@ -371,6 +378,8 @@ class SampleReader:
             tiles = self.tiles_of(row, ordinal)
             if tiles is not None:
                 return tiles.part(subscript)
+            if self.decoder.is_plain and (found := plain_part(self, ordinal, inside, subscript)) is not None:
+                return found
             data, shape = self._stored(ordinal, inside)
             codec = self.decoder.files
             if codec is not None and codec.name in PARTS and len(data) and shape is not None:
@@ -478,23 +487,6 @@ class SampleReader:
     def listed(self, rows: Rows) -> list[NDArray[Any]]:
         """Return array samples as a list of arrays."""
         return listed(self, rows)
-
-
-class Locating:
-    """Context that makes format errors name tensor and row; a class, since it is entered for every sample."""
-
-    __slots__ = ("_reader", "_row")
-
-    def __init__(self, reader: SampleReader, row: int) -> None:
-        self._reader = reader
-        self._row = row
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, FormatError | LimitError):
-            raise self._reader.located(error, self._row) from error
 
 
 def _table(shapes: list[Shape], rank: int) -> NDArray[np.int64]:

@@ -75,6 +75,13 @@ class Index:
             rows = _apply(rows, selector)
         return rows
 
+    def padded_rows(self, length: int) -> Rows:
+        """Like :meth:`rows`, but an int or a list may name rows behind the last."""
+        named = self.chain[0] if self.chain else None
+        if isinstance(named, int | tuple):
+            length = max(length, *(n + 1 for n in (named if isinstance(named, tuple) else (named,))), 0)
+        return self.rows(length)
+
     def part(self, sample: Any) -> Any:
         """Apply the subscripts for the inside of a sample."""
         for subscript in self.inside:

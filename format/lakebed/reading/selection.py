@@ -13,6 +13,7 @@ from lakebed.errors import InvalidInputError, InvalidOperationError
 from lakebed.htypes.base import Storing
 from lakebed.reading.decode import timestamps
 from lakebed.reading.extents import Extents, bounds, part_shape
+from lakebed.reading.parts import as_rows, ints, object_array, run_of, within
 from lakebed.reading.samples import SampleReader
 from lakebed.reading.select import Index, Rows
 from lakebed.reading.sequences import Pick, Spans, Subscript, pick
@@ -59,11 +60,7 @@ class Selection:
             If a row is named that is not there.
         """
         length = self.reader.state.length
-        if self._pad and self.index.chain:
-            named = self.index.chain[0]
-            if isinstance(named, int | tuple):
-                length = max(length, *(n + 1 for n in (named if isinstance(named, tuple) else (named,))), 0)
-        return self.index.rows(length)
+        return self.index.padded_rows(length) if self._pad else self.index.rows(length)
 
     def flat_rows(self) -> NDArray[np.int64]:
         """Return the flat rows that are selected: the rows themselves, or the picked items of sequences."""
@@ -116,13 +113,13 @@ class Selection:
             yield from self._arrays([int(row) for row in rows], inside)
             return
         for value in self._flat_values(rows):
-            yield _within(value, inside)
+            yield within(value, inside)
 
     def _plain(self, rows: Sequence[int], inside: tuple[Subscript, ...]) -> list[Any]:
         """Return flat samples as Python values."""
         if self.reader.storing is Storing.ARRAY:
             return self._arrays(rows, inside)
-        return [_within(value, inside) for value in self._flat_values(_as_rows(rows))]
+        return [within(value, inside) for value in self._flat_values(as_rows(rows))]
 
     def _flat_values(self, rows: Rows) -> Iterator[Any]:
         count = self.reader.state.meta.length
@@ -166,7 +163,7 @@ class Selection:
         if self.is_single:
             return self._arrays([int(rows[0])], self.index.inside, self._nulls(rows))[0]
         if self.reader.storing is Storing.POLYGON:
-            return self._arrays(_ints(rows), self.index.inside, self._nulls(rows))
+            return self._arrays(ints(rows), self.index.inside, self._nulls(rows))
         if aslist:
             return self._arrays(rows, self.index.inside, self._nulls(rows))
         return self._stacked(rows)
@@ -203,7 +200,7 @@ class Selection:
     ) -> list[Any]:
         """Return flat samples, or parts of them, one array each (lists for polygons)."""
         if self.reader.storing is not Storing.ARRAY:
-            values = self._flat_values(_as_rows(rows))
+            values = self._flat_values(as_rows(rows))
             gone = np.zeros(len(rows), dtype=np.bool_) if nulls is None else nulls
             return [
                 self._objects(None if none else value, inside)
@@ -216,19 +213,19 @@ class Selection:
 
     def _plain_arrays(self, rows: Rows | Sequence[int], inside: tuple[Subscript, ...]) -> list[Any]:
         reader = self.reader
-        if self._pad and self._is_padded(_as_rows(rows)):
-            return [_within(value, inside) for value in self._flat_values(_as_rows(rows))]
+        if self._pad and self._is_padded(as_rows(rows)):
+            return [within(value, inside) for value in self._flat_values(as_rows(rows))]
         if not inside:
-            return [reader.value(int(rows[0]))] if len(rows) == 1 else reader.listed(_as_rows(rows))
+            return [reader.value(int(rows[0]))] if len(rows) == 1 else reader.listed(as_rows(rows))
         if len(rows) == 1 or reader.reads_parts:
-            return [_within(reader.part(int(row), inside[0]), inside[1:]) for row in rows]
-        return [_within(array, inside) for array in reader.listed(_as_rows(rows))]
+            return [within(reader.part(int(row), inside[0]), inside[1:]) for row in rows]
+        return [within(array, inside) for array in reader.listed(as_rows(rows))]
 
     def _objects(self, value: Any, inside: tuple[Subscript, ...]) -> Any:
         """Return one text or JSON value as an array of one item, a list as an array of its items."""
         if self.reader.storing is Storing.POLYGON:
-            return _within(value, inside)
-        return _within(object_array(value, self.reader.storing), inside)
+            return within(value, inside)
+        return within(object_array(value, self.reader.storing), inside)
 
     # -- sequences -------------------------------------------------------------------------------------------
 
@@ -238,7 +235,7 @@ class Selection:
         """Yield the list of items of each row, or the one item where one was picked; all are read in one go."""
         picks = self._picks(rows)
         flat = [item for chosen in picks for item in chosen.items]
-        items = read(_run(flat), picks[0].inside) if flat else []
+        items = read(run_of(flat), picks[0].inside) if flat else []
         ends = list(accumulate((len(chosen.items) for chosen in picks), initial=0))
         for chosen, (start, stop) in zip(picks, pairwise(ends), strict=True):
             yield items[start] if chosen.is_single else items[start:stop]
@@ -303,7 +300,7 @@ class Selection:
         if self._spans is None:
             if self.index.is_trivial and (recorded or extents.is_settled(len(rows))):
                 return extents.recorded()
-            known = _as_rows([int(row) for row in rows if row < self.reader.state.meta.length])
+            known = as_rows([int(row) for row in rows if row < self.reader.state.meta.length])
             padded = [(0,) * len(extents.recorded()[0])] if len(known) < len(rows) else []
             return bounds(extents.parts(known, inside) + padded, extents.recorded()[0])
         picks = self._picks(rows)
@@ -311,9 +308,9 @@ class Selection:
         if self.index.is_trivial and recorded:
             low, high = extents.recorded()
         else:
-            flat = _run([item for chosen in picks for item in chosen.items])
+            flat = run_of([item for chosen in picks for item in chosen.items])
             left = picks[0].inside if picks else ()
-            low, high = bounds(extents.parts(_as_rows(flat), left), extents.recorded()[0])
+            low, high = bounds(extents.parts(as_rows(flat), left), extents.recorded()[0])
         if picks and picks[0].is_single:
             return low, high
         return (min(counts), *low), (max(counts), *high)
@@ -334,7 +331,7 @@ class Selection:
             self._check_whole()
             return extents.table(rows).astype(np.int32)
         found = list(
-            self._sequences(rows, lambda flat, _: list(extents.table(_as_rows(flat)).astype(np.int32)))
+            self._sequences(rows, lambda flat, _: list(extents.table(as_rows(flat)).astype(np.int32)))
         )
         rank = len(extents.recorded()[0])
         tables = [np.array(shapes, dtype=np.int32).reshape(-1, rank) for shapes in found]
@@ -383,11 +380,11 @@ class Selection:
         known = reader.state.meta.length
 
         def read(rows: Sequence[int], _: tuple[Subscript, ...] = ()) -> list[Any]:
-            there = iter(reader.values(_as_rows([row for row in rows if row < known])))
+            there = iter(reader.values(as_rows([row for row in rows if row < known])))
             return [next(there) if row < known else {} for row in rows]
 
         rows = self.rows()
-        found = list(self._sequences(rows, read)) if self._spans is not None else read(_ints(rows))
+        found = list(self._sequences(rows, read)) if self._spans is not None else read(ints(rows))
         return found[0] if self.is_single else found
 
     def timestamps(self) -> NDArray[np.float32]:
@@ -431,7 +428,7 @@ class Selection:
                 found = found[0]
                 return found if aslist or not isinstance(found, list) else np.array(found)
             return found if aslist else np.array(found)
-        listed = self._paths(_ints(rows))
+        listed = self._paths(ints(rows))
         if self.is_single:
             return listed[0]
         return listed if aslist else np.array(listed)
@@ -459,43 +456,3 @@ class Selection:
     def _check_links(self) -> None:
         if not self.reader.is_link:
             raise InvalidOperationError("Only supported for linked tensors.")
-
-
-def object_array(value: Any, storing: Storing) -> NDArray[Any]:
-    """Return one text or JSON value as an array of one item; a list as an array of its items."""
-    if isinstance(value, str) and storing is Storing.TEXT:
-        return np.array([value])
-    if storing is Storing.LIST and value is not None:
-        array = np.empty(len(value), dtype=object)
-        array[:] = value
-        return array
-    array = np.empty(1, dtype=object)
-    array[0] = value
-    return array
-
-
-def _within(value: Any, inside: tuple[Subscript, ...]) -> Any:
-    """Apply subscripts to a value; lists and texts, which have one axis, take them one by one."""
-    for subscript in inside:
-        if isinstance(value, np.ndarray):
-            found: Any = value[subscript]
-            value = found if isinstance(found, np.ndarray) or value.dtype == object else np.asarray(found)
-            continue
-        for item in subscript:
-            value = value if item is Ellipsis else value[item]
-    return value
-
-
-def _ints(rows: Rows) -> list[int]:
-    return [int(row) for row in rows]
-
-
-def _as_rows(rows: Rows | Sequence[int]) -> Rows:
-    return rows if isinstance(rows, range | np.ndarray) else np.array(rows, dtype=np.int64)
-
-
-def _run(flat: list[int]) -> Sequence[int]:
-    """Return consecutive numbers as a range, which is read without a search per row."""
-    if flat and flat[-1] - flat[0] == len(flat) - 1 and flat == list(range(flat[0], flat[-1] + 1)):
-        return range(flat[0], flat[-1] + 1)
-    return flat

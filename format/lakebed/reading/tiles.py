@@ -13,6 +13,7 @@ from lakebed import limits
 from lakebed.chunks.chunk import Chunk
 from lakebed.chunks.tiling import box, choose_tile_shape, grid, layouts, touched
 from lakebed.errors import FormatError, InvalidInputError
+from lakebed.reading.parts import shifted
 
 if TYPE_CHECKING:
     from lakebed.reading.samples import SampleReader
@@ -125,7 +126,7 @@ class TiledSample:
         )
         inner = self._assembled(numbers, window)
         # The subscript counts from the sample's corner; a view that claims its whole shape but holds the window only.
-        return _shifted(inner, subscript, window, self.shape)
+        return shifted(inner, subscript, window, self.shape)
 
     def _blank(self) -> NDArray[Any]:
         """Return an array of the sample's shape that takes no memory."""
@@ -158,25 +159,3 @@ def _whole(shape: Shape) -> tuple[slice, ...]:
 
 def _extent(place: tuple[slice, ...]) -> Shape:
     return tuple(part.stop - part.start for part in place)
-
-
-def _shifted(inner: NDArray[Any], subscript: Any, window: tuple[slice, ...], shape: Shape) -> NDArray[Any]:
-    """Apply a subscript that counts from the sample's corner to a window of the sample."""
-    items = list(subscript) if isinstance(subscript, tuple) else [subscript]
-    if Ellipsis in [item for item in items if not isinstance(item, np.ndarray)]:
-        at = next(i for i, item in enumerate(items) if item is Ellipsis)
-        items[at : at + 1] = [slice(None)] * (len(shape) - len(items) + 1)
-    moved = []
-    for axis, item in enumerate(items):
-        offset, extent = window[axis].start, shape[axis]
-        if isinstance(item, slice):
-            positions = range(*item.indices(extent))
-            low = positions[0] - offset if positions else 0
-            stop = (positions[-1] - offset + positions.step // abs(positions.step)) if positions else 0
-            moved.append(slice(low, stop if stop >= 0 else None, positions.step))
-            continue
-        chosen = np.asarray(item)
-        chosen = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen.astype(np.int64) % extent
-        moved.append(chosen - offset if chosen.ndim else int(chosen) - offset)
-    found: NDArray[Any] = inner[tuple(moved)]
-    return found

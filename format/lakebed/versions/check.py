@@ -28,7 +28,7 @@ from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_tree import FIRST, CommitNode, VersionTree
 from lakebed.errors import FormatError, KeyNotFound, LakebedError, LimitError
 from lakebed.storage.base import Storage
-from lakebed.versions.opening import manifest_key, open_version, resolve_chunks
+from lakebed.versions.opening import manifest_key, open_version, resolve_chunks, untouched
 from lakebed.versions.seals import seals_of
 from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, ChunkTable, TensorState, folder_of
 
@@ -236,7 +236,17 @@ class DocumentCheck:
         if manifest is not None and (seal != seal_of(data) or manifest.version_id != node.id):
             self._damaged("it is not the one that the history names", node, key=key)
             return None
+        if manifest is not None and not self._is_current(manifest):
+            self._note("out of date, as another program has written since; it is not used", node, key)
+            return None
         return manifest
+
+    def _is_current(self, manifest: Manifest) -> bool:
+        """Whether the manifest still counts; one that contradicts itself does, to be reported."""
+        try:
+            return untouched(self._storage, self._tree, manifest)
+        except (FormatError, KeyError):
+            return True
 
     def _compare(self, node: CommitNode, manifest: Manifest) -> None:
         for name, expected in manifest.files.items():

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from lakebed.documents.commit_diff import CommitDiff
 from lakebed.versions.state import TensorState
 
+# So many rows are put in their places one by one; for more, sorting all is cheaper.
+_FEW = 4
+
 
 def touched(state: TensorState) -> CommitDiff:
     """Return the tensor's diff, a fresh one if nothing changed since the last commit."""
@@ -32,7 +35,20 @@ def with_updated(diff: CommitDiff, rows: Sequence[int]) -> CommitDiff:
     old = [row for row in rows if row < diff.first]
     if not old:
         return diff
-    return replace(diff, updated=np.union1d(diff.updated, np.asarray(old, dtype=np.uint64)))
+    if len(old) > _FEW or bool((diff.updated[1:] < diff.updated[:-1]).any()):
+        return replace(diff, updated=np.union1d(diff.updated, np.asarray(old, dtype=np.uint64)))
+    known = diff.updated
+    for row in old:
+        at = int(known.searchsorted(np.uint64(row)))
+        if at == len(known) or known[at] != row:
+            known = np.concatenate([known[:at], np.array([row], np.uint64), known[at:]])
+    return diff if known is diff.updated else replace(diff, updated=known)
+
+
+def with_resized(diff: CommitDiff, row: int, more: int) -> CommitDiff:
+    """Record that a run of samples from ``row`` on was replaced by one with so many more (or, below 0, fewer)."""
+    first = diff.first + more if row < diff.first else diff.first
+    return replace(diff, first=max(0, first), last=diff.last + more)
 
 
 def with_removed(diff: CommitDiff, rows: Sequence[int], ids: NDArray[np.uint64] | None) -> CommitDiff:
@@ -46,8 +62,10 @@ def with_removed(diff: CommitDiff, rows: Sequence[int], ids: NDArray[np.uint64] 
     gone = np.asarray(rows, dtype=np.uint64)
     old = gone < np.uint64(diff.first)
     count = int(old.sum())
-    kept = np.setdiff1d(diff.updated, gone)
-    shifted = kept - np.searchsorted(gone, kept).astype(np.uint64)
+    shifted = diff.updated
+    if len(shifted):
+        kept = np.setdiff1d(shifted, gone)
+        shifted = kept - np.searchsorted(gone, kept).astype(np.uint64)
     deleted = np.concatenate([diff.deleted, _in_previous_version(gone[old], diff.deleted)])
     deleted_ids = diff.deleted_ids if ids is None else np.concatenate([diff.deleted_ids, ids[old]])
     return replace(

@@ -229,7 +229,9 @@ class Draft(SchemaDraft):
                 inner = [p for column in columns for p in column.parts]
                 self._replace_run(hidden, first, stop, inner, grows=grows)
                 diff = diffs.touched(hidden.state)
-                self._record(hidden, diffs.with_updated(diff, range(first, stop)))
+                diff = diffs.with_updated(diff, range(first, stop))
+                more = sum(p.block.count for p in inner) - (stop - first)
+                self._record(hidden, diffs.with_resized(diff, first, more))
 
     def update_flat(self, key: str, rows: Sequence[int], column: Column, *, partial: bool = False) -> None:
         """Replace flat samples: rows of tensors, items of sequences."""

@@ -68,6 +68,7 @@ class TensorDraft:
         self.new_chunks: Files = {}
         self.sealed_bytes = 0
         self._edits = Edits()
+        self._last_parsed: tuple[str, Chunk] | None = None
         self._tiles = state.tiles.entries
         self._folder = folder
         self._read = read
@@ -257,19 +258,28 @@ class TensorDraft:
         """Whether a sample is cut into tiles."""
         return row in self._tiles
 
+    def waiting(self, row: int) -> Block | None:
+        """Return a sample that is not in a chunk as it is now; None if it is, or if it is cut into tiles."""
+        if row < self._sealed:
+            edited = self._edits.at(row)
+            return edited if isinstance(edited, Block) else None
+        at = row - self._sealed
+        for block in self.pending:
+            if at < block.count:
+                return block.cut(at, at + 1)
+            at -= block.count
+        return None
+
+    def sealed_row(self, row: int) -> int:
+        """Return the number of a sample in the chunk table as it is now."""
+        return self._edits.original(row)
+
     def stored(self, row: int) -> bytes | memoryview:
         """Return the stored bytes of a sample that is in one chunk, changes included."""
-        if row >= self._sealed:
-            at = row - self._sealed
-            for block in self.pending:
-                if at < block.count:
-                    return block.cut(at, at + 1).joined()
-                at -= block.count
-        edited = self._edits.at(row)
-        if isinstance(edited, Block):
-            return edited.joined()
-        at = self._edits.original(row)
-        span = self.state.table.ids.locate(at)
+        waiting = self.waiting(row)
+        if waiting is not None:
+            return waiting.joined()
+        span = self.state.table.ids.locate(self.sealed_row(row))
         return self._parsed(span.row).sample(span.position)
 
     # -- chunks ------------------------------------------------------------------------------------------------
@@ -350,7 +360,11 @@ class TensorDraft:
         return int(self.state.table.places.sizes[row]) or len(self._read(self.state, row))
 
     def _parsed(self, row: int) -> Chunk:
-        return parse_chunk(self._read(self.state, row), self.state.table.samples(row), self._codec)
+        key = self.state.table.key(row)
+        if self._last_parsed is None or self._last_parsed[0] != key:
+            data = self._read(self.state, row)
+            self._last_parsed = (key, parse_chunk(data, self.state.table.samples(row), self._codec))
+        return self._last_parsed[1]
 
     def _load(self, row: int) -> Block:
         chunk = self._parsed(row)
@@ -362,7 +376,9 @@ class TensorDraft:
         return Block(chunk.data, chunk.count, np.diff(chunk.offsets()).astype(np.uint32), shapes)
 
     def _write(self, blocks: Sequence[Block]) -> list[NewChunk]:
-        return [self._new_chunk(pack(run, self._codec)) for run in groups(blocks, self.chunk_limit, self._codec)]
+        return [
+            self._new_chunk(pack(run, self._codec)) for run in groups(blocks, self.chunk_limit, self._codec)
+        ]
 
     def _new_chunk(self, chunk: PackedChunk) -> NewChunk:
         number = secrets.randbits(64) or 1

@@ -175,7 +175,8 @@ def _flat(tensor: Tensor, value: Any, seen: Json, *, lossy: bool, inside: bool =
         pairs = zip(polygons, seen["items"], strict=True)
         return next((wrong for left, right in pairs if (wrong := _arrays(left, right, lossy=False))), None)
     if value is None and base == "link":
-        return None if _is_empty(seen, 1) else f"{str(seen)[:300]}, not an empty link"
+        nothing = _is_empty(seen, 1) or seen.get("error", "").startswith("EmptyTensorError")
+        return None if nothing else f"{str(seen)[:300]}, not an empty link"
     if value is None:
         if tensor.rank is None:
             empty = "array" in seen or seen.get("error", "").startswith("EmptyTensorError")

@@ -31,6 +31,7 @@ class Program:
         self.stretches: list[Stretch] = []
         self.model = Model()
         self.kinds: dict[str, Kind] = {}
+        self.renamed: set[str] = set()
         self._block: list[Json] | None = None
 
     def __repr__(self) -> str:
@@ -163,6 +164,7 @@ class Program:
         self._do("rename", t=t, name=name)
         self.model.rename(t, name)
         self.kinds[name] = self.kinds[t]
+        self.renamed.add(name)
 
     def delete(self, t: str) -> None:
         """Remove a tensor."""
@@ -200,12 +202,18 @@ def box(shape: tuple[int, ...], random: Random) -> list[list[int]]:
     return ranges
 
 
+FRAGILE = (
+    *("tiled", "tag", "polygon", "json s-lz4", "list s-lz4", "text s-lz4"),
+    *("class_label", "segment_mask png", "binary_mask png"),
+)
+
+
 def fragile(program: Program, kind: Kind) -> bool:
     """Whether 3.9.52 would damage the tensor by an update or a pop.
 
-    Tiles: FORMAT 15.6. Tags and polygons: when it merges small chunks afterwards, it writes their samples wrong.
+    Tiles: FORMAT 15.6. The others: when it merges small chunks afterwards, it writes their samples wrong.
     """
-    return program.library == "deeplake" and any(name in kind.name for name in ("tiled", "tag", "polygon"))
+    return program.library == "deeplake" and any(name in kind.name for name in FRAGILE)
 
 
 class Wanderer:
@@ -362,7 +370,8 @@ class Wanderer:
                 self.program.pop_row(at)
 
     def _clear(self) -> None:
-        t = self._pick(lambda t, kind: kind.clears)
+        # 3.9.52 cannot clear a tensor that was renamed.
+        t = self._pick(lambda t, kind: kind.clears and t not in self.program.renamed)
         if t is not None:
             self.program.clear(t)
 

@@ -503,3 +503,62 @@ def test_any_changes_read_back_like_those_of_a_list(
         assert len(seen["_x_shape"]) == len(seen["_x_id"]) == len(seen.x) == len(model)
         if model:
             assert [int(s.sum()) for s in seen["_x_shape"].numpy(aslist=True)] == [len(v) for v in model]
+
+
+ROWS = st.lists(st.integers(-9, 9), max_size=4)
+SEQUENCE_STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("extend"), st.lists(ROWS, min_size=1, max_size=4)),
+        st.tuples(st.just("set"), st.integers(0, 9), ROWS),
+        st.tuples(st.just("item"), st.integers(0, 9), st.integers(0, 3), st.integers(-9, 9)),
+        st.tuples(st.just("pop"), st.lists(st.integers(0, 9), max_size=3, unique=True)),
+        st.tuples(st.just("flush")),
+        st.tuples(st.just("commit")),
+    ),
+    max_size=12,
+)
+
+
+def _sequence_step(ds: lakebed.Dataset, model: list[list[int]], step: tuple[Any, ...]) -> None:
+    """Do one step to the sequences and to a list of lists."""
+    kind, *args = step
+    if kind == "extend":
+        ds.s.extend(args[0])
+        model.extend(list(row) for row in args[0])
+    elif kind == "set":
+        ds.s[args[0]] = args[1]
+        model.extend([] for _ in range(args[0] + 1 - len(model)))
+        model[args[0]] = list(args[1])
+    elif kind == "item" and args[0] < len(model) and args[1] < len(model[args[0]]):
+        ds.s[args[0], args[1]] = args[2]
+        model[args[0]][args[1]] = args[2]
+    elif kind == "pop":
+        rows = [row for row in args[0] if row < len(model)]
+        if rows:
+            ds.s.pop(rows)
+            for row in sorted(rows, reverse=True):
+                del model[row]
+    elif kind == "flush":
+        ds.flush()
+    elif kind == "commit":
+        ds.commit(allow_empty=True)
+
+
+@settings(max_examples=40, deadline=None)
+@given(steps=SEQUENCE_STEPS)
+def test_any_changes_of_sequences_read_back_like_those_of_lists(steps: list[tuple[Any, ...]]) -> None:
+    """Items and their companions stay in step, whatever lengths change; every version can be opened."""
+    ds = create_on(new_memory())
+    ds.create_tensor("s", htype="sequence", dtype="int64").extend([[1, 2], [3]])
+    model = [[1, 2], [3]]
+    for step in steps:
+        _sequence_step(ds, model, step)
+    ds.commit(allow_empty=True)
+    for seen in (ds, open_on(ds.storage)):
+        if any(model):
+            assert items(seen.s) == model
+        assert (len(seen["_s_id"]), len(seen["_s_shape"])) == (len(model), sum(map(len, model)))
+    for commit in ds.commits:
+        again = open_on(ds.storage)
+        again.checkout(commit["commit"])
+        assert len(again.s) == len(again["_s_id"])

@@ -122,6 +122,14 @@ def test_an_occupied_place(ds: lakebed.Dataset, make: Any) -> None:
     assert list(make(ds, there, overwrite=True).tensors) == ["a", "g/b", "l"]
 
 
+@pytest.mark.parametrize("make", [lakebed.copy, lakebed.deepcopy, _like])
+def test_onto_itself(ds: lakebed.Dataset, make: Any) -> None:
+    """Overwriting would remove the source first."""
+    with pytest.raises(lakebed.errors.InvalidInputError, match="itself"):
+        make(ds, ds.storage.url, overwrite=True)
+    assert len(ds.a) == 4
+
+
 def test_nothing_to_copy() -> None:
     """A missing source is named; nothing is made at the destination."""
     there = place()

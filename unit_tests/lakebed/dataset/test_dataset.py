@@ -404,7 +404,12 @@ class TestInfo:
     def test_pop(self, ds: lakebed.Dataset) -> None:
         """A missing key gives the default, None unless stated."""
         ds.info.update(a=1, b=2)
-        assert (ds.info.pop("a"), ds.info.pop("a"), ds.info.pop("a", 5), dict(ds.info)) == (1, None, 5, {"b": 2})
+        assert (ds.info.pop("a"), ds.info.pop("a"), ds.info.pop("a", 5), dict(ds.info)) == (
+            1,
+            None,
+            5,
+            {"b": 2},
+        )
 
     def test_is_versioned(self, ds: lakebed.Dataset) -> None:
         """A commit keeps the info of its time."""

@@ -5,12 +5,14 @@ The suite tries some bytes of some files of thirty datasets; `make soak` every b
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from lakebed.documents.version_tree import FIRST
 from lakebed.errors import LakebedError
 from lakebed.reading.verify import verify
 from lakebed.storage.local import LocalStorage
@@ -76,6 +78,21 @@ def test_flips_of_what_every_reader_needs(dataset: Path, request: pytest.Fixture
         attempt(dataset, tree, rng.randrange(tree.stat().st_size), 1 << rng.randrange(8), before)
     for file in sorted((dataset / ".lakebed").glob("manifest-*"))[:3]:
         attempt(dataset, file, rng.randrange(file.stat().st_size), 1 << rng.randrange(8), before)
+
+
+def test_flips_of_the_head_are_no_change_by_another_writer(dataset: Path) -> None:
+    """3.9.52 changes a head in place: its metadata counts if it did, and not if one file alone has one other byte."""
+    before = everything(dataset)
+    heads = json.loads((dataset / "version_control_info.json").read_bytes())["branches"].values()
+    names = ("dataset_info.json", "dataset_meta.json", "tensor_meta.json", "tensor_info.json", "unsharded")
+    for head in heads:
+        folder = dataset / "versions" / str(head) if head != FIRST else dataset
+        for name in names:
+            for file in sorted(
+                file for file in folder.rglob(name) if head != FIRST or "versions" not in file.parts
+            )[:2]:
+                if size := file.stat().st_size:
+                    attempt(dataset, file, size // 2, 1, before)
 
 
 @pytest.mark.soak

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ def read(paths: list[Path], room: int) -> tuple[list[bytes], int]:
     buffer = np.zeros(room, np.uint8)
     offsets = np.zeros(len(paths) + 1, np.int64)
     count, problem = native.read_files([os.fsencode(path) for path in paths], buffer, offsets)
-    return [bytes(buffer[a:b]) for a, b in zip(offsets[:count], offsets[1 : count + 1], strict=True)], problem
+    return [bytes(buffer[a:b]) for a, b in pairwise(offsets[: count + 1])], problem
 
 
 @pytest.fixture

@@ -142,4 +142,4 @@ def test_shape_rows_that_lie(path: Path, tensor: str) -> None:
             continue
         with pytest.raises((lakebed.errors.CorruptError, lakebed.errors.LimitError)) as caught:
             read(ds, tensor)
-        assert caught.value.tensor == tensor
+        assert getattr(caught.value, "tensor", None) == tensor

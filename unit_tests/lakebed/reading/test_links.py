@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 import lakebed
+from lakebed.links.fetch import follow
 from lakebed.reading import linked
 
 COLOUR = (np.arange(6 * 7 * 3).reshape(6, 7, 3) % 251).astype(np.uint8)
@@ -79,7 +80,6 @@ def test_a_part_of_a_grid_follows_the_links_it_touches(
     ds: lakebed.Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     followed: list[str] = []
-    follow = linked.follow
 
     def noted(url: str, **rest: Any) -> bytes:
         followed.append(url)
@@ -93,7 +93,6 @@ def test_a_part_of_a_grid_follows_the_links_it_touches(
 def test_links_are_followed_at_the_same_time(ds: lakebed.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three slow fetches wait for each other's arrival: one after another they would never end."""
     barrier = threading.Barrier(3, timeout=20)
-    follow = linked.follow
 
     def slow(url: str, **rest: Any) -> bytes:
         barrier.wait()

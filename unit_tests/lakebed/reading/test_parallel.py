@@ -25,7 +25,7 @@ def test_every_number_is_worked_on_once(count: int, threads: int | None) -> None
 def test_several_threads_work_at_once() -> None:
     """A barrier of three is only passed if three threads wait at it."""
     barrier = threading.Barrier(3, timeout=20)
-    for_each(3, lambda _: barrier.wait() and None, threads=3)
+    for_each(3, lambda _: barrier.wait(), threads=3)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -53,13 +53,13 @@ def test_a_call_inside_a_call_does_not_block() -> None:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_forked_child_starts_threads_of_its_own() -> None:
     barrier = threading.Barrier(2, timeout=20)
-    for_each(2, lambda _: barrier.wait() and None, threads=2)
+    for_each(2, lambda _: barrier.wait(), threads=2)
     child = os.fork()
     if child == 0:
         other = threading.Barrier(2, timeout=20)
         code = 1
         try:
-            for_each(2, lambda _: other.wait() and None, threads=2)
+            for_each(2, lambda _: other.wait(), threads=2)
             code = 0
         finally:
             os._exit(code)

@@ -127,3 +127,31 @@ def test_decoded_arrays_are_the_readers_own(path: Path) -> None:
     assert np.array_equal(ds.files[20].numpy(), PICTURES[20])
     assert np.array_equal(ds.raw[23].numpy(), PICTURES[23])
     assert all(map(np.array_equal, ds.raw.numpy(aslist=True), PICTURES))
+
+
+def test_a_part_of_a_large_raw_sample_is_read_alone(tmp_path: Path) -> None:
+    """Rows of an uncompressed sample cost the blocks they lie in, whatever subscript picks them."""
+    volume = np.arange(40 * 100 * 300, dtype=np.int32).reshape(40, 100, 300)
+    with lakebed.empty(tmp_path / "ds") as ds:
+        ds.create_tensor("volume", dtype="int32").extend([volume[:1], volume])
+    ds, storage = watched(tmp_path / "ds")
+    parts = [
+        7,
+        -1,
+        slice(3, 5),
+        (slice(39, 37, -1), 5),
+        ([4, 3], slice(2, 4)),
+        (..., 6),
+        (0, 0, 0),
+        slice(5, 5),
+    ]
+    for part in parts:
+        with chunk_reads(storage, "volume") as reads:
+            found = ds.volume[(1, *part) if isinstance(part, tuple) else (1, part)].numpy()
+        assert found.shape == volume[part].shape
+        assert np.array_equal(found, volume[part])
+        if part != (..., 6):
+            assert sum(length for _, length in reads) <= 4 * BLOCK or part == slice(5, 5)
+    found = ds.volume[1, 2:4].numpy()
+    found[...] = 0
+    assert np.array_equal(ds.volume[1, 2:4].numpy(), volume[2:4])

@@ -41,7 +41,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def raw(path: Path) -> lakebed.Tensor:
     """The raw tensor, opened once."""
-    return lakebed.load(path, read_only=True).raw
+    return lakebed.load(path, read_only=True)["raw"]
 
 
 @pytest.mark.parametrize("name", ["raw", "lz4", "chunked"])

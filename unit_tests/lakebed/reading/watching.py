@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import lakebed
-from lakebed.dataset.session import Handle, Session
+from lakebed.dataset.handle import Handle
+from lakebed.dataset.session import Session
 from lakebed.storage.local import LocalStorage
 
 

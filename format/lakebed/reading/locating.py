@@ -1,0 +1,27 @@
+"""Errors that say where: damage and limits come out naming dataset, tensor, row and chunk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakebed.errors import FormatError, LimitError
+
+if TYPE_CHECKING:
+    from lakebed.reading.samples import SampleReader
+
+
+class Locating:
+    """Context that makes format errors name tensor and row; a class, since it is entered for every sample."""
+
+    __slots__ = ("_reader", "_row")
+
+    def __init__(self, reader: SampleReader, row: int) -> None:
+        self._reader = reader
+        self._row = row
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, FormatError | LimitError):
+            raise self._reader.located(error, self._row) from error
