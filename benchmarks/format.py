@@ -156,6 +156,7 @@ def save(workload: Workload, found: dict[str, Result]) -> None:
     saved = json.loads(SAVED.read_text()) if SAVED.exists() else {}
     saved[workload.name] = {
         "when": time.strftime("%Y-%m-%d %H:%M"),
+        "load": os.getloadavg()[1],
         "results": {name: asdict(result) for name, result in found.items()},
     }
     SAVED.write_text(json.dumps(saved, indent=1))

@@ -132,7 +132,9 @@ def write(path: Path, saved: Mapping[str, Any], installed: list[str]) -> None:
     for workload in WORKLOADS:
         if workload.name in saved:
             found = {name: Result(**value) for name, value in saved[workload.name]["results"].items()}
-            sections.append(markdown(workload, found, saved[workload.name]["when"]))
+            when, load = saved[workload.name]["when"], saved[workload.name].get("load")
+            busy = "" if load is None else f", load average {load:.1f}"
+            sections.append(markdown(workload, found, when + busy))
     head = [
         "# The format beside its peers",
         "",

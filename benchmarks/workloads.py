@@ -224,7 +224,7 @@ WORKLOADS = (
             LMDB,
             ZARR,
             DATASETS,
-            DEEPLAKE4,
+            replace(DEEPLAKE4, rounds=1),
             DEEPLAKE3,
         ),
         4_000,

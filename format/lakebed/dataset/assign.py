@@ -69,10 +69,19 @@ def _plan(session: Session, name: str, index: Index, value: Any) -> Change:
     rows = [int(row) for row in index.rows(state.length)]
     if index.inside:
         return _plan_parts(session, name, rows, index, value)
+    whole = _kept_whole(session, state, rows)
     column = (
-        encode_sample(value, state) if index.is_single else encode_samples(_several(value, len(rows)), state)
+        encode_sample(value, whole) if index.is_single else encode_samples(_several(value, len(rows)), whole)
     )
     return partial(Draft.update, key=state.key, rows=rows, column=column) if rows else _nothing
+
+
+def _kept_whole(session: Session, state: TensorState, rows: Sequence[int]) -> TensorState:
+    """Return the state with tiling switched off: an ordinary sample stays one, however large (FORMAT.md 6.2)."""
+    tensor = session.draft().tensors[state.key]
+    if state.sequence is not None or any(map(tensor.is_tiled, rows)):
+        return state
+    return replace(state, meta=state.meta.with_(tiling_threshold=-1))
 
 
 def _plan_behind(state: TensorState, row: int, value: Any) -> Change:

@@ -114,9 +114,9 @@ def open_version(storage: Storage, tree: VersionTree, version_id: str) -> Snapsh
 def untouched(storage: Storage, tree: VersionTree, manifest: Manifest) -> bool:
     """Whether nobody has written into the version since it was sealed: it is committed, or 3.9.52 left no trace.
 
-    Whatever 3.9.52 changes in a head, it writes the tile encoders of all its tensors, but of those that it clears or
-    deletes. (Tested for append, extend, update, pop, clear, info, create, rename, delete, groups.) A few younger files
-    without that are damage, and the manifest has sound copies.
+    Whatever 3.9.52 changes in a head, it makes the tile encoders that are missing there, but of tensors that it clears
+    or deletes. (Tested for append, extend, update, pop, clear, info, create, rename, delete, groups.) A few younger
+    files without that are damage, and the manifest has sound copies.
     """
     version_id = manifest.version_id
     node = tree.commits.get(version_id)
@@ -126,25 +126,28 @@ def untouched(storage: Storage, tree: VersionTree, manifest: Manifest) -> bool:
         return True  # and of no use, as will turn out
     sealed, folder = sealed_at(tree, version_id), folder_of(version_id)
     meta = DatasetMeta.from_bytes(manifest.files["dataset_meta.json"])
-    visible = [key for key in meta.tensors if key not in meta.hidden_tensors]
+    # A tile encoder that is there already it leaves alone.
+    bare = [key for key in meta.tensors if f"{key}/{TILES}" not in manifest.files]
+    telling = [key for key in bare if key not in meta.hidden_tensors] or bare
 
-    def is_younger(name: str) -> bool:
+    def is_younger(name: str, *, missing: bool = False) -> bool:
         found = storage.stat(folder + name)
-        return found is not None and not 0 < found.modified <= sealed
+        return missing if found is None else not 0 < found.modified <= sealed
 
     def is_gone(key: str) -> bool:
         name = f"{key}/tensor_meta.json"
+        if not is_younger(name, missing=True):
+            return False
         if storage.stat(folder + name) is None:
             return True
-        if not is_younger(name):
-            return False
         data = storage.get(folder + name)
         return _is_other(data, manifest.files.get(name, b"")) and _is_empty(data)
 
-    if not visible:
-        names = ("dataset_meta.json", "dataset_info.json", "dataset_diff")
+    if not telling:
+        names = ["dataset_meta.json", "dataset_info.json", "dataset_diff"]
+        names += [f"{key}/{name}" for key in meta.tensors for name in ("tensor_meta.json", "commit_diff")]
         return not any(map(is_younger, names))
-    return not all(is_younger(f"{key}/{TILES}") or is_gone(key) for key in visible)
+    return not all(is_younger(f"{key}/{TILES}") or is_gone(key) for key in telling)
 
 
 def _is_other(data: bytes, expected: bytes) -> bool:

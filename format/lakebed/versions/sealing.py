@@ -39,6 +39,8 @@ def seal(storage: Storage, at: TreeAt) -> VersionTree:
             snapshot = open_version(storage, tree, version_id)
         except CorruptError:
             continue
+        if not node.is_committed:
+            _drop_empty_tile_encoders(storage, snapshot)
         manifest = _manifest(storage, snapshot, sums)
         if manifest is not None:
             data = manifest.to_bytes()
@@ -49,6 +51,13 @@ def seal(storage: Storage, at: TreeAt) -> VersionTree:
     sealed = with_seals(tree, seals)
     storage.put_if(TREE_KEY, sealed.to_bytes(), at.etag)
     return sealed
+
+
+def _drop_empty_tile_encoders(storage: Storage, snapshot: Snapshot) -> None:
+    """Leave a head as we write it: 3.9.52 makes these files whenever it changes something, which gives it away."""
+    for key, state in snapshot.tensors.items():
+        if not len(state.tiles):
+            storage.delete(f"{folder_of(snapshot.version_id)}{key}/{TILES}")
 
 
 def _manifest(storage: Storage, snapshot: Snapshot, sums: _Sums) -> Manifest | None:

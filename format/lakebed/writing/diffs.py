@@ -48,7 +48,13 @@ def with_updated(diff: CommitDiff, rows: Sequence[int]) -> CommitDiff:
 def with_resized(diff: CommitDiff, row: int, more: int) -> CommitDiff:
     """Record that a run of samples from ``row`` on was replaced by one with so many more (or, below 0, fewer)."""
     first = diff.first + more if row < diff.first else diff.first
-    return replace(diff, first=max(0, first), last=diff.last + more)
+    return _with_range(diff, first, diff.last + more)
+
+
+def _with_range(diff: CommitDiff, first: int, last: int) -> CommitDiff:
+    """Set the range of added samples; another writer's inexact diff must not make an impossible one."""
+    first = max(0, first)
+    return replace(diff, first=first, last=max(first, last))
 
 
 def with_removed(diff: CommitDiff, rows: Sequence[int], ids: NDArray[np.uint64] | None) -> CommitDiff:
@@ -68,14 +74,8 @@ def with_removed(diff: CommitDiff, rows: Sequence[int], ids: NDArray[np.uint64] 
         shifted = kept - np.searchsorted(gone, kept).astype(np.uint64)
     deleted = np.concatenate([diff.deleted, _in_previous_version(gone[old], diff.deleted)])
     deleted_ids = diff.deleted_ids if ids is None else np.concatenate([diff.deleted_ids, ids[old]])
-    return replace(
-        diff,
-        first=diff.first - count,
-        last=diff.last - len(gone),
-        updated=shifted,
-        deleted=deleted,
-        deleted_ids=deleted_ids,
-    )
+    diff = replace(diff, updated=shifted, deleted=deleted, deleted_ids=deleted_ids)
+    return _with_range(diff, diff.first - count, diff.last - len(gone))
 
 
 def _in_previous_version(rows: NDArray[np.uint64], deleted: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -227,9 +227,8 @@ class Draft(SchemaDraft):
             if grows or "update" in link:
                 columns = [companion_column(link, p, hidden.meta, hidden.state.info) for p in parts]
                 inner = [p for column in columns for p in column.parts]
+                diff = diffs.with_updated(diffs.touched(hidden.state), range(first, stop))
                 self._replace_run(hidden, first, stop, inner, grows=grows)
-                diff = diffs.touched(hidden.state)
-                diff = diffs.with_updated(diff, range(first, stop))
                 more = sum(p.block.count for p in inner) - (stop - first)
                 self._record(hidden, diffs.with_resized(diff, first, more))
 

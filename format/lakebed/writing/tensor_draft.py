@@ -135,7 +135,8 @@ class TensorDraft:
         state = self.state
         info = {**state.info, **part.info} if part.info else state.info
         low, high = _bounds(state.meta, block.shape_bounds() if not state.meta.is_link else _linked(part))
-        meta = part.meta.with_(length=length, min_shape=low, max_shape=high, links=state.meta.links)
+        kept = {"links": state.meta.links, "tiling_threshold": state.meta.tiling_threshold}
+        meta = part.meta.with_(length=length, min_shape=low, max_shape=high, **kept)
         self.state = replace(state, meta=meta, info=info)
 
     def _append_tiled(self, row: int, block: Block, tiled: Tiled) -> None:

@@ -562,3 +562,20 @@ def test_any_changes_of_sequences_read_back_like_those_of_lists(steps: list[tupl
         again = open_on(ds.storage)
         again.checkout(commit["commit"])
         assert len(again.s) == len(again["_s_id"])
+
+
+def test_an_ordinary_sample_stays_one_however_large() -> None:
+    """Only appending, and replacing what is tiled already, cuts samples into tiles."""
+    ds = create_on(new_memory())
+    ds.create_tensor("x", dtype="uint8", tiling_threshold=1000)
+    large = np.arange(3000, dtype=np.uint16).astype(np.uint8).reshape(50, 60)
+    ds.x.extend([large, np.zeros((2, 2), np.uint8)])
+    ds.x[1] = large
+    ds.flush()
+    state = ds.x._state
+    assert state.tiles.indices.tolist() == [0]
+    assert state.meta.tiling_threshold == 1000
+    ds.x[0] = large + np.uint8(1)
+    assert ds.x._state.tiles.indices.tolist() == [0]
+    assert np.array_equal(ds.x[0].numpy(), large + np.uint8(1))
+    assert np.array_equal(ds.x[1].numpy(), large)

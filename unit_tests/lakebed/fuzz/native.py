@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.native import chunks, gather, headers, views
+from lakebed.native import chunks, disk, gather, headers, views
 
 REFUSALS = (ValueError, IndexError, OverflowError)
 """What a compiled function raises when its arguments do not fit together."""
@@ -144,6 +144,14 @@ def _gather_variable(rng: random.Random) -> None:
     assert 0 <= written <= len(out)
 
 
+def _read_files(rng: random.Random) -> None:
+    """This very file, folders, what is not there, into memory that may be too small."""
+    paths = [rng.choice((__file__.encode(), b"/", b"", b"/none", b"/dev/null", b"a\0b")) for _ in range(4)]
+    room, offsets = np.zeros(rng.choice((0, 1, 100_000)), np.uint8), np.zeros(rng.choice((0, 4, 5)), np.int64)
+    count, _ = disk.read_files(paths[: rng.randrange(5)], room, offsets)
+    assert count == 0 or offsets[count] <= len(room)
+
+
 def _fill_variable(rng: random.Random) -> None:
     count = _size(rng) % 10
     offsets = _numbers(rng, np.int64, max(count + rng.choice((1, 1, 1, 0, 2)), 0))
@@ -247,6 +255,7 @@ CALLS: dict[str, Callable[[random.Random], None]] = {
     "expand_positions": _expand,
     "gather_fixed": _gather_fixed,
     "gather_variable": _gather_variable,
+    "read_files": _read_files,
     "fill_variable": _fill_variable,
     "scatter_fixed": _scatter_fixed,
     "locate_rows": _locate,

@@ -110,6 +110,27 @@ def test_a_chunk_that_3_9_52_changed_in_place_is_read() -> None:
     assert open_on(storage).x[-1].numpy().tolist() == [77]
 
 
+def test_a_tile_encoder_that_was_there_already_tells_nothing() -> None:
+    """3.9.52 makes those that are missing, and leaves that of a tensor with tiles alone."""
+    storage, ds = dataset()
+    ds.create_tensor("big", dtype="int64", tiling_threshold=100, create_id_tensor=False)
+    ds.big.append(np.arange(50))
+    ds.flush()
+    kept = storage.get(key_like(storage, ds, "big/tiles_index/unsharded"))
+    before = {name for name, _ in storage.list(f"versions/{ds.pending_commit_id}/")}
+    key = key_like(storage, ds, "x/chunks/")
+    chunk = bytearray(storage.get(key))
+    chunk[-8:] = (77).to_bytes(8, "little")
+    storage.put(key, bytes(chunk))
+    for name in sorted(before):
+        if name.endswith("/tensor_meta.json"):
+            tiles = name.replace("tensor_meta.json", "tiles_index/unsharded")
+            if tiles not in before:
+                storage.put(tiles, b"\x063.9.52" + bytes(8))
+    assert storage.get(key_like(storage, ds, "big/tiles_index/unsharded")) == kept
+    assert open_on(storage).x[-1].numpy().tolist() == [77]
+
+
 def test_what_3_9_52_cleared_or_deleted_has_no_tile_encoder() -> None:
     """Those of the other tensors tell that it was there."""
     storage, ds = dataset()
