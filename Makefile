@@ -48,7 +48,7 @@ interop: .venv/.dev $(FAKER)/.ready $(DEEPLAKE3)/.ready ## Deep Lake 3.9.52 read
 	$(PYTEST) -m interop integration_tests/interop
 
 .PHONY: soak
-soak: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready ## the long tests: kills, a million rows, fuzz with sanitizers
+soak: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready $(DEEPLAKE3)/.ready ## the long tests: kills, a million rows, fuzz with sanitizers
 	@$(PYTEST) -m soak
 	scripts/sanitize.sh $(SANITIZE)
 
@@ -100,5 +100,5 @@ $(PYAIRBYTE)/.ready: | .venv/.run
 
 $(DEEPLAKE3)/.ready: | .venv/.run
 	@echo "installing Deep Lake 3.9.52 into $(@D)"
-	scripts/venv.sh --python '>=3.10,<3.13' $(@D) 'deeplake==3.9.52' 'numpy<2' setuptools
+	scripts/venv.sh --python '>=3.10,<3.13' $(@D) 'deeplake==3.9.52' 'numpy<2' setuptools 'av<13' pydicom nibabel laspy numpy-stl plyfile
 	touch $@

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from benchmarks.contest import Task, content, images, main
 
-ROWS = 32
-
 
 def jpeg_ingest(task: Task) -> None:
     """Append the files' bytes to a column of images in JPEG."""
@@ -28,13 +26,9 @@ def jpeg_ingest(task: Task) -> None:
 
 
 def jpeg_decode(task: Task) -> None:
-    """Read slices."""
+    """Iterate over rows, which is the fastest way."""
     with task.measured():
-        dataset = deeplake.open_read_only(str(task.store / "photos"))  # gone, its columns would go too
-        column = dataset["photo"]
-        found = images(
-            image for start in range(0, len(column), ROWS) for image in column[start : start + ROWS]
-        )
+        found = images(row["photo"] for row in deeplake.open_read_only(str(task.store / "photos")))
     task.did(*found)
 
 

@@ -15,7 +15,7 @@ from lakebed.dataset.structure import add_planned, blank
 from lakebed.dataset.transplant import Source, columns
 from lakebed.documents.dataset_meta import DatasetMeta
 from lakebed.documents.version_tree import VersionTree
-from lakebed.errors import InvalidInputError, TensorDoesNotExistError
+from lakebed.errors import DatasetExistsError, TensorDoesNotExistError
 from lakebed.reading.samples import SampleReader
 from lakebed.storage.base import Storage
 from lakebed.storage.url import open_storage
@@ -83,11 +83,11 @@ def refuse_same_place(source: Session, dest: Path) -> None:
 
     Raises
     ------
-    InvalidInputError
+    DatasetHandlerError
         If the destination is where the source is.
     """
     if open_storage(dest).url == source.storage.url:
-        raise InvalidInputError(
+        raise DatasetExistsError(
             f"{source.storage.url} can not be copied onto itself; choose another destination"
         )
 
@@ -113,9 +113,7 @@ def copied(
     Raises
     ------
     DatasetHandlerError
-        If there is a dataset at ``dest`` and ``overwrite`` is false.
-    InvalidInputError
-        If ``dest`` is where the source is.
+        If there is a dataset at ``dest`` and ``overwrite`` is false, or ``dest`` is where the source is.
     """
     refuse_same_place(source, dest)
     handle = make(dest, overwrite=overwrite)

@@ -46,7 +46,7 @@ class Described:
         self._name = name
         self._index = index or Index()
         self._pad = pad
-        self._key = handle.session.schema().key_of(name)
+        self._key = handle.session.structure().key_of(name)
 
     @property
     def _session(self) -> Session:

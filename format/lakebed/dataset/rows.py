@@ -50,7 +50,7 @@ def append_row(
         _check_equal_lengths(states.values())
         draft.extend({state.key: encode_sample(sample.get(name), state) for name, state in states.items()})
         if not missing:
-            session.expect(group, {name: state.key for name, state in states.items()})
+            draft.expect(group, {name: state.key for name, state in states.items()})
 
 
 def extend_rows(

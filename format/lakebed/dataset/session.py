@@ -104,10 +104,15 @@ class Session:
 
     def schema(self) -> Snapshot:
         """Return what there is, lengths included; samples that still wait in the draft may lack chunks."""
+        if self._draft is not None:
+            self._draft.settle()
+        return self.structure()
+
+    def structure(self) -> Snapshot:
+        """Return names, keys and settings; lengths and extents may lag behind samples that were just added."""
         draft = self._draft
         if draft is None or not draft.dirty:
             return self.snapshot
-        draft.settle()
         tensors = {key: tensor.state for key, tensor in draft.tensors.items()}
         return Snapshot(draft.version_id, draft.meta, draft.info, tensors, draft.diff)
 
@@ -159,7 +164,6 @@ class Session:
         self._after_fork()
         if self._draft is not None:
             self._draft.settle()
-            self._draft.loose.forget()
             return self._draft
         self._take_lock()
         self._draft = Draft(self.snapshot, new_id(), self.storage, self._read_chunk)
@@ -228,27 +232,31 @@ class Session:
             if self._holds == 0 and waited > config.MAX_UNPUBLISHED_SECONDS:
                 self.flush()
 
-    def offer(self, group: str, row: Mapping[str, Any]) -> bool:
-        """Take a row that surely fits the tensors of the row before it; tell whether it was taken.
+    def offer_row(self, group: str, row: Mapping[str, Any]) -> bool:
+        """Take a row that surely fits the tensors of a row before it; tell whether it was taken.
 
         The row is encoded later, together with others, but counts at once: whoever asks sees it.
         """
         with self._mutex:
-            draft = self._draft
-            if draft is None or self._pid != os.getpid() or not draft.loose.offer(group, row):
-                return False
-            waited = time.monotonic() - self._first_unpublished
-            if self._holds == 0 and waited > config.MAX_UNPUBLISHED_SECONDS:
-                self.flush()
-            elif draft.loose.is_full:
-                draft.settle()
-            return True
+            draft = self._offered()
+            return draft is not None and draft.offer_row(group, row) and self._taken(draft)
 
-    def expect(self, group: str, keys: Mapping[str, str]) -> None:
-        """Get ready for more rows like the one that was just added: name in the row -> tensor key."""
-        if self._draft is not None:
-            states = {key: self._draft.tensors[key].state for key in keys.values()}
-            self._draft.loose.prepare(group, keys, states)
+    def offer(self, key: str, sample: Any) -> bool:
+        """Take a sample that surely fits a tensor; see :meth:`offer_row`."""
+        with self._mutex:
+            draft = self._offered()
+            return draft is not None and draft.offer(key, sample) and self._taken(draft)
+
+    def _offered(self) -> Draft | None:
+        return self._draft if self._pid == os.getpid() else None
+
+    def _taken(self, draft: Draft) -> bool:
+        waited = time.monotonic() - self._first_unpublished
+        if self._holds == 0 and waited > config.MAX_UNPUBLISHED_SECONDS:
+            self.flush()
+        elif draft.loose.is_full:
+            draft.settle()
+        return True
 
     def _tree_at(self) -> TreeAt:
         if self._at is None:

@@ -24,7 +24,7 @@ class Structured(Versioned):
     @property
     def meta(self) -> PublicMeta:
         """Stored metadata: tensors, groups, hidden tensors, version."""
-        return PublicMeta(self._session.schema().meta)
+        return PublicMeta(self._session.structure().meta)
 
     @property
     def tensors(self) -> dict[str, Tensor]:
@@ -32,7 +32,7 @@ class Structured(Versioned):
         return {name: self._tensor(self._full(name)) for name in self._names()}
 
     def _names(self) -> list[str]:
-        return self._names_in(self._session.schema())
+        return self._names_in(self._session.structure())
 
     def _names_in(self, schema: Snapshot) -> list[str]:
         prefix = f"{self._group}/" if self._group else ""
@@ -50,7 +50,7 @@ class Structured(Versioned):
     def groups(self) -> dict[str, Self]:
         """Direct sub-groups by name."""
         prefix = f"{self._group}/" if self._group else ""
-        inside = [g[len(prefix) :] for g in self._session.schema().meta.groups if g.startswith(prefix)]
+        inside = [g[len(prefix) :] for g in self._session.structure().meta.groups if g.startswith(prefix)]
         return {g: self._sub(self._full(g)) for g in sorted({g.split("/")[0] for g in inside})}
 
     def _sub(self, group: str) -> Self:
@@ -73,7 +73,7 @@ class Structured(Versioned):
 
     def _named(self, name: str) -> Tensor | Self:
         full = normalize(name, self._group)
-        schema = self._session.schema()
+        schema = self._session.structure()
         if schema.key_of(full) is not None:
             return self._tensor(full)
         if full in schema.meta.groups:
@@ -91,7 +91,7 @@ class Structured(Versioned):
     @property
     def allow_delete(self) -> bool:
         """Whether the dataset may be deleted or overwritten; stored with it."""
-        return self._session.schema().meta.allow_delete
+        return self._session.structure().meta.allow_delete
 
     @allow_delete.setter
     def allow_delete(self, value: bool) -> None:

@@ -123,9 +123,11 @@ class Tensor(Readable, InPlace):
             If the sample does not fit; the cause says why.
         """
         self._check_whole("append")
-        with self._session.writing() as draft:
-            state = self._state
-            draft.extend({state.key: encode_sample(sample, state)})
+        if self._key is None or not self._session.offer(self._key, sample):
+            with self._session.writing() as draft:
+                state = self._state
+                draft.extend({state.key: encode_sample(sample, state)})
+                draft.expect_samples(state.key)
         self._session.epoch += 1
 
     def extend(self, samples: Any, progressbar: bool = False, ignore_errors: bool = False) -> None:

@@ -151,6 +151,8 @@ def decode_document(data: bytes | memoryview) -> Any:
     except FormatError:
         # Somebody's own data has the format's marker as a key: it is plain JSON.
         return value
+    except RecursionError as error:
+        raise FormatError("a json sample is nested too deeply for this place in the program") from error
 
 
 def _samples_decoded(value: Any) -> Any:
@@ -159,7 +161,8 @@ def _samples_decoded(value: Any) -> Any:
         return [_samples_decoded(item) for item in value]
     if not isinstance(value, dict):
         return value
-    if value.get(json_style.CUSTOM) != "Sample":
+    kind = value.get(json_style.CUSTOM)
+    if not isinstance(kind, str) or kind != "Sample":  # it may be an array
         return {key: _samples_decoded(item) for key, item in value.items()}
     data, compression = value.get("data"), value.get("compression")
     if not isinstance(data, str) or not isinstance(compression, str):

@@ -36,6 +36,8 @@ _MOST_NEAR = 4
 _MOST_OPEN = 1024
 # Bytes that are read at once where neighbouring samples are read one after the other.
 _READ_AHEAD = 8 * BLOCK
+# Blocks are kept for samples of fewer bytes: many lie in one. To read a larger one again costs less than new memory.
+_KEPT_BELOW = BLOCK // 8
 _NO_WINDOW = ("", 0, memoryview(b""), -1)
 
 Bytes = bytes | memoryview
@@ -236,6 +238,8 @@ class ChunkSource:
             return held[first][start - first * BLOCK : start - first * BLOCK + length]
         if not len(chunk.sums):
             return self._get_range(chunk.key, start, length)
+        if length >= _KEPT_BELOW:
+            return self._ahead(chunk, start, start + length)[:length]
         missing = [block for block in range(first, last + 1) if block not in held]
         if missing:
             self._load(chunk, missing[0], missing[-1])

@@ -140,8 +140,8 @@ def untouched(storage: Storage, tree: VersionTree, manifest: Manifest) -> bool:
             return False
         if storage.stat(folder + name) is None:
             return True
-        data = storage.get(folder + name)
-        return _is_other(data, manifest.files.get(name, b"")) and _is_empty(data)
+        data, before = storage.get(folder + name), manifest.files.get(name, b"")
+        return _is_empty(data) and (_is_empty(before) or _is_other(data, before))
 
     if not telling:
         names = ["dataset_meta.json", "dataset_info.json", "dataset_diff"]

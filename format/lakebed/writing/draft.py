@@ -6,7 +6,7 @@ refers to them until the publish.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,8 +19,7 @@ from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import InvalidOperationError
 from lakebed.htypes.registry import htype_named
-from lakebed.storage.base import Storage
-from lakebed.versions.state import Snapshot
+from lakebed.versions.state import Snapshot, TensorState
 from lakebed.writing import diffs
 from lakebed.writing.coerce import encode_column
 from lakebed.writing.companions import (
@@ -30,10 +29,9 @@ from lakebed.writing.companions import (
     null_column,
 )
 from lakebed.writing.encoded import Column, Encoded
-from lakebed.writing.loose import Loose
 from lakebed.writing.names import companion, companion_key
 from lakebed.writing.schema_draft import SchemaDraft
-from lakebed.writing.tensor_draft import Read, TensorDraft
+from lakebed.writing.tensor_draft import TensorDraft
 
 # Pending samples of all tensors together; beyond this the largest are written out.
 SPILL_BYTES = 64_000_000
@@ -57,10 +55,6 @@ class Draft(SchemaDraft):
         Reads a chunk file back, published or not.
     """
 
-    def __init__(self, base: Snapshot, version_id: str, storage: Storage, read: Read) -> None:
-        super().__init__(base, version_id, storage, read)
-        self.loose = Loose()
-
     # -- rows one by one ---------------------------------------------------------------------------------------
 
     def settle(self) -> None:
@@ -71,6 +65,27 @@ class Draft(SchemaDraft):
                 state = self.tensors[key].state
                 columns[key] = encode_column(values, state.meta, state.info, state.meta.name or key)
             self.extend(columns)
+
+    def offer_row(self, group: str, row: Mapping[str, Any]) -> bool:
+        """Keep a row of a group if it surely fits; tell whether it was kept."""
+        return self.loose.offer_row(group, row, self._states())
+
+    def offer(self, key: str, sample: Any) -> bool:
+        """Keep a sample of a tensor if it surely fits; tell whether it was kept."""
+        return self.loose.offer(key, sample, self._states())
+
+    def _states(self) -> Mapping[str, TensorState]:
+        return _States(self.tensors)
+
+    def expect(self, group: str, keys: Mapping[str, str]) -> None:
+        """Get ready for more rows like the one that was just added: name in the row -> tensor key."""
+        for key in keys.values():
+            self.loose.prepare(self.tensors[key].state)
+        self.loose.prepare_rows(group, keys)
+
+    def expect_samples(self, key: str) -> None:
+        """Get ready for more samples of a tensor."""
+        self.loose.prepare(self.tensors[key].state)
 
     # -- adding samples ----------------------------------------------------------------------------------------
 
@@ -403,6 +418,27 @@ class Draft(SchemaDraft):
         self.seal()
         tensors = {key: tensor.state for key, tensor in self.tensors.items()}
         return Snapshot(self.version_id, self.meta, self.info, tensors, self.diff)
+
+
+class _States(Mapping[str, TensorState]):
+    """States of tensors by key, as they are at the moment."""
+
+    __slots__ = ("_tensors",)
+
+    def __init__(self, tensors: Mapping[str, TensorDraft]) -> None:
+        self._tensors = tensors
+
+    def __getitem__(self, key: str) -> TensorState:
+        return self._tensors[key].state
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._tensors
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
 
 
 def _singles(parts: Iterable[Encoded]) -> list[Encoded]:

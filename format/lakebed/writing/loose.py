@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.htypes.base import Storing
 from lakebed.htypes.registry import htype_named
 from lakebed.versions.state import TensorState
 
-# Rows and bytes that may wait before they are encoded, and the largest sample that may wait.
-_MOST_ROWS = 512
+# Values and bytes that may wait before they are encoded, and the largest sample that may wait.
+_MOST_VALUES = 2048
 _MOST_BYTES = 4_000_000
 _LARGEST = 65_536
 
@@ -26,61 +27,101 @@ Take = Callable[[Any], Any]
 """Returns what to keep of a value (a copy of what the caller may change), or None if it needs the long way."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Gate:
+    """The check for values of a tensor, and what it was made from: it holds as long as that stays."""
+
+    take: Take
+    meta: TensorMeta
+    info: Mapping[str, Any]
+
+    def fits(self, state: TensorState) -> bool:
+        """Whether the tensor still is what the check was made for."""
+        meta, mine = state.meta, self.meta
+        return (
+            state.info is self.info
+            and meta.dtype == mine.dtype
+            and meta.htype == mine.htype
+            and len(meta.max_shape) == len(mine.max_shape)
+        )
+
+
 @dataclass(slots=True)
 class Loose:
-    """Waiting rows of one group of a dataset."""
+    """Waiting values by tensor key."""
 
-    group: str = ""
     columns: dict[str, list[Any]] = field(default_factory=dict)
     count: int = 0
-    _keys: Mapping[str, str] = field(default_factory=dict)
-    _takes: dict[str, Take] = field(default_factory=dict)
+    _gates: dict[str, _Gate | None] = field(default_factory=dict)
+    _rows: dict[tuple[str, frozenset[str]], Mapping[str, str]] = field(default_factory=dict)
     _nbytes: int = 0
 
-    def prepare(self, group: str, keys: Mapping[str, str], states: Mapping[str, TensorState]) -> None:
-        """Get ready for rows that name just these tensors: name in the row -> tensor key."""
-        if self._takes and self.group == group and self._keys == keys:
-            return
-        takes = {name: _take_of(states[key]) for name, key in keys.items()}
-        self.group, self._keys = group, dict(keys)
-        self._takes = {name: take for name, take in takes.items() if take is not None}
-        if len(self._takes) < len(takes) or len({states[k].length for k in keys.values()}) > 1:
-            self._takes = {}
+    def prepare(self, state: TensorState) -> None:
+        """Get ready for values of a tensor."""
+        gate = self._gates.get(state.key)
+        if gate is None or not gate.fits(state):
+            take = _take_of(state)
+            self._gates[state.key] = None if take is None else _Gate(take, state.meta, state.info)
+
+    def prepare_rows(self, group: str, keys: Mapping[str, str]) -> None:
+        """Get ready for rows of a group that name just these tensors: name in the row -> tensor key."""
+        self._rows[group, frozenset(keys)] = dict(keys)
 
     def forget(self) -> None:
-        """Take no more rows until prepared again."""
-        self._takes = {}
+        """Take nothing more until prepared again, as after a change of the schema."""
+        self._gates, self._rows = {}, {}
 
-    def offer(self, group: str, row: Mapping[str, Any]) -> bool:
-        """Keep a row if it surely fits; tell whether it was kept."""
-        takes = self._takes
-        if len(row) != len(takes) or not takes or group != self.group:
+    def offer(self, key: str, value: Any, states: Mapping[str, TensorState]) -> bool:
+        """Keep a value of one tensor if it surely fits; tell whether it was kept."""
+        kept = self._kept(key, value, states)
+        if kept is None:
             return False
-        kept = []
-        for name, take in takes.items():
-            value = take(row.get(name))
-            if value is None:
-                return False
-            kept.append(value)
-        columns = self.columns
-        for name, value in zip(takes, kept, strict=True):
-            if name in columns:
-                columns[name].append(value)
-            else:
-                columns[name] = [value]
-            self._nbytes += getattr(value, "nbytes", 64)
-        self.count += 1
+        self._put(key, kept)
         return True
+
+    def offer_row(self, group: str, row: Mapping[str, Any], states: Mapping[str, TensorState]) -> bool:
+        """Keep a row if all of it surely fits and the tensors are of one length; tell whether it was kept."""
+        keys = self._rows.get((group, frozenset(row)))
+        if not keys:
+            return False
+        values = []
+        lengths = set()
+        for name, key in keys.items():
+            kept = self._kept(key, row[name], states)
+            if kept is None:
+                return False
+            values.append((key, kept))
+            lengths.add(states[key].meta.length + len(self.columns.get(key, ())))
+        if len(lengths) > 1:
+            return False
+        for key, kept in values:
+            self._put(key, kept)
+        return True
+
+    def _kept(self, key: str, value: Any, states: Mapping[str, TensorState]) -> Any:
+        gate = self._gates.get(key)
+        if gate is None or key not in states or not gate.fits(states[key]):
+            return None
+        return gate.take(value)
+
+    def _put(self, key: str, value: Any) -> None:
+        column = self.columns.get(key)
+        if column is None:
+            self.columns[key] = [value]
+        else:
+            column.append(value)
+        self.count += 1
+        self._nbytes += getattr(value, "nbytes", 64)
 
     @property
     def is_full(self) -> bool:
         """Whether it is time to encode what waits."""
-        return self.count >= _MOST_ROWS or self._nbytes >= _MOST_BYTES
+        return self.count >= _MOST_VALUES or self._nbytes >= _MOST_BYTES
 
     def drain(self) -> dict[str, list[Any]]:
         """Return the waiting values by tensor key, and start anew."""
-        found = {self._keys[name]: values for name, values in self.columns.items()}
-        self.columns, self.count, self._nbytes = {}, 0, 0
+        found, self.columns = self.columns, {}
+        self.count = self._nbytes = 0
         return found
 
 

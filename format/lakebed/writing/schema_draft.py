@@ -14,6 +14,7 @@ from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.storage.base import Storage
 from lakebed.versions.state import Snapshot, TensorState
 from lakebed.writing import diffs, structure
+from lakebed.writing.loose import Loose
 from lakebed.writing.tensor_draft import Files, Read, TensorDraft, new_tensor
 
 
@@ -57,6 +58,7 @@ class SchemaDraft:
         self.diff = base.diff
         self.dirty = False
         self.torn = False
+        self.loose = Loose()
         self._spill = _Spill(storage)
         self._read = read
         self.tensors = {key: self._tensor_draft(state) for key, state in base.tensors.items()}
@@ -90,6 +92,7 @@ class SchemaDraft:
 
     def add_tensor(self, name: str, meta: TensorMeta, info: Mapping[str, Any], groups: Sequence[str]) -> None:
         """Add a tensor without samples; ``groups`` are the group entries that its name needs."""
+        self.loose.forget()
         key = name if name not in self.tensors else _free_key(name, self.tensors)
         state = new_tensor(key, meta.with_(name=name), info)
         if meta.is_sequence:
@@ -126,6 +129,7 @@ class SchemaDraft:
 
     def set_meta(self, key: str, meta: TensorMeta) -> None:
         """Replace a tensor's settings, its extent excepted."""
+        self.loose.forget()
         self.dirty = True
         tensor = self.tensors[key]
         tensor.set_meta(meta)
@@ -138,6 +142,7 @@ class SchemaDraft:
 
     def rename_tensor(self, name: str, new: str) -> None:
         """Give a tensor another name, and its companions theirs; keys and folders stay."""
+        self.loose.forget()
         self.dirty = True
         for old, now in structure.moves(self.meta, name, new).items():
             tensor = self.tensors[self.meta.tensor_names[old]]
@@ -162,6 +167,7 @@ class SchemaDraft:
 
     def delete_tensor(self, name: str) -> None:
         """Drop a tensor and its companions."""
+        self.loose.forget()
         self.dirty = True
         names = [name, *structure.companions_of(self.meta, name).values()]
         if not self._is_new(name):

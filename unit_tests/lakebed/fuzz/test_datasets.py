@@ -140,7 +140,7 @@ def fuzz(path: Path, rounds: int, seconds: float, seed: str) -> None:
 @pytest.mark.usefixtures("traced")
 def test_mutated_files(bare: Path, request: pytest.FixtureRequest) -> None:
     """A few mutations of each kind of dataset."""
-    fuzz(bare, 12, 10, request.node.callspec.params["bare"])
+    fuzz(bare, 8, 5, request.node.callspec.params["bare"])
 
 
 @pytest.mark.soak

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import struct
 import time
 import tracemalloc
@@ -16,6 +17,7 @@ from lakebed.codecs.lz4_block import Lz4
 from lakebed.codecs.registry import file_codec
 from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import FormatError, LimitError
+from lakebed.htypes.documents import decode_document
 from lakebed.native import chunks
 
 
@@ -96,6 +98,13 @@ def test_compiled_functions(what: str) -> None:
     """The first divided by zero, others calculated outside of their buffers."""
     with pytest.raises(ValueError, match=r"leaves the buffer|one place more"):
         WRONG[what]()
+
+
+def test_an_array_where_json_has_the_name_of_a_kind() -> None:
+    """It was compared with a name, which arrays do one by one."""
+    array = {"_hub_custom_type": "ndarray", "data": "AAAAAAAAgD8=", "shape": [2], "dtype": "<f4"}
+    found = decode_document(json.dumps({"a": {"_hub_custom_type": array, "data": "AA"}}).encode())
+    assert found["a"]["_hub_custom_type"].tolist() == [0, 1]
 
 
 def test_a_changed_message_in_the_history_is_noticed() -> None:

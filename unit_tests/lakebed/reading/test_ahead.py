@@ -63,8 +63,8 @@ def test_small_steps_need_few_reads(dataset: lakebed.Dataset, reads: list[tuple[
     """What lies ahead is read along; and nothing is read twice but the block where one read ends."""
     for start in range(0, COUNT, 4):
         dataset.photo[start : start + 4].numpy(aslist=True)
-    size = sum(len(dataset.photo[row].tobytes()) for row in range(COUNT))
     ahead = [length for _, length in reads if length > BLOCK]
+    size = sum(len(dataset.photo[row].tobytes()) for row in range(COUNT))
     assert len(ahead) <= size // (8 * BLOCK) + 2
     assert sum(ahead) < size + (len(ahead) + 1) * BLOCK
 
@@ -74,8 +74,22 @@ def test_a_slice_somewhere_reads_its_own_blocks_only(
 ) -> None:
     """Nobody knows that more will be wanted."""
     dataset.photo[50:54].numpy(aslist=True)
+    found = max(length for _, length in reads)
     wanted = sum(len(dataset.photo[row].tobytes()) for row in range(50, 54))
-    assert max(length for _, length in reads) <= wanted + 2 * BLOCK
+    assert found <= wanted + 2 * BLOCK
+
+
+def test_single_rows_one_after_the_other_need_few_reads_too(
+    dataset: lakebed.Dataset, reads: list[tuple[int, int]]
+) -> None:
+    """Large samples are kept no longer than they lie ahead."""
+    size = sum(dataset.photo[row].numpy().size for row in range(COUNT))
+    assert size // (8 * BLOCK) <= len(reads) <= size // (8 * BLOCK) + 4
+    reads.clear()
+    for row in (40, 60, 20):
+        dataset.photo[row].numpy()
+    assert reads
+    assert all(length <= 2 * BLOCK for _, length in reads)
 
 
 def test_damage_ahead_is_found_when_it_is_reached(dataset: lakebed.Dataset, tmp_path: Path) -> None:

@@ -1,0 +1,144 @@
+"""Rows and samples that wait to be encoded together: they count at once, in order, and no change is missed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import lakebed
+from lakebed.dataset.dataset import Dataset
+from unit_tests.lakebed.datasets import create_on, new_memory, open_on
+
+
+@pytest.fixture
+def ds() -> Dataset:
+    """Numbers, labels and texts, with a first row that settles everything."""
+    ds = create_on(new_memory())
+    ds.create_tensor("x", dtype="int16")
+    ds.create_tensor("label", htype="class_label", class_names=["a", "b"])
+    ds.create_tensor("text", htype="text")
+    ds.append({"x": 1, "label": "a", "text": "one"})
+    return ds
+
+
+def waiting(ds: Dataset) -> int:
+    """How many values wait."""
+    draft = ds._session._draft
+    return 0 if draft is None else draft.loose.count
+
+
+def test_rows_wait_and_count(ds: Dataset) -> None:
+    """Rows like the one before wait; whoever looks sees them, and so does the next opener after a flush."""
+    for i in range(5):
+        ds.append({"x": i, "label": "b", "text": str(i)})
+    assert waiting(ds) == 15
+    assert (len(ds), waiting(ds)) == (6, 0)
+    ds.append({"x": 9, "label": 0, "text": "nine"})
+    ds.flush()
+    again = open_on(ds._session.storage)
+    assert again.x.numpy().ravel().tolist() == [1, 0, 1, 2, 3, 4, 9]
+    assert again.text.text() == ["one", "0", "1", "2", "3", "4", "nine"]
+
+
+def test_samples_wait_in_their_tensor(ds: Dataset) -> None:
+    """Appending to the tensors in turn is as good as whole rows."""
+    ds.x.append(2)
+    ds.label.append("b")
+    ds.text.append("two")
+    for i in range(3):
+        ds.x.append(i)
+        ds.label.append("a")
+        ds.text.append(str(i))
+    assert waiting(ds) == 12
+    assert [len(t) for t in ds.tensors.values()] == [5, 5, 5]
+
+
+def test_arrays_are_taken_as_they_are_now(ds: Dataset) -> None:
+    """What the caller does to an array afterwards changes nothing."""
+    array = np.array([7], np.int16)
+    ds.append({"x": array, "label": "a", "text": ""})
+    assert waiting(ds) == 3
+    array[:] = 8
+    assert ds.x[-1].numpy().tolist() == [7]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"x": 40_000, "label": "a", "text": ""},
+        {"x": 1.5, "label": "a", "text": ""},
+        {"x": np.array([[1]], np.int16), "label": "a", "text": ""},
+        {"x": 1, "label": "a"},
+        {"x": 1, "label": "a", "text": "", "more": 1},
+    ],
+)
+def test_what_does_not_fit_is_refused_at_once(ds: Dataset, row: dict[str, Any]) -> None:
+    """By the append that brought it; the rows before it stay."""
+    ds.append({"x": 3, "label": "a", "text": "three"})
+    with pytest.raises((lakebed.errors.LakebedError, KeyError)):
+        ds.append(row)
+    assert ds.x.numpy().ravel().tolist() == [1, 3]
+
+
+def test_new_names_and_shapes_go_the_long_way(ds: Dataset) -> None:
+    """And the rows keep their order."""
+    ds.append({"x": 2, "label": "a", "text": "é"})
+    ds.append({"x": [3, 4], "label": "c", "text": "x"})
+    ds.append({"x": 5, "label": "c", "text": "y"})
+    assert ds.label.data()["text"] == [["a"], ["a"], ["c"], ["c"]]
+    assert [v.tolist() for v in ds.x.numpy(aslist=True)] == [[1], [2], [3, 4], [5]]
+    assert ds.text.text() == ["one", "é", "x", "y"]
+
+
+def test_changes_of_the_schema_are_noticed(ds: Dataset) -> None:
+    """New, renamed and deleted tensors, changed names of classes, unequal lengths."""
+    ds.append({"x": 2, "label": "b", "text": "two"})
+    ds.create_tensor("more", dtype="int64")
+    with pytest.raises(KeyError):
+        ds.append({"x": 3, "label": "a", "text": "three"})
+    ds.delete_tensor("more")
+    ds.append({"x": 3, "label": "a", "text": "three"})
+    ds.rename_tensor("text", "words")
+    with pytest.raises((KeyError, lakebed.TensorDoesNotExistError)):
+        ds.append({"x": 4, "label": "a", "text": "four"})
+    ds.append({"x": 4, "label": "a", "words": "four"})
+    ds.label.info.class_names = ["z", "b"]
+    ds.append({"x": 5, "label": "z", "words": "five"})
+    ds.x.append(6)
+    with pytest.raises(ValueError, match="length"):
+        ds.append({"x": 7, "label": "z", "words": "seven"})
+    assert ds.x.numpy().ravel().tolist() == [1, 2, 3, 4, 5, 6]
+    assert ds.label.numpy().ravel().tolist() == [0, 1, 0, 0, 0]
+
+
+VALUES = st.one_of(
+    st.integers(-40_000, 40_000), st.floats(allow_nan=False), st.booleans(), st.text(max_size=3)
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(values=st.lists(VALUES, max_size=20), dtype=st.sampled_from(["int16", "float32", "float64", "bool"]))
+def test_waiting_changes_neither_values_nor_errors(values: list[Any], dtype: str) -> None:
+    """Each sample is taken or refused as when it comes alone."""
+    found = []
+    for alone in (True, False):
+        ds = create_on(new_memory())
+        ds.create_tensor("x", dtype=dtype)
+        ds.x.append(np.ones(1, dtype))
+        taken = []
+        for value in values:
+            if alone:
+                ds.x.numpy()
+                ds._session._draft.loose.forget()
+            try:
+                ds.x.append(value)
+            except lakebed.SampleAppendError:
+                taken.append(False)
+            else:
+                taken.append(True)
+        found.append((taken, [v.tobytes() for v in ds.x.numpy(aslist=True)]))
+    assert found[0] == found[1]
