@@ -149,6 +149,10 @@ class Image:
             return into(decode_eps(data), out)
         with self.opened(data) as image:
             facts = _facts(image, self.name, len(data))
+            if self.name == "png" and _png_facts(data).shape != facts.shape:
+                raise SampleDecompressionError(
+                    f"damaged png file of {len(data)} bytes: it has headers of two images"
+                )
             with damage(self.name, data):
                 turn = _TURNS.get(_tiff_tag(image, _ORIENTATION)) if self.name == "tiff" else None
                 image.load()

@@ -140,14 +140,25 @@ def untouched(storage: Storage, tree: VersionTree, manifest: Manifest) -> bool:
             return False
         if storage.stat(folder + name) is None:
             return True
-        data, before = storage.get(folder + name), manifest.files.get(name, b"")
-        return _is_empty(data) and (_is_empty(before) or _is_other(data, before))
+        data = storage.get(folder + name)
+        return _is_empty(data) and _is_other(data, manifest.files.get(name, b""))
 
-    if not telling:
-        names = ["dataset_meta.json", "dataset_info.json", "dataset_diff"]
-        names += [f"{key}/{name}" for key in meta.tensors for name in ("tensor_meta.json", "commit_diff")]
-        return not any(map(is_younger, names))
-    return not all(is_younger(f"{key}/{TILES}") or is_gone(key) for key in telling)
+    def is_changed(name: str) -> bool:
+        return is_younger(name) and _is_other(storage.get(folder + name), manifest.files.get(name, b""))
+
+    told = False
+    for key in telling:
+        if is_younger(f"{key}/{TILES}"):
+            told = True
+        elif not _is_empty(manifest.files.get(f"{key}/tensor_meta.json", b"")):  # which need not have one
+            if not is_gone(key):
+                return True
+            told = True
+    if told:
+        return False
+    names = ["dataset_meta.json", "dataset_info.json", "dataset_diff"]
+    names += [f"{key}/{name}" for key in meta.tensors for name in ("tensor_meta.json", "commit_diff")]
+    return not any(map(is_changed, names))
 
 
 def _is_other(data: bytes, expected: bytes) -> bool:
