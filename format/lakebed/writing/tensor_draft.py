@@ -70,6 +70,7 @@ class TensorDraft:
         self._edits = Edits()
         self._last_parsed: tuple[str, Chunk] | None = None
         self._tiles = state.tiles.entries
+        self._new_tiles: set[int] = set()  # rows of the table that the tile index of the state lacks yet
         self._folder = folder
         self._read = read
         self._spill = spill
@@ -102,11 +103,12 @@ class TensorDraft:
     def savepoint(self) -> Callable[[], None]:
         """Return a function that takes back the samples that are appended from now on, and nothing else may happen."""
         pending, new_chunks, tiles = list(self.pending), dict(self.new_chunks), dict(self._tiles)
+        new_tiles = set(self._new_tiles)
         state, counts, edits = self.state, (self.pending_bytes, self.sealed_bytes), self._edits
 
         def restore() -> None:
             self.state, self.pending, self.new_chunks = state, pending, new_chunks
-            self._edits, self._tiles = edits, tiles
+            self._edits, self._tiles, self._new_tiles = edits, tiles, new_tiles
             self.pending_bytes, self.sealed_bytes = counts
 
         return restore
@@ -144,6 +146,7 @@ class TensorDraft:
         self._tiles[row] = (tiled.sample_shape, tiled.tile_shape)
         table = self.state.table.extended(self._tile_chunks(block, tiled), (self._folder, self.state.key))
         self.state = replace(self.state, table=table)
+        self._new_tiles.add(row)
 
     def _tile_chunks(self, block: Block, tiled: Tiled) -> list[NewChunk]:
         if block.nbytes:  # links of the tiles, which are one sample in one chunk
@@ -239,7 +242,7 @@ class TensorDraft:
         """Drop all samples."""
         self.pending, self.pending_bytes = [], 0
         self.new_chunks, self.sealed_bytes = {}, 0
-        self._edits, self._tiles = Edits(), {}
+        self._edits, self._tiles, self._new_tiles = Edits(), {}, set()
         meta = self.meta.with_(length=0, min_shape=(), max_shape=())
         self.state = replace(self.state, meta=meta, table=empty_table(), tiles=TileIndex.empty(), pad=None)
 
@@ -302,6 +305,7 @@ class TensorDraft:
             self._settle()
 
     def _settle(self) -> None:
+        self._new_tiles = set()
         if self._tiles != self.state.tiles.entries:
             self.state = replace(self.state, tiles=TileIndex.from_entries(dict(sorted(self._tiles.items()))))
 
@@ -329,7 +333,7 @@ class TensorDraft:
 
     def _tiled_originals(self) -> set[int]:
         """Samples that the table as it is now holds in tiles."""
-        return {int(i) for i in self.state.tiles.indices}
+        return {int(i) for i in self.state.tiles.indices} | self._new_tiles
 
     def _rebuild(self, plan: list[tuple[int, int] | NewChunk]) -> None:
         table = self.state.table.rebuilt(plan, (self._folder, self.state.key))

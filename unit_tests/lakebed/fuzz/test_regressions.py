@@ -7,6 +7,7 @@ import json
 import struct
 import time
 import tracemalloc
+import zlib
 from collections.abc import Callable, Iterator
 
 import lz4.frame
@@ -71,6 +72,23 @@ def test_files(what: str) -> None:
             call(data)
     with contextlib.suppress(FormatError, LimitError):
         codec.metadata(data)  # of many kinds it needs no look at the file
+
+
+def test_a_png_with_two_headers() -> None:
+    """Pillow believes the last one, what looked at the file before it the first."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    def header(width: int, height: int) -> bytes:
+        return chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
+
+    rest = chunk(b"IDAT", zlib.compress(bytes(4 * 3))) + chunk(b"IEND", b"")
+    codec = file_codec("png")
+    assert codec is not None
+    assert codec.decode(b"\x89PNG\r\n\x1a\n" + header(3, 3) + rest).shape == (3, 3)
+    with pytest.raises(FormatError, match="two images"):
+        codec.decode(b"\x89PNG\r\n\x1a\n" + header(20, 25) + header(3, 3) + rest)
 
 
 @pytest.mark.usefixtures("bounded")

@@ -168,3 +168,15 @@ def test_batches_and_lists_of_tiled_samples(path: Path) -> None:
         assert [row.shape for row in rows] == [(2, 3), (50, 60), (1, 1)]
         assert np.array_equal(rows[1], SAMPLE)
     assert np.array_equal(ds.raw[[2, 1]].numpy(aslist=True)[1], SAMPLE)
+
+
+def test_a_sample_updated_before_tiles_that_wait_leaves_them_alone(tmp_path: Path) -> None:
+    """The tiles appended since the last publish are not taken for small chunks to merge."""
+    ds = lakebed.empty(str(tmp_path / "waiting"))
+    ds.create_tensor("x", dtype="int32", sample_compression="lz4", tiling_threshold=4000)
+    ds.x.extend([np.ones((37, 20), "int32")] * 5)
+    big = np.arange(45 * 45, dtype="int32").reshape(45, 45)
+    ds.x.append(big)
+    ds.x[4] = np.zeros((45, 26), "int32")
+    assert (ds.x[5].numpy() == big).all()
+    assert (ds.x[4].numpy() == 0).all()
