@@ -333,7 +333,7 @@ def files(folder: Path) -> Iterator[Kind]:
         yield Kind(f"{htype} file {name}", options, partial(_file, folder / name), nones=False)
     options = {"htype": "image", "sample_compression": "png"}
     yield Kind("image file png", options, partial(_image_file, folder / "a.png"), INTRINSICS)
-    paths = [folder / name for name in ("a.png", "t0.png", "g.png", "rgba.png")]
+    paths = [folder / name for name in ("a.png", "t0.png", "rgba.png")]
     linked = {"htype": "link[image]", "sample_compression": "png"}
     yield Kind("link image", linked, partial(_link, paths), INTRINSICS)
     unverified = {**linked, "verify": False}

@@ -204,7 +204,7 @@ def box(shape: tuple[int, ...], random: Random) -> list[list[int]]:
 
 FRAGILE = (
     *("tiled", "tag", "polygon", "json s-lz4", "list s-lz4", "text s-lz4"),
-    *("class_label", "segment_mask png", "binary_mask png"),
+    *("class_label", "segment_mask png", "binary_mask png", "c-lz4"),
 )
 
 
