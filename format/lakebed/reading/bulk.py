@@ -277,7 +277,8 @@ def _share(sizes: Sequence[int], start: int) -> int:
     total = sizes[start]
     for size in sizes[start + 1 :]:
         if total + size > _ARENA:
-            break
+            # One size for all that are full, so that the pool need not make another because it lacks a few bytes.
+            return max(total, _ARENA)
         total += size
     return total
 
