@@ -140,7 +140,7 @@ def test_expand_positions_checks_its_arguments() -> None:
         (0, 2, 3, out),
         (0, -1, 2, out),
     ]:
-        with pytest.raises(ValueError, match="leaves the buffer|one place more"):
+        with pytest.raises(ValueError, match=r"leaves the buffer|one place more"):
             native.expand_positions(raw, at, rows, count, 3, answer)
     with pytest.raises(ValueError, match="32-bit"):
         native.expand_positions(raw, 0, 2, 2, 2**31, np.empty(3, np.int32))
