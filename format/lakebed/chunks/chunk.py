@@ -59,16 +59,7 @@ class Chunk:
                 self._offsets = offsets
         return self._offsets
 
-    def offsets32(self) -> NDArray[np.int32]:
-        """Like :meth:`offsets` as int32, the width of Arrow strings; only for chunks below 2 GiB."""
-        _check_empty(self.count, len(self.data), 1)
-        if self.uniform is not None:
-            return np.arange(self.count + 1, dtype=np.int32) * np.int32(self.uniform[1])
-        result = np.empty(self.count + 1, dtype=np.int32)
-        self._expand(result)
-        return result
-
-    def _expand(self, out: NDArray[np.int64] | NDArray[np.int32]) -> None:
+    def _expand(self, out: NDArray[np.int64]) -> None:
         table = self._positions
         raw = table.view(np.uint8).reshape(-1)
         try:

@@ -14,8 +14,9 @@ import numpy as np
 from lakebed import limits
 from lakebed.codecs.base import FileFacts
 from lakebed.codecs.container import Packets, decoding, open_container
+from lakebed.codecs.files_only import FilesOnly
 from lakebed.codecs.video import chosen
-from lakebed.errors import FormatError, SampleCompressionError, SampleDecompressionError
+from lakebed.errors import FormatError, SampleDecompressionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,11 +35,10 @@ _SLACK = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
-class Audio:
+class Audio(FilesOnly):
     """Sound files of one kind; only files can be stored, arrays cannot be encoded."""
 
     name: str
-    can_encode: bool = False
 
     def facts(self, data: Buffer) -> FileFacts:
         """Count the samples without decoding them.
@@ -50,18 +50,6 @@ class Audio:
         """
         with open_container(data, self.name) as container:
             return FileFacts(_Tape(container, self.name).shape, "float32")
-
-    def encode(self, array: NDArray[Any]) -> bytes:
-        """Refuse: the format stores sound files only.
-
-        Raises
-        ------
-        SampleCompressionError
-            Always.
-        """
-        raise SampleCompressionError(
-            f"arrays of shape {array.shape} cannot be encoded as {self.name}: append a file with lakebed.read(path)"
-        )
 
     def decode(self, data: Buffer, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Decode the whole sound: float32, shape (samples, channels); ``out`` may be of any float dtype.

@@ -20,7 +20,8 @@ from pydicom.multival import MultiValue
 from lakebed import limits
 from lakebed.codecs.base import FileFacts
 from lakebed.codecs.container import decoding
-from lakebed.errors import FormatError, SampleCompressionError
+from lakebed.codecs.files_only import FilesOnly
+from lakebed.errors import FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,11 +35,10 @@ _FLOATS = {"FloatPixelData": "float32", "DoubleFloatPixelData": "float64"}
 
 
 @dataclass(frozen=True, slots=True)
-class Dicom:
+class Dicom(FilesOnly):
     """DICOM files; only files can be stored, arrays cannot be encoded."""
 
     name: str = "dcm"
-    can_encode: bool = False
 
     def facts(self, data: Buffer) -> FileFacts:
         """Read shape and dtype from the header.
@@ -50,18 +50,6 @@ class Dicom:
         """
         with _reading(data):
             return _facts(_dataset(data), len(data))
-
-    def encode(self, array: NDArray[Any]) -> bytes:
-        """Refuse: the format stores DICOM files only.
-
-        Raises
-        ------
-        SampleCompressionError
-            Always.
-        """
-        raise SampleCompressionError(
-            f"arrays of shape {array.shape} cannot be encoded as dcm: append a file with lakebed.read(path)"
-        )
 
     def decode(self, data: Buffer, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Decode the pixels, colours as RGB, to an array of the shape that :meth:`facts` gives.

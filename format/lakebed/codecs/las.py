@@ -17,7 +17,8 @@ import numpy as np
 from lakebed import limits
 from lakebed.codecs.base import FileFacts
 from lakebed.codecs.container import decoding
-from lakebed.errors import FormatError, SampleCompressionError
+from lakebed.codecs.files_only import FilesOnly
+from lakebed.errors import FormatError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,11 +42,10 @@ _AXES = ("X", "Y", "Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Las:
+class Las(FilesOnly):
     """LAS files; only files can be stored, arrays cannot be encoded."""
 
     name: str = "las"
-    can_encode: bool = False
 
     def facts(self, data: Buffer) -> FileFacts:
         """Read the number of points and of dimensions from the header.
@@ -57,18 +57,6 @@ class Las:
         """
         header = _header(data)
         return FileFacts((header.point_count, len(_names(header))), "float32")
-
-    def encode(self, array: NDArray[Any]) -> bytes:
-        """Refuse: the format stores LAS files only.
-
-        Raises
-        ------
-        SampleCompressionError
-            Always.
-        """
-        raise SampleCompressionError(
-            f"arrays of shape {array.shape} cannot be encoded as las: append a file with lakebed.read(path)"
-        )
 
     def decode(self, data: Buffer, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Decode all dimensions: float32, shape (points, dimensions).

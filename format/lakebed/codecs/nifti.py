@@ -19,7 +19,8 @@ from nibabel.nifti2 import Nifti2Header
 from lakebed import limits
 from lakebed.codecs.base import FileFacts
 from lakebed.codecs.container import decoding
-from lakebed.errors import FormatError, SampleCompressionError
+from lakebed.codecs.files_only import FilesOnly
+from lakebed.errors import FormatError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,11 +32,10 @@ _HEADER = 540  # bytes of the larger of the two headers
 
 
 @dataclass(frozen=True, slots=True)
-class Nifti:
+class Nifti(FilesOnly):
     """NIfTI-1 and NIfTI-2 files; only files can be stored, arrays cannot be encoded."""
 
     name: str = "nii"
-    can_encode: bool = False
 
     def facts(self, data: Buffer) -> FileFacts:
         """Read shape and dtype from the header.
@@ -47,18 +47,6 @@ class Nifti:
         """
         scan = _Scan(data)
         return FileFacts(scan.shape, scan.dtype.name)
-
-    def encode(self, array: NDArray[Any]) -> bytes:
-        """Refuse: the format stores NIfTI files only.
-
-        Raises
-        ------
-        SampleCompressionError
-            Always.
-        """
-        raise SampleCompressionError(
-            f"arrays of shape {array.shape} cannot be encoded as {self.name}: append a file with lakebed.read(path)"
-        )
 
     def decode(self, data: Buffer, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Decode to an array of the file's shape, in C order.

@@ -15,7 +15,8 @@ import numpy as np
 
 from lakebed import limits
 from lakebed.codecs.base import FileFacts
-from lakebed.errors import FormatError, SampleCompressionError
+from lakebed.codecs.files_only import FilesOnly
+from lakebed.errors import FormatError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -89,11 +90,10 @@ _Columns = dict[str, "NDArray[Any] | tuple[NDArray[Any], NDArray[Any]]"]
 
 
 @dataclass(frozen=True, slots=True)
-class Ply:
+class Ply(FilesOnly):
     """PLY files; only files can be stored, arrays cannot be encoded."""
 
     name: str = "ply"
-    can_encode: bool = False
 
     def facts(self, data: Buffer) -> FileFacts:
         """Read the number of vertices and of names from the header; the dtype is that of a mixture, object.
@@ -105,18 +105,6 @@ class Ply:
         """
         header = _header(data)
         return FileFacts((header.vertices.rows, len(header.names())), "object")
-
-    def encode(self, array: NDArray[Any]) -> bytes:
-        """Refuse: the format stores PLY files only.
-
-        Raises
-        ------
-        SampleCompressionError
-            Always.
-        """
-        raise SampleCompressionError(
-            f"arrays of shape {array.shape} cannot be encoded as ply: append a file with lakebed.read(path)"
-        )
 
     def decode(self, data: Buffer, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Decode the vertices: shape (vertices, properties of a vertex), in the smallest dtype that holds all of them.

@@ -15,7 +15,8 @@ import numpy as np
 
 from lakebed import limits
 from lakebed.codecs.base import FileFacts
-from lakebed.errors import FormatError, SampleCompressionError
+from lakebed.codecs.files_only import FilesOnly
+from lakebed.errors import FormatError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,11 +33,10 @@ _NUMBERS = (2, 3, 4, 8, 9, 10, 12, 13, 14, 16, 17, 18)
 
 
 @dataclass(frozen=True, slots=True)
-class Stl:
+class Stl(FilesOnly):
     """STL files; only files can be stored, arrays cannot be encoded."""
 
     name: str = "stl"
-    can_encode: bool = False
 
     def facts(self, data: Buffer) -> FileFacts:
         """Read the number of triangles.
@@ -50,18 +50,6 @@ class Stl:
         if count is None:
             count = len(_parsed(data)[1])
         return FileFacts((count, 3, 3), "float32")
-
-    def encode(self, array: NDArray[Any]) -> bytes:
-        """Refuse: the format stores STL files only.
-
-        Raises
-        ------
-        SampleCompressionError
-            Always.
-        """
-        raise SampleCompressionError(
-            f"arrays of shape {array.shape} cannot be encoded as stl: append a file with lakebed.read(path)"
-        )
 
     def decode(self, data: Buffer, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Decode the corners of all triangles: float32, shape (triangles, 3, 3).

@@ -18,7 +18,8 @@ import numpy as np
 from lakebed import limits
 from lakebed.codecs.base import FileFacts
 from lakebed.codecs.container import Packets, decoding, open_container
-from lakebed.errors import FormatError, SampleCompressionError, SampleDecompressionError
+from lakebed.codecs.files_only import FilesOnly
+from lakebed.errors import FormatError, SampleDecompressionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,11 +37,10 @@ _THREADED_PIXELS = 1 << 25
 
 
 @dataclass(frozen=True, slots=True)
-class Video:
+class Video(FilesOnly):
     """Video files of one container format; only files can be stored, arrays cannot be encoded."""
 
     name: str
-    can_encode: bool = False
 
     def facts(self, data: Buffer) -> FileFacts:
         """Count the frames without decoding them.
@@ -52,18 +52,6 @@ class Video:
         """
         with _unreeled(data, self.name) as reel:
             return FileFacts(reel.shape, "uint8")
-
-    def encode(self, array: NDArray[Any]) -> bytes:
-        """Refuse: the format stores video files only.
-
-        Raises
-        ------
-        SampleCompressionError
-            Always.
-        """
-        raise SampleCompressionError(
-            f"arrays of shape {array.shape} cannot be encoded as {self.name}: append a file with lakebed.read(path)"
-        )
 
     def decode(self, data: Buffer, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Decode all frames: uint8, shape (frames, height, width, 3).

@@ -232,8 +232,3 @@ def encode_samples(
 def _all_numbers(values: Sequence[Any]) -> bool:
     kinds = set(map(type, values))
     return bool(kinds) and (kinds <= {int, float} or kinds == {bool})
-
-
-def decode_sample(data: memoryview, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Turn the bytes of one sample into an array of its shape; a copy, so that the chunk can be dropped."""
-    return np.frombuffer(data, dtype=dtype).reshape(shape).copy()
