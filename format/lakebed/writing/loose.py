@@ -33,14 +33,12 @@ class _Gate:
 
     take: Take
     meta: TensorMeta
-    info: Mapping[str, Any]
 
     def fits(self, state: TensorState) -> bool:
         """Whether the tensor still is what the check was made for."""
         meta, mine = state.meta, self.meta
         return (
-            state.info is self.info
-            and meta.dtype == mine.dtype
+            meta.dtype == mine.dtype
             and meta.htype == mine.htype
             and len(meta.max_shape) == len(mine.max_shape)
         )
@@ -61,7 +59,7 @@ class Loose:
         gate = self._gates.get(state.key)
         if gate is None or not gate.fits(state):
             take = _take_of(state)
-            self._gates[state.key] = None if take is None else _Gate(take, state.meta, state.info)
+            self._gates[state.key] = None if take is None else _Gate(take, state.meta)
 
     def prepare_rows(self, group: str, keys: Mapping[str, str]) -> None:
         """Get ready for rows of a group that name just these tensors: name in the row -> tensor key."""
