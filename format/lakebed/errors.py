@@ -13,13 +13,14 @@ what happened, where, and what to do::
     ├── AlreadyExistsError (ValueError)                  choose another name, or open the existing one
     │   ├── DatasetExistsError (FileExistsError)         also a DatasetHandlerError
     │   ├── PathNotEmptyException* (FileExistsError)
-    │   ├── BranchExistsError                            also a CheckoutError
+    │   ├── BranchExistsError, TagExistsError            also a CheckoutError
     │   ├── TensorAlreadyExistsError*
     │   └── TensorGroupAlreadyExistsError*
     ├── DatasetHandlerError*                             there is none to open, or one in the way of a new one
     ├── ConflictError (RuntimeError)                     somebody else was faster
     │   ├── PreconditionFailed                           a conditional put met another object
     │   ├── CommitFailed                                 nothing was published: safe to retry
+    │   │   └── LeaseLost                                another writer took the branch over
     │   └── CommitStateUnknown                           published or not: read again before a retry
     ├── ModuleNotInstalledException* (ImportError)       install the extra that the message names
     ├── LockedException* (RuntimeError)                  wait for the writer named in the message
@@ -50,8 +51,10 @@ what happened, where, and what to do::
     │       └── TensorMetaMutuallyExclusiveKeysError*
     ├── VersionControlError*
     │   ├── CheckoutError* (ValueError)                  no such branch or commit
-    │   └── CommitError*
-    │       └── EmptyCommitError*
+    │   ├── CommitError*
+    │   │   └── EmptyCommitError*
+    │   └── MergeError*
+    │       └── MergeConflictError*, MergeMismatchError*, MergeNotSupportedError*
     ├── StorageError (OSError)                           the store failed; `errno` is kept where there is one
     │   ├── StorageFullError                             no space, or quota used up
     │   ├── StoragePermissionError (PermissionError)
@@ -155,6 +158,10 @@ class PreconditionFailed(ConflictError):
 
 class CommitFailed(ConflictError):
     """Nothing was published: reading again and retrying is safe."""
+
+
+class LeaseLost(CommitFailed):
+    """The writer stood still for longer than its lease, and another took the branch over; nothing was published."""
 
 
 class CommitStateUnknown(ConflictError):
@@ -347,12 +354,42 @@ class BranchExistsError(CheckoutError, AlreadyExistsError):
     """A branch of this name is already there."""
 
 
+class TagExistsError(CheckoutError, AlreadyExistsError):
+    """A tag, branch or version of this name is already there."""
+
+
 class CommitError(VersionControlError):
     """The present state cannot be committed."""
 
 
 class EmptyCommitError(CommitError):
     """There is no change to commit."""
+
+
+class MergeError(VersionControlError):
+    """Two lines of history can not be merged; nothing was changed."""
+
+
+class MergeConflictError(MergeError):
+    """The same samples changed on both lines.
+
+    Attributes
+    ----------
+    conflicts
+        What changed on both: ``(tensor name, row here, row there)`` each.
+    """
+
+    def __init__(self, message: str = "", *, conflicts: tuple[tuple[str, int, int], ...] = ()) -> None:
+        super().__init__(message)
+        self.conflicts = conflicts
+
+
+class MergeMismatchError(MergeError):
+    """A tensor has other settings on one line than on the other."""
+
+
+class MergeNotSupportedError(MergeError):
+    """A tensor has no sample ids, by which samples are told apart."""
 
 
 # -- storage -------------------------------------------------------------------------------------------------

@@ -20,9 +20,9 @@ from lakebed.reading.samples import SampleReader
 from lakebed.storage.base import Storage
 from lakebed.storage.url import open_storage
 from lakebed.versions.opening import TREE_KEY
-from lakebed.versions.publish import read_tree_at
 from lakebed.versions.sealing import seal
 from lakebed.versions.state import Snapshot, folder_of
+from lakebed.versions.swap import read_tree_at
 from lakebed.writing.names import companion, companion_key, normalize
 from lakebed.writing.structure import companions_of, is_inside, without
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from lakebed import config
+from lakebed import clock, config
 from lakebed.documents.version_tree import FIRST, VersionTree, new_id
 from lakebed.errors import (
-    CheckoutError,
     CommitFailed,
-    EmptyCommitError,
     InvalidOperationError,
     LockedException,
     ReadOnlyModeError,
@@ -25,17 +22,12 @@ from lakebed.reading.fetch import ChunkSource
 from lakebed.reading.samples import SampleReader
 from lakebed.storage.base import Storage
 from lakebed.storage.lock import WriterLock
-from lakebed.versions.derive import inherited, replacing
+from lakebed.versions.derive import inherited
+from lakebed.versions.leases import check_foreign_lock, hold_lock, release_lock
 from lakebed.versions.opening import open_version, read_tree
-from lakebed.versions.publish import (
-    TreeAt,
-    check_foreign_lock,
-    hold_lock,
-    publish,
-    read_tree_at,
-    release_lock,
-)
+from lakebed.versions.publish import publish
 from lakebed.versions.state import Snapshot, TensorState
+from lakebed.versions.swap import TreeAt, read_tree_at
 from lakebed.writing.draft import Draft
 from lakebed.writing.unpublished import Unpublished
 
@@ -74,7 +66,7 @@ class Session:
             storage, config.CACHE_BYTES if cache_bytes is None else cache_bytes, self._unpublished
         )
         self._pid = os.getpid()
-        self._mutex = threading.RLock()
+        self.mutex = threading.RLock()
         self._draft: Draft | None = None
         self._at: TreeAt | None = None
         self._lock: WriterLock | None = None
@@ -82,10 +74,11 @@ class Session:
         self._first_unpublished = 0.0
         self._readers: dict[str, tuple[TensorState, SampleReader]] = {}
         self.tree: VersionTree = read_tree(storage)
-        self._enter(self.tree.resolve(ref or "main") if ref or "main" in self.tree.branches else FIRST)
+        self.enter(self.tree.resolve(ref or "main") if ref or "main" in self.tree.branches else FIRST)
         _sessions.setdefault(storage.url, weakref.WeakSet()).add(self)
 
-    def _enter(self, version_id: str) -> None:
+    def enter(self, version_id: str) -> None:
+        """Go to a version of the present tree."""
         self.snapshot = open_version(self.storage, self.tree, version_id)
         self.branch = self.tree.commits[version_id].branch
         self.source.heads = frozenset(self.tree.branches.values())
@@ -118,7 +111,7 @@ class Session:
 
     def reader(self, key: str, name: str) -> SampleReader:
         """Return a reader of a tensor that also sees this session's own unpublished samples."""
-        with self._mutex:
+        with self.mutex:
             draft = self._draft
             if draft is not None and draft.dirty:
                 draft.settle()
@@ -134,7 +127,7 @@ class Session:
 
     def latest(self, key: str, name: str, row: int) -> Any:
         """Return a flat sample with this session's own changes, which are not made into chunks for it."""
-        with self._mutex:
+        with self.mutex:
             draft = self._draft
             if draft is None or not draft.dirty or draft.tensors[key].is_tiled(row):
                 return self.reader(key, name).value(row)
@@ -165,10 +158,10 @@ class Session:
         if self._draft is not None:
             self._draft.settle()
             return self._draft
-        self._take_lock()
+        self.take_lock()
         self._draft = Draft(self.snapshot, new_id(), self.storage, self._read_chunk)
         self._unpublished.draft = self._draft
-        self._first_unpublished = time.monotonic()
+        self._first_unpublished = clock.monotonic()
         return self._draft
 
     def _after_fork(self) -> None:
@@ -178,7 +171,8 @@ class Session:
             self._draft = self._unpublished.draft = None
             self._readers.clear()
 
-    def _take_lock(self) -> None:
+    def take_lock(self) -> None:
+        """Become the writer of the branch, or of a new one beside an old commit; see :meth:`draft`."""
         if self.read_only:
             raise ReadOnlyModeError(
                 f"{self.storage.url} was opened read-only; open it with read_only=False to change it"
@@ -190,7 +184,7 @@ class Session:
                     "checkout a branch to write"
                 )
             # Whoever writes on an old commit goes on beside it (FORMAT.md 9.4).
-            self._create_branch(f"auto_{new_id()}")
+            self.create_branch(f"auto_{new_id()}")
         if self._lock is not None:
             return
         lock = WriterLock(self.storage, self.branch)
@@ -208,7 +202,7 @@ class Session:
             seen, self._at, self.tree = self.tree, at, at.tree
             if seen != at.tree:
                 self.source.clear()
-                self._enter(head)
+                self.enter(head)
         except BaseException:
             lock.release()
             raise
@@ -220,7 +214,7 @@ class Session:
 
         The schema to write by must be read inside: taking the lock may have brought in another writer's version.
         """
-        with self._mutex:
+        with self.mutex:
             draft = self.draft()
             try:
                 yield draft
@@ -228,7 +222,7 @@ class Session:
                 if draft.torn or not draft.dirty:
                     self.discard()
                 raise
-            waited = time.monotonic() - self._first_unpublished
+            waited = clock.monotonic() - self._first_unpublished
             if self._holds == 0 and waited > config.MAX_UNPUBLISHED_SECONDS:
                 self.flush()
 
@@ -237,13 +231,13 @@ class Session:
 
         The row is encoded later, together with others, but counts at once: whoever asks sees it.
         """
-        with self._mutex:
+        with self.mutex:
             draft = self._offered()
             return draft is not None and draft.offer_row(group, row) and self._taken(draft)
 
     def offer(self, key: str, sample: Any) -> bool:
         """Take a sample that surely fits a tensor; see :meth:`offer_row`."""
-        with self._mutex:
+        with self.mutex:
             draft = self._offered()
             return draft is not None and draft.offer(key, sample) and self._taken(draft)
 
@@ -251,14 +245,15 @@ class Session:
         return self._draft if self._pid == os.getpid() else None
 
     def _taken(self, draft: Draft) -> bool:
-        waited = time.monotonic() - self._first_unpublished
+        waited = clock.monotonic() - self._first_unpublished
         if self._holds == 0 and waited > config.MAX_UNPUBLISHED_SECONDS:
             self.flush()
         elif draft.loose.is_full:
             draft.settle()
         return True
 
-    def _tree_at(self) -> TreeAt:
+    def tree_at(self) -> TreeAt:
+        """Return the tree as this writer found or left it."""
         if self._at is None:
             raise InvalidOperationError("the writer's lock is not held")
         return self._at
@@ -270,15 +265,15 @@ class Session:
 
     def hold(self) -> None:
         """Keep the writer's lock until :meth:`release`, however often something is published."""
-        with self._mutex:
+        with self.mutex:
             self._after_fork()
             if self.is_head and not self.read_only:
-                self._take_lock()
+                self.take_lock()
             self._holds += 1
 
     def release(self) -> None:
         """Publish and give up one hold."""
-        with self._mutex:
+        with self.mutex:
             self._holds = max(0, self._holds - 1)
             self.flush()
 
@@ -292,14 +287,14 @@ class Session:
         CommitFailed
             If another writer changed the branch in spite of the lock; what was unpublished is dropped.
         """
-        with self._mutex:
+        with self.mutex:
             self._after_fork()
             draft = self._draft
             if draft is not None and draft.dirty:
                 draft.settle()
                 self._publish_draft(draft)
             if self._holds == 0:
-                self._unlock()
+                self.unlock()
 
     def _publish_draft(self, draft: Draft) -> None:
         snapshot, branch, version_id = draft.snapshot(), self.branch, draft.version_id
@@ -307,20 +302,33 @@ class Session:
         def edit(tree: VersionTree) -> VersionTree:
             return tree.swap_head(branch, version_id)
 
-        self._publish(draft, edit, [snapshot])
+        self.publish(draft, edit, [snapshot])
 
-    def _publish(
+    def publish(
         self, draft: Draft, edit: Callable[[VersionTree], VersionTree], versions: Sequence[Snapshot]
     ) -> None:
-        """Publish a draft's chunks with some versions, of which the last is the head to go on from."""
+        """Publish a draft's chunks with some versions, of which the last is the head to go on from.
+
+        Parameters
+        ----------
+        edit
+            Change of the version tree; applied anew where another branch was published meanwhile.
+        versions
+            Complete, under ids of their own.
+
+        Raises
+        ------
+        CommitFailed
+            If another writer changed the branch; the draft is dropped.
+        """
         try:
             at = publish(
-                self.storage, self._tree_at(), edit, versions, draft.new_chunks().items(), draft.spilled
+                self.storage, self.tree_at(), edit, versions, draft.new_chunks().items(), draft.spilled
             )
         except CommitFailed:
             # What the draft builds on is gone; the next change takes the lock anew and reads what there is now.
             self.discard()
-            self._unlock()
+            self.unlock()
             raise
         self._published(at, versions[-1])
 
@@ -332,7 +340,8 @@ class Session:
         self._readers.clear()
         self._remove_lock_file(old)
 
-    def _unlock(self) -> None:
+    def unlock(self) -> None:
+        """Let others write the branch; what is unpublished is dropped."""
         if self._lock is not None:
             lock, self._lock = self._lock, None
             self._draft = self._unpublished.draft = None
@@ -353,75 +362,21 @@ class Session:
 
     def discard(self) -> None:
         """Forget everything unpublished, as after an error that leaves the draft in doubt."""
-        with self._mutex:
+        with self.mutex:
             self._draft = self._unpublished.draft = None
             self._readers.clear()
             if self._holds == 0:
-                self._unlock()
+                self.unlock()
 
     def close(self) -> None:
         """Publish and release the lock."""
         self._holds = 0
         self.flush()
 
-    # -- versions ----------------------------------------------------------------------------------------------
+    # -- branches ----------------------------------------------------------------------------------------------
 
-    def commit(self, message: str | None, *, allow_empty: bool) -> str:
-        """Seal the head and start a new one below it; one atomic step together with what is unpublished.
-
-        Raises
-        ------
-        EmptyCommitError
-            If nothing changed since the last commit.
-        """
-        with self.writing() as draft:
-            sealed = draft.snapshot() if draft.dirty else self.snapshot
-            if not sealed.has_changes and not allow_empty:
-                raise EmptyCommitError(
-                    "There are no changes, commit is not done. Try again with allow_empty=True."
-                )
-            head = inherited(sealed, new_id())
-            branch, dirty, now = self.branch, draft.dirty, time.time()
-            user = config.author()
-
-            def edit(tree: VersionTree) -> VersionTree:
-                if dirty:
-                    tree = tree.swap_head(branch, sealed.version_id)
-                return tree.seal_head(branch, head.version_id, message, now, user)
-
-            self._publish(draft, edit, [sealed, head] if dirty else [head])
-            self.flush()
-            return sealed.version_id
-
-    def checkout(self, address: str, *, create: bool) -> None:
-        """Go to a branch or commit; ``create`` starts a branch here. Own changes on a head are committed first.
-
-        Raises
-        ------
-        CheckoutError
-            If there is no such address, or the branch to create exists.
-        """
-        with self._mutex:
-            if create and address in self.tree.branches:
-                raise CheckoutError(f"Can't create new branch, {address!r} already exists.")
-            self.flush()
-            tree = read_tree(self.storage)
-            if not create:
-                _must_resolve(tree, address)
-            self.tree = tree
-            if self.snapshot.version_id not in tree.commits and self.branch in tree.branches:
-                self._enter(tree.branches[self.branch])  # another writer has replaced the head meanwhile
-            if create and self.is_head and self.snapshot.has_changes and not self.read_only:
-                self.commit(f"auto commit before checkout to {address}", allow_empty=False)
-            self._unlock()  # the lock is that of a branch
-            if create:
-                self._create_branch(address)
-            else:
-                self._enter(_must_resolve(self.tree, address))
-            if self._holds and self.is_head and not self.read_only:
-                self._take_lock()
-
-    def _create_branch(self, name: str) -> None:
+    def create_branch(self, name: str) -> None:
+        """Start a branch at this version, or at the commit below an unchanged head, and go there."""
         if self.read_only:
             raise ReadOnlyModeError(f"{self.storage.url} was opened read-only; a branch can not be created")
         here = self.snapshot.version_id
@@ -444,38 +399,7 @@ class Session:
         finally:
             lock.release()
         self.tree = at.tree
-        self._enter(head.version_id)
-
-    def drop_branch(self, name: str) -> None:
-        """Remove a branch from the tree; its folders become garbage."""
-        with self._mutex:
-            publish(self.storage, read_tree_at(self.storage), lambda tree: tree.drop_branch(name), [])
-            self.tree = read_tree(self.storage)
-
-    def adopt(self, name: str) -> None:
-        """Let this branch's head hold what branch ``name`` holds, and drop that branch: one atomic step."""
-        flush_open(self.storage.url)  # also what another dataset of this process has for the side branch
-        with self.writing() as draft:
-            at = self._tree_at()
-            side = open_version(self.storage, at.tree, at.tree.head(name).id)
-            parent_id = at.tree.commits[self.snapshot.version_id].parent or FIRST
-            parent = open_version(self.storage, at.tree, parent_id)
-            head, branch = replacing(parent, side, new_id()), self.branch
-
-            def edit(tree: VersionTree) -> VersionTree:
-                return tree.swap_head(branch, head.version_id).drop_branch(name)
-
-            self._publish(draft, edit, [head])
-            self.flush()
-
-
-def _must_resolve(tree: VersionTree, address: str) -> str:
-    try:
-        return tree.resolve(address)
-    except CheckoutError:
-        raise CheckoutError(
-            f"Address {address} not found. If you want to create a new branch, use checkout with create=True"
-        ) from None
+        self.enter(head.version_id)
 
 
 _sessions: dict[str, weakref.WeakSet[Session]] = {}

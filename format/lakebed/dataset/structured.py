@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from lakebed.dataset import structure
+from lakebed.dataset.historic import Historic
 from lakebed.dataset.public_meta import PublicMeta
 from lakebed.dataset.tensor import Tensor
-from lakebed.dataset.versioned import Versioned
 from lakebed.errors import InvalidInputError, TensorDoesNotExistError
 from lakebed.htypes.registry import UNSPECIFIED
 from lakebed.versions.state import Snapshot
@@ -16,7 +16,7 @@ from lakebed.writing.names import normalize, parents
 from lakebed.writing.schema import check_new_group, plan_tensor
 
 
-class Structured(Versioned):
+class Structured(Historic):
     """What a dataset, a group or a selection of columns consists of."""
 
     # -- what there is -----------------------------------------------------------------------------------------

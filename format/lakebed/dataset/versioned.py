@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from lakebed.dataset import printing
+from lakebed.dataset import lines, printing
 from lakebed.dataset.handle import Handle
 from lakebed.dataset.history import commit_entries
 from lakebed.dataset.session import Session
@@ -112,7 +112,7 @@ class Versioned:
             If the branch can not be written.
         """
         self._check_changeable("commit")
-        return self._session.commit(message, allow_empty=allow_empty)
+        return lines.commit(self._session, message, allow_empty=allow_empty)
 
     def checkout(self, address: str, create: bool = False) -> str | None:
         """Go to a branch or commit, or start a branch here; returns the id of the last commit there.
@@ -123,7 +123,7 @@ class Versioned:
             If there is no such branch or commit, or the one to create exists.
         """
         self._check_changeable("checkout")
-        self._session.checkout(address, create=create)
+        lines.checkout(self._session, address, create=create)
         self._session.epoch += 1
         return self.commit_id
 
@@ -155,7 +155,7 @@ class Versioned:
         if name in side.tree.branches:
             if resume:
                 return type(self)(Handle(Session(session.storage, name), self._handle.path))
-            side.drop_branch(name)
+            lines.drop_branch(side, name)
         side.start_branch(name, FIRST, empty_snapshot(new_id()))
         return type(self)(Handle(side, self._handle.path))
 
@@ -169,4 +169,4 @@ class Versioned:
         """
         if name == self.branch:
             raise CheckoutError(f"branch {name!r} can not replace itself")
-        self._session.adopt(name)
+        lines.adopt(self._session, name)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from lakebed.documents.version_tree import FIRST, VersionTree, new_id
 from lakebed.storage.base import Storage
 from lakebed.versions.derive import empty_snapshot
-from lakebed.versions.publish import TreeAt, publish, release_lock
+from lakebed.versions.leases import release_lock
+from lakebed.versions.publish import publish
+from lakebed.versions.swap import TreeAt
 
 
 def create(storage: Storage) -> None:

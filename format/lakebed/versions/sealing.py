@@ -11,9 +11,9 @@ from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import CorruptError, KeyNotFound
 from lakebed.storage.base import Storage
 from lakebed.versions.opening import TREE_KEY, manifest_key, open_version
-from lakebed.versions.publish import TreeAt
 from lakebed.versions.seals import seals_of, with_seals
 from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, ChunkTable, Snapshot, folder_of
+from lakebed.versions.swap import TreeAt
 
 _DATASET_FILES = ("dataset_meta.json", "dataset_info.json", "dataset_diff")
 _TENSOR_FILES = ("tensor_meta.json", "tensor_info.json", "chunks_index/unsharded", "chunk_set", "commit_diff")

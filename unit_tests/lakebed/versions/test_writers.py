@@ -17,7 +17,8 @@ from lakebed.errors import CommitFailed, LockedException, ReadOnlyModeError
 from lakebed.storage.memory import MemoryStorage
 from lakebed.versions.create import create
 from lakebed.versions.opening import TREE_KEY, read_tree
-from lakebed.versions.publish import publish, read_tree_at
+from lakebed.versions.publish import publish
+from lakebed.versions.swap import read_tree_at
 from unit_tests.lakebed.datasets import create_on, kill, new_memory, objects, open_on
 
 

@@ -1,0 +1,135 @@
+"""The part of a dataset's facade that compares, joins and rewrites lines of history."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakebed.dataset import differences, lines, merging, rewinding, tagging
+from lakebed.dataset.merging import Resolution
+from lakebed.dataset.versioned import Versioned
+from lakebed.versions.refs import Tag
+
+
+class Historic(Versioned):
+    """What every facade of a dataset can ask of its history, and do to it."""
+
+    def diff(
+        self, id_1: str | None = None, id_2: str | None = None, as_dict: bool = False
+    ) -> dict[str, Any] | None:
+        """Print, or return, what changed.
+
+        Parameters
+        ----------
+        id_1, id_2
+            Addresses of versions. None: the head and the last commit. One: the head and that version. Two: both since
+            the last version that they have in common.
+        as_dict
+            Return ``{"dataset": [...], "tensor": [...]}`` instead of printing.
+
+        Raises
+        ------
+        ValueError
+            If only ``id_2`` is given.
+        KeyError
+            If there is no such version.
+        """
+        return differences.diff(self._session, id_1, id_2, as_dict=as_dict)
+
+    def merge(
+        self,
+        target_id: str,
+        conflict_resolution: Resolution = None,
+        delete_removed_tensors: bool = False,
+        force: bool = False,
+    ) -> None:
+        """Bring the changes of another branch or commit into this branch and commit them.
+
+        Parameters
+        ----------
+        conflict_resolution
+            What to do with samples that changed on both lines: None refuses, ``"ours"`` and ``"theirs"`` choose, and a
+            function ``(tensor name, our sample, their sample)`` returns the value to keep.
+        delete_removed_tensors
+            Also delete tensors that the other line deleted.
+        force
+            Go on where both lines renamed a tensor differently, or made one of the same name.
+
+        Raises
+        ------
+        MergeConflictError, MergeMismatchError, MergeNotSupportedError
+            If the lines do not go together; nothing was changed then.
+        """
+        self._check_changeable("merge")
+        merging.merge(
+            self._session,
+            target_id,
+            conflict_resolution,
+            delete_removed_tensors=delete_removed_tensors,
+            force=force,
+        )
+        self._session.epoch += 1
+
+    def reset(self, force: bool = False) -> None:
+        """Throw away everything since the last commit, published or not.
+
+        Parameters
+        ----------
+        force
+            Also if the head can not be opened.
+        """
+        self._check_changeable("reset")
+        rewinding.reset(self._session, force=force)
+        self._session.epoch += 1
+
+    def squash(self, message: str = "Squashed commits") -> str:
+        """Replace the whole history of this branch, the only one, by one commit; return its id.
+
+        Raises
+        ------
+        VersionControlError
+            If there are other branches, or tags.
+        """
+        self._check_changeable("squash")
+        commit = rewinding.squash(self._session, message)
+        self._session.epoch += 1
+        return commit
+
+    def delete_branch(self, name: str) -> None:
+        """Remove a branch with the versions that are on no other one.
+
+        Raises
+        ------
+        VersionControlError
+            If it is the main branch or checked out, or another branch, a merge or a tag needs it.
+        """
+        self._check_changeable("delete_branch")
+        lines.delete_branch(self._session, name)
+
+    # -- tags --------------------------------------------------------------------------------------------------
+
+    @property
+    def tags(self) -> dict[str, Tag]:
+        """Names that were given to commits."""
+        return tagging.tags(self._session)
+
+    def create_tag(self, name: str, commit: str | None = None, message: str | None = None) -> Tag:
+        """Give a commit a name that works wherever its id does; None is the last commit on this line.
+
+        Raises
+        ------
+        TagExistsError
+            If there is a tag, branch or version of this name.
+        CheckoutError
+            If there is no such commit, or it is not committed yet.
+        """
+        return tagging.create_tag(self._session, name, commit, message)
+
+    def delete_tag(self, name: str) -> None:
+        """Remove a tag; the commit stays.
+
+        Raises
+        ------
+        CheckoutError
+            If there is no such tag.
+        """
+        tagging.delete_tag(self._session, name)
