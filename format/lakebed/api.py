@@ -41,20 +41,29 @@ def empty(
 
 
 def load(
-    path: Path, read_only: bool | None = None, memory_cache_size: int | None = None, **options: Any
+    path: Path,
+    read_only: bool | None = None,
+    memory_cache_size: int | None = None,
+    lock_timeout: float = 0,
+    **options: Any,
 ) -> Dataset:
     """Open a dataset; the address may end in ``@branch`` or ``@commit``.
 
     Parameters
     ----------
     read_only
-        True refuses changes. None and False allow them: the writer's lock is taken at the first change, and an error
-        names its owner if somebody else holds it.
+        True refuses changes. False makes sure now that changes are possible. None allows them, too: the writer's lock
+        is taken at the first change. If another process writes the branch just now, a LockedWarning names it, and
+        a change raises LockedException until it is done; the dataset never turns read-only by itself.
+    lock_timeout
+        Seconds to wait for another writer to end, here and at every change.
 
     Raises
     ------
     DatasetHandlerError
         If there is no dataset.
+    LockedException
+        If ``read_only`` is False and another process writes the branch; the message names it.
     CheckoutError
         If there is no such branch or commit.
     DatasetCorruptError
@@ -62,7 +71,9 @@ def load(
     """
     _check_options(options)
     cache = _bytes(memory_cache_size)
-    return Dataset(places.open_at(path, read_only=bool(read_only), cache_bytes=cache))
+    return Dataset(
+        places.open_at(path, read_only=read_only, cache_bytes=cache, lock_timeout=float(lock_timeout))
+    )
 
 
 def dataset(

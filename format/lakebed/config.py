@@ -11,6 +11,10 @@ CACHE_BYTES = 256 * 1024 * 1024
 # A bare append is published at the latest when this much time lies between it and the next one, in seconds.
 MAX_UNPUBLISHED_SECONDS = 30.0
 
+# How long a writer that stands still keeps others out, in seconds; a thread renews the lease in good time. Deep Lake
+# 3.9.52 takes its own locks to be valid for as long.
+LEASE_SECONDS = 300.0
+
 # Whether a publish waits until the disk has everything. LAKEBED_FSYNC=0 switches it off, for data that may be lost when
 # the power fails: measurements beside programs that do not wait either, tests, scratch folders.
 FSYNC = os.environ.get("LAKEBED_FSYNC", "1") != "0"

@@ -8,6 +8,7 @@ what happened, where, and what to do::
     ├── NotFoundError (LookupError)                      ask for something else, or create it
     │   ├── KeyNotFound (KeyError)                       no object under this storage key
     │   ├── DatasetNotFoundError (FileNotFoundError)     also a DatasetHandlerError
+    │   ├── VersionNotFoundError (KeyError)              no branch, commit or tag of this name
     │   ├── TensorDoesNotExistError* (KeyError, AttributeError)
     │   └── TensorGroupDoesNotExistError* (KeyError)
     ├── AlreadyExistsError (ValueError)                  choose another name, or open the existing one
@@ -53,6 +54,7 @@ what happened, where, and what to do::
     │   ├── CheckoutError* (ValueError)                  no such branch or commit
     │   ├── CommitError*
     │   │   └── EmptyCommitError*
+    │   ├── TensorModifiedError*                         the version to compare with is on another line
     │   └── MergeError*
     │       └── MergeConflictError*, MergeMismatchError*, MergeNotSupportedError*
     ├── StorageError (OSError)                           the store failed; `errno` is kept where there is one
@@ -114,6 +116,10 @@ class DatasetNotFoundError(DatasetHandlerError, NotFoundError, FileNotFoundError
     """There is no dataset at this address."""
 
 
+class VersionNotFoundError(NotFoundError, KeyError):
+    """No branch, commit or tag goes by this name."""
+
+
 class TensorDoesNotExistError(NotFoundError, KeyError, AttributeError):
     """The dataset has no tensor of this name."""
 
@@ -170,6 +176,10 @@ class CommitStateUnknown(ConflictError):
 
 class LockedException(LakebedError, RuntimeError):
     """Another writer holds the lock."""
+
+
+class LockedWarning(UserWarning):
+    """Another process writes the branch that was opened; reading works, and changes must wait."""
 
 
 class ReadOnlyModeError(LakebedError, PermissionError):
@@ -364,6 +374,10 @@ class CommitError(VersionControlError):
 
 class EmptyCommitError(CommitError):
     """There is no change to commit."""
+
+
+class TensorModifiedError(VersionControlError):
+    """What was modified since a version can not be told, as it is not on this line of history."""
 
 
 class MergeError(VersionControlError):

@@ -52,7 +52,7 @@ def kill(storage: Storage) -> None:
         session._draft = session._unpublished.draft = None
         session._holds = 0
         if session._lock is not None:
-            session._lock.release()
+            session._lock.forget()
             session._lock = None
 
 

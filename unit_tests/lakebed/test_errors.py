@@ -24,6 +24,7 @@ DEEP_LAKE_3 = [
     "CheckoutError",
     "VersionControlError",
     "EmptyCommitError",
+    "TensorModifiedError",
     "MergeError",
     "MergeConflictError",
     "MergeMismatchError",

@@ -94,8 +94,13 @@ class Historic(Versioned):
         self._session.epoch += 1
         return commit
 
-    def delete_branch(self, name: str) -> None:
+    def delete_branch(self, name: str, force: bool = False) -> None:
         """Remove a branch with the versions that are on no other one.
+
+        Parameters
+        ----------
+        force
+            Also one that was merged into another: what was merged stays there.
 
         Raises
         ------
@@ -103,7 +108,7 @@ class Historic(Versioned):
             If it is the main branch or checked out, or another branch, a merge or a tag needs it.
         """
         self._check_changeable("delete_branch")
-        lines.delete_branch(self._session, name)
+        lines.delete_branch(self._session, name, force=force)
 
     # -- tags --------------------------------------------------------------------------------------------------
 

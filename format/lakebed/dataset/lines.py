@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from lakebed import clock, config
 from lakebed.dataset.session import Session, flush_open
-from lakebed.documents.version_tree import FIRST, VersionTree, new_id
-from lakebed.errors import CheckoutError, EmptyCommitError
+from lakebed.documents.version_tree import FIRST, MAIN, VersionTree, new_id
+from lakebed.errors import (
+    BranchExistsError,
+    CheckoutError,
+    DatasetCorruptError,
+    EmptyCommitError,
+    ReadOnlyModeError,
+    VersionControlError,
+)
 from lakebed.versions.derive import inherited, replacing
+from lakebed.versions.leases import Lease
 from lakebed.versions.opening import open_version, read_tree
 from lakebed.versions.publish import publish
+from lakebed.versions.refs import HEAD, read_refs, resolve
+from lakebed.versions.state import Snapshot
 from lakebed.versions.swap import read_tree_at
 
 
@@ -22,7 +34,7 @@ def commit(session: Session, message: str | None, *, allow_empty: bool) -> str:
     """
     with session.writing() as draft:
         sealed = draft.snapshot() if draft.dirty else session.snapshot
-        if not sealed.has_changes and not allow_empty:
+        if not allow_empty and not is_changed(session, sealed):
             raise EmptyCommitError(
                 "There are no changes, commit is not done. Try again with allow_empty=True."
             )
@@ -49,24 +61,42 @@ def checkout(session: Session, address: str, *, create: bool) -> None:
         If there is no such address, or the branch to create exists.
     """
     with session.mutex:
-        if create and address in session.tree.branches:
-            raise CheckoutError(f"Can't create new branch, {address!r} already exists.")
+        if create:
+            _check_new(session, address)
         session.flush()
         tree = read_tree(session.storage)
-        if not create:
-            _must_resolve(tree, address)
+        target = None if create else resolve(session.storage, tree, address, session.branch)
         session.tree = tree
         if session.snapshot.version_id not in tree.commits and session.branch in tree.branches:
             session.enter(tree.branches[session.branch])  # another writer has replaced the head meanwhile
-        if create and session.is_head and session.snapshot.has_changes and not session.read_only:
+        if create and session.is_head and is_changed(session, session.snapshot) and not session.read_only:
             commit(session, f"auto commit before checkout to {address}", allow_empty=False)
         session.unlock()  # the lock is that of a branch
-        if create:
+        if target is None:
             session.create_branch(address)
         else:
-            session.enter(_must_resolve(session.tree, address))
+            session.enter(target)
         if session.is_held and session.is_head and not session.read_only:
             session.take_lock()
+
+
+def is_changed(session: Session, head: Snapshot) -> bool:
+    """Whether a head differs from the commit below it; before the first commit it always counts as changed (9.4)."""
+    parent = session.tree.commits[session.snapshot.version_id].parent
+    return head.has_changes or parent is None or not session.tree.commits[parent].is_committed
+
+
+def _check_new(session: Session, name: str) -> None:
+    """Refuse the name of a new branch that stands for something else already."""
+    if name in session.tree.branches:
+        raise BranchExistsError(f"Can't create new branch, {name!r} already exists.")
+    if name in session.tree.commits:
+        raise BranchExistsError(f"Can't create new branch, commit {name!r} already exists.")
+    if name == HEAD:
+        raise CheckoutError(f"Can't create new branch {HEAD!r}: it stands for the branch that is checked out.")
+    with suppress(DatasetCorruptError):  # without tags a branch can be made all the same
+        if name in read_refs(session.storage).tags:
+            raise BranchExistsError(f"Can't create new branch, there is a tag {name!r}.")
 
 
 def drop_branch(session: Session, name: str) -> None:
@@ -93,15 +123,58 @@ def adopt(session: Session, name: str) -> None:
         session.flush()
 
 
-def _must_resolve(tree: VersionTree, address: str) -> str:
-    try:
-        return tree.resolve(address)
-    except CheckoutError:
-        raise CheckoutError(
-            f"Address {address} not found. If you want to create a new branch, use checkout with create=True"
-        ) from None
+def delete_branch(session: Session, name: str, *, force: bool) -> None:
+    """Remove a branch that nobody needs; see ``Dataset.delete_branch``.
+
+    Raises
+    ------
+    VersionControlError
+        If it is the main branch, checked out, or needed by another branch, a merge or a tag.
+    """
+    if session.read_only:
+        raise ReadOnlyModeError(f"{session.storage.url} was opened read-only; a branch can not be deleted")
+    flush_open(session.storage.url)
+    with session.mutex:
+        tree = read_tree(session.storage)
+        _check_deletable(session, tree, name, force=force)
+        lease = Lease(session.storage, name)
+        at = lease.acquire(session.lock_timeout)
+        try:
+            publish(session.storage, at, lambda tree: tree.drop_branch(name), [])
+        finally:
+            lease.release()
+        session.refresh()
 
 
-def delete_branch(session: Session, name: str) -> None:
-    """Remove a branch; see ``Dataset.delete_branch``."""
-    raise NotImplementedError
+def _check_deletable(session: Session, tree: VersionTree, name: str, *, force: bool) -> None:
+    if name not in tree.branches:
+        raise VersionControlError(f"Branch {name} does not exist")
+    if name == MAIN:
+        raise VersionControlError("Cannot delete the main branch")
+    if name == session.branch:
+        raise VersionControlError(f"Cannot delete the currently checked out branch: {name}")
+    gone = {version for version, node in tree.commits.items() if node.branch == name}
+    if any(node.parent in gone and node.branch != name for node in tree.commits.values()):
+        raise VersionControlError(f"Cannot delete branch {name} because it has sub-branches")
+    refs = read_refs(session.storage)
+    tags = [tag.name for tag in refs.tags.values() if tag.commit in gone]
+    if tags:
+        raise VersionControlError(
+            f"Cannot delete branch {name} because of the tags {', '.join(map(repr, tags))}; delete them first"
+        )
+    if force:
+        return
+    for merge, parents in refs.merges.items():
+        if merge in tree.commits and merge not in gone and not gone.isdisjoint(parents):
+            raise _merged(name, tree.commits[merge].branch)
+    for other, head in tree.branches.items():
+        tensors = open_version(session.storage, tree, head).tensors.values() if other != name else ()
+        if any(commit in gone for tensor in tensors for commit, _ in tensor.table.places.folders):
+            raise _merged(name, other)
+
+
+def _merged(name: str, other: str) -> VersionControlError:
+    return VersionControlError(
+        f"Cannot delete branch {name} because it has been previously merged into {other}; with force=True its name and "
+        "its commits go, and what was merged stays"
+    )

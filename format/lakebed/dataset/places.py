@@ -63,24 +63,47 @@ def make(path: Path, *, overwrite: bool, cache_bytes: int | None = None) -> Hand
     return Handle(Session(storage, cache_bytes=cache_bytes), location.shown)
 
 
-def open_at(path: Path, *, read_only: bool = False, cache_bytes: int | None = None) -> Handle:
-    """Open the dataset at an address, which may end in ``@branch`` or ``@commit``.
+def open_at(
+    path: Path,
+    *,
+    read_only: bool | None = None,
+    cache_bytes: int | None = None,
+    lock_timeout: float = 0.0,
+    as_of: float | None = None,
+) -> Handle:
+    """Open the dataset at an address, which may end in ``@`` and a branch, commit or tag.
+
+    Parameters
+    ----------
+    as_of
+        POSIX seconds: open what was the newest commit there at that time.
 
     Raises
     ------
     DatasetHandlerError
         If there is none.
     CheckoutError
-        If there is no such branch or commit.
+        If there is no such version.
     """
     if not path or (not hasattr(path, "__fspath__") and not isinstance(path, str)):
         raise DatasetNotFoundError(f"{path!r} is no path of a dataset; give a path or mem://name")
     location = parse(path)
     storage = open_storage(location)
     flush_open(storage.url)
-    return Handle(
-        Session(storage, location.ref, read_only=read_only, cache_bytes=cache_bytes), location.shown
+    session = Session(
+        storage,
+        location.ref,
+        read_only=bool(read_only),
+        cache_bytes=cache_bytes,
+        lock_timeout=lock_timeout,
+        as_of=as_of,
     )
+    handle = Handle(session, location.shown)
+    if session.is_head and read_only is False:
+        session.check_writable()
+    elif session.is_head and read_only is None:
+        session.warn_if_locked()
+    return handle
 
 
 def discard(path: Path, *, force: bool, large_ok: bool) -> None:

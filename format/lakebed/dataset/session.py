@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 from lakebed import clock, config
-from lakebed.documents.version_tree import FIRST, VersionTree, new_id
+from lakebed.documents.version_tree import FIRST, MAIN, VersionTree, new_id
 from lakebed.errors import (
     CommitFailed,
     InvalidOperationError,
     LockedException,
+    LockedWarning,
     ReadOnlyModeError,
-    StorageError,
 )
 from lakebed.reading.fetch import ChunkSource
 from lakebed.reading.samples import SampleReader
 from lakebed.storage.base import Storage
 from lakebed.storage.lock import WriterLock
 from lakebed.versions.derive import inherited
-from lakebed.versions.leases import check_foreign_lock, hold_lock, release_lock
+from lakebed.versions.leases import Lease, live_owner, release_lock
+from lakebed.versions.opened import OpenedVersions
 from lakebed.versions.opening import open_version, read_tree
 from lakebed.versions.publish import publish
+from lakebed.versions.refs import commit_as_of, resolve
 from lakebed.versions.state import Snapshot, TensorState
 from lakebed.versions.swap import TreeAt, read_tree_at
 from lakebed.writing.draft import Draft
@@ -40,9 +43,13 @@ class Session:
     storage
         Where the dataset lies.
     ref
-        Branch or commit to open; None is ``main``.
+        Address of the version to open; None is ``main``.
     read_only
         Refuse every change.
+    lock_timeout
+        Seconds to wait for another writer of the branch to end.
+    as_of
+        Open the newest commit of this time, in POSIX seconds, or before, on the line of that version.
 
     Attributes
     ----------
@@ -57,10 +64,14 @@ class Session:
         *,
         read_only: bool = False,
         cache_bytes: int | None = None,
+        lock_timeout: float = 0.0,
+        as_of: float | None = None,
     ) -> None:
         self.storage = storage
         self.read_only = read_only
+        self.lock_timeout = lock_timeout
         self.epoch = 0
+        self.versions = OpenedVersions(storage)
         self._unpublished = Unpublished()
         self.source = ChunkSource(
             storage, config.CACHE_BYTES if cache_bytes is None else cache_bytes, self._unpublished
@@ -69,12 +80,14 @@ class Session:
         self.mutex = threading.RLock()
         self._draft: Draft | None = None
         self._at: TreeAt | None = None
-        self._lock: WriterLock | None = None
+        self._lock: Lease | None = None
         self._holds = 0
         self._first_unpublished = 0.0
         self._readers: dict[str, tuple[TensorState, SampleReader]] = {}
         self.tree: VersionTree = read_tree(storage)
-        self.enter(self.tree.resolve(ref or "main") if ref or "main" in self.tree.branches else FIRST)
+        is_bare = ref is None and MAIN not in self.tree.branches
+        version = FIRST if is_bare else resolve(storage, self.tree, ref or MAIN)
+        self.enter(version if as_of is None else commit_as_of(self.tree, version, as_of))
         _sessions.setdefault(storage.url, weakref.WeakSet()).add(self)
 
     def enter(self, version_id: str) -> None:
@@ -83,6 +96,14 @@ class Session:
         self.branch = self.tree.commits[version_id].branch
         self.source.heads = frozenset(self.tree.branches.values())
         self._readers.clear()
+
+    def refresh(self) -> None:
+        """See the branches and commits that there are now; what is read stays the same version."""
+        at = read_tree_at(self.storage)
+        self.tree = at.tree
+        if self._at is not None and at.tree.branches.get(self.branch) == self.snapshot.version_id:
+            self._at = at  # else the next publish finds out that somebody was here
+        self.source.heads = frozenset(self.tree.branches.values())
 
     # -- reading -----------------------------------------------------------------------------------------------
 
@@ -159,10 +180,14 @@ class Session:
             self._draft.settle()
             return self._draft
         self.take_lock()
-        self._draft = Draft(self.snapshot, new_id(), self.storage, self._read_chunk)
+        self._draft = Draft(self.snapshot, new_id(), self.storage, self._read_chunk, self._guard)
         self._unpublished.draft = self._draft
         self._first_unpublished = clock.monotonic()
         return self._draft
+
+    def _guard(self, version_id: str) -> None:
+        if self._lock is not None:
+            self._lock.guard(version_id)
 
     def _after_fork(self) -> None:
         """Let go of what a forked child has a copy of: its parent's draft and lock are not its own."""
@@ -187,26 +212,50 @@ class Session:
             self.create_branch(f"auto_{new_id()}")
         if self._lock is not None:
             return
-        lock = WriterLock(self.storage, self.branch)
+        lease = Lease(self.storage, self.branch)
         try:
-            lock.acquire()
+            at = lease.acquire()
         except LockedException:
-            if not _flush_siblings(self):
+            if not _flush_siblings(self) and not self.lock_timeout:
                 raise
-            lock.acquire()
+            at = lease.acquire(self.lock_timeout)
         try:
-            at = read_tree_at(self.storage)
-            head = at.tree.head(self.branch).id
-            check_foreign_lock(self.storage, head)
-            hold_lock(self.storage, head)
             seen, self._at, self.tree = self.tree, at, at.tree
             if seen != at.tree:
                 self.source.clear()
-                self.enter(head)
+                self.enter(at.tree.head(self.branch).id)
         except BaseException:
-            lock.release()
+            lease.release()
             raise
-        self._lock = lock
+        self._lock = lease
+
+    def check_writable(self) -> None:
+        """Make sure that changes are possible at this moment.
+
+        Raises
+        ------
+        LockedException
+            If another process writes the branch.
+        StorageError
+            If the storage takes no changes.
+        """
+        with self.mutex:
+            if self._lock is None:
+                self.take_lock()
+                if self._holds == 0:
+                    self.unlock()
+
+    def warn_if_locked(self) -> None:
+        """Tell whoever may want to write that another process does."""
+        owner = live_owner(self.storage, self.snapshot.version_id)
+        if owner is not None:
+            warnings.warn(
+                f"branch {self.branch!r} of {self.storage.url} is being written by {owner}: what is published can be "
+                "read, and a change will raise LockedException until that is done. Open it with read_only=True if "
+                "nothing is to be changed.",
+                LockedWarning,
+                stacklevel=4,
+            )
 
     @contextmanager
     def writing(self) -> Iterator[Draft]:
@@ -322,6 +371,8 @@ class Session:
             If another writer changed the branch; the draft is dropped.
         """
         try:
+            if self._lock is not None:
+                self._lock.check()
             at = publish(
                 self.storage, self.tree_at(), edit, versions, draft.new_chunks().items(), draft.spilled
             )
@@ -333,25 +384,19 @@ class Session:
         self._published(at, versions[-1])
 
     def _published(self, at: TreeAt, head: Snapshot) -> None:
-        old = self.snapshot.version_id
         self._at, self.tree, self.snapshot = at, at.tree, head
         self.source.heads = frozenset(at.tree.branches.values())
         self._draft = self._unpublished.draft = None
         self._readers.clear()
-        self._remove_lock_file(old)
+        if self._lock is not None:
+            self._lock.moved(head.version_id)
 
     def unlock(self) -> None:
         """Let others write the branch; what is unpublished is dropped."""
         if self._lock is not None:
             lock, self._lock = self._lock, None
             self._draft = self._unpublished.draft = None
-            self._remove_lock_file(self.snapshot.version_id)
             lock.release()
-
-    def _remove_lock_file(self, version_id: str) -> None:
-        # What was to be published is published by now. A lock file that stays runs out by itself.
-        with suppress(StorageError):
-            release_lock(self.storage, version_id)
 
     def yield_lock(self) -> bool:
         """Publish and unlock for another dataset of this process, unless a ``with`` block holds on; say whether."""
@@ -387,17 +432,13 @@ class Session:
 
     def start_branch(self, name: str, base: str, head: Snapshot) -> None:
         """Publish a new branch below ``base`` whose head holds what ``head`` says, and go there."""
-        lock = WriterLock(self.storage, name)
-        lock.acquire()
-        try:
+        with WriterLock(self.storage, name):
 
             def edit(tree: VersionTree) -> VersionTree:
                 return tree.add_branch(name, head.version_id, base)
 
             at = publish(self.storage, read_tree_at(self.storage), edit, [head])
             release_lock(self.storage, head.version_id)
-        finally:
-            lock.release()
         self.tree = at.tree
         self.enter(head.version_id)
 

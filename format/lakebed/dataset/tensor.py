@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from lakebed.dataset import differences
 from lakebed.dataset.assign import assign_all
 from lakebed.dataset.given import encode_sample, encode_samples, encode_singly
 from lakebed.dataset.operators import InPlace
@@ -175,6 +176,31 @@ class Tensor(Readable, InPlace):
         self._check_whole("clear")
         with self._session.writing() as draft:
             draft.clear(self._state.key)
+
+    # -- history -----------------------------------------------------------------------------------------------
+
+    def modified_samples(
+        self, target_id: str | None = None, return_indexes: bool = False
+    ) -> Tensor | tuple[Tensor, list[int]]:
+        """Select the samples of the whole tensor that were added or replaced since a version, in order.
+
+        Parameters
+        ----------
+        target_id
+            Address of a version on this line of history; None is the one before the one that is checked out.
+        return_indexes
+            Also return their numbers.
+
+        Raises
+        ------
+        KeyError
+            If there is no such version.
+        TensorModifiedError
+            If it is on another line of history.
+        """
+        rows = differences.modified(self._session, self._state.key, target_id)
+        samples = Tensor(self._handle, self._name, Index()[rows])
+        return (samples, rows) if return_indexes else samples
 
     def _check_whole(self, method: str) -> None:
         if not self._index.is_trivial:

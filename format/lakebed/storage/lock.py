@@ -1,12 +1,13 @@
 """One writer at a time: a lock per branch, across processes and across the datasets of one process.
 
 A local dataset is locked through `.lakebed/writer-<hash of branch>.lock`; the operating system frees it when
-the process ends, in whatever way, so no lock is ever stale.  The file holds the owner, as JSON, for the
-message that others get to see.
+the process ends, in whatever way.  The file holds the owner, as JSON, for the message that others get to see.
+What a process that stands still holds on to can be seized: whoever does so puts another file in the place of the
+locked one, and the old holder finds that its lock is no longer `intact`.
 """
 
 # Paths are strings throughout this package.
-# ruff: noqa: PTH103, PTH120, PTH123
+# ruff: noqa: PTH103, PTH108, PTH116, PTH117, PTH120, PTH123
 from __future__ import annotations
 
 import hashlib
@@ -14,16 +15,17 @@ import json
 import os
 import socket
 import threading
-import time
 import weakref
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
+from lakebed import clock
 from lakebed.errors import LockedException
-from lakebed.storage.disk import lock_file, storage_error
+from lakebed.storage.disk import exclusive, lock_file, storage_error
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
     from lakebed.storage.base import Storage
@@ -44,7 +46,8 @@ class Owner:
             who = "this process"
         else:
             who = f"process {self.pid} on {self.host}"
-        return f"{who} since {datetime.fromtimestamp(self.since, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        age = max(0, round(clock.now() - self.since))
+        return f"{who} since {datetime.fromtimestamp(self.since, UTC):%Y-%m-%d %H:%M:%S} UTC, {age} s ago"
 
 
 class _Table:
@@ -93,6 +96,27 @@ class WriterLock:
         """Whether this object holds the lock."""
         return self._owner is not None
 
+    @property
+    def frees_itself(self) -> bool:
+        """Whether nothing is left of the lock when its holder ends: in files the system sees to that."""
+        return self._in_memory or os.path.isabs(self._url)
+
+    @property
+    def _in_memory(self) -> bool:
+        return self._url.startswith("mem://")
+
+    @property
+    def is_intact(self) -> bool:
+        """Whether the lock that this object holds was not seized by another process."""
+        if self._owner is None:
+            return False
+        if self._fd is None:
+            return True
+        try:
+            return os.fstat(self._fd).st_ino == os.stat(self._lock_path()).st_ino
+        except OSError:
+            return False
+
     def acquire(self, timeout: float = 0.0) -> None:
         """Take the lock, waiting at most `timeout` seconds; no effect if this object already holds it.
 
@@ -103,18 +127,53 @@ class WriterLock:
         StorageError
             If the lock file cannot be written.
         """
-        deadline = time.monotonic() + timeout
+        deadline = clock.monotonic() + timeout
         while not self.held:
             owner = self._try()
             if self.held:
                 return
-            if time.monotonic() >= deadline:
-                by = str(owner) if owner else "another process"
-                raise LockedException(
-                    f"branch {self._branch!r} of {self._url} is locked for writing by {by};"
-                    " wait until it is closed, or open it with read_only=True"
-                )
-            time.sleep(0.02)
+            if clock.monotonic() >= deadline:
+                raise self._refusal(owner)
+            clock.sleep(0.02)
+
+    def _refusal(self, owner: Owner | None) -> LockedException:
+        by = str(owner) if owner else "another process"
+        return LockedException(
+            f"branch {self._branch!r} of {self._url} is locked for writing by {by};"
+            " wait until it is closed, or open it with read_only=True"
+        )
+
+    def seize(self, is_stale: Callable[[Owner], bool]) -> None:
+        """Take the lock from a process that holds it but stands still.
+
+        Parameters
+        ----------
+        is_stale
+            Tells whether this owner may be put out; asked while nobody else can seize the lock.
+
+        Raises
+        ------
+        LockedException
+            If it may not, or is unknown, or belongs to this process.
+        """
+        if self._in_memory or not self.frees_itself:
+            raise self._refusal(self._try())
+        path = self._lock_path()
+        with exclusive(f"{os.path.dirname(path)}/seize.lock"):
+            owner = self._try()
+            if self.held:
+                return
+            if owner is None or (owner.pid == os.getpid() and owner.host == socket.gethostname()):
+                raise self._refusal(owner)
+            if not is_stale(owner):
+                raise self._refusal(owner)
+            try:
+                os.unlink(path)
+            except OSError as error:
+                raise storage_error(error, "seize", path) from error
+            owner = self._try()
+            if not self.held:
+                raise self._refusal(owner)
 
     def release(self) -> None:
         """Give the lock back; no effect if it is not held."""
@@ -146,7 +205,7 @@ class WriterLock:
 
     def _try(self) -> Owner | None:
         """Take the lock if it is free; return its owner, None if unknown."""
-        me = Owner(os.getpid(), socket.gethostname(), time.time())
+        me = Owner(os.getpid(), socket.gethostname(), clock.now())
         slot = self._url, self._branch
         # The table also covers file systems whose file locks do not tell two openings by one process apart.
         other = _table.enter(slot, me)
@@ -154,7 +213,7 @@ class WriterLock:
             return other
         fd = None
         try:
-            if not self._url.startswith("mem://"):
+            if self.frees_itself and not self._in_memory:
                 fd = self._lock_file()
                 if fd is None:
                     return _read_owner(self._lock_path())

@@ -1,30 +1,38 @@
-"""A storage that counts its calls and stops, as a killed process would, at a chosen change."""
+"""A storage that counts its calls and fails where it is told to, as disks, networks and kills do."""
 
 from __future__ import annotations
 
+import random
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+from lakebed import clock
+from lakebed.storage.base import MappableStorage, pieces
+from lakebed.testing.schedule import Call, Crash, Fault, Schedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lakebed.storage.base import Data, Stat, Storage
 
+__all__ = ["Crash", "FaultyStorage"]
 
-class Crash(BaseException):
-    """The process ends here; nothing that catches `Exception` may swallow it."""
+T = TypeVar("T")
 
 
 class FaultyStorage:
-    """Pass everything on to `inner` until `fail_after` changes are made, then fail at every further one.
+    """Pass everything on to `inner`, except where the schedule says that a call fails.
 
-    A change is one put, one delete, or one item of `put_many`, which reach `inner` one by one: running the
-    same work with `fail_after` = 0, 1, 2, ... leaves every prefix of its writes.
+    Without a schedule it only counts, or fails at every change after the first `fail_after` ones. A change is one put,
+    one delete, or one item of `put_many`, which then reach `inner` one by one: running the same work with
+    `fail_after` = 0, 1, 2, ... leaves every prefix of its writes.
 
     Parameters
     ----------
     inner
-        Storage that does the work.
+        Storage that does the work. If it maps objects, so does this one.
+    schedule
+        Which calls fail, and how. Calls are those of the methods, `put_many` is one.
     fail_after
         Number of changes that succeed; None: never fail.
     error
@@ -36,6 +44,10 @@ class FaultyStorage:
     ----------
     counts
         Number of calls by method name; `items` counts the items of `put_many`, `spans` those of `get_ranges`.
+    trace
+        Calls in order, as far as a schedule was asked about them.
+    failed
+        The faults that happened, with the number of the call each.
     changes
         Number of changes made.
     changed
@@ -45,17 +57,24 @@ class FaultyStorage:
     def __init__(
         self,
         inner: Storage,
-        fail_after: int | None = None,
+        schedule: Schedule | None = None,
         *,
+        fail_after: int | None = None,
         error: Callable[[], BaseException] | None = None,
         lost_answer: bool = False,
     ) -> None:
         self.inner = inner
+        self.schedule = schedule
         self.fail_after = fail_after
         self.lost_answer = lost_answer
         self.counts: Counter[str] = Counter()
+        self.trace: list[Call] = []
+        self.failed: list[tuple[int, Fault]] = []
         self.changed: list[str] = []
         self._error = error or Crash
+        self._dead = False
+        if isinstance(inner, MappableStorage):
+            self.map = self._mapper(inner)
 
     @property
     def url(self) -> str:
@@ -67,7 +86,150 @@ class FaultyStorage:
         """Number of changes made."""
         return len(self.changed)
 
-    def _change(self, label: str, act: Callable[[], str | None]) -> str | None:
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    def get(self, key: str) -> bytes:
+        """Count, and pass on or fail."""
+        return self._call("get", (key,), lambda: self.inner.get(key))
+
+    def get_into(self, key: str, buffer: memoryview) -> int:
+        """Count, and pass on or fail."""
+        return self._call("get_into", (key,), lambda: self.inner.get_into(key, buffer))
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        """Count, and pass on or fail."""
+        return self._call("get_range", (key,), lambda: self.inner.get_range(key, start, length))
+
+    def get_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Count, and pass on or fail."""
+        self.counts["spans"] += len(spans)
+        return self._call("get_ranges", (key,), lambda: self.inner.get_ranges(key, spans))
+
+    def list(self, prefix: str = "") -> Iterator[tuple[str, Stat]]:
+        """Count, and pass on or fail; a torn listing ends with the error midway."""
+        return self._call("list", (prefix,), lambda: self.inner.list(prefix), self._torn_list)
+
+    def stat(self, key: str) -> Stat | None:
+        """Count, and pass on or fail."""
+        return self._call("stat", (key,), lambda: self.inner.stat(key))
+
+    def _mapper(self, inner: MappableStorage) -> Callable[[str], memoryview]:
+        def mapped(key: str) -> memoryview:
+            """Count, and pass on or fail."""
+            return self._call("map", (key,), lambda: inner.map(key))
+
+        return mapped
+
+    # -- writing ---------------------------------------------------------------------------------------------
+
+    def put(self, key: str, data: Data) -> str:
+        """Count, and pass on or fail."""
+        return self._call("put", (key,), lambda: self._change(key, lambda: self.inner.put(key, data)))
+
+    def put_many(self, items: Iterable[tuple[str, Data]], *, durable: bool = True) -> None:
+        """Count, and pass on the batch or fail; without a schedule item by item until one fails."""
+        if self.schedule is None:
+            self.counts["put_many"] += 1
+            for key, data in items:
+                self.counts["items"] += 1
+                self._change(key, self._one(key, data, durable=durable))
+            return
+        batch = [*items]
+        keys = tuple(key for key, _ in batch)
+
+        def write() -> None:
+            self.inner.put_many(batch, durable=durable)
+            self.changed += keys
+
+        def tear(fault: Fault) -> None:
+            part = _torn(self.inner, batch, fault.seed)
+            self.inner.put_many(part, durable=durable)
+            self.changed += [key for key, _ in part]
+            raise fault.error()
+
+        self.counts["items"] += len(batch)
+        self._call("put_many", keys, write, tear)
+
+    def _one(self, key: str, data: Data, *, durable: bool) -> Callable[[], None]:
+        return lambda: self.inner.put_many([(key, data)], durable=durable)
+
+    def sync(self, keys: Iterable[str]) -> None:
+        """Count, and pass on or fail."""
+        names = tuple(keys)
+        self._call("sync", names, lambda: self.inner.sync(names))
+
+    def put_if(self, key: str, data: Data, etag: str | None) -> str:
+        """Count, and pass on or fail."""
+
+        def write() -> str:
+            return self._change(key, lambda: self.inner.put_if(key, data, etag))
+
+        return self._call("put_if", (key,), write)
+
+    def delete(self, key: str) -> None:
+        """Count, and pass on or fail."""
+        self._call("delete", (key,), lambda: self._change(f"-{key}", lambda: self.inner.delete(key)))
+
+    def delete_prefix(self, prefix: str) -> None:
+        """Count, and pass on or fail; a torn one leaves some of the objects."""
+
+        def tear(fault: Fault) -> None:
+            dice = random.Random(fault.seed)
+            for key, _ in [*self.inner.list(prefix)]:
+                if dice.random() < 0.5:
+                    self.inner.delete(key)
+                    self.changed.append(f"-{key}")
+            raise fault.error()
+
+        def remove() -> None:
+            self._change(f"-{prefix}", lambda: self.inner.delete_prefix(prefix))
+
+        self._call("delete_prefix", (prefix,), remove, tear)
+
+    # -- failing ---------------------------------------------------------------------------------------------
+
+    def _call(
+        self,
+        method: str,
+        keys: tuple[str, ...],
+        act: Callable[[], T],
+        tear: Callable[[Fault], T] | None = None,
+    ) -> T:
+        """Do one call, and what the schedule has for it."""
+        self.counts[method] += 1
+        if self.schedule is None:
+            return act()
+        if self._dead:
+            raise Crash(f"{method} after the end of the process")
+        call = Call(method, keys)
+        self.trace.append(call)
+        fault = self.schedule.next(call)
+        if fault is None:
+            return act()
+        self.failed.append((len(self.trace) - 1, fault))
+        if fault.when == "delay":
+            clock.sleep(fault.seconds)
+            return act()
+        try:
+            if fault.when == "after":
+                act()
+            elif fault.when == "torn" and tear is not None:
+                return tear(fault)
+            raise fault.error()
+        except Crash:
+            self._dead = True
+            raise
+
+    def _torn_list(self, fault: Fault) -> Iterator[tuple[str, Stat]]:
+        prefix = self.trace[-1].keys[0]
+        found = [*self.inner.list(prefix)]
+        yield from found[: random.Random(fault.seed).randrange(len(found) + 1)]
+        error = fault.error()
+        self._dead |= isinstance(error, Crash)
+        raise error
+
+    def _change(self, label: str, act: Callable[[], T]) -> T:
+        """Make one change, or fail if as many as allowed are made."""
         if self.fail_after is not None and self.changes >= self.fail_after:
             if self.lost_answer and self.changes == self.fail_after:
                 act()
@@ -77,68 +239,16 @@ class FaultyStorage:
         self.changed.append(label)
         return answer
 
-    def get(self, key: str) -> bytes:
-        """Count and pass on."""
-        self.counts["get"] += 1
-        return self.inner.get(key)
 
-    def get_into(self, key: str, buffer: memoryview) -> int:
-        """Count and pass on."""
-        self.counts["get_into"] += 1
-        return self.inner.get_into(key, buffer)
-
-    def get_range(self, key: str, start: int, length: int) -> bytes:
-        """Count and pass on."""
-        self.counts["get_range"] += 1
-        return self.inner.get_range(key, start, length)
-
-    def get_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Count and pass on."""
-        self.counts["get_ranges"] += 1
-        self.counts["spans"] += len(spans)
-        return self.inner.get_ranges(key, spans)
-
-    def put(self, key: str, data: Data) -> str:
-        """Count, and pass on or fail."""
-        self.counts["put"] += 1
-        return self._change(key, lambda: self.inner.put(key, data)) or ""
-
-    def put_many(self, items: Iterable[tuple[str, Data]], *, durable: bool = True) -> None:
-        """Count, and pass on item by item until one fails."""
-        self.counts["put_many"] += 1
-        for key, data in items:
-            self.counts["items"] += 1
-            self._change(key, self._put_one(key, data, durable=durable))
-
-    def _put_one(self, key: str, data: Data, *, durable: bool) -> Callable[[], None]:
-        return lambda: self.inner.put_many([(key, data)], durable=durable)
-
-    def sync(self, keys: Iterable[str]) -> None:
-        """Count and pass on."""
-        self.counts["sync"] += 1
-        self.inner.sync(keys)
-
-    def put_if(self, key: str, data: Data, etag: str | None) -> str:
-        """Count, and pass on or fail."""
-        self.counts["put_if"] += 1
-        return self._change(key, lambda: self.inner.put_if(key, data, etag)) or ""
-
-    def delete(self, key: str) -> None:
-        """Count, and pass on or fail."""
-        self.counts["delete"] += 1
-        self._change(f"-{key}", lambda: self.inner.delete(key))
-
-    def delete_prefix(self, prefix: str) -> None:
-        """Count, and pass on or fail."""
-        self.counts["delete_prefix"] += 1
-        self._change(f"-{prefix}", lambda: self.inner.delete_prefix(prefix))
-
-    def list(self, prefix: str = "") -> Iterator[tuple[str, Stat]]:
-        """Count and pass on."""
-        self.counts["list"] += 1
-        return self.inner.list(prefix)
-
-    def stat(self, key: str) -> Stat | None:
-        """Count and pass on."""
-        self.counts["stat"] += 1
-        return self.inner.stat(key)
+def _torn(inner: Storage, batch: Sequence[tuple[str, Data]], seed: int) -> list[tuple[str, Data]]:
+    """Return what of a batch a crash might leave: any subset, of which new objects may be cut short."""
+    dice = random.Random(seed)
+    left: list[tuple[str, Data]] = []
+    for key, data in batch:
+        fate = dice.random()
+        if fate < 0.4:
+            left.append((key, data))
+        elif fate < 0.7 and inner.stat(key) is None:
+            content = b"".join(pieces(data))
+            left.append((key, content[: dice.randrange(len(content) + 1)]))
+    return left

@@ -40,6 +40,19 @@ def replacing(parent: Snapshot, content: Snapshot, version_id: str) -> Snapshot:
     )
 
 
+def as_commit(snapshot: Snapshot, version_id: str) -> Snapshot:
+    """Return a version that holds the same, as the first one below an empty root: all is created, every chunk named."""
+    tensors = {}
+    for key, state in snapshot.tensors.items():
+        places = replace(state.table.places, own=state.table.places.own | True)
+        length = max(state.meta.length, state.length)
+        diff = CommitDiff(created=True, info_updated=bool(state.info), first=0, last=length)
+        tensors[key] = replace(state, table=replace(state.table, places=places), diff=diff)
+    return replace(
+        snapshot, version_id=version_id, tensors=tensors, diff=DatasetDiff(info_updated=bool(snapshot.info))
+    )
+
+
 def empty_snapshot(version_id: str) -> Snapshot:
     """Return a version without tensors."""
     return Snapshot(version_id, DatasetMeta(), {}, {})

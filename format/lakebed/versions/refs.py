@@ -1,16 +1,296 @@
-"""Names for commits and parents of merges: the side file ``.lakebed/refs.json``, which 3.9.52 leaves alone."""
+"""Names for commits and parents of merges: the side file ``.lakebed/refs.json``, which 3.9.52 leaves alone.
+
+It is read when somebody asks for a tag, an abbreviated id or the graph of merges, never to open a branch. Every change
+is a conditional put that starts over when somebody else was faster.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import islice
+
+from lakebed import clock
+from lakebed.documents.refs import Refs, Tag
+from lakebed.documents.version_tree import MAIN, VersionTree
+from lakebed.errors import (
+    CheckoutError,
+    CommitFailed,
+    CommitStateUnknown,
+    DatasetCorruptError,
+    FormatError,
+    KeyNotFound,
+    LimitError,
+    PreconditionFailed,
+    StorageError,
+    TagExistsError,
+)
+from lakebed.storage.base import Storage
+from lakebed.versions.opening import read_tree
+
+__all__ = ["HEAD", "REFS_KEY", "Refs", "Tag", "drop_tag", "read_refs", "record_merge", "resolve", "set_tag"]
+
+REFS_KEY = ".lakebed/refs.json"
+
+HEAD = "HEAD"
+"""Address of the head of the branch that is checked out."""
+
+_TRIES = 50
+_SHORTEST_PREFIX = 7
+_MOST_NAMES = 20
+# A merge is recorded before its commit is part of the history, and dropped when that has not happened after a day.
+_GRACE_SECONDS = 86400.0
+_UP = re.compile(r"(.+?)~(\d{0,9})", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Tag:
-    """A name for a commit; ``time`` in POSIX seconds."""
+# -- the file ------------------------------------------------------------------------------------------------------
 
-    name: str
-    commit: str
-    message: str | None
-    time: float
-    user: str
+
+def read_refs(storage: Storage) -> Refs:
+    """Read tags and merges; a dataset without the file has none.
+
+    Raises
+    ------
+    DatasetCorruptError
+        If the file is damaged.
+    """
+    try:
+        return Refs.from_bytes(storage.get(REFS_KEY))
+    except KeyNotFound:
+        return Refs()
+    except (FormatError, LimitError) as error:
+        raise DatasetCorruptError(
+            f"{REFS_KEY} of {storage.url} can not be read: {error}. Branches and commits are not affected; remove "
+            "the file to go on without tags",
+            dataset=storage.url,
+        ) from error
+
+
+def record_merge(storage: Storage, commit_id: str, parents: tuple[str, ...]) -> None:
+    """Remember the further parents of a merge commit, durably; call it before the commit is published.
+
+    A record of a commit that never comes to be is ignored, and dropped by a later write.
+
+    Raises
+    ------
+    DatasetCorruptError
+        If the file is damaged.
+    CommitFailed, CommitStateUnknown
+        If the file could not be replaced, or nobody knows.
+    """
+    now = clock.now()
+
+    def edit(refs: Refs) -> Refs:
+        merges, recorded = {**refs.merges, commit_id: parents}, {**refs.recorded, commit_id: now}
+        return replace(refs, merges=merges, recorded=recorded)
+
+    _change(storage, edit, lambda refs: refs.merges.get(commit_id) == parents)
+
+
+def set_tag(storage: Storage, tag: Tag, *, replacing: bool = True) -> None:
+    """Store a tag.
+
+    Parameters
+    ----------
+    replacing
+        Also if there is another of this name already.
+
+    Raises
+    ------
+    TagExistsError
+        If there is and ``replacing`` is false.
+    DatasetCorruptError, CommitFailed, CommitStateUnknown
+        As for :func:`record_merge`.
+    """
+
+    def edit(refs: Refs) -> Refs:
+        if tag.name in refs.tags and not replacing:
+            known = refs.tags[tag.name]
+            raise TagExistsError(
+                f"there is already a tag {tag.name!r}, for {known.commit}; choose another name, or delete it first"
+            )
+        return replace(refs, tags={**refs.tags, tag.name: tag})
+
+    _change(storage, edit, lambda refs: refs.tags.get(tag.name) == tag)
+
+
+def drop_tag(storage: Storage, name: str) -> None:
+    """Remove a tag.
+
+    Raises
+    ------
+    CheckoutError
+        If there is none of this name.
+    DatasetCorruptError, CommitFailed, CommitStateUnknown
+        As for :func:`record_merge`.
+    """
+    refs = read_refs(storage)
+    if name not in refs.tags:
+        raise CheckoutError(f"there is no tag {name!r}{_listed(refs)}")
+
+    def edit(refs: Refs) -> Refs:
+        return replace(refs, tags={other: tag for other, tag in refs.tags.items() if other != name})
+
+    _change(storage, edit, lambda refs: name not in refs.tags)
+
+
+def _change(storage: Storage, edit: Callable[[Refs], Refs], holds: Callable[[Refs], bool]) -> None:
+    """Replace the file by an edited one, unless it ``holds`` already what is wanted."""
+    for attempt in range(_TRIES):
+        stat = storage.stat(REFS_KEY)
+        refs = read_refs(storage)
+        if holds(refs):
+            return
+        data = _pruned(edit(refs), storage).to_bytes()
+        try:
+            storage.put_if(REFS_KEY, data, None if stat is None else stat.etag)
+        except PreconditionFailed:
+            clock.sleep(0.001 * attempt)
+        except StorageError as error:
+            if _took_effect(storage, holds, error):
+                return
+            raise
+        else:
+            return
+    raise CommitFailed(
+        f"{REFS_KEY} of {storage.url} is rewritten all the time by others; nothing was changed"
+    )
+
+
+def _took_effect(storage: Storage, holds: Callable[[Refs], bool], error: StorageError) -> bool:
+    """Find out whether a put whose answer is an error was done all the same."""
+    try:
+        return holds(read_refs(storage))
+    except StorageError as again:
+        raise CommitStateUnknown(
+            f"the answer to a change of {REFS_KEY} of {storage.url} was lost ({error}) and reading again failed "
+            f"({again}); look at the tags before repeating the change"
+        ) from error
+
+
+def _pruned(refs: Refs, storage: Storage) -> Refs:
+    """Drop merges whose commits have left the history, or have not become part of it for a day."""
+    if not refs.merges:
+        return refs
+    # Read after the refs: whatever they recorded and is published by now is in it.
+    known, limit = read_tree(storage).commits, clock.now() - _GRACE_SECONDS
+    kept = {id_ for id_ in refs.merges if id_ in known or refs.recorded.get(id_, 0.0) > limit}
+    if len(kept) == len(refs.merges):
+        return refs
+    merges = {id_: parents for id_, parents in refs.merges.items() if id_ in kept}
+    return replace(
+        refs, merges=merges, recorded={id_: at for id_, at in refs.recorded.items() if id_ in kept}
+    )
+
+
+# -- addresses -----------------------------------------------------------------------------------------------------
+
+
+def resolve(storage: Storage, tree: VersionTree, address: str, branch: str = MAIN) -> str:
+    """Return the id of the version that an address stands for.
+
+    An address is the name of a branch (its head), a commit id, its first seven or more characters, the name of a tag,
+    or ``HEAD``. What comes first in this list wins. ``~n`` after any of them goes up ``n`` commits, by first parents:
+    as a head is not committed, ``HEAD~1`` is the last commit of the branch and ``HEAD~2`` the one before it, while
+    ``tag~1`` is the commit before the one that the tag names. ``~`` alone is ``~1``; ``~0`` stays.
+
+    Parameters
+    ----------
+    branch
+        The branch that ``HEAD`` is on.
+
+    Raises
+    ------
+    CheckoutError
+        If nothing, or more than one version, goes by this name, or there are not as many commits above it.
+    DatasetCorruptError
+        If the file with the tags is needed and damaged.
+    """
+    # 3.9.52 may have made a branch with a tilde in its name; tags have none.
+    is_whole = address in tree.branches or address in tree.commits
+    steps = None if is_whole else _UP.fullmatch(address)
+    name = address if steps is None else steps[1]
+    base = _named(storage, tree, name, branch)
+    if base is None:
+        raise CheckoutError(
+            f"Address {address} not found. If you want to create a new branch, use checkout with create=True. "
+            f"Branches are: {_some(tree.branches)}"
+        )
+    if steps is None:
+        return base
+    count = int(steps[2] or 1)
+    if count == 0:
+        return base
+    above = (id_ for id_ in islice(tree.ancestors(base), 1, None) if tree.commits[id_].is_committed)
+    commit = next(islice(above, count - 1, None), None)
+    if commit is None:
+        raise CheckoutError(f"{address!r} goes beyond the first commit")
+    return commit
+
+
+def _named(storage: Storage, tree: VersionTree, name: str, branch: str) -> str | None:
+    """Return the version that an address without ``~n`` stands for."""
+    if name in tree.branches:
+        return tree.branches[name]
+    if name in tree.commits:
+        return name
+    if name == HEAD:
+        return tree.head(branch).id
+    found = [id_ for id_ in tree.commits if id_.startswith(name)] if len(name) >= _SHORTEST_PREFIX else []
+    try:
+        tag = read_refs(storage).tags.get(name)
+    except DatasetCorruptError:
+        if not found:
+            raise
+        tag = None  # ids need no tags
+    if tag is not None and tag.commit not in tree.commits:
+        raise CheckoutError(
+            f"tag {name!r} is for commit {tag.commit}, which is no longer part of the history"
+        )
+    meant = {*found, *(() if tag is None else (tag.commit,))}
+    if len(meant) > 1:
+        also = "" if tag is None else " and the name of a tag"
+        raise CheckoutError(f"{name!r} is the beginning of {len(found)} versions{also}; give more characters")
+    return next(iter(meant), None)
+
+
+def commit_as_of(tree: VersionTree, version_id: str, moment: float) -> str:
+    """Return the newest commit at or above a version that was made at a time, in POSIX seconds, or before.
+
+    Raises
+    ------
+    CheckoutError
+        If all are younger, or there is none.
+    """
+    times = []
+    for id_ in tree.ancestors(version_id):
+        time = tree.commits[id_].time
+        if time is not None and time <= moment:
+            return id_
+        times += [] if time is None else [time]
+    branch = tree.commits[version_id].branch
+    raise CheckoutError(
+        f"there is no commit yet on branch {branch!r}"
+        if not times
+        else f"at {utc(moment)} UTC there was no commit yet on branch {branch!r}: the first was made at "
+        f"{utc(min(times))} UTC"
+    )
+
+
+def utc(seconds: float) -> str:
+    """Return a time, in POSIX seconds, as ``YYYY-MM-DD hh:mm:ss`` in UTC."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError, OSError):
+        return f"{seconds} s after 1970"
+
+
+def _listed(refs: Refs) -> str:
+    return f"; there are: {_some(refs.tags)}" if refs.tags else "; there are none"
+
+
+def _some(names: Collection[str]) -> str:
+    first = ", ".join(islice(names, _MOST_NAMES))
+    return first if len(names) <= _MOST_NAMES else f"{first} and {len(names) - _MOST_NAMES} more"

@@ -9,14 +9,22 @@ from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import (
     CommitFailed,
     CommitStateUnknown,
-    KeyNotFound,
+    DatasetNotFoundError,
+    FormatError,
+    LeaseLost,
     PreconditionFailed,
     StorageError,
 )
 from lakebed.storage.base import Data, Storage
+from lakebed.versions.fences import fences_of
 from lakebed.versions.opening import TREE_KEY, read_tree
 from lakebed.versions.seals import with_seals
 from lakebed.versions.state import folder_of
+
+Edit = Callable[[VersionTree], VersionTree]
+
+# So many other writers may be faster, one after the other, before this one gives up.
+_ATTEMPTS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,51 +48,82 @@ def node_files(before: VersionTree, after: VersionTree) -> list[tuple[str, Data]
     return [(f"{folder_of(i)}commit_info.json", after.node_bytes(i)) for i in changed]
 
 
-def _built_on(before: VersionTree, after: VersionTree) -> dict[str, str | None]:
-    """Return the heads that a change replaces, adds or drops, as they were: what nobody else may have touched."""
-    names = before.branches.keys() | after.branches.keys()
-    return {n: before.branches.get(n) for n in names if before.branches.get(n) != after.branches.get(n)}
+def swap(storage: Storage, at: TreeAt, edit: Edit, tree: VersionTree, seals: dict[str, str]) -> TreeAt:
+    """Replace the version tree by ``tree``, which is ``edit(at.tree)`` with seals.
 
+    A lost race on another branch is repeated on top of what is there now. After an error the tree is read again: where
+    it holds the new versions the put has worked, and only its answer was lost.
 
-def swap(
-    storage: Storage,
-    at: TreeAt,
-    edit: Callable[[VersionTree], VersionTree],
-    tree: VersionTree,
-    seals: dict[str, str],
-) -> TreeAt:
-    """Replace the version tree; on a lost race try again if nobody touched what we build on."""
-    for _ in range(5):
+    Raises
+    ------
+    CommitFailed
+        If somebody changed the branches that this edit changes. Nothing of it is visible.
+    CommitStateUnknown
+        If neither the put nor the reading afterwards was answered.
+    """
+    lost = False
+    for _ in range(_ATTEMPTS):
         try:
-            etag = storage.put_if(TREE_KEY, tree.to_bytes(), at.etag)
-            return TreeAt(tree, etag)
+            return TreeAt(tree, storage.put_if(TREE_KEY, tree.to_bytes(), at.etag))
         except PreconditionFailed as error:
-            now = read_tree_at(storage)
-            if now.tree.branches == tree.branches:
-                return now  # an earlier attempt, whose answer was lost, took effect after all
-            if any(now.tree.branches.get(name) != head for name, head in _built_on(at.tree, tree).items()):
-                raise CommitFailed(
-                    f"another writer published to {storage.url} first; nothing of this publish is visible. "
-                    "Open the dataset again and repeat the change."
-                ) from error
+            now = _read_again(storage, error, lost=lost)
+            if _took_effect(at.tree, tree, now.tree):
+                return now  # an earlier attempt, whose answer was lost
+            _check_untouched(storage, at.tree, tree, now.tree, error)
             # Somebody published on another branch: the same change on top of that is still right.
             tree = with_seals(edit(now.tree), seals)
             storage.put_many(node_files(now.tree, tree), durable=True)
             at = now
         except StorageError as error:
-            _settle(storage, tree, error)
-            return read_tree_at(storage)
-    raise CommitFailed(f"{storage.url} is rewritten all the time by another process; nothing was published")
+            now = _read_again(storage, error, lost=True)
+            if _took_effect(at.tree, tree, now.tree):
+                return now
+            raise
+    raise CommitFailed(f"{storage.url} is rewritten all the time by other processes; nothing was published")
 
 
-def _settle(storage: Storage, tree: VersionTree, error: StorageError) -> None:
-    """Find out whether a put whose answer is an error took effect: re-raise if not (ARCHITECTURE section 3.3)."""
+def _read_again(storage: Storage, error: StorageError | PreconditionFailed, *, lost: bool) -> TreeAt:
+    """Read what is stored after an attempt that may, or may not, have worked (ARCHITECTURE section 3.3)."""
     try:
-        stored = VersionTree.from_bytes(storage.get(TREE_KEY))
-    except (StorageError, KeyNotFound) as again:
+        return read_tree_at(storage)
+    except DatasetNotFoundError as again:
+        raise CommitFailed(f"{storage.url} was deleted meanwhile; nothing was published") from again
+    except (StorageError, FormatError) as again:
+        if not lost:
+            raise
         raise CommitStateUnknown(
             f"the answer to a publish on {storage.url} was lost ({error}) and reading again failed ({again}); "
-            "open the dataset to see whether the version is there before repeating the change"
+            "nothing is lost here: flush() again, or open the dataset to see whether the version is there before "
+            "repeating the change elsewhere"
         ) from error
-    if stored.branches != tree.branches:
-        raise error
+
+
+def _changed(before: VersionTree, after: VersionTree) -> list[str]:
+    """Return the branches whose head a change replaces, adds or drops."""
+    names = before.branches.keys() | after.branches.keys()
+    return [name for name in names if before.branches.get(name) != after.branches.get(name)]
+
+
+def _took_effect(before: VersionTree, after: VersionTree, stored: VersionTree) -> bool:
+    """Whether the stored tree has what this change brought: its heads, or versions that nobody else can have made."""
+    changed = _changed(before, after)
+    if changed:
+        return all(stored.branches.get(name) == after.branches.get(name) for name in changed)
+    return stored.commits == after.commits and stored.extra == after.extra
+
+
+def _check_untouched(
+    storage: Storage, before: VersionTree, after: VersionTree, stored: VersionTree, error: PreconditionFailed
+) -> None:
+    changed = _changed(before, after)
+    old, new = fences_of(before), fences_of(stored)
+    if any(old.get(name, 0) != new.get(name, 0) for name in changed):
+        raise LeaseLost(
+            f"another writer took over {', '.join(map(repr, changed))} of {storage.url}: this one did not renew its "
+            "lease in time. Nothing of this publish is visible. Open the dataset again and repeat the change."
+        ) from error
+    if any(stored.branches.get(name) != before.branches.get(name) for name in changed):
+        raise CommitFailed(
+            f"another writer published to {storage.url} first; nothing of this publish is visible. "
+            "Open the dataset again and repeat the change."
+        ) from error

@@ -87,8 +87,8 @@ def _in_previous_version(rows: NDArray[np.uint64], deleted: NDArray[np.uint64]) 
 
 
 def with_cleared(diff: CommitDiff) -> CommitDiff:
-    """Record that all samples were dropped."""
-    return CommitDiff(created=diff.created, info_updated=diff.info_updated, cleared=True)
+    """Record that all samples were dropped, and with them what was recorded before."""
+    return CommitDiff(created=diff.created, data_transformed=diff.data_transformed, cleared=True)
 
 
 def with_info(diff: CommitDiff) -> CommitDiff:

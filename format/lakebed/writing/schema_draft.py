@@ -21,11 +21,16 @@ from lakebed.writing.tensor_draft import Files, Read, TensorDraft, new_tensor
 class _Spill:
     """Where full chunks go; apart from the draft, so that the draft's tensors do not hold it in a cycle."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, guard: Callable[[], None]) -> None:
         self.keys: list[str] = []
         self._storage = storage
+        self._guard = guard
+        self._guarded = False
 
     def __call__(self, files: Files) -> None:
+        if not self._guarded:
+            self._guard()
+            self._guarded = True
         self._storage.put_many(files.items(), durable=False)
         self.keys.extend(files)
 
@@ -49,9 +54,18 @@ class SchemaDraft:
         Where full chunks go before the publish.
     read
         Reads a chunk file back, published or not.
+    guard
+        Called with the version's id before anything is written to its folder.
     """
 
-    def __init__(self, base: Snapshot, version_id: str, storage: Storage, read: Read) -> None:
+    def __init__(
+        self,
+        base: Snapshot,
+        version_id: str,
+        storage: Storage,
+        read: Read,
+        guard: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self.version_id = version_id
         self.meta = base.meta
         self.info: Mapping[str, Any] = base.info
@@ -59,7 +73,7 @@ class SchemaDraft:
         self.dirty = False
         self.torn = False
         self.loose = Loose()
-        self._spill = _Spill(storage)
+        self._spill = _Spill(storage, lambda: guard(version_id))
         self._read = read
         self.tensors = {key: self._tensor_draft(state) for key, state in base.tensors.items()}
 
@@ -133,7 +147,8 @@ class SchemaDraft:
         self.dirty = True
         tensor = self.tensors[key]
         tensor.set_meta(meta)
-        self._record(tensor, diffs.with_info(diffs.touched(tensor.state)))
+        diff = diffs.touched(tensor.state)
+        self._record(tensor, diff if diff.created else diffs.with_info(diff))
 
     def set_allow_delete(self, allow: bool) -> None:
         """Allow or forbid that the dataset is deleted."""
@@ -149,6 +164,8 @@ class SchemaDraft:
             tensor.set_meta(tensor.meta.with_(name=now))
         if not self._is_new(name):
             self.diff = structure.with_renamed(self.diff or DatasetDiff(), name, new)
+            tensor = self.tensors[self.meta.tensor_names[name]]
+            self._record(tensor, diffs.touched(tensor.state))
         self.meta = structure.renamed(self.meta, structure.moves(self.meta, name, new))
 
     def _is_new(self, name: str) -> bool:
@@ -179,10 +196,18 @@ class SchemaDraft:
 
     def delete_group(self, group: str) -> None:
         """Drop a group and everything in it."""
-        hidden = set(self.meta.hidden_tensors)
-        for name, key in list(self.meta.tensor_names.items()):
-            if structure.is_inside(name, group) and key not in hidden:
-                self.delete_tensor(name)
+        hidden, before = set(self.meta.hidden_tensors), self.diff or DatasetDiff()
+        inside = [
+            name
+            for name, key in self.meta.tensor_names.items()
+            if structure.is_inside(name, group) and key not in hidden
+        ]
+        old = [name for name in inside if not self._is_new(name)]
+        for name in inside:
+            self.delete_tensor(name)
+        if old and not structure.has_renamed(before, old):
+            # The group alone says it all, unless the previous version knew its tensors by other names.
+            self.diff = replace(before, deleted=(*before.deleted, group))
         self.dirty = True
         groups = tuple(g for g in self.meta.groups if not structure.is_inside(g, group))
         self.meta = replace(self.meta, groups=groups)

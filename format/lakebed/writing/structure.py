@@ -71,3 +71,8 @@ def with_deleted(diff: DatasetDiff, name: str) -> DatasetDiff:
     first = next((a for a, b in diff.renamed if b == name), name)
     rest = tuple((a, b) for a, b in diff.renamed if b != name)
     return replace(diff, renamed=rest, deleted=(*diff.deleted, first))
+
+
+def has_renamed(diff: DatasetDiff, names: Iterable[str]) -> bool:
+    """Whether one of the names is new to the previous version."""
+    return not {new for _, new in diff.renamed}.isdisjoint(names)

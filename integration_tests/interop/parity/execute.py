@@ -193,7 +193,15 @@ def gray(height: int, width: int, seed: int = 0) -> Any:
     return rgb(height, width, seed)[..., 2]
 
 
-HELPERS = {"attempt": attempt, "meta": meta, "show": show, "rgb": rgb, "gray": gray}
+def held(dataset: Any) -> dict[str, Any]:
+    """All samples of all tensors, ids excepted."""
+    return {
+        name: [attempt(lambda t=tensor, row=row: t[row].numpy().tolist()) for row in range(len(tensor))]
+        for name, tensor in sorted(dataset.tensors.items())
+    }
+
+
+HELPERS = {"attempt": attempt, "meta": meta, "show": show, "held": held, "rgb": rgb, "gray": gray}
 
 
 def _alarm(*_: object) -> None:

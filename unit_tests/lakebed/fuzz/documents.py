@@ -21,11 +21,12 @@ from lakebed.documents.dataset_meta import DatasetMeta
 from lakebed.documents.lock import DatasetLock, is_live_foreign
 from lakebed.documents.manifest import ChunkPlaces, Manifest, block_sums, seal_of
 from lakebed.documents.pad_index import PadIndex
+from lakebed.documents.refs import Refs, Tag
 from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_tree import CommitNode, VersionTree
-from lakebed.errors import CheckoutError, LimitError
+from lakebed.errors import CheckoutError, FormatError, LimitError
 from unit_tests.lakebed.fuzz.harness import Case, Target
 
 _LARGEST = 3000
@@ -176,6 +177,24 @@ def _manifests(golden: Path) -> list[Case]:
     return [Case(m.to_bytes()) for m in made]
 
 
+def _refs(case: Case) -> None:
+    """Read tags and merges as they are (their checksum tells) and as somebody would sign them who wants to do harm."""
+    with contextlib.suppress(FormatError, LimitError):
+        _again(Refs.from_bytes, case.data)
+    blank = case.data[:-18] + b"0" * 16 + b'"}'
+    _again(Refs.from_bytes, blank[:-18] + xxhash.xxh3_64_hexdigest(blank).encode() + b'"}')
+
+
+def _some_refs() -> list[Case]:
+    tag = Tag("v1", "ab" * 20, "first", 1.7e9, "ann", {"later": [1]})
+    made = [
+        Refs(),
+        Refs({"v1": tag, "2.0": Tag("2.0", "cd" * 20, None, 0.0, "")}, extra={"later": {"x": None}}),
+        Refs({"v1": tag}, {"ef" * 20: ("ab" * 20, "cd" * 20), "12" * 20: ()}, {"ef" * 20: 1.7e9}),
+    ]
+    return [Case(refs.to_bytes()) for refs in made]
+
+
 NAMES = [
     "chunk ids",
     "tile index",
@@ -193,6 +212,7 @@ NAMES = [
     "tensor_meta",
     "info",
     "manifest",
+    "refs",
 ]
 
 
@@ -216,4 +236,5 @@ def targets(golden: Path) -> list[Target]:
         Target("tensor_meta", _tensor_meta, corpus(golden, "tensor_meta.json"), structured=True),
         Target("info", _info, corpus(golden, "*_info.json"), structured=True),
         Target("manifest", _manifest, _manifests(golden)),
+        Target("refs", _refs, _some_refs(), structured=True),
     ]

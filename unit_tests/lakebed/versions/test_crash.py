@@ -125,7 +125,7 @@ def test_a_crash_at_any_change_leaves_the_old_or_the_new_state(name: str) -> Non
     states = []
     for fail_after in range(500):
         storage = copy_of(start)
-        faulty = FaultyStorage(storage, fail_after)
+        faulty = FaultyStorage(storage, fail_after=fail_after)
         ds = open_on(faulty, "side" if name == "branch with rows" else None)
         try:
             last(ds)
@@ -160,7 +160,7 @@ def test_a_crash_while_creating_leaves_no_dataset_or_an_empty_one() -> None:
     for fail_after in range(100):
         storage = new_memory()
         try:
-            create(FaultyStorage(storage, fail_after))
+            create(FaultyStorage(storage, fail_after=fail_after))
         except Crash:
             pass
         else:
@@ -188,7 +188,7 @@ def test_a_failing_change_can_be_retried(name: str, lost_answer: bool) -> None:
     old, new = branches(start), branches(prepared(HISTORY[name]))
     for fail_after in range(500):
         storage = copy_of(start)
-        faulty = FaultyStorage(storage, fail_after, error=disk_full, lost_answer=lost_answer)
+        faulty = FaultyStorage(storage, fail_after=fail_after, error=disk_full, lost_answer=lost_answer)
         ds = open_on(faulty)
         try:
             last(ds)
@@ -251,7 +251,7 @@ def test_a_lost_answer_of_the_swap_is_settled_by_reading() -> None:
     more_rows(ds)
     swap = counting.changed.index("version_control_info.json")
     ds.close()
-    faulty = FaultyStorage(storage, swap, error=disk_full, lost_answer=True)
+    faulty = FaultyStorage(storage, fail_after=swap, error=disk_full, lost_answer=True)
     ds = open_on(faulty)
     ds.extend({"n": np.arange(3), "g/t": ["x", "", "z"]})
     ds.flush()

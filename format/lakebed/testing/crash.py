@@ -1,0 +1,345 @@
+"""Cut off real work at every call of the storage, and judge what is left by the model.
+
+A script is a list of steps, each done to a dataset and to a `Model`. `CrashRunner` does one step on a copy of the
+dataset with one fault, and then looks at it as the next process would::
+
+    runner = CrashRunner(steps)
+    for position in runner.positions():
+        runner.attempt(position)
+
+The verdict after each: it opens without help, shows a state that the model allows, ``verify`` finds nothing damaged,
+and the next write works.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from lakebed.dataset.dataset import Dataset
+from lakebed.dataset.session import Session, _sessions
+from lakebed.errors import CommitFailed, CommitStateUnknown, StorageError
+from lakebed.reading.verify import verify
+from lakebed.storage.base import Storage
+from lakebed.storage.memory import MemoryStorage, open_memory
+from lakebed.testing.faulty import FaultyStorage
+from lakebed.testing.model import Model, State
+from lakebed.testing.observe import content_of, open_on, state_of
+from lakebed.testing.schedule import Call, Crash, Fault, Planned, When, refused
+from lakebed.versions.create import create
+
+_PROBE = "probe"
+_number = itertools.count()
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing that a program does.
+
+    Parameters
+    ----------
+    name
+        For people.
+    act
+        Does it to a dataset; what it wrote is flushed afterwards.
+    model
+        Does it to the model.
+    at
+        Branch that is open when it begins.
+    """
+
+    name: str
+    act: Callable[[Dataset], object]
+    model: Callable[[Model], object]
+    at: str = "main"
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a fault happens, and which: the call is counted from the opening of the dataset at the step's begin."""
+
+    step: int
+    call: int
+    when: When
+    is_crash: bool
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A step, the dataset before it, the states that it may leave, and the calls that it makes."""
+
+    step: Step
+    storage: MemoryStorage
+    allowed: Sequence[State]
+    trace: Sequence[Call]
+
+
+class CrashRunner:
+    """Runs a script once without faults, and single steps of it with one.
+
+    Parameters
+    ----------
+    steps
+        The script. The first one finds an empty dataset.
+
+    Raises
+    ------
+    AssertionError
+        If the script itself does not lead where the model says.
+    """
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        storage = _new()
+        create(storage)
+        model, self._prepared = Model(), list[_Prepared]()
+        for step in steps:
+            start = copy_of(storage)
+            model = model.copy()
+            model.at = step.at
+            before = model.state()
+            step.model(model)
+            faulty = FaultyStorage(storage, Planned())
+            _do(step, faulty)
+            _expect(
+                state_of(storage) == model.state(), f"{step.name}: {_difference(storage, [model.state()])}"
+            )
+            self._prepared.append(_Prepared(step, start, [before, *model.published], [*faulty.trace]))
+
+    def positions(self) -> Iterator[Position]:
+        """Iterate over all faults: each call x before, after, torn x crash, error; a torn call in two ways."""
+        for number, prepared in enumerate(self._prepared):
+            for i, call in enumerate(prepared.trace):
+                kinds: list[tuple[When, int]] = [("before", 0), ("after", 0)]
+                if call.is_tearable:
+                    kinds += [("torn", 2 * i), ("torn", 2 * i + 1)]
+                for when, seed in kinds:
+                    for is_crash in (True, False):
+                        yield Position(number, i, when, is_crash, seed)
+
+    def describe(self, position: Position) -> str:
+        """Say where a position is."""
+        prepared = self._prepared[position.step]
+        call = prepared.trace[position.call]
+        kind = "crash" if position.is_crash else "error"
+        keys = ", ".join(call.keys[:3])
+        return f"{prepared.step.name}: {kind} {position.when} call {position.call}, {call.method}({keys}); {position}"
+
+    def attempt(self, position: Position) -> None:
+        """Do one step with one fault, and judge what is left.
+
+        Raises
+        ------
+        AssertionError
+            If anything is not as promised.
+        """
+        prepared = self._prepared[position.step]
+        storage = copy_of(prepared.storage)
+        error = Crash if position.is_crash else refused
+        fault = Fault(position.when, position.call, error=error, seed=position.seed)
+        faulty = FaultyStorage(storage, Planned(fault))
+        where = self.describe(position)
+        try:
+            run = self._crash if position.is_crash else self._go_on
+            done = run(prepared, faulty, where)
+            _judge(storage, prepared.allowed[-1:] if done else prepared.allowed, prepared.step.at, where)
+        finally:
+            end_of_process(storage)
+
+    def _crash(self, prepared: _Prepared, faulty: FaultyStorage, where: str) -> bool:  # noqa: ARG002
+        """Let the process end at the fault; return whether the step was done all the same."""
+        ds = None  # kept until the end, as it publishes what it has when nobody needs it any more
+        try:
+            ds = open_on(faulty, prepared.step.at)
+            prepared.step.act(ds)
+            ds.close()
+        except Crash:
+            return False
+        finally:
+            end_of_process(faulty.inner)
+        return True
+
+    def _go_on(self, prepared: _Prepared, faulty: FaultyStorage, where: str) -> bool:
+        """Let the program go on after the error; return whether it saw none."""
+        step, ds, failed = prepared.step, None, False
+        try:
+            ds = open_on(faulty, step.at)
+            step.act(ds)
+            ds.flush()
+        except (StorageError, CommitFailed, CommitStateUnknown):
+            failed = True
+        seen = state_of(faulty.inner)
+        allowed = prepared.allowed if failed else prepared.allowed[-1:]
+        _expect(seen in allowed, f"{where}: after the error {_difference(faulty.inner, allowed)}")
+        if ds is not None:
+            ds.flush()
+            seen = state_of(faulty.inner)
+            _expect(seen in allowed, f"{where}: after a second flush {_difference(faulty.inner, allowed)}")
+            if ds.branch in seen["branches"] and ds.is_head_node:
+                _write_on(ds, where)
+                _expect(
+                    _without_probe(state_of(faulty.inner)) == _without_probe(seen),
+                    f"{where}: writing on broke it",
+                )
+                ds.delete_tensor(_PROBE)
+            ds.close()
+            return False
+        return not failed
+
+
+def _do(step: Step, storage: Storage) -> None:
+    ds = open_on(storage, step.at)
+    step.act(ds)
+    ds.close()
+
+
+def _judge(storage: MemoryStorage, allowed: Sequence[State], at: str, where: str) -> None:
+    """Look at a dataset as the next process does."""
+    seen = _without_probe(state_of(storage))
+    ok = seen in [_without_probe(state) for state in allowed]
+    _expect(ok, f"{where}: {_difference(storage, allowed)}")
+    _expect_sound(storage, where)
+    ds = open_on(storage, at if at in seen["branches"] else "main")
+    _write_on(ds, where)
+    ds.commit("afterwards")
+    ds.close()
+    after = _without_probe(state_of(storage))
+    line = after["branches"][ds.branch]
+    _expect(line["log"][:1] == ["afterwards"], f"{where}: the next commit is not there")
+    for name, branch in seen["branches"].items():
+        kept = {**after["branches"][name], "log": branch["log"], "changed": branch["changed"]}
+        _expect(kept == branch, f"{where}: the next write changed branch {name}")
+    _expect_sound(storage, f"{where}: after the next write")
+
+
+def _write_on(ds: Dataset, where: str) -> None:
+    """Write something new, and see that others see it."""
+    tensor = ds.create_tensor(_PROBE, dtype="int64", exist_ok=True)
+    tensor.append(len(tensor))
+    ds.flush()
+    seen = content_of(open_on(ds.storage, ds.branch, read_only=True))["tensors"].get(_PROBE)
+    _expect(
+        seen is not None and seen["values"][-1] == len(tensor) - 1, f"{where}: the next write is not seen"
+    )
+
+
+def _without_probe(state: State) -> State:
+    """Return a state without what the judge has written, and without whether heads have changes."""
+    branches = {
+        name: {
+            **{key: value for key, value in line.items() if key != "changed"},
+            "tensors": {key: value for key, value in line["tensors"].items() if key != _PROBE},
+        }
+        for name, line in state["branches"].items()
+    }
+    return {**state, "branches": {n: {**line, "changed": None} for n, line in branches.items()}}
+
+
+def _expect_sound(storage: Storage, where: str) -> None:
+    findings = verify(storage, deep=True)
+    _expect(findings.is_sound, f"{where}: damage: {'; '.join(str(damage) for damage in findings.damage[:3])}")
+
+
+def _difference(storage: Storage, allowed: Sequence[State]) -> str:
+    """Show what readers see where the last allowed state says something else."""
+    seen, wanted = _flat(state_of(storage)), _flat(allowed[-1])
+    keys = sorted(key for key in seen.keys() | wanted.keys() if seen.get(key) != wanted.get(key))
+    shown = "; ".join(f"{key} is {seen.get(key)!r}, not {wanted.get(key)!r}" for key in keys[:4])
+    return f"readers see a state that is none of {len(allowed)}: {shown}"
+
+
+def _flat(value: object, path: str = "") -> dict[str, object]:
+    if isinstance(value, dict) and value:
+        return {k: v for name, inner in value.items() for k, v in _flat(inner, f"{path}/{name}").items()}
+    return {path: value}
+
+
+def _expect(condition: object, message: str) -> None:
+    """Raise an AssertionError, also under ``python -O``, which drops ``assert``."""
+    if not condition:
+        raise AssertionError(message)
+
+
+# -- storages and processes ------------------------------------------------------------------------------------
+
+
+def _new() -> MemoryStorage:
+    return open_memory(f"crash-{next(_number)}")
+
+
+def copy_of(storage: MemoryStorage) -> MemoryStorage:
+    """Return a storage with the same objects and another address."""
+    copied = _new()
+    for key, _ in storage.list():
+        copied.put(key, storage.get(key))
+    return copied
+
+
+def end_of_process(storage: Storage) -> None:
+    """End all writers of a storage as SIGKILL does: nothing more is written, and the locks of the process are free."""
+    for session in [*_sessions.get(storage.url, ())]:
+        _forget(session)
+
+
+def _forget(session: Session) -> None:
+    session._draft = session._unpublished.draft = None
+    session._holds = 0
+    if session._lock is not None:
+        session._lock.forget()
+        session._lock = None
+
+
+@dataclass(frozen=True)
+class Killed:
+    """How a process ended: its exit status, and every whole line that it had printed."""
+
+    status: int
+    lines: Sequence[str]
+
+    @property
+    def was_killed(self) -> bool:
+        """Whether the signal came before its end."""
+        return self.status < 0
+
+
+def run_and_kill(command: Sequence[str], seconds: float, *, after: str = "") -> Killed:
+    """Start a process and kill it with SIGKILL.
+
+    Parameters
+    ----------
+    seconds
+        When, counted from its first line that begins with ``after``, or from its start if that is empty.
+    """
+    process = subprocess.Popen([*command], stdout=subprocess.PIPE, text=True)
+    lines, ready = list[str](), threading.Event()
+
+    def listen() -> None:
+        for line in process.stdout or ():
+            if line.endswith("\n"):
+                lines.append(line.rstrip("\n"))
+                if line.startswith(after):
+                    ready.set()
+        ready.set()
+
+    listener = threading.Thread(target=listen, daemon=True)
+    listener.start()
+    if after:
+        ready.wait(60)
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+    status = process.wait()
+    listener.join()
+    if process.stdout is not None:
+        process.stdout.close()
+    return Killed(status, lines)
+
+
+def sampled(positions: Sequence[Position], count: int, seed: int) -> list[Position]:
+    """Choose some positions, the same ones for the same seed."""
+    return random.Random(seed).sample(positions, min(count, len(positions)))

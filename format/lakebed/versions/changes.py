@@ -1,0 +1,144 @@
+"""What changed along lines of history: what versions recorded, compared and joined (FORMAT.md 10). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.documents.commit_diff import CommitDiff
+from lakebed.documents.dataset_diff import DatasetDiff
+from lakebed.documents.version_tree import CommitNode
+from lakebed.versions.state import Snapshot, TensorState
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class VersionChange:
+    """What one version changed; ``tensors`` has every visible tensor of it by name."""
+
+    node: CommitNode
+    schema: DatasetDiff
+    tensors: Mapping[str, CommitDiff]
+
+    @classmethod
+    def of(cls, node: CommitNode, snapshot: Snapshot) -> VersionChange:
+        """Gather what a version recorded; what it did not touch is there with an empty difference."""
+        tensors = {name: snapshot.tensor(name).diff or CommitDiff() for name in snapshot.names()}
+        return cls(node, snapshot.diff or DatasetDiff(), tensors)
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """Two lines of history since the last version that they have in common: nodes, newest first."""
+
+    ancestor: str
+    left: list[CommitNode]
+    right: list[CommitNode]
+
+
+def fork(left: Sequence[CommitNode], right: Sequence[CommitNode]) -> Fork:
+    """Find where two lines, each from a version to the root version, part.
+
+    Raises
+    ------
+    ValueError
+        If they have no version in common.
+    """
+    known = {node.id for node in right}
+    at = next((i for i, node in enumerate(left) if node.id in known), None)
+    if at is None:
+        raise ValueError("the two lines of history have nothing in common")
+    ancestor = left[at].id
+    return Fork(ancestor, list(left[:at]), list(_until(right, ancestor)))
+
+
+def _until(line: Iterable[CommitNode], ancestor: str) -> Iterable[CommitNode]:
+    for node in line:
+        if node.id == ancestor:
+            return
+        yield node
+
+
+# -- rows of one tensor --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One version of a tensor: what it recorded, and how many rows there were before and are now.
+
+    Parameters
+    ----------
+    ids
+        Gives the sample ids before and now, uint64 each, for a record that contradicts the lengths; None without ids.
+    """
+
+    diff: CommitDiff
+    before: int
+    after: int
+    ids: Callable[[], tuple[NDArray[np.uint64], NDArray[np.uint64]] | None]
+
+    @classmethod
+    def between(
+        cls,
+        old: TensorState | None,
+        new: TensorState,
+        ids: Callable[[], tuple[NDArray[np.uint64], NDArray[np.uint64]] | None] = lambda: None,
+    ) -> Step:
+        """Return the step from a version without, or with, the tensor to the next."""
+        return cls(new.diff or CommitDiff(), 0 if old is None else old.length, new.length, ids)
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether no row was there before: the tensor was created, cleared, or transformed as a whole."""
+        return self.diff.created or self.diff.cleared or self.diff.data_transformed
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the record agrees with the lengths.
+
+        After several removals 3.9.52 forgets some of them, or names rows that the version itself had added.
+        """
+        diff, deleted = self.diff, self.diff.deleted
+        return (
+            self.before - len(deleted) + diff.added == self.after
+            and (not len(deleted) or int(deleted.max()) < self.before)
+            and len(np.unique(deleted)) == len(deleted)
+            and len(diff.deleted_ids) in (0, len(deleted))
+        )
+
+
+def modified_rows(steps: Iterable[Step]) -> Rows:
+    """Return the rows that were added or replaced in any of several versions, oldest first.
+
+    Returns
+    -------
+    Their numbers in the last of the versions: int64, ascending, each once.
+    """
+    rows = np.empty(0, np.int64)
+    for step in steps:
+        rows = _after(rows, step)
+    return rows
+
+
+def _after(rows: Rows, step: Step) -> Rows:
+    diff = step.diff
+    if step.is_fresh:
+        # Every row counts as added, whatever the record says of some.
+        return np.arange(step.after, dtype=np.int64)
+    ids = None if step.is_exact else step.ids()
+    if ids is not None:
+        before, after = ids
+        carried = np.flatnonzero(np.isin(after, before[rows[rows < len(before)]]))
+        added = np.flatnonzero(~np.isin(after, before))
+    else:
+        deleted = np.unique(diff.deleted).astype(np.int64)
+        kept = rows[~np.isin(rows, deleted)]
+        carried = kept - np.searchsorted(deleted, kept)
+        # Counted from the end: of sequences the record counts flat samples before them.
+        added = np.arange(max(0, step.after - diff.added), step.after, dtype=np.int64)
+    found = np.unique(np.concatenate([carried, diff.updated.astype(np.int64), added]))
+    return found[found < step.after]
