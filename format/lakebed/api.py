@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 from lakebed.dataset import places
 from lakebed.dataset.dataset import Dataset
+from lakebed.dataset.moment import Moment, posix_seconds
 from lakebed.dataset.places import Path
 from lakebed.errors import InvalidInputError, UnsupportedParameterException
 from lakebed.storage.url import open_storage, parse
@@ -45,9 +46,10 @@ def load(
     read_only: bool | None = None,
     memory_cache_size: int | None = None,
     lock_timeout: float = 0,
+    as_of: Moment | None = None,
     **options: Any,
 ) -> Dataset:
-    """Open a dataset; the address may end in ``@branch`` or ``@commit``.
+    """Open a dataset; the address may end in ``@`` and a branch, commit or tag, as in ``path@v1`` or ``path@HEAD~2``.
 
     Parameters
     ----------
@@ -57,6 +59,12 @@ def load(
         a change raises LockedException until it is done; the dataset never turns read-only by itself.
     lock_timeout
         Seconds to wait for another writer to end, here and at every change.
+    as_of
+        Open what was the newest commit of the branch at this time: a ``datetime`` with a time zone, POSIX seconds, or
+        ISO text such as ``"2026-11-21 09:30"``. Text without a zone is UTC, as the log prints it, and means the end of
+        the day, minute or second that it names; a ``datetime`` without a zone is refused, because nobody can tell
+        whether it came from ``now()`` or ``utcnow()``. Whoever writes there goes on in a new branch, as on any old
+        commit.
 
     Raises
     ------
@@ -65,14 +73,21 @@ def load(
     LockedException
         If ``read_only`` is False and another process writes the branch; the message names it.
     CheckoutError
-        If there is no such branch or commit.
+        If there is no such version, or no commit yet at the time.
+    InvalidInputError
+        If ``as_of`` is no time.
     DatasetCorruptError
         If its metadata is damaged.
     """
     _check_options(options)
-    cache = _bytes(memory_cache_size)
     return Dataset(
-        places.open_at(path, read_only=read_only, cache_bytes=cache, lock_timeout=float(lock_timeout))
+        places.open_at(
+            path,
+            read_only=read_only,
+            cache_bytes=_bytes(memory_cache_size),
+            lock_timeout=float(lock_timeout),
+            as_of=None if as_of is None else posix_seconds(as_of),
+        )
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Protocol
 
 
@@ -56,6 +57,14 @@ def monotonic() -> float:
 def sleep(seconds: float) -> None:
     """Wait."""
     _clocks[-1].sleep(seconds)
+
+
+def utc(seconds: float) -> str:
+    """Return a time in POSIX seconds as ``YYYY-MM-DD hh:mm:ss`` in UTC, or the number where no calendar has it."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError, OSError):
+        return f"{seconds} s since 1970"
 
 
 @contextmanager

@@ -15,6 +15,11 @@ MAX_UNPUBLISHED_SECONDS = 30.0
 # 3.9.52 takes its own locks to be valid for as long.
 LEASE_SECONDS = 300.0
 
+# Garbage stays for so long, in seconds: readers of another host or of Deep Lake 3.9.52 may still want it. Where readers
+# are known it goes earlier once so many newer heads have been replaced.
+GRACE_SECONDS = 3600.0
+KEEP_HEADS = 64
+
 # Whether a publish waits until the disk has everything. LAKEBED_FSYNC=0 switches it off, for data that may be lost when
 # the power fails: measurements beside programs that do not wait either, tests, scratch folders.
 FSYNC = os.environ.get("LAKEBED_FSYNC", "1") != "0"

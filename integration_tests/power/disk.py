@@ -3,8 +3,8 @@
 Two models, from the strictest reading of POSIX to what common file systems do:
 
 `Loose`    Only fsync promises anything. A file holds what it held at its last fsync, and any part of what was written
-           since: each write may be there, be missing, be cut off, or have left zeros. A file that was never forced may be
-           empty. Names created, renamed or removed since the last fsync of their folder are there or not, each by
+           since: each write may be there, be missing, be cut off, or have left zeros; a file that was never forced may
+           be empty. Names created, renamed or removed since the last fsync of their folder are there or not, each by
            itself and in any order; a rename is one step. What was unlinked may be back.
 `Journal`  As ext4 (data=ordered), xfs and btrfs do: names change in order, and every fsync forces all of them up to
            there; the content of a file that was not forced may be missing from some point on.

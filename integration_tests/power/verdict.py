@@ -1,8 +1,7 @@
-"""Look at a dataset after the power failed: does it open, hold what it should, verify, and take the next row?"""
+"""Judge a dataset after the power failed: whether it opens, holds what it should, verifies, and takes the next row."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -51,8 +50,3 @@ def goes_on(url: str, before: Seen | None) -> None:
     assert len(again.n) == count == len(labels) + 1
     after = verify(LocalStorage(url))
     assert after.is_sound, [str(damage) for damage in after.damage]
-
-
-def leftovers(place: Path) -> list[str]:
-    """Temporary files that lie about."""
-    return [str(path.relative_to(place)) for path in place.rglob(".lb-*")]

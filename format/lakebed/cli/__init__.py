@@ -14,6 +14,7 @@ import click
 
 import lakebed
 from lakebed.cli import describe
+from lakebed.cli import diff as differences
 from lakebed.cli import verify as verification
 from lakebed.errors import LakebedError
 
@@ -121,6 +122,17 @@ def log(url: str, as_json: bool) -> None:
         click.echo(f"    {commit['message']}")
     if not commits:
         click.echo("no commits yet", err=True)
+
+
+@main.command()
+@click.argument("url")
+@click.argument("id_1", required=False)
+@click.argument("id_2", required=False)
+@_JSON
+@_with_errors
+def diff(url: str, id_1: str | None, id_2: str | None, as_json: bool) -> None:
+    """Show what changed in URL[@branch or @commit] since its last commit, since ID_1, or between ID_1 and ID_2."""
+    differences.diff(url, id_1, id_2, as_json=as_json)
 
 
 @main.command()

@@ -23,6 +23,8 @@ from lakebed.versions.refs import HEAD, read_refs, resolve
 from lakebed.versions.state import Snapshot
 from lakebed.versions.swap import read_tree_at
 
+_NO_CHANGES = "There are no changes, commit is not done. Try again with allow_empty=True."
+
 
 def commit(session: Session, message: str | None, *, allow_empty: bool) -> str:
     """Seal the head and start a new one below it; one atomic step together with what is unpublished.
@@ -32,20 +34,25 @@ def commit(session: Session, message: str | None, *, allow_empty: bool) -> str:
     EmptyCommitError
         If nothing changed since the last commit.
     """
+    if not allow_empty and not session.is_head:
+        raise EmptyCommitError(_NO_CHANGES)  # before a branch is made for it
+    with session.mutex:
+        settled = session.settle()
+    if settled and session.tree.commits[settled[0].version_id].message == message:
+        session.flush()
+        return settled[0].version_id  # an earlier attempt, whose answer was lost
     with session.writing() as draft:
         sealed = draft.snapshot() if draft.dirty else session.snapshot
         if not allow_empty and not is_changed(session, sealed):
-            raise EmptyCommitError(
-                "There are no changes, commit is not done. Try again with allow_empty=True."
-            )
+            raise EmptyCommitError(_NO_CHANGES)
         head = inherited(sealed, new_id())
         branch, dirty, now = session.branch, draft.dirty, clock.now()
-        user = config.author()
+        text, user = None if message is None else str(message), config.author()
 
         def edit(tree: VersionTree) -> VersionTree:
             if dirty:
                 tree = tree.swap_head(branch, sealed.version_id)
-            return tree.seal_head(branch, head.version_id, message, now, user)
+            return tree.seal_head(branch, head.version_id, text, now, user)
 
         session.publish(draft, edit, [sealed, head] if dirty else [head])
         session.flush()
@@ -93,7 +100,9 @@ def _check_new(session: Session, name: str) -> None:
     if name in session.tree.commits:
         raise BranchExistsError(f"Can't create new branch, commit {name!r} already exists.")
     if name == HEAD:
-        raise CheckoutError(f"Can't create new branch {HEAD!r}: it stands for the branch that is checked out.")
+        raise CheckoutError(
+            f"Can't create new branch {HEAD!r}: it stands for the branch that is checked out."
+        )
     with suppress(DatasetCorruptError):  # without tags a branch can be made all the same
         if name in read_refs(session.storage).tags:
             raise BranchExistsError(f"Can't create new branch, there is a tag {name!r}.")

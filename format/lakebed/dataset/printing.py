@@ -53,4 +53,6 @@ def log_text(tree: VersionTree, version_id: str, branch: str, *, changed: bool) 
         if node.is_committed:
             lines += ["", f"Commit : {i} ({node.branch}) ", f"Author : {node.user}", f"Time   : {when(node)}"]
             lines += [f"Message: {node.message}"]
+            if node.is_checkpoint:
+                lines += [f"Total samples processed in transform: {node.total_samples_processed}"]
     return "\n".join(lines) + "\n"

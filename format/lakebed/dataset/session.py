@@ -14,10 +14,12 @@ from lakebed import clock, config
 from lakebed.documents.version_tree import FIRST, MAIN, VersionTree, new_id
 from lakebed.errors import (
     CommitFailed,
+    CommitStateUnknown,
     InvalidOperationError,
     LockedException,
     LockedWarning,
     ReadOnlyModeError,
+    StorageError,
 )
 from lakebed.reading.fetch import ChunkSource
 from lakebed.reading.samples import SampleReader
@@ -81,6 +83,8 @@ class Session:
         self._draft: Draft | None = None
         self._at: TreeAt | None = None
         self._lock: Lease | None = None
+        # Versions of a publish that failed, though it may still have worked, or may work yet.
+        self._unsettled: Sequence[Snapshot] = ()
         self._holds = 0
         self._first_unpublished = 0.0
         self._readers: dict[str, tuple[TensorState, SampleReader]] = {}
@@ -176,6 +180,7 @@ class Session:
             If another writer holds the branch.
         """
         self._after_fork()
+        self.settle()
         if self._draft is not None:
             self._draft.settle()
             return self._draft
@@ -291,7 +296,7 @@ class Session:
             return draft is not None and draft.offer(key, sample) and self._taken(draft)
 
     def _offered(self) -> Draft | None:
-        return self._draft if self._pid == os.getpid() else None
+        return self._draft if self._pid == os.getpid() and not self._unsettled else None
 
     def _taken(self, draft: Draft) -> bool:
         waited = clock.monotonic() - self._first_unpublished
@@ -338,6 +343,7 @@ class Session:
         """
         with self.mutex:
             self._after_fork()
+            self.settle()
             draft = self._draft
             if draft is not None and draft.dirty:
                 draft.settle()
@@ -381,7 +387,37 @@ class Session:
             self.discard()
             self.unlock()
             raise
+        except (StorageError, CommitStateUnknown):
+            self._unsettled = versions
+            raise
         self._published(at, versions[-1])
+
+    def settle(self) -> Sequence[Snapshot]:
+        """Find out what became of a publish that failed; return its versions if it has worked after all.
+
+        Raises
+        ------
+        CommitStateUnknown
+            If the storage still does not answer.
+        """
+        failed = self._unsettled
+        if not failed:
+            return ()
+        try:
+            at = read_tree_at(self.storage)
+        except StorageError as error:
+            raise CommitStateUnknown(
+                f"{self.storage.url} can not be read ({error}), so it is not known whether the last publish is there; "
+                "nothing is lost: try again"
+            ) from error
+        self._unsettled = ()
+        if at.tree.branches.get(self.branch) == failed[-1].version_id:
+            self._published(at, failed[-1])
+            return failed
+        if self._draft is not None:
+            # A put that is still on its way must not meet a folder with other content.
+            self._draft.version_id = new_id()
+        return ()
 
     def _published(self, at: TreeAt, head: Snapshot) -> None:
         self._at, self.tree, self.snapshot = at, at.tree, head
@@ -409,6 +445,7 @@ class Session:
         """Forget everything unpublished, as after an error that leaves the draft in doubt."""
         with self.mutex:
             self._draft = self._unpublished.draft = None
+            self._unsettled = ()
             self._readers.clear()
             if self._holds == 0:
                 self.unlock()

@@ -9,10 +9,10 @@ from lakebed.dataset.session import Session
 from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import CheckoutError, InvalidInputError, ReadOnlyModeError, TagExistsError
 from lakebed.versions.opening import read_tree
-from lakebed.versions.refs import HEAD, Tag, drop_tag, read_refs, resolve, set_tag
+from lakebed.versions.refs import HEAD, SHORTEST_PREFIX, Tag, drop_tag, read_refs, resolve, set_tag
 
 _LONGEST = 200
-_FORBIDDEN = '/\\@~^:"<>|?*'
+_FORBIDDEN = '/\\@~^:"<>|?*#'
 
 
 def tags(session: Session) -> dict[str, Tag]:
@@ -74,20 +74,21 @@ def _check_changeable(session: Session) -> None:
         )
 
 
-def _check_name(name: str) -> None:
+def _check_name(name: object) -> None:
     """Refuse what could not stand in an address, or would mean something else there."""
     if not isinstance(name, str) or not 0 < len(name) <= _LONGEST:
         raise InvalidInputError(f"{name!r:.60} is no name of a tag: it has 1 to {_LONGEST} characters")
     if not name.isprintable() or name != name.strip() or any(c in _FORBIDDEN for c in name) or name == HEAD:
         raise InvalidInputError(
-            f"{name!r} is no name of a tag: no blanks around it, no control characters, none of {_FORBIDDEN}, not {HEAD}"
+            f"{name!r} is no name of a tag: no blanks around it, no control characters, none of {_FORBIDDEN}, and "
+            f"not {HEAD}"
         )
 
 
 def _check_free(tree: VersionTree, name: str) -> None:
     if name in tree.branches:
         raise TagExistsError(f"there is a branch {name!r}; choose another name for the tag")
-    if any(version.startswith(name) for version in tree.commits):
+    if len(name) >= SHORTEST_PREFIX and any(version.startswith(name) for version in tree.commits):
         raise TagExistsError(f"{name!r} is the beginning of a commit's id; choose another name for the tag")
 
 

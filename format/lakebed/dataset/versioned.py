@@ -6,12 +6,13 @@ from typing import Any, Self
 
 from lakebed.dataset import lines, printing
 from lakebed.dataset.handle import Handle
-from lakebed.dataset.history import commit_entries
+from lakebed.dataset.history import commit_entries, entry, last_commit
 from lakebed.dataset.session import Session
 from lakebed.documents.version_tree import FIRST, new_id
-from lakebed.errors import CheckoutError, InvalidOperationError, InvalidViewException
+from lakebed.errors import CheckoutError, InvalidOperationError, InvalidViewException, VersionNotFoundError
 from lakebed.reading.select import Index
 from lakebed.versions.derive import empty_snapshot
+from lakebed.versions.refs import resolve
 
 
 class Versioned:
@@ -63,8 +64,7 @@ class Versioned:
     @property
     def commit_id(self) -> str | None:
         """Id of the last commit on this line; None before the first."""
-        entries = self.commits
-        return entries[0]["commit"] if entries else None
+        return last_commit(self._session.tree, self._session.snapshot.version_id)
 
     @property
     def pending_commit_id(self) -> str:
@@ -77,19 +77,24 @@ class Versioned:
         return commit_entries(self._session.tree, self._session.snapshot.version_id)
 
     def get_commit_details(self, commit_id: str) -> dict[str, Any]:
-        """Return ``commit, author, time, message`` of a commit.
+        """Return ``commit, author, time, message`` of a version; of one that is not committed only the id is known.
+
+        Parameters
+        ----------
+        commit_id
+            Its id, or another address of it.
 
         Raises
         ------
-        KeyError
-            If there is no such commit.
+        VersionNotFoundError
+            If there is none; this is a ``KeyError``.
         """
-        for entry in (
-            commit_entries(self._session.tree, commit_id) if commit_id in self._session.tree.commits else ()
-        ):
-            if entry["commit"] == commit_id:
-                return entry
-        raise KeyError(f"Commit {commit_id} does not exist in the dataset.")
+        session = self._session
+        try:
+            found = resolve(session.storage, session.tree, str(commit_id), session.branch)
+        except CheckoutError as error:
+            raise VersionNotFoundError(f"Commit {commit_id} not found in dataset. {error}") from error
+        return entry(session.tree.commits[found])
 
     @property
     def is_head_node(self) -> bool:
@@ -99,7 +104,7 @@ class Versioned:
     @property
     def has_head_changes(self) -> bool:
         """Whether anything changed since the last commit."""
-        return self._session.is_head and self._session.schema().has_changes
+        return self._session.is_head and lines.is_changed(self._session, self._session.schema())
 
     def commit(self, message: str | None = None, allow_empty: bool = False) -> str:
         """Seal the current state as a commit and return its id.
@@ -115,12 +120,20 @@ class Versioned:
         return lines.commit(self._session, message, allow_empty=allow_empty)
 
     def checkout(self, address: str, create: bool = False) -> str | None:
-        """Go to a branch or commit, or start a branch here; returns the id of the last commit there.
+        """Go to another version, or start a branch here; returns the id of the last commit there.
+
+        Parameters
+        ----------
+        address
+            A branch, a commit id or its first seven or more characters, a tag, or ``HEAD``, each with ``~n`` to go up
+            ``n`` commits: ``HEAD~1`` is the last commit of this branch.
+        create
+            Make a new branch of this name instead. Changes since the last commit are committed first.
 
         Raises
         ------
         CheckoutError
-            If there is no such branch or commit, or the one to create exists.
+            If there is no such version, or something has the name of the branch to create.
         """
         self._check_changeable("checkout")
         lines.checkout(self._session, address, create=create)

@@ -1,21 +1,23 @@
-"""Version history: `version_control_info.json` and `commit_info.json` (FORMAT.md 9).
+"""Version history: `version_control_info.json` (FORMAT.md 9).
 
     {"commits": {id: node}, "branches": {branch: id of its head}}
-    node = {"branch", "parent", "children", "commit_message", "commit_time", "commit_user_name",
-            "is_checkpoint", "total_samples_processed"}
 
-A node without `commit_time` is uncommitted.  `branches` alone says which nodes are heads: uncommitted nodes
-that no branch names are left over from a reset or a lost publish.
+`branches` alone says which nodes are heads: uncommitted nodes that no branch names are left over from a reset or a lost
+publish. What lakebed adds is in one more member, the last one:
 
-What lakebed adds is in one more member, `"lakebed": {..., "sum": checksum}`: the xxh3-64 of the whole file with sixteen
-zeros in the checksum's place, in hexadecimal. 3.9.52 drops the member, and nothing is checked then.
+    "lakebed": {..., "nodes": n, "begins": offset, "rest": checksum, "sum": checksum}
+
+The nodes of heads, and of their parents, come last in `commits`. The end of the file from there on, at the offset
+`begins`, is all that opening and publishing need: one read from the end gets it, however long the history is. `rest` is
+the xxh3-64 of the bytes before it, which hold the other n versions; `sum` that of the end itself, with sixteen zeros in
+its own place. 3.9.52 drops the member, and nothing is checked then. Earlier releases wrote `seals` of all versions and
+a `sum` of the whole file.
 """
 
 from __future__ import annotations
 
-import re
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,7 +25,13 @@ import xxhash
 
 from lakebed import limits
 from lakebed.documents import fields, json_style
+from lakebed.documents.commit_node import WHAT as _WHAT
+from lakebed.documents.commit_node import CommitNode
+from lakebed.documents.commits import OPENING, ColdNodes, Commits
+from lakebed.documents.tree_end import OWN, TreeEnd, check_early_sum, whole
 from lakebed.errors import BranchExistsError, CheckoutError, FormatError, InvalidInputError
+
+__all__ = ["FIRST", "MAIN", "OURS", "CommitNode", "VersionTree", "new_id", "tail_begins"]
 
 FIRST = "firstdbf9474d461a19e9333c2fd19b46115348f"
 """Id of the root version, whose files lie directly under the dataset root."""
@@ -33,13 +41,7 @@ MAIN = "main"
 OURS = "lakebed"
 """Member of the document that holds what lakebed adds."""
 
-_WHAT = "version_control_info.json"
-_REQUIRED = ("branch", "children", "parent", "commit_message", "commit_time", "commit_user_name")
-_OPTIONAL = ("is_checkpoint", "total_samples_processed")
 _SHORTEST_PREFIX = 7
-_UNSUMMED = "0" * 16
-# Quotes inside of JSON strings are escaped, so no message or name can look like this.
-_SUM = re.compile(rb'"sum": "([^"]{16})"')
 
 
 def new_id() -> str:
@@ -47,75 +49,12 @@ def new_id() -> str:
     return secrets.token_hex(20)
 
 
-@dataclass(frozen=True, slots=True)
-class CommitNode:
-    """One version; `time` in POSIX seconds, None while it is uncommitted."""
-
-    id: str
-    branch: str
-    parent: str | None
-    children: tuple[str, ...] = ()
-    message: str | None = None
-    time: float | None = None
-    user: str | None = None
-    is_checkpoint: bool = False
-    total_samples_processed: int = 0
-
-    @property
-    def is_committed(self) -> bool:
-        """Whether the version is sealed."""
-        return self.time is not None
-
-    @classmethod
-    def from_json(cls, id: str, doc: Any, what: str = _WHAT) -> CommitNode:  # noqa: A002
-        """Read a node.
-
-        Raises
-        ------
-        FormatError
-            If a member is missing or of the wrong type.
-        """
-        if not isinstance(doc, dict):
-            raise FormatError(f"{what}: version {id} is no object")
-        missing = [name for name in _REQUIRED if name not in doc]
-        if missing:
-            raise FormatError(f"{what}: version {id} has no {missing[0]}")
-        what = f"{what}: version {id}"
-        time = doc["commit_time"]
-        if time is not None and type(time) not in (int, float):
-            raise FormatError(f"{what}: commit_time is {time!r:.60}, not a number or null")
-        total = doc.get("total_samples_processed")
-        return cls(
-            id=id,
-            branch=fields.text(doc, "branch", what, ""),
-            parent=fields.optional_text(doc, "parent", what),
-            children=fields.texts(doc, "children", what),
-            message=fields.optional_text(doc, "commit_message", what),
-            time=time,
-            user=fields.optional_text(doc, "commit_user_name", what),
-            is_checkpoint=fields.flag(doc, "is_checkpoint", what, default=False),
-            total_samples_processed=0
-            if total is None
-            else fields.count(doc, "total_samples_processed", what),
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """Node as it stands in the document."""
-        return {
-            "branch": self.branch,
-            "parent": self.parent,
-            "children": list(self.children),
-            "commit_message": self.message,
-            "commit_time": self.time,
-            "commit_user_name": self.user,
-            "is_checkpoint": self.is_checkpoint,
-            "total_samples_processed": self.total_samples_processed,
-        }
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class VersionTree:
-    """Every version by id, and the head of every branch; edits return a new tree."""
+    """Every version by id, and the head of every branch; edits return a new tree.
+
+    Heads and their parents are at hand. To ask for other versions may read and parse the whole history, once.
+    """
 
     commits: Mapping[str, CommitNode]
     branches: Mapping[str, str]
@@ -135,7 +74,7 @@ class VersionTree:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> VersionTree:
-        """Parse `version_control_info.json`.
+        """Parse `version_control_info.json`, all of it.
 
         Raises
         ------
@@ -145,39 +84,136 @@ class VersionTree:
         LimitError
             If there are more versions than this process allows.
         """
-        _check_sum(data)
+        end = TreeEnd.of(data)
+        if end is None:
+            tree = cls._from_foreign(data, check_early_sum(data))
+        else:
+            tree = cls._from_end(data, end, None)
+            Commits.of(tree.commits).cold.all()
+        tree._check()  # noqa: SLF001
+        return tree
+
+    @classmethod
+    def from_tail(cls, data: bytes, size: int, read: Callable[[], bytes]) -> VersionTree | None:
+        """Parse the end of `version_control_info.json`; versions in the rest of it are read when they are asked for.
+
+        Parameters
+        ----------
+        data
+            The end of the file, from where `tail_begins` says or earlier.
+        size
+            Length of the file.
+        read
+            Reads the file. Where it was replaced meanwhile, its older versions are taken as they are now.
+
+        Returns
+        -------
+        VersionTree or None
+            None if the file has no such end: another program wrote it, or an early release.
+
+        Raises
+        ------
+        FormatError
+            If the end is damaged, or contradicts itself.
+        """
+        end = TreeEnd.of(data)
+        if end is None:
+            return None
+        if len(data) < size:
+            return cls._from_end(data[end.begins - size :], replace(end, begins=0), read, end.begins)
+        return cls._from_end(data, end, None)
+
+    @classmethod
+    def _from_foreign(cls, data: bytes, summed: bool) -> VersionTree:
+        """Read a whole file without an end of ours; seals count where an early release summed it."""
         doc = json_style.load_object(data, _WHAT)
-        nodes, heads = fields.mapping(doc, "commits", _WHAT), fields.mapping(doc, "branches", _WHAT)
-        limits.check("MAX_VERSIONS", max(len(nodes), len(heads)), f"{_WHAT}: versions")
-        commits = {
+        nodes = fields.mapping(doc, "commits", _WHAT)
+        extra = {name: value for name, value in doc.items() if name not in ("commits", "branches")}
+        ours = extra.get(OURS)
+        seals = {}
+        if isinstance(ours, dict):
+            ours.pop("sum", None)
+            found = ours.pop("seals", None)
+            seals = found if summed and isinstance(found, dict) else {}
+        commits = {}
+        limits.check("MAX_VERSIONS", len(nodes), f"{_WHAT}: versions")
+        for id_, node in nodes.items():
+            seal = seals.get(fields.checked_version(id_, _WHAT))
+            commits[id_] = replace(
+                CommitNode.from_json(id_, node), seal=seal if isinstance(seal, str) else None
+            )
+        return cls(commits, _heads(doc, commits), extra)
+
+    @classmethod
+    def _from_end(
+        cls, data: bytes, end: TreeEnd, read: Callable[[], bytes] | None, length: int | None = None
+    ) -> VersionTree:
+        """Read the end of a file: what is before it is at hand unless it has to be read."""
+        doc = end.document(data[end.begins :])
+        nodes = fields.mapping(doc, "commits", _WHAT)
+        limits.check("MAX_VERSIONS", end.nodes + len(nodes), f"{_WHAT}: versions")
+        hot = {
             fields.checked_version(id_, _WHAT): CommitNode.from_json(id_, node) for id_, node in nodes.items()
         }
-        branches = {name: _checked_head(name, head, commits) for name, head in heads.items()}
+        if length is None:
+            cold = end.cold(data[: end.begins])
+        else:
+            cold = ColdNodes(end.nodes, length, end.rest, _reader(read, length, end, hot))
         extra = {name: value for name, value in doc.items() if name not in ("commits", "branches")}
         if isinstance(extra.get(OURS), dict):
-            extra[OURS].pop("sum", None)
-        tree = cls(commits, branches, extra)
-        tree._check()
+            extra[OURS] = {name: value for name, value in extra[OURS].items() if name not in OWN}
+        tree = cls(Commits(hot, cold), _heads(doc, hot), extra)
+        tree._check_heads()
         return tree
 
     def to_bytes(self) -> bytes:
-        """Write `version_control_info.json`."""
-        commits = {id_: node.to_json() for id_, node in self.commits.items()}
-        doc = {"commits": commits, "branches": dict(self.branches), **self.extra}
-        if not isinstance(doc.get(OURS), dict):
+        """Write `version_control_info.json`; with an end that can be read alone if there is a member of ours."""
+        commits = Commits.of(self.commits)
+        object.__setattr__(self, "commits", commits)
+        heads = list(self.branches.values())
+        ours = self.extra.get(OURS)
+        if not isinstance(ours, dict):
+            nodes = {id_: node.to_json() for id_, node in commits.items()}
+            doc = {"commits": nodes, "branches": dict(self.branches), **self.extra}
             return json_style.dump_compact(doc)
-        doc[OURS] = {**self.extra[OURS], "sum": _UNSUMMED}
-        data = json_style.dump_compact(doc)
-        *_, found = _SUM.finditer(data)
-        return data[: found.start(1)] + _sum(data) + data[found.end(1) :]
+        parents = {node.parent for head in heads if (node := commits.get(head)) and node.parent is not None}
+        commits.settle(parents.union(heads))
+        others = {name: value for name, value in self.extra.items() if name != OURS}
+        return whole(commits, {"branches": dict(self.branches), **others}, OURS, ours)
 
     def node_bytes(self, id: str) -> bytes:  # noqa: A002
-        """Write the `commit_info.json` of a version, its members in the order that 3.9.52 has there."""
-        node = self.commits[id].to_json()
-        return json_style.dump_compact({name: node[name] for name in (*_REQUIRED, *_OPTIONAL)})
+        """Write the `commit_info.json` of a version."""
+        return self.commits[id].to_bytes()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, VersionTree):
+            return NotImplemented
+        # The versions last: to compare them may take reading them.
+        return self.branches == other.branches and self.extra == other.extra and self.commits == other.commits
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _check_heads(self) -> None:
+        """Refuse an end of the file that lacks what it is for, or names branches that are not there."""
+        hot = Commits.of(self.commits).hot
+        for node in hot.values():
+            if node.branch not in self.branches:
+                raise FormatError(f"{_WHAT}: version {node.id} is on the unknown branch {node.branch!r:.60}")
+        for head in self.branches.values():
+            parent = hot[head].parent
+            if parent is None and head != FIRST:
+                raise FormatError(
+                    f"{_WHAT}: the history of version {head} does not begin at the root version"
+                )
+            if parent is not None and parent not in hot:
+                raise FormatError(f"{_WHAT}: version {parent!r:.60} in the history of {head} is missing")
 
     def _check(self) -> None:
         """Refuse histories that cannot be walked (FORMAT.md 9.1, 15.3); unreachable versions may be there."""
+        if isinstance(self.commits, Commits) and not self.commits.hot.keys().isdisjoint(
+            self.commits.cold.all()
+        ):
+            raise FormatError(f"{_WHAT}: a version is there twice")
         if FIRST not in self.commits or self.commits[FIRST].parent is not None:
             raise FormatError(f"{_WHAT}: there is no root version")
         if not self.branches:
@@ -241,7 +277,7 @@ class VersionTree:
             return self.branches[ref]
         if ref in self.commits:
             return ref
-        found = [id_ for id_ in self.commits if id_.startswith(ref)] if len(ref) >= _SHORTEST_PREFIX else []
+        found = Commits.of(self.commits).starting_with(ref) if len(ref) >= _SHORTEST_PREFIX else []
         if len(found) > 1:
             raise CheckoutError(f"{ref!r} is the beginning of {len(found)} versions; give more characters")
         if not found:
@@ -276,23 +312,18 @@ class VersionTree:
             # 3.9.52 writes here until the first commit. The root stays, below it goes on.
             return self._grow(head, CommitNode(new_id, branch, FIRST))
         self._check_free(new_id)
-        commits = {
-            new_id if id_ == head.id else id_: replace(node, id=new_id) if id_ == head.id else node
-            for id_, node in self.commits.items()
-        }
-        parent = commits[str(head.parent)]
+        parent = self.commits[str(head.parent)]
         children = tuple(new_id if child == head.id else child for child in parent.children)
-        commits[parent.id] = replace(parent, children=children)
+        commits = Commits.of(self.commits).edited(
+            [replace(head, id=new_id, seal=None)], [replace(parent, children=children)], [head.id]
+        )
         return replace(self, commits=commits, branches={**self.branches, branch: new_id})
 
     def _grow(self, base: CommitNode, head: CommitNode) -> VersionTree:
         """Put a new head of its branch below a version."""
         self._check_free(head.id)
-        commits = {
-            **self.commits,
-            base.id: replace(base, children=(*base.children, head.id)),
-            head.id: head,
-        }
+        grown = replace(base, children=(*base.children, head.id))
+        commits = Commits.of(self.commits).edited([head], [grown])
         return replace(self, commits=commits, branches={**self.branches, head.branch: head.id})
 
     def seal_head(
@@ -310,11 +341,8 @@ class VersionTree:
             raise InvalidInputError(f"the head {head.id} of branch {branch!r} is committed already")
         self._check_free(new_head_id)
         children = (*head.children, new_head_id)
-        commits = {
-            **self.commits,
-            head.id: replace(head, message=message, time=time, user=user, children=children),
-            new_head_id: CommitNode(new_head_id, branch, head.id),
-        }
+        sealed = replace(head, message=message, time=time, user=user, children=children)
+        commits = Commits.of(self.commits).edited([CommitNode(new_head_id, branch, head.id)], [sealed])
         return replace(self, commits=commits, branches={**self.branches, branch: new_head_id})
 
     def add_branch(self, name: str, head_id: str, base_id: str) -> VersionTree:
@@ -359,13 +387,13 @@ class VersionTree:
             ]
             gone.update(below)
             pending += below
-        commits = {
-            id_: node
-            if gone.isdisjoint(node.children)
-            else replace(node, children=tuple(child for child in node.children if child not in gone))
-            for id_, node in self.commits.items()
-            if id_ not in gone
-        }
+        above = {self.commits[id_].parent for id_ in gone} - gone
+        parents = [self.commits[id_] for id_ in above if id_ is not None and id_ in self.commits]
+        orphaned = [
+            replace(node, children=tuple(child for child in node.children if child not in gone))
+            for node in parents
+        ]
+        commits = Commits.of(self.commits).edited([], orphaned, gone)
         branches = {branch: head for branch, head in self.branches.items() if branch != name}
         return replace(self, commits=commits, branches=branches)
 
@@ -373,18 +401,52 @@ class VersionTree:
         if id in self.commits:
             raise InvalidInputError(f"there is already a version {id}")
 
+    # -- what changed --------------------------------------------------------------------------------------
 
-def _sum(data: bytes) -> bytes:
-    return xxhash.xxh3_64_hexdigest(data).encode("ascii")
+    def changed_since(self, before: VersionTree) -> list[str]:
+        """Return the versions that are new, or no longer what they were, in a tree made from another by edits."""
+        old = Commits.of(before.commits)
+        new = Commits.of(self.commits)
+        if old.cold is new.cold:
+            return [id_ for id_, node in new.hot.items() if old.hot.get(id_) != node]
+        return [id_ for id_, node in new.hot.items() if old.get(id_) != node]
+
+    def with_seals(self, seals: Mapping[str, str]) -> VersionTree:
+        """Return the tree with the checksums of some versions' manifests; of those that it lacks they are dropped."""
+        nodes = [replace(self.commits[id_], seal=seal) for id_, seal in seals.items() if id_ in self.commits]
+        return replace(self, commits=Commits.of(self.commits).edited([], nodes))
 
 
-def _check_sum(data: bytes) -> None:
-    """Refuse a file of ours that is not the one that was written."""
-    found = list(_SUM.finditer(data))
-    if found:
-        start, end = found[-1].span(1)
-        if _sum(data[:start] + _UNSUMMED.encode("ascii") + data[end:]) != found[-1][1]:
-            raise FormatError(f"{_WHAT} is not as it was written: its checksum is wrong")
+def tail_begins(data: bytes) -> int | None:
+    """Return the offset in the file from which on its end can be read alone, by its last bytes; None if it can not."""
+    end = TreeEnd.of(data)
+    return None if end is None else end.begins
+
+
+def _reader(
+    read: Callable[[], bytes] | None, length: int, end: TreeEnd, hot: Mapping[str, CommitNode]
+) -> Callable[[], tuple[bytes, int]] | None:
+    """Return what reads the older versions: those of the same file, or those of the one that took its place."""
+    if read is None:
+        return None
+
+    def older() -> tuple[bytes, int]:
+        data = read()
+        rest = data[:length]
+        if xxhash.xxh3_64_intdigest(rest) == end.rest:
+            return end.cold(rest).text, end.nodes
+        now = VersionTree.from_bytes(data)
+        others = [node for id_, node in now.commits.items() if id_ not in hot]
+        cold = ColdNodes.of(OPENING, 0).with_(others)
+        return cold.text, cold.count
+
+    return older
+
+
+def _heads(doc: Mapping[str, Any], commits: Mapping[str, CommitNode]) -> dict[str, str]:
+    heads = fields.mapping(doc, "branches", _WHAT)
+    limits.check("MAX_VERSIONS", len(heads), f"{_WHAT}: branches")
+    return {name: _checked_head(name, head, commits) for name, head in heads.items()}
 
 
 def _checked_head(branch: str, head: Any, commits: Mapping[str, CommitNode]) -> str:

@@ -267,6 +267,10 @@ class SampleReader:
             return self._unwritten(place.shape)
         return data, place.shape
 
+    def whole_chunk(self, ordinal: int) -> Chunk:
+        """Return the chunk of a row of the chunk table, read as a whole."""
+        return self.source.chunk(self.state.table, ordinal, self._codec)
+
     def stored(self, chunk: Chunk, inside: int) -> Stored:
         """Return the stored bytes and the shape of one sample of a chunk."""
         shape = None if chunk.ndim is None else chunk.shape(inside)

@@ -29,6 +29,14 @@ class Stat:
     """Nanoseconds since 1970, by the clock of this machine; 0 where the store has another clock."""
 
 
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The last bytes of an object, and the identity of the object that they are of."""
+
+    data: bytes
+    stat: Stat
+
+
 @runtime_checkable
 class Storage(Protocol):
     """Objects under keys.
@@ -74,6 +82,15 @@ class Storage(Protocol):
     def get_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         """Read several (start, length) ranges of one object, in the order given; errors as in `get_range`."""
 
+    def get_tail(self, key: str, length: int) -> Tail:
+        """Read the last `length` bytes of an object, or all of it if it is shorter.
+
+        Raises
+        ------
+        KeyNotFound
+            If there is no such object.
+        """
+
     def put(self, key: str, data: Data) -> str:
         """Write an object durably, replacing any before it, and return its etag."""
 
@@ -85,8 +102,20 @@ class Storage(Protocol):
         be cut short, so nothing may refer to it before this has returned.
         """
 
+    def copy(self, source: str, target: str, *, durable: bool = True) -> None:
+        """Let a new object hold what another holds, without moving the bytes through this process if that can be.
+
+        The objects are apart from then on: what changes one leaves the other alone. `durable` as in `put_many`; like
+        there, a target that is new may be cut short by a crash.
+
+        Raises
+        ------
+        KeyNotFound
+            If there is no object to copy.
+        """
+
     def sync(self, keys: Iterable[str]) -> None:
-        """Make objects that `put_many(durable=False)` wrote survive a power cut; missing ones are skipped."""
+        """Make objects that `put_many` or `copy` wrote without `durable` survive a power cut; missing ones are skipped."""
 
     def put_if(self, key: str, data: Data, etag: str | None) -> str:
         """Write an object durably only if the present one has this etag (None: only if there is none).

@@ -1,7 +1,7 @@
 """Forced writes and file locks of the operating system, with its errors put into our words."""
 
 # Paths are strings throughout this package.
-# ruff: noqa: PTH116
+# ruff: noqa: PTH116, PTH120
 from __future__ import annotations
 
 import contextlib
@@ -11,7 +11,8 @@ import os
 import threading
 import time
 from array import array
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Self
 
 from lakebed import config
 from lakebed.errors import (
@@ -26,7 +27,7 @@ from lakebed.errors import (
 from lakebed.native import disk as native
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
 FILES_AT_ONCE = 256  # files kept open between write and fsync; the usual limit is 1024
 # Forced writes of several files share one commit of the journal; more threads than processors only spin on its lock.
@@ -34,8 +35,14 @@ _THREADS = min(4, os.cpu_count() or 1)
 _SERIAL = 3  # fewer files than this are not worth a thread
 # Some network file systems cannot sync a folder and need not.
 _NO_SYNC = frozenset((errno.EINVAL, errno.ENOTSUP, errno.EBADF))
+OUT_OF_FILES = frozenset((errno.EMFILE, errno.ENFILE))
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _PIECES = 512  # at most IOV_MAX (1024)
 _PUBLISH_WAIT = 60.0
+_FICLONE = 0x40049409
+_COPY_BYTES = 1 << 22
+# What file systems say that do not share blocks, or not between these two files.
+_CAN_NOT = frozenset((errno.EOPNOTSUPP, errno.ENOTTY, errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EPERM))
 
 
 def storage_error(error: OSError, doing: str, path: str) -> LakebedError:
@@ -52,10 +59,17 @@ def storage_error(error: OSError, doing: str, path: str) -> LakebedError:
         return StorageReadOnlyError(f"{reason}; open for reading, or mount it writable", errno=number)
     if number == errno.ELOOP:
         return UnsafePathError(f"{reason}; replace the symbolic link by the file it points to", errno=number)
-    if number in (errno.EMFILE, errno.ENFILE):
+    if number in OUT_OF_FILES:
         return StorageError(f"{reason}; close files or raise the limit (ulimit -n)", errno=number)
     if number == errno.ENAMETOOLONG:
         return StorageError(f"{reason}; use shorter names", errno=number)
+    if number == errno.ENOLCK:
+        return StorageError(
+            f"{reason}; this file system has no locks: mount it with them (NFS: lockd), or write to a local disk",
+            errno=number,
+        )
+    if number == errno.EIO:
+        return StorageError(f"{reason}; the disk or its connection fails: check it (dmesg)", errno=number)
     return StorageError(f"{reason}; check the disk", errno=number)
 
 
@@ -65,10 +79,44 @@ def write_all(fd: int, views: Sequence[memoryview]) -> None:
         group = list(views[first : first + _PIECES])
         while group:
             done = os.writev(fd, group)
+            if not done:
+                raise OSError(errno.EIO, "nothing was written")
             while group and done >= group[0].nbytes:
                 done -= group.pop(0).nbytes
             if done:
                 group[0] = group[0][done:]
+
+
+def clone(source: int, target: int, size: int) -> None:
+    """Let an empty open file hold the bytes of another: shared blocks, else a copy by the kernel, else one by us.
+
+    Raises
+    ------
+    OSError
+        If the operating system fails for another reason than that it can not do it so.
+    """
+    try:
+        fcntl.ioctl(target, _FICLONE, source)
+    except OSError as error:
+        if error.errno not in _CAN_NOT:
+            raise
+    else:
+        return
+    at = 0
+    try:
+        while at < size and (done := os.copy_file_range(source, target, size - at, at, at)):
+            at += done
+    except OSError as error:
+        if error.errno not in _CAN_NOT:
+            raise
+    while at < size:
+        part = os.pread(source, min(size - at, _COPY_BYTES), at)
+        if not part:
+            raise OSError(errno.EIO, "the file ended while it was copied")
+        view = memoryview(part)
+        while view:
+            done = os.pwrite(target, view, at)
+            at, view = at + done, view[done:]
 
 
 def flush_files(opened: list[int], harmless: Container[int] = ()) -> None:
@@ -83,20 +131,20 @@ def flush_files(opened: list[int], harmless: Container[int] = ()) -> None:
     """
     files = opened[:]
     opened.clear()
-    if not config.FSYNC:
-        for fd in files:
-            os.close(fd)
-        return
     errors: list[OSError] = []
 
     def flush(share: list[int]) -> None:
-        failed = array("i", bytes(4 * len(share)))
-        native.fsync_all(array("i", share), failed)
-        errors.extend(OSError(number, os.strerror(number)) for number in failed if number)
+        if config.FSYNC:
+            failed = array("i", bytes(4 * len(share)))
+            native.fsync_all(array("i", share), failed)
+            errors.extend(OSError(number, os.strerror(number)) for number in failed if number)
         for fd in share:
-            os.close(fd)
+            try:
+                os.close(fd)
+            except OSError as error:  # where network file systems tell that the disk is full
+                errors.append(error)
 
-    if len(files) < _SERIAL:
+    if len(files) < _SERIAL or not config.FSYNC:
         flush(files)
     else:
         # Threads of this call only: nothing is left behind for a fork to trip over.
@@ -119,6 +167,56 @@ def flush_files(opened: list[int], harmless: Container[int] = ()) -> None:
             raise error
 
 
+class OpenFiles:
+    """Files that are open until they are forced to disk together: as many at a time as the process may have.
+
+    Parameters
+    ----------
+    harmless
+        Error numbers of fsync(2) that mean nothing.
+    """
+
+    def __init__(self, harmless: Container[int] = ()) -> None:
+        self._opened: list[int] = []
+        self._harmless = harmless
+
+    def open(self, opener: Callable[[], int]) -> int:
+        """Call what opens a file, and keep its descriptor; where there are too many, those before it go to disk first.
+
+        Raises
+        ------
+        OSError
+            If the operating system fails.
+        """
+        if len(self._opened) >= FILES_AT_ONCE:
+            self.flush()
+        try:
+            fd = opener()
+        except OSError as error:
+            if error.errno not in OUT_OF_FILES or not self._opened:
+                raise
+            self.flush()
+            fd = opener()
+        self._opened.append(fd)
+        return fd
+
+    def close_last(self) -> None:
+        """Close the file opened last without forcing it."""
+        os.close(self._opened.pop())
+
+    def flush(self) -> None:
+        """Force all to disk and close them; see :func:`flush_files`."""
+        flush_files(self._opened, self._harmless)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self._opened:
+            with contextlib.suppress(OSError):  # the error under way matters more
+                self.close_last()
+
+
 def flush_folders(folders: Iterable[str]) -> None:
     """Force the entries of folders to disk; a folder that is gone needs none.
 
@@ -127,22 +225,25 @@ def flush_folders(folders: Iterable[str]) -> None:
     StorageError
         If the operating system fails.
     """
-    opened: list[int] = []
     folder = ""
     if not config.FSYNC:
         return
     try:
-        for folder in folders:
-            with contextlib.suppress(FileNotFoundError):
-                opened.append(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
-            if len(opened) >= FILES_AT_ONCE:
-                flush_files(opened, _NO_SYNC)
-        flush_files(opened, _NO_SYNC)
+        with OpenFiles(_NO_SYNC) as opened:
+            for folder in folders:
+                with contextlib.suppress(FileNotFoundError):
+                    opened.open(partial(os.open, folder, _FOLDER))
+            opened.flush()
     except OSError as error:
         raise storage_error(error, "sync", folder) from error
-    finally:
-        for fd in opened:
-            os.close(fd)
+
+
+def flush_above(folder: str) -> None:
+    """Force the folders above one to disk, as far as this user may: another process may have just made them."""
+    while (above := os.path.dirname(folder)) != folder:
+        folder = above
+        with contextlib.suppress(StorageError):
+            flush_folders([folder])
 
 
 def lock_file(path: str) -> int | None:
@@ -163,7 +264,7 @@ def lock_file(path: str) -> int | None:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Whoever deleted the dataset since the open deleted this file too: a lock on it excludes nobody.
-            if os.fstat(fd).st_ino == os.stat(path).st_ino:
+            if os.path.samestat(os.fstat(fd), os.stat(path)):
                 return fd
         except BlockingIOError:
             os.close(fd)
@@ -174,6 +275,13 @@ def lock_file(path: str) -> int | None:
             os.close(fd)
             raise storage_error(error, "lock", path) from error
         os.close(fd)
+
+
+def unlock_file(fd: int) -> None:
+    """Give a lock back, also where a child that another thread forked meanwhile has the file open too."""
+    with contextlib.suppress(OSError):
+        fcntl.flock(fd, fcntl.LOCK_UN)
+    os.close(fd)
 
 
 @contextlib.contextmanager
@@ -198,4 +306,4 @@ def exclusive(path: str, wait: float = _PUBLISH_WAIT) -> Iterator[None]:
     try:
         yield
     finally:
-        os.close(fd)
+        unlock_file(fd)

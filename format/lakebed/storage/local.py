@@ -7,50 +7,55 @@ hundreds of small files.
 """
 
 # Paths are strings: pathlib costs more than the calls of the operating system themselves.
-# ruff: noqa: PTH102, PTH104, PTH108, PTH111, PTH112, PTH120
+# ruff: noqa: PTH104, PTH108, PTH111
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import mmap
 import os
-import re
 import shutil
 import stat as stat_module
 import time
+from functools import partial
 from typing import TYPE_CHECKING
+
+import xxhash
 
 from lakebed import config
 from lakebed.errors import (
     InvalidInputError,
     KeyNotFound,
     PreconditionFailed,
+    StorageError,
     TruncatedReadError,
     UnsafePathError,
 )
-from lakebed.storage.base import Stat, check_key, check_spans, pieces
+from lakebed.storage.base import Stat, Tail, check_spans, pieces
 from lakebed.storage.disk import (
-    FILES_AT_ONCE,
+    OpenFiles,
+    clone,
     exclusive,
-    flush_files,
-    flush_folders,
+    flush_above,
     storage_error,
     write_all,
 )
+from lakebed.storage.folders import TEMPORARY, Folders
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from lakebed.storage.base import Data
+    from lakebed.storage.base import Buffer, Data
 
-TEMPORARY = re.compile(r"\.lb-[0-9a-f]+-[0-9a-f]+\.tmp")
 PRIVATE_FOLDER = ".lakebed"
 
 # O_NONBLOCK: a FIFO put in the place of a file must not hang the reader.
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-_FOLDERS_REMEMBERED = 16384
 _ATTEMPTS = 100
+_UNITS = (1_000_000_000, 10_000_000, 1_000_000, 1_000)
+"""Nanoseconds that file systems round their times to; the coarsest keeps every other second."""
 _serial = itertools.count(time.time_ns() & 0xFFFFFF)
 
 
@@ -67,11 +72,11 @@ class LocalStorage:
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self._root = os.path.realpath(os.path.expanduser(os.fspath(root)))
-        self._within = self._root.rstrip("/") + "/"
-        # Key folder ("" or "a/b") -> path with a trailing slash, once found to stay inside the root.
-        self._folders: dict[str, str] = {}
-        # Folders below the root that got an entry which is not forced to disk yet.
-        self._unflushed: set[str] = set()
+        self._folders = Folders(self._root)
+        self._path = self._folders.path
+        # Checksums of what was written without being forced to disk, and what may not be there after it failed to be.
+        self._unforced: dict[str, int] = {}
+        self._doubtful: set[str] = set()
 
     @property
     def url(self) -> str:
@@ -149,6 +154,16 @@ class LocalStorage:
         finally:
             os.close(fd)
 
+    def get_tail(self, key: str, length: int) -> Tail:
+        """Read the last `length` bytes of an object, or all of it if it is shorter."""
+        check_spans(key, ((0, length),))
+        fd, size = self._open(key)
+        try:
+            start = max(0, size - length)
+            return Tail(self._read(fd, key, start, size - start), _stat(os.fstat(fd)))
+        finally:
+            os.close(fd)
+
     def stat(self, key: str) -> Stat | None:
         """Size and etag of an object, None if there is none."""
         path = self._path(key)
@@ -166,7 +181,7 @@ class LocalStorage:
         pending = [folder]
         while pending:
             folder = pending.pop()
-            path = self._folder(folder)
+            path = self._folders.folder(folder)
             below = folder + "/" if folder else ""
             try:
                 with os.scandir(path) as entries:
@@ -195,25 +210,29 @@ class LocalStorage:
     def put_many(self, items: Iterable[tuple[str, Data]], *, durable: bool = True) -> None:
         """Write a batch of objects, forced to disk together.
 
-        Objects that are new go straight to their place: nobody reads them before the batch is done. What replaces
-        another takes its place whole, by a rename.
+        Objects in new folders go straight to their place: nobody reads them before the batch is done. Others take
+        their place whole, by a rename.
         """
         renames: list[tuple[str, str]] = []
+        fresh: set[str] = set()
         renamed = 0
         path = self._root
-        opened: list[int] = []
         try:
-            for key, data in items:
-                path = self._path(key)
-                fd, temporary = self._create(path, new=True)
-                renames.append((temporary, path))
-                opened.append(fd)
-                write_all(fd, pieces(data))
-                if not durable:
-                    os.close(opened.pop())
-                elif len(opened) >= FILES_AT_ONCE:
-                    flush_files(opened)
-            flush_files(opened)
+            with OpenFiles() as opened:
+                for key, data in items:
+                    path = self._path(key)
+                    content = pieces(data)
+
+                    def create(path: str = path) -> int:
+                        fd, temporary = self._create(path, fresh)
+                        renames.append((temporary, path))
+                        return fd
+
+                    write_all(opened.open(create), content)
+                    if not durable:
+                        opened.close_last()
+                        self._unforced[path] = _sum(content)
+                opened.flush()
             for temporary, path in renames:
                 if temporary != path:
                     os.rename(temporary, path)
@@ -221,48 +240,96 @@ class LocalStorage:
         except OSError as error:
             raise storage_error(error, "write", path) from error
         finally:
-            for fd in opened:
-                os.close(fd)
-            for temporary, _ in renames[renamed:]:
+            for temporary, path in renames[renamed:]:
                 _remove(temporary)
+                self._unforced.pop(path, None)
         folders = {path[: path.rindex("/")] for _, path in renames}
-        self._unflushed |= folders
         if durable:
-            self._flush_folders(folders)
+            self._folders.flush(folders)
+        else:
+            self._folders.changed(folders)
+
+    def copy(self, source: str, target: str, *, durable: bool = True) -> None:
+        """Let a new object hold what another holds: its blocks where the file system can share them."""
+        fd, size = self._open(source)
+        path = self._path(target)
+        temporary = ""
+        try:
+            new, temporary = self._create(path, {path[: path.rindex("/")]})
+            try:
+                clone(fd, new, size)
+                if durable and config.FSYNC:
+                    os.fsync(new)
+            finally:
+                os.close(new)
+            if temporary != path:
+                os.rename(temporary, path)
+            temporary = ""
+        except OSError as error:
+            raise storage_error(error, "copy", path) from error
+        finally:
+            os.close(fd)
+            if temporary:
+                _remove(temporary)
+        folders = {path[: path.rindex("/")]}
+        if durable:
+            self._folders.flush(folders)
+        else:
+            self._folders.changed(folders)
 
     def sync(self, keys: Iterable[str]) -> None:
-        """Force objects that `put_many(durable=False)` wrote, and every folder above them, to disk."""
-        folders: set[str] = set()
-        opened: list[int] = []
+        """Force objects that `put_many(durable=False)` wrote, and every folder above them, to disk.
+
+        After a forced write has failed, the system may have dropped what was to be written and take the next one for
+        a success: such objects are written anew.
+        """
+        paths: list[str] = []
         path = self._root
         try:
-            for key in keys:
-                path = self._path(key)
-                try:
-                    opened.append(os.open(path, _READ))
-                except FileNotFoundError:
-                    continue
-                folders.update(self._upwards(path[: path.rindex("/")]))
-                if len(opened) >= FILES_AT_ONCE:
-                    flush_files(opened)
-            flush_files(opened)
+            with OpenFiles() as opened:
+                for key in keys:
+                    path = self._path(key)
+                    if path in self._doubtful:
+                        self._write_anew(key, path)
+                    else:
+                        try:
+                            opened.open(partial(os.open, path, _READ))
+                        except FileNotFoundError:
+                            continue
+                    paths.append(path)
+                opened.flush()
         except OSError as error:
+            self._doubtful.update(paths)
             raise storage_error(error, "sync", path) from error
-        finally:
-            for fd in opened:
-                os.close(fd)
-        self._flush_folders(folders)
+        try:
+            self._folders.flush({path[: path.rindex("/")] for path in paths})
+        except StorageError:
+            self._doubtful.update(paths)
+            raise
+        self._doubtful.difference_update(paths)
+        for path in paths:
+            self._unforced.pop(path, None)
+
+    def _write_anew(self, key: str, path: str) -> None:
+        """Replace an object by a copy of itself, once it is sure that it still is what was written."""
+        with self._publishing():
+            try:
+                content = self.get(key)
+            except KeyNotFound:
+                return
+            if self._unforced.get(path, _sum([content])) != _sum([content]):
+                raise StorageError(
+                    f"{path} is not what was written there: the disk failed, and its content is lost;"
+                    " discard what is unpublished and write it again, on a disk that works",
+                    errno=errno.EIO,
+                )
+            self._replace(key, content, _after(self._present(path)))
 
     def put_if(self, key: str, data: Data, etag: str | None) -> str:
         """Write an object durably only if the present one has this etag (None: only if there is none)."""
         path = self._path(key)
-        lock = self._path(f"{PRIVATE_FOLDER}/publish.lock")
-        self._make_folder(lock[: lock.rindex("/")])
-        with exclusive(lock):
-            try:
-                present = _stat(os.lstat(path))
-            except (FileNotFoundError, NotADirectoryError):
-                present = None
+        with self._publishing():
+            present = self._present(path)
             if (present.etag if present else None) != etag:
                 raise PreconditionFailed(
                     f"{path} {'was replaced' if present else 'is gone'} since it was read;"
@@ -270,9 +337,23 @@ class LocalStorage:
                     if etag
                     else f"{path} already exists"
                 )
-            # Later than the present one: file numbers are reused, and the clock may stand still between puts.
-            before = int(present.etag.split("-")[1], 16) if present else 0
-            return self._replace(key, data, max(time.time_ns(), before + 1))
+            if present is None:
+                flush_above(self._root)
+            return self._replace(key, data, _after(present))
+
+    @contextlib.contextmanager
+    def _publishing(self) -> Iterator[None]:
+        """Keep others from replacing an object by condition."""
+        lock = self._path(f"{PRIVATE_FOLDER}/publish.lock")
+        self._folders.make(lock[: lock.rindex("/")])
+        with exclusive(lock):
+            yield
+
+    def _present(self, path: str) -> Stat | None:
+        try:
+            return _stat(os.lstat(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
 
     def delete(self, key: str) -> None:
         """Remove an object; a missing one is no error."""
@@ -290,86 +371,16 @@ class LocalStorage:
             for key, _ in list(self.list(prefix)):
                 self.delete(key)
             return
-        path = self._folder(prefix[:-1])
-        self._folders.clear()
+        path = self._folders.folder(prefix[:-1])
+        self._folders.forget()
+        self._unforced.clear()
+        self._doubtful.clear()
         try:
             shutil.rmtree(path[:-1])
         except (FileNotFoundError, NotADirectoryError):
             pass
         except OSError as error:
             raise storage_error(error, "delete", path) from error
-
-    # -- paths -----------------------------------------------------------------------------------------------
-
-    def _path(self, key: str) -> str:
-        folder, _, name = key.rpartition("/")
-        known = self._folders.get(folder)
-        # Any name with a special character, and a slash before the first one, takes the full check.
-        if known is None or not name.isalnum() or key[0] == "/":
-            check_key(key)
-            if name[0] == "." and TEMPORARY.fullmatch(name):
-                raise InvalidInputError(f"{key!r} is a name of temporary files; choose another")
-            known = self._folder(folder)
-        return known + name
-
-    def _folder(self, folder: str) -> str:
-        """Path of a key folder, with a trailing slash, once it is known to stay inside the root."""
-        known = self._folders.get(folder)
-        if known is not None:
-            return known
-        if folder:
-            check_key(folder)
-        path = self._within + folder
-        if not self._is_plain(folder, path):
-            real = os.path.realpath(path)
-            if real != self._root and not real.startswith(self._within):
-                raise UnsafePathError(
-                    f"{path} leads out of {self._root} through a symbolic link; replace the link by its target"
-                )
-        if len(self._folders) >= _FOLDERS_REMEMBERED:
-            self._folders.clear()
-        known = path if path.endswith("/") else path + "/"
-        self._folders[folder] = known
-        return known
-
-    def _is_plain(self, folder: str, path: str) -> bool:
-        """Tell whether a folder is no link but a folder, or nothing yet, inside one that is known to be safe."""
-        if not folder:
-            return False
-        self._folder(folder.rpartition("/")[0])
-        try:
-            return stat_module.S_ISDIR(os.lstat(path).st_mode)
-        except OSError:
-            return not os.path.lexists(path)
-
-    def _make_folder(self, folder: str) -> None:
-        """Create a folder and its missing parents; whose entries changed is remembered, or forced to disk."""
-        missing = []
-        while not os.path.isdir(folder):
-            missing.append(folder)
-            folder = os.path.dirname(folder)
-        for folder in reversed(missing):
-            try:
-                os.mkdir(folder)
-            except (
-                FileExistsError
-            ):  # somebody else was faster, or a file is in the way: then the next step fails
-                pass
-            except OSError as error:
-                raise storage_error(error, "create", folder) from error
-            parent = os.path.dirname(folder)
-            if len(parent) < len(self._root):
-                flush_folders([parent])
-            else:
-                self._unflushed.add(parent)
-
-    def _upwards(self, folder: str) -> Sequence[str]:
-        """Paths of a folder inside the root and of all folders above it, up to the root."""
-        found = []
-        while len(folder) >= len(self._root):
-            found.append(folder)
-            folder = folder[: folder.rindex("/")]
-        return found
 
     # -- files -----------------------------------------------------------------------------------------------
 
@@ -404,15 +415,22 @@ class LocalStorage:
         except OSError as error:
             raise storage_error(error, "read", self._path(key)) from error
 
-    def _create(self, path: str, *, new: bool = False) -> tuple[int, str]:
-        """Open a temporary file in the folder of `path`, or with `new` that path itself if nothing is there."""
+    def _create(self, path: str, fresh: set[str] | None = None) -> tuple[int, str]:
+        """Open a temporary file in the folder of `path`, or that path itself if nothing is there yet.
+
+        The latter only in a folder of `fresh`, to which folders are added that this makes.
+        """
         folder = path[: path.rindex("/")]
+        new = fresh is not None and folder in fresh
         for _ in range(_ATTEMPTS):
             place = path if new else f"{folder}/.lb-{os.getpid():x}-{next(_serial):x}.tmp"
             try:
                 return os.open(place, _CREATE, 0o666), place
             except FileNotFoundError:
-                self._make_folder(folder)
+                made = self._folders.make(folder)
+                if fresh is not None:
+                    fresh.update(made)
+                    new = folder in fresh
             except FileExistsError:
                 new = False
         raise UnsafePathError(f"cannot create a file in {folder}; remove what lies there in its place")
@@ -438,21 +456,31 @@ class LocalStorage:
         finally:
             if temporary:
                 _remove(temporary)
-        self._flush_folders({folder})
+        self._doubtful.add(path)
+        self._folders.flush({folder})
+        self._doubtful.discard(path)
         return etag
-
-    def _flush_folders(self, folders: set[str]) -> None:
-        """Force folders to disk, and those above them whose entries changed without it."""
-        wanted = set(folders)
-        for folder in folders:
-            wanted.update(self._unflushed.intersection(self._upwards(folder)))
-        flush_folders(wanted)
-        self._unflushed -= wanted
 
 
 def _stat(found: os.stat_result) -> Stat:
     etag = f"{found.st_ino:x}-{found.st_mtime_ns:x}-{found.st_size:x}"
     return Stat(found.st_size, etag, found.st_mtime_ns)
+
+
+def _after(present: Stat | None) -> int:
+    """Time for what replaces an object, later than its own: file numbers are reused, and clocks go backwards."""
+    now = time.time_ns()
+    if present is None:
+        return now
+    unit = next((unit for unit in _UNITS if present.modified % unit == 0), 0)
+    return max(now, present.modified + 2 * unit + 1)
+
+
+def _sum(views: Sequence[Buffer]) -> int:
+    state = xxhash.xxh3_64()
+    for view in views:
+        state.update(view)
+    return state.intdigest()
 
 
 def _is_private(below: str, name: str) -> bool:

@@ -10,7 +10,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from lakebed.errors import InvalidInputError, KeyNotFound, PreconditionFailed, TruncatedReadError
-from lakebed.storage.base import Stat, check_key, check_spans, pieces
+from lakebed.storage.base import Stat, Tail, check_key, check_spans, pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -80,6 +80,16 @@ class MemoryStorage:
                 )
         return [data[start : start + length] for start, length in spans]
 
+    def get_tail(self, key: str, length: int) -> Tail:
+        """Read the last `length` bytes of an object, or all of it if it is shorter."""
+        check_spans(key, ((0, length),))
+        check_key(key)
+        found = self._objects.get(key)
+        if found is None:
+            raise KeyNotFound(f"{key!r} does not exist in {self.url}")
+        data, etag, modified = found
+        return Tail(data[max(0, len(data) - length) :], Stat(len(data), etag, modified))
+
     def put(self, key: str, data: Data) -> str:
         """Write an object, replacing any before it, and return its etag."""
         check_key(key)
@@ -91,6 +101,10 @@ class MemoryStorage:
         """Write a batch of objects; `durable` makes no difference in memory."""
         for key, data in items:
             self.put(key, data)
+
+    def copy(self, source: str, target: str, *, durable: bool = True) -> None:  # noqa: ARG002
+        """Let a new object hold what another holds."""
+        self.put(target, self.get(source))
 
     def sync(self, keys: Iterable[str]) -> None:
         """Do nothing: memory has no power cut to survive."""

@@ -13,7 +13,7 @@ from lakebed.testing.schedule import Call, Crash, Fault, Schedule
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from lakebed.storage.base import Data, Stat, Storage
+    from lakebed.storage.base import Data, Stat, Storage, Tail
 
 __all__ = ["Crash", "FaultyStorage"]
 
@@ -105,6 +105,10 @@ class FaultyStorage:
         self.counts["spans"] += len(spans)
         return self._call("get_ranges", (key,), lambda: self.inner.get_ranges(key, spans))
 
+    def get_tail(self, key: str, length: int) -> Tail:
+        """Count, and pass on or fail."""
+        return self._call("get_tail", (key,), lambda: self.inner.get_tail(key, length))
+
     def list(self, prefix: str = "") -> Iterator[tuple[str, Stat]]:
         """Count, and pass on or fail; a torn listing ends with the error midway."""
         return self._call("list", (prefix,), lambda: self.inner.list(prefix), self._torn_list)
@@ -152,6 +156,14 @@ class FaultyStorage:
 
     def _one(self, key: str, data: Data, *, durable: bool) -> Callable[[], None]:
         return lambda: self.inner.put_many([(key, data)], durable=durable)
+
+    def copy(self, source: str, target: str, *, durable: bool = True) -> None:
+        """Count, and pass on or fail."""
+
+        def write() -> None:
+            self._change(target, lambda: self.inner.copy(source, target, durable=durable))
+
+        self._call("copy", (source, target), write)
 
     def sync(self, keys: Iterable[str]) -> None:
         """Count, and pass on or fail."""

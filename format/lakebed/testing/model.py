@@ -133,6 +133,11 @@ class Model:
         """What the writer sees."""
         return self.branches[self.at].head if self.is_head else self.commits[self.at].content
 
+    @property
+    def is_changed(self) -> bool:
+        """Whether there is something to commit; before the first commit there always is."""
+        return self.is_head and _is_changed(self.branches[self.at])
+
     def log(self, at: str | None = None) -> list[str]:
         """Return the names of the commits of a line, newest first."""
         at = self.at if at is None else at
@@ -151,7 +156,7 @@ class Model:
 
     def _line(self, name: str, branch: Branch) -> State:
         messages = [self.commits[commit].message for commit in self.log(name)]
-        return {"log": messages, "changed": branch.head.is_changed, **shown(branch.head)}
+        return {"log": messages, "changed": _is_changed(branch), **shown(branch.head)}
 
     # -- changes of the content ----------------------------------------------------------------------------------
 
@@ -247,9 +252,9 @@ class Model:
 
     def commit(self, message: str | None = None, *, allow_empty: bool = False) -> str:
         """Keep what the head holds; return the name of the commit."""
-        if not self.content.is_changed and not allow_empty:
+        if not self.is_changed and not allow_empty:
             raise Refused("nothing changed")
-        self._to_branch()
+        self.leave_commit()
         return self._seal(message)
 
     def _seal(self, message: str | None, merged: str | None = None) -> str:
@@ -269,7 +274,7 @@ class Model:
             return
         if address in self.branches or address in self.tags:
             raise Refused(address)
-        if self.is_head and self.content.is_changed:
+        if self.is_changed:
             self._seal(f"auto commit before checkout to {address}")
         self._start(address)
 
@@ -336,20 +341,24 @@ class Model:
         self._serial += 1
         return self._serial
 
-    def _to_branch(self) -> None:
-        """Whoever writes on an old commit goes on beside it, on a new branch."""
+    def leave_commit(self) -> None:
+        """Go on beside an old commit, on a new branch, as whoever writes there does."""
         if not self.is_head:
             base, content = self.at, self.content
             self.at = self._auto_name()
             self._set_head(content.inherited(), base)
 
     def _write(self, content: Content) -> None:
-        self._to_branch()
+        self.leave_commit()
         self._set_head(content, self.branches[self.at].base)
 
     def _set_head(self, content: Content, base: str | None) -> None:
         self.branches[self.at] = Branch(base, content)
         self.published.append(self.state())
+
+
+def _is_changed(branch: Branch) -> bool:
+    return branch.base is None or branch.head.is_changed
 
 
 def shown(content: Content) -> State:

@@ -26,7 +26,11 @@ def state_of(storage: Storage) -> State:
             ds.checkout(name)
         messages = [entry["message"] for entry in ds.commits]
         branches[name] = {"log": messages, "changed": ds.has_head_changes, **content_of(ds)}
-    return {"branches": branches, "tags": {}}
+    tags = {}
+    for name in ds.tags:
+        ds.checkout(name)
+        tags[name] = len(ds.commits)
+    return {"branches": branches, "tags": tags}
 
 
 def content_of(ds: Dataset) -> State:
@@ -43,8 +47,11 @@ def content_of(ds: Dataset) -> State:
         for companion in (f"_{name}_id", f"_{name}_shape"):
             if lengths.get(companion, tensor.num_samples) != tensor.num_samples:
                 raise ValueError(f"{companion} has {lengths[companion]} samples, {name} {tensor.num_samples}")
-        info = {key: value for key, value in dict(tensor.info).items() if key != "class_names" or value}
-        tensors[name] = {"htype": tensor.htype or "generic", "values": values_of(tensor), "info": info}
+        tensors[name] = {
+            "htype": tensor.htype or "generic",
+            "values": values_of(tensor),
+            "info": dict(tensor.info),
+        }
     return {"tensors": tensors, "info": dict(ds.info)}
 
 

@@ -285,6 +285,12 @@ def live_owner(storage: Storage, head: str) -> str | None:
     return _named(found)
 
 
+def is_at_work(storage: Storage, version: str) -> bool:
+    """Whether a writer that may live, of this process or another, has its lock in a version's folder."""
+    found = _read(storage, lock_key(version))
+    return found is not None and found.expiry > clock.now() and not _owner_is_dead(found)
+
+
 def check_foreign_lock(storage: Storage, head: str, found: DatasetLock | None = None) -> None:
     """Refuse to write while another process has the head open for writing (FORMAT.md 14).
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from lakebed.documents.pad_index import PadIndex
 from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.tile_index import TileIndex
-from lakebed.documents.version_tree import FIRST, VersionTree
+from lakebed.documents.version_tree import FIRST, VersionTree, tail_begins
 from lakebed.errors import DatasetCorruptError, DatasetNotFoundError, FormatError, KeyNotFound, LimitError
 from lakebed.storage.base import Storage
 from lakebed.versions.seals import sealed_at, seals_of
@@ -36,6 +37,17 @@ from lakebed.versions.state import (
 
 TREE_KEY = "version_control_info.json"
 
+_TAIL_BYTES = 16_384
+"""Enough for the end of a history of some forty branches."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeAt:
+    """The version tree and the identity of the stored object that it was read from."""
+
+    tree: VersionTree
+    etag: str | None
+
 
 _SOMETIMES = (
     *("chunk_set", "commit_diff", "tensor_info.json", "tiles_index/unsharded"),
@@ -50,7 +62,15 @@ def manifest_key(version_id: str) -> str:
 
 
 def read_tree(storage: Storage) -> VersionTree:
-    """Read the version tree.
+    """Read the version tree; see :func:`read_tree_at`."""
+    return read_tree_at(storage).tree
+
+
+def read_tree_at(storage: Storage) -> TreeAt:
+    """Read the version tree, and what the object is that it was read from.
+
+    However long the history, one read gets all that opening and publishing need: the end of the file. The rest is read
+    when somebody asks for an older version.
 
     Raises
     ------
@@ -59,8 +79,28 @@ def read_tree(storage: Storage) -> VersionTree:
     DatasetCorruptError
         If the file can not be parsed.
     """
+    with _reading(storage):
+        part = storage.get_tail(TREE_KEY, _TAIL_BYTES)
+        begins = tail_begins(part.data)
+        while len(part.data) < part.stat.size - (begins or 0):
+            part = storage.get_tail(TREE_KEY, part.stat.size - (begins or 0))
+            begins = tail_begins(part.data)
+        tree = VersionTree.from_tail(part.data, part.stat.size, lambda: _get_tree(storage))
+        if tree is None:
+            tree = VersionTree.from_bytes(part.data)
+    return TreeAt(tree, part.stat.etag)
+
+
+def _get_tree(storage: Storage) -> bytes:
+    with _reading(storage):
+        return storage.get(TREE_KEY)
+
+
+@contextmanager
+def _reading(storage: Storage) -> Iterator[None]:
+    """Say of which dataset the version tree is missing or damaged."""
     try:
-        return VersionTree.from_bytes(storage.get(TREE_KEY))
+        yield
     except KeyNotFound:
         raise DatasetNotFoundError(
             f"A dataset does not exist at {storage.url}. Check the path, or create one with lakebed.empty()."

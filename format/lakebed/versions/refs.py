@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from datetime import UTC, datetime
 from itertools import islice
 
 from lakebed import clock
@@ -30,7 +29,19 @@ from lakebed.errors import (
 from lakebed.storage.base import Storage
 from lakebed.versions.opening import read_tree
 
-__all__ = ["HEAD", "REFS_KEY", "Refs", "Tag", "drop_tag", "read_refs", "record_merge", "resolve", "set_tag"]
+__all__ = [
+    "HEAD",
+    "REFS_KEY",
+    "SHORTEST_PREFIX",
+    "Refs",
+    "Tag",
+    "commit_as_of",
+    "drop_tag",
+    "read_refs",
+    "record_merge",
+    "resolve",
+    "set_tag",
+]
 
 REFS_KEY = ".lakebed/refs.json"
 
@@ -38,7 +49,9 @@ HEAD = "HEAD"
 """Address of the head of the branch that is checked out."""
 
 _TRIES = 50
-_SHORTEST_PREFIX = 7
+SHORTEST_PREFIX = 7
+"""Characters of an id that may stand for it."""
+
 _MOST_NAMES = 20
 # A merge is recorded before its commit is part of the history, and dropped when that has not happened after a day.
 _GRACE_SECONDS = 86400.0
@@ -208,6 +221,8 @@ def resolve(storage: Storage, tree: VersionTree, address: str, branch: str = MAI
     DatasetCorruptError
         If the file with the tags is needed and damaged.
     """
+    if type(address) is not str:
+        raise CheckoutError(f"Address {address} not found: it is text, not {type(address).__name__}")
     # 3.9.52 may have made a branch with a tilde in its name; tags have none.
     is_whole = address in tree.branches or address in tree.commits
     steps = None if is_whole else _UP.fullmatch(address)
@@ -238,7 +253,7 @@ def _named(storage: Storage, tree: VersionTree, name: str, branch: str) -> str |
         return name
     if name == HEAD:
         return tree.head(branch).id
-    found = [id_ for id_ in tree.commits if id_.startswith(name)] if len(name) >= _SHORTEST_PREFIX else []
+    found = [id_ for id_ in tree.commits if id_.startswith(name)] if len(name) >= SHORTEST_PREFIX else []
     try:
         tag = read_refs(storage).tags.get(name)
     except DatasetCorruptError:
@@ -274,17 +289,9 @@ def commit_as_of(tree: VersionTree, version_id: str, moment: float) -> str:
     raise CheckoutError(
         f"there is no commit yet on branch {branch!r}"
         if not times
-        else f"at {utc(moment)} UTC there was no commit yet on branch {branch!r}: the first was made at "
-        f"{utc(min(times))} UTC"
+        else f"at {clock.utc(moment)} UTC there was no commit yet on branch {branch!r}: the first was made at "
+        f"{clock.utc(min(times))} UTC"
     )
-
-
-def utc(seconds: float) -> str:
-    """Return a time, in POSIX seconds, as ``YYYY-MM-DD hh:mm:ss`` in UTC."""
-    try:
-        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    except (ValueError, OverflowError, OSError):
-        return f"{seconds} s after 1970"
 
 
 def _listed(refs: Refs) -> str:

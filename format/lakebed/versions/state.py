@@ -128,6 +128,32 @@ class ChunkTable:
         last = np.cumsum(counts, dtype=np.uint64) - np.uint64(1)
         return ChunkTable(ChunkIds(ids, last), ChunkPlaces(folders, folder_of, sizes, sums, own))
 
+    def rows_of(self, sample: int) -> range:
+        """Return the rows of a sample: several where it is cut into tiles."""
+        last, wanted = self.ids.last, np.uint64(sample)
+        first = int(np.searchsorted(last, wanted, side="left"))
+        return range(first, max(first + 1, int(np.searchsorted(last, wanted, side="right"))))
+
+    def joined(self, other: ChunkTable, first: int, stop: int) -> ChunkTable:
+        """Return the table with rows of another one at its end: the chunks stay where they are, and are named here."""
+        if stop <= first:
+            return self
+        p, q = self.places, other.places
+        folders = (*p.folders, *(f for f in q.folders if f not in p.folders))
+        number = np.array([folders.index(f) for f in q.folders], np.uint32)
+        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(q.sum_counts())])
+        shift = np.int64(self.count - other.first(first))
+        last = (other.ids.last[first:stop].astype(np.int64) + shift).astype(np.uint64)
+        places = ChunkPlaces(
+            folders,
+            np.concatenate([p.folder_of, number[q.folder_of[first:stop]]]),
+            np.concatenate([p.sizes, q.sizes[first:stop]]),
+            np.concatenate([p.sums, q.sums[ends[first] : ends[stop]]]),
+            np.concatenate([p.own, np.ones(stop - first, np.bool_)]),
+        )
+        ids = np.concatenate([self.ids.ids, other.ids.ids[first:stop]])
+        return ChunkTable(ChunkIds(ids, np.concatenate([self.ids.last, last])), places)
+
     def tiles_of(self, row: int) -> int:
         """Count the rows of the sample that begins with this row: more than one where it is cut into tiles."""
         last = self.ids.last

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from lakebed import clock
 from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import (
     CommitFailed,
@@ -17,34 +17,25 @@ from lakebed.errors import (
 )
 from lakebed.storage.base import Data, Storage
 from lakebed.versions.fences import fences_of
-from lakebed.versions.opening import TREE_KEY, read_tree
+from lakebed.versions.opening import TREE_KEY, TreeAt, read_tree_at
 from lakebed.versions.seals import with_seals
 from lakebed.versions.state import folder_of
+
+__all__ = ["Edit", "TreeAt", "node_files", "read_tree_at", "swap"]
 
 Edit = Callable[[VersionTree], VersionTree]
 
 # So many other writers may be faster, one after the other, before this one gives up.
 _ATTEMPTS = 50
 
-
-@dataclass(frozen=True, slots=True)
-class TreeAt:
-    """The version tree and the identity of the stored object that it was read from."""
-
-    tree: VersionTree
-    etag: str | None
-
-
-def read_tree_at(storage: Storage) -> TreeAt:
-    """Read the tree for a later conditional put; the etag is taken first, so a race can only make that put fail."""
-    stat = storage.stat(TREE_KEY)
-    return TreeAt(read_tree(storage), None if stat is None else stat.etag)
+# Seconds between attempts to read the tree after a lost answer.
+_PAUSES = (0.02, 0.2)
 
 
 def node_files(before: VersionTree, after: VersionTree) -> list[tuple[str, Data]]:
     """Return the ``commit_info.json`` of nodes with other children or a new commit time; heads need none."""
     heads = set(after.branches.values())
-    changed = [i for i, node in after.commits.items() if i not in heads and before.commits.get(i) != node]
+    changed = (i for i in after.changed_since(before) if i not in heads)
     return [(f"{folder_of(i)}commit_info.json", after.node_bytes(i)) for i in changed]
 
 
@@ -61,12 +52,11 @@ def swap(storage: Storage, at: TreeAt, edit: Edit, tree: VersionTree, seals: dic
     CommitStateUnknown
         If neither the put nor the reading afterwards was answered.
     """
-    lost = False
     for _ in range(_ATTEMPTS):
         try:
             return TreeAt(tree, storage.put_if(TREE_KEY, tree.to_bytes(), at.etag))
         except PreconditionFailed as error:
-            now = _read_again(storage, error, lost=lost)
+            now = _read_again(storage, error)
             if _took_effect(at.tree, tree, now.tree):
                 return now  # an earlier attempt, whose answer was lost
             _check_untouched(storage, at.tree, tree, now.tree, error)
@@ -75,27 +65,29 @@ def swap(storage: Storage, at: TreeAt, edit: Edit, tree: VersionTree, seals: dic
             storage.put_many(node_files(now.tree, tree), durable=True)
             at = now
         except StorageError as error:
-            now = _read_again(storage, error, lost=True)
+            now = _read_again(storage, error)
             if _took_effect(at.tree, tree, now.tree):
                 return now
             raise
     raise CommitFailed(f"{storage.url} is rewritten all the time by other processes; nothing was published")
 
 
-def _read_again(storage: Storage, error: StorageError | PreconditionFailed, *, lost: bool) -> TreeAt:
+def _read_again(storage: Storage, error: StorageError | PreconditionFailed) -> TreeAt:
     """Read what is stored after an attempt that may, or may not, have worked (ARCHITECTURE section 3.3)."""
-    try:
-        return read_tree_at(storage)
-    except DatasetNotFoundError as again:
-        raise CommitFailed(f"{storage.url} was deleted meanwhile; nothing was published") from again
-    except (StorageError, FormatError) as again:
-        if not lost:
-            raise
-        raise CommitStateUnknown(
-            f"the answer to a publish on {storage.url} was lost ({error}) and reading again failed ({again}); "
-            "nothing is lost here: flush() again, or open the dataset to see whether the version is there before "
-            "repeating the change elsewhere"
-        ) from error
+    for pause in (*_PAUSES, None):
+        try:
+            return read_tree_at(storage)
+        except DatasetNotFoundError as again:
+            raise CommitFailed(f"{storage.url} was deleted meanwhile; nothing was published") from again
+        except (StorageError, FormatError) as again:
+            if pause is None:
+                raise CommitStateUnknown(
+                    f"the answer to a publish on {storage.url} was lost ({error}) and reading again failed ({again}); "
+                    "nothing is lost here: flush() again, or open the dataset to see whether the version is there "
+                    "before repeating the change elsewhere"
+                ) from error
+            clock.sleep(pause)
+    raise AssertionError("the last pause is None")
 
 
 def _changed(before: VersionTree, after: VersionTree) -> list[str]:

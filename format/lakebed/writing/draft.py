@@ -112,7 +112,7 @@ class Draft(SchemaDraft):
         diff, before = diffs.touched(tensor.state), tensor.state.length
         for part in column.parts:
             self._extend_flat(tensor, part)
-            if part.info:
+            if _tells_names(tensor, part):
                 diff = diffs.with_info(diff)
         if column.items is not None and tensor.state.sequence is not None:
             sequence = tensor.state.sequence.extend(column.items)
@@ -267,7 +267,7 @@ class Draft(SchemaDraft):
         stop = first + sum(part.block.count for part in parts)
         self._replace_run(tensor, first, stop, parts, grows=False)
         for part in parts:
-            if part.info:
+            if _tells_names(tensor, part):
                 self._record(tensor, diffs.with_info(diffs.touched(tensor.state)))
         nulls = self._null_tensor(tensor, make=any(p.nulls is not None and p.nulls.any() for p in parts))
         if tensor.state.sequence is not None or nulls is None:
@@ -282,7 +282,7 @@ class Draft(SchemaDraft):
 
     def _update_one(self, tensor: TensorDraft, row: int, part: Encoded, *, partial: bool) -> None:
         tensor.update(row, part)
-        if part.info:
+        if _tells_names(tensor, part):
             self._record(tensor, diffs.with_info(diffs.touched(tensor.state)))
         if tensor.state.creds is not None:
             code = 0 if part.creds is None else int(part.creds[0])
@@ -439,6 +439,11 @@ class _States(Mapping[str, TensorState]):
 
     def __len__(self) -> int:
         return len(self._tensors)
+
+
+def _tells_names(tensor: TensorDraft, part: Encoded) -> bool:
+    """Whether samples count as a change of the tensor's info, as every class label does (FORMAT.md 10.2)."""
+    return bool(part.info) or tensor.meta.htype == "class_label"
 
 
 def _singles(parts: Iterable[Encoded]) -> list[Encoded]:

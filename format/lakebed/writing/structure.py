@@ -60,9 +60,9 @@ def with_renamed(diff: DatasetDiff, old: str, new: str) -> DatasetDiff:
     """Record a new name; a chain of them counts once, and back to the first name not at all (FORMAT.md 10.3)."""
     chains = dict(diff.renamed)
     first = next((a for a, b in chains.items() if b == old), old)
-    chains.pop(first, None)
-    if first != new:
-        chains[first] = new
+    chains[first] = new
+    if first == new:
+        del chains[first]
     return replace(diff, renamed=tuple(chains.items()))
 
 

@@ -468,6 +468,5 @@ def _cost(block: Block) -> int:
 
 def new_tensor(key: str, meta: TensorMeta, info: Mapping[str, Any]) -> TensorState:
     """Return the state of a tensor that is being created."""
-    return TensorState(
-        key, meta.with_(version=FORMAT_VERSION), dict(info), empty_table(), CommitDiff(created=True)
-    )
+    diff = CommitDiff(created=True, info_updated=bool(info))
+    return TensorState(key, meta.with_(version=FORMAT_VERSION), dict(info), empty_table(), diff)

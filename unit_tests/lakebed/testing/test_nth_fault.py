@@ -107,17 +107,17 @@ def attempt(runner: CrashRunner, positions: list[Position]) -> None:
     for position in positions:
         try:
             runner.attempt(position)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             wrong.append(f"{runner.describe(position)}: {type(error).__name__}: {error}")
     kinds = Counter((p.when, "crash" if p.is_crash else "error") for p in positions)
-    print(f"n-th fault: {len(positions)} positions, {dict(kinds)}, {len(wrong)} wrong")
+    print(f"n-th fault: {len(positions)} positions, {dict(kinds)}, {len(wrong)} wrong")  # noqa: T201
     assert not wrong, f"{len(wrong)} of {len(positions)} wrong:\n" + "\n".join(wrong[:12])
 
 
 def test_a_sample_of_all_faults(runner: CrashRunner) -> None:
     """500 of all calls x before, after, torn x crash, error; reading calls too."""
     seed = int(os.environ.get("LAKEBED_SEED", random.randrange(1 << 32)))
-    print(f"n-th fault: seed {seed} (LAKEBED_SEED)")
+    print(f"n-th fault: seed {seed} (LAKEBED_SEED)")  # noqa: T201
     attempt(runner, sampled([*runner.positions()], SAMPLES, seed))
 
 

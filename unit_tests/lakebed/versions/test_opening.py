@@ -48,7 +48,7 @@ def test_opening_reads_the_version_tree_and_one_manifest() -> None:
     ds = open_on(counted)
     assert len(ds) == 10
     assert sorted(ds.tensors) == ["t", "x"]
-    assert dict(counted.counts) == {"get": 2, "stat": 2}
+    assert dict(counted.counts) == {"get_tail": 1, "get": 1, "stat": 2}
 
 
 def test_without_a_manifest_the_metadata_files_say_the_same() -> None:
@@ -219,7 +219,7 @@ def test_the_manifest_of_many_tensors_is_still_one_read() -> None:
     counted = FaultyStorage(storage)
     seen = open_on(counted)
     assert len(seen.tensors) == 42
-    assert dict(counted.counts) == {"get": 2, "stat": 2}
+    assert dict(counted.counts) == {"get_tail": 1, "get": 1, "stat": 2}
     assert seen.x[3].numpy().tolist() == [3]
     assert counted.counts.total() - counted.counts["stat"] <= 4
 
@@ -247,6 +247,6 @@ def test_writing_goes_on_where_only_files_describe_the_dataset() -> None:
     again.commit("after")
     counted = FaultyStorage(storage)
     seen = open_on(counted)
-    assert counted.counts["get"] == 2
+    assert (counted.counts["get_tail"], counted.counts["get"]) == (1, 1)
     assert seen.x.numpy().ravel().tolist() == [*range(10), 9]
     assert [c["message"] for c in seen.commits] == ["after", "before"]

@@ -1,0 +1,36 @@
+"""``lakebed diff``: what changed between versions, for people or as JSON."""
+
+from __future__ import annotations
+
+import json
+from contextlib import redirect_stdout
+from io import StringIO
+from typing import Any
+
+import click
+
+import lakebed
+from lakebed.cli.describe import plain
+
+
+def diff(url: str, id_1: str | None, id_2: str | None, *, as_json: bool) -> None:
+    """Print what changed; without ids in the version that the address names, see ``Dataset.diff``."""
+    ds = lakebed.load(url, read_only=True)
+    if not as_json:
+        # Colours go away where nobody sees them, as in a pipe.
+        with redirect_stdout(StringIO()) as printed:
+            ds.diff(id_1, id_2)
+        click.echo(printed.getvalue(), nl=False)
+        return
+    click.echo(json.dumps(_listed(ds.diff(id_1, id_2, as_dict=True)), indent=2))
+
+
+def _listed(value: Any) -> Any:
+    """Return a dictionary of differences as JSON can hold it: sets of rows as ascending lists."""
+    if isinstance(value, set):
+        return sorted(value)
+    if isinstance(value, dict):
+        return {key: _listed(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_listed(item) for item in value]
+    return plain(value)

@@ -1,0 +1,67 @@
+"""A moment as a user gives it: a datetime, POSIX seconds, or ISO text."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import UTC, date, datetime
+from numbers import Real
+
+from lakebed.errors import InvalidInputError
+
+Moment = datetime | date | float | str
+
+# What follows the date, down to the smallest part that is named.
+_TIME = re.compile(
+    r"[T ]\d\d(?P<minute>:?\d\d(?P<second>:?\d\d(?P<fraction>[.,]\d+)?)?)?(Z|[+-]\d\d(:?\d\d)?)?$"
+)
+_DAY, _HOUR, _MINUTE, _SECOND = 86400, 3600, 60, 1
+
+
+def posix_seconds(moment: Moment) -> float:
+    """Return a moment in POSIX seconds.
+
+    A ``datetime`` needs a time zone. Text without one is UTC, as the log prints it. Text that names a day, an hour, a
+    minute or a second means the end of it, and so does a ``date``: a commit whose time is printed as 12:00:05 was made
+    a little later, and belongs to what there was "at 12:00:05".
+
+    Raises
+    ------
+    InvalidInputError
+        If it is no moment, or a ``datetime`` without a time zone.
+    """
+    if isinstance(moment, datetime):
+        if moment.tzinfo is None:
+            raise InvalidInputError(
+                f"{moment!r} has no time zone, so it can mean local time or UTC: use moment.astimezone() for local "
+                "time, or moment.replace(tzinfo=datetime.UTC)"
+            )
+        return moment.timestamp()
+    if isinstance(moment, date):
+        return _end(datetime(moment.year, moment.month, moment.day, tzinfo=UTC), _DAY)
+    if isinstance(moment, str):
+        return _parsed(moment.strip())
+    if isinstance(moment, Real) and not isinstance(moment, bool) and math.isfinite(moment):
+        return float(moment)
+    raise InvalidInputError(f"{moment!r:.80} is no moment: give a datetime, POSIX seconds, or ISO text")
+
+
+def _parsed(text: str) -> float:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidInputError(
+            f"{text!r:.80} is no ISO time; write 2026-11-21, 2026-11-21 09:30, or 2026-11-21T09:30:00+01:00"
+        ) from error
+    if found.tzinfo is None:
+        found = found.replace(tzinfo=UTC)
+    time = _TIME.search(text)
+    if time is None:
+        return _end(found, _DAY)
+    if time["fraction"]:
+        return found.timestamp()
+    return _end(found, _SECOND if time["second"] else _MINUTE if time["minute"] else _HOUR)
+
+
+def _end(start: datetime, seconds: int) -> float:
+    return math.nextafter(start.timestamp() + seconds, 0.0)

@@ -1,0 +1,112 @@
+"""One version in the history: a node of `version_control_info.json`, and all of `commit_info.json` (FORMAT.md 9.1).
+
+    {"branch", "parent", "children", "commit_message", "commit_time", "commit_user_name",
+     "is_checkpoint", "total_samples_processed"}
+
+A node without `commit_time` is uncommitted. In the history, lakebed adds the member `lakebed_seal`: the checksum of the
+version's manifest. Deep Lake 3.9.52 reads over it, and drops it whenever it rewrites the file.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from lakebed.documents import fields, json_style
+from lakebed.errors import FormatError
+
+WHAT = "version_control_info.json"
+SEAL = "lakebed_seal"
+
+_REQUIRED = ("branch", "children", "parent", "commit_message", "commit_time", "commit_user_name")
+_OPTIONAL = ("is_checkpoint", "total_samples_processed")
+
+
+@dataclass(frozen=True, slots=True)
+class CommitNode:
+    """One version; `time` in POSIX seconds, None while it is uncommitted.
+
+    `seal` is the checksum of its manifest, None where there is none to be trusted; it says nothing of the version, so
+    nodes that differ by it alone are equal.
+    """
+
+    id: str
+    branch: str
+    parent: str | None
+    children: tuple[str, ...] = ()
+    message: str | None = None
+    time: float | None = None
+    user: str | None = None
+    is_checkpoint: bool = False
+    total_samples_processed: int = 0
+    seal: str | None = field(default=None, compare=False)
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether the version is sealed."""
+        return self.time is not None
+
+    @classmethod
+    def from_json(cls, id: str, doc: Any, what: str = WHAT) -> CommitNode:  # noqa: A002
+        """Read a node.
+
+        Raises
+        ------
+        FormatError
+            If a member is missing or of the wrong type.
+        """
+        if not isinstance(doc, dict):
+            raise FormatError(f"{what}: version {id} is no object")
+        missing = [name for name in _REQUIRED if name not in doc]
+        if missing:
+            raise FormatError(f"{what}: version {id} has no {missing[0]}")
+        what = f"{what}: version {id}"
+        time = doc["commit_time"]
+        if time is not None and type(time) not in (int, float):
+            raise FormatError(f"{what}: commit_time is {time!r:.60}, not a number or null")
+        total = doc.get("total_samples_processed")
+        return cls(
+            id=id,
+            branch=fields.text(doc, "branch", what, ""),
+            parent=fields.optional_text(doc, "parent", what),
+            children=fields.texts(doc, "children", what),
+            message=fields.optional_text(doc, "commit_message", what),
+            time=time,
+            user=fields.optional_text(doc, "commit_user_name", what),
+            is_checkpoint=fields.flag(doc, "is_checkpoint", what, default=False),
+            total_samples_processed=0
+            if total is None
+            else fields.count(doc, "total_samples_processed", what),
+            seal=fields.optional_text(doc, SEAL, what),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Node as it stands in the document, without the seal."""
+        return {
+            "branch": self.branch,
+            "parent": self.parent,
+            "children": list(self.children),
+            "commit_message": self.message,
+            "commit_time": self.time,
+            "commit_user_name": self.user,
+            "is_checkpoint": self.is_checkpoint,
+            "total_samples_processed": self.total_samples_processed,
+        }
+
+    def to_bytes(self) -> bytes:
+        """Write the `commit_info.json` of the version, its members in the order that 3.9.52 has there."""
+        node = self.to_json()
+        return json_style.dump_compact({name: node[name] for name in (*_REQUIRED, *_OPTIONAL)})
+
+    def member(self, *, sealed: bool) -> bytes:
+        """Write the node with its id, as a member of `commits`; `sealed` with its seal."""
+        node = self.to_json()
+        if sealed and self.seal is not None:
+            node[SEAL] = self.seal
+        return key_text(self.id) + json_style.dump_compact(node)
+
+
+def key_text(id: str) -> bytes:  # noqa: A002
+    """Return the id as the name of a member; no message or name inside of a string can look like this."""
+    return f"{json.dumps(id)}: ".encode("ascii")

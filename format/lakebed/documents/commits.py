@@ -1,0 +1,251 @@
+"""All versions of a dataset by id, of which most stay text until somebody asks for them.
+
+A history of ten thousand commits is megabytes of JSON. To open a dataset, or to publish to it, one needs a few versions
+of them: those that are at hand here. The others are a run of members of the document, cut and extended as bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import xxhash
+
+from lakebed import limits
+from lakebed.documents import fields, json_style
+from lakebed.documents.commit_node import WHAT, CommitNode, key_text
+from lakebed.errors import FormatError
+
+OPENING = b'{"commits": {'
+"""What the document begins with; the text of each version that is not at hand follows, with a comma behind."""
+
+_FEW = 8
+_WINDOW = 2048
+_DECODER = json.JSONDecoder()
+
+
+class ColdNodes:
+    """Versions as text: `OPENING`, then one member after the other, each with `, ` behind.
+
+    Parameters
+    ----------
+    count
+        Number of versions.
+    length, sum
+        Bytes of the text, and their xxh3-64.
+    read
+        Returns the text and its number of versions; called once, when it is needed.
+    """
+
+    __slots__ = ("_all", "_found", "_read", "_text", "count", "length", "sum")
+
+    def __init__(
+        self,
+        count: int,
+        length: int,
+        sum: int,  # noqa: A002
+        read: Callable[[], tuple[bytes, int]] | None,
+    ) -> None:
+        self.count, self.length, self.sum = count, length, sum
+        self._read = read
+        self._text: bytes | None = None
+        self._found: dict[str, CommitNode | None] = {}
+        self._all: dict[str, CommitNode] | None = None
+
+    @classmethod
+    def of(cls, text: bytes, count: int) -> ColdNodes:
+        """Versions in a text that is there."""
+        made = cls(count, len(text), xxhash.xxh3_64_intdigest(text), None)
+        made._text = text
+        return made
+
+    @property
+    def text(self) -> bytes:
+        """The text; read if need be."""
+        if self._text is None:
+            if self._read is None:
+                raise FormatError(f"{WHAT}: nobody knows where the older versions are")
+            text, self.count = self._read()
+            self.length, self.sum = len(text), xxhash.xxh3_64_intdigest(text)
+            self._text = text
+        return self._text
+
+    def get(self, id: str) -> CommitNode | None:  # noqa: A002
+        """Return a version, None if it is not here; a few are looked for in the text, for more it is parsed."""
+        if not self.count:
+            return None
+        if self._all is None and id not in self._found:
+            if len(self._found) < _FEW:
+                self._found[id] = self._search(id)
+            else:
+                self.all()
+        return self._found.get(id) if self._all is None else self._all.get(id)
+
+    def has(self, id: str) -> bool:  # noqa: A002
+        """Tell whether a version is here, without a look at what it says."""
+        if self._all is not None:
+            return id in self._all
+        return self.count > 0 and key_text(id) + b"{" in self.text
+
+    def all(self) -> Mapping[str, CommitNode]:
+        """Return every version by id.
+
+        Raises
+        ------
+        FormatError
+            If the text is damaged, or holds another number of versions than was said.
+        """
+        if self._all is None:
+            body = self.text.removesuffix(b", ") + b"}}"
+            nodes = fields.mapping(json_style.load_object(body, WHAT), "commits", WHAT)
+            self._keep(nodes)
+        return self._all or {}
+
+    def _keep(self, nodes: Mapping[str, object]) -> None:
+        if len(nodes) != self.count:
+            raise FormatError(f"{WHAT} has {len(nodes)} older versions, not {self.count}")
+        limits.check("MAX_VERSIONS", len(nodes), f"{WHAT}: versions")
+        self._all = {
+            fields.checked_version(id_, WHAT): CommitNode.from_json(id_, node) for id_, node in nodes.items()
+        }
+
+    def starting_with(self, prefix: str) -> list[str]:
+        """Return the ids that begin so."""
+        if self._all is not None or not prefix.isalnum() or not prefix.isascii():
+            return [id_ for id_ in self.all() if id_.startswith(prefix)]
+        found = (
+            re.findall(rb'"(' + prefix.encode("ascii") + rb'[^"\\]*)": \{', self.text) if self.count else []
+        )
+        return [id_.decode("ascii", "replace") for id_ in found]
+
+    def with_(self, nodes: Iterable[CommitNode]) -> ColdNodes:
+        """Return them with more behind."""
+        texts = [node.member(sealed=True) + b", " for node in nodes]
+        return ColdNodes.of(b"".join([self.text, *texts]), self.count + len(texts)) if texts else self
+
+    def without(self, ids: Iterable[str]) -> ColdNodes:
+        """Return them without some; those that are not here count as gone."""
+        gone = [id_ for id_ in dict.fromkeys(ids) if self.has(id_)]
+        if not gone:
+            return self
+        if len(gone) > _FEW:
+            left = [node for id_, node in self.all().items() if id_ not in set(gone)]
+            return ColdNodes.of(OPENING, 0).with_(left)
+        text = self.text
+        for id_ in gone:
+            start, stop = self._extent(text, id_)
+            text = text[:start] + text[stop + 2 :]
+        return ColdNodes.of(text, self.count - len(gone))
+
+    def _search(self, id: str) -> CommitNode | None:  # noqa: A002
+        text = self.text
+        start, stop = self._extent(text, id)
+        if start < 0:
+            return None
+        begin = start + len(key_text(id))
+        node = json_style.load(text[begin:stop], WHAT)
+        return CommitNode.from_json(fields.checked_version(id, WHAT), node)
+
+    @staticmethod
+    def _extent(text: bytes, id: str) -> tuple[int, int]:  # noqa: A002
+        """Return where a member begins and ends; -1, -1 if it is not there."""
+        key = key_text(id)
+        start = text.find(key + b"{")
+        if start < 0:
+            return -1, -1
+        begin, window = start + len(key), _WINDOW
+        while True:
+            part = text[begin : begin + window]
+            try:
+                _, length = _DECODER.raw_decode(part.decode("latin-1"))
+            except (ValueError, RecursionError) as error:
+                if begin + window >= len(text) or isinstance(error, RecursionError):
+                    raise FormatError(f"{WHAT}: version {id} is damaged: {error}") from error
+                window *= 8
+            else:
+                return start, begin + length
+
+
+class Commits(Mapping[str, CommitNode]):
+    """Versions by id: some at hand, the others as text.
+
+    Iterating, or asking for many of those that are text, parses all of them, once.
+    """
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, hot: Mapping[str, CommitNode], cold: ColdNodes | None = None) -> None:
+        # One attribute: what `settle` replaces is seen by other threads as a whole.
+        self._parts = (dict(hot), cold or ColdNodes.of(OPENING, 0))
+
+    @classmethod
+    def of(cls, commits: Mapping[str, CommitNode]) -> Commits:
+        """Return any mapping of versions as one of these."""
+        return commits if isinstance(commits, cls) else cls(commits)
+
+    @property
+    def hot(self) -> Mapping[str, CommitNode]:
+        """The versions at hand."""
+        return self._parts[0]
+
+    @property
+    def cold(self) -> ColdNodes:
+        """The others."""
+        return self._parts[1]
+
+    def __getitem__(self, id: str) -> CommitNode:  # noqa: A002
+        hot, cold = self._parts
+        node = hot.get(id) or cold.get(id)
+        if node is None:
+            raise KeyError(id)
+        return node
+
+    def __contains__(self, id: object) -> bool:  # noqa: A002
+        hot, cold = self._parts
+        return id in hot or (isinstance(id, str) and cold.has(id))
+
+    def __iter__(self) -> Iterator[str]:
+        hot, cold = self._parts
+        yield from cold.all() if cold.count else ()
+        yield from hot
+
+    def __len__(self) -> int:
+        hot, cold = self._parts
+        return cold.count + len(hot)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Commits):
+            return Mapping.__eq__(self, other)
+        (hot, cold), (other_hot, other_cold) = self._parts, other._parts
+        if cold is other_cold or (cold.length, cold.sum) == (other_cold.length, other_cold.sum):
+            return hot == other_hot
+        return len(self) == len(other) and dict(self.items()) == dict(other.items())
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def starting_with(self, prefix: str) -> list[str]:
+        """Return the ids that begin so."""
+        hot, cold = self._parts
+        return [*cold.starting_with(prefix), *(id_ for id_ in hot if id_.startswith(prefix))]
+
+    def edited(
+        self, added: Iterable[CommitNode], replaced: Iterable[CommitNode] = (), gone: Iterable[str] = ()
+    ) -> Commits:
+        """Return them with some versions added, whose ids are free, some replaced, and some gone."""
+        hot, cold = self._parts
+        drop, new = set(gone), {node.id: node for node in replaced}
+        cold = cold.without([id_ for id_ in (*drop, *new) if id_ not in hot])
+        kept = {id_: node for id_, node in hot.items() if id_ not in drop}
+        return Commits({**kept, **new, **{node.id: node for node in added}}, cold)
+
+    def settle(self, at_hand: set[str]) -> None:
+        """Let these versions be at hand, and turn all others into text; what the mapping holds stays the same."""
+        hot, cold = self._parts
+        missing = [id_ for id_ in at_hand if id_ not in hot]
+        nodes = [node for node in map(cold.get, missing) if node is not None]
+        cold = cold.without(node.id for node in nodes).with_(
+            node for id_, node in hot.items() if id_ not in at_hand
+        )
+        kept = {id_: node for id_, node in hot.items() if id_ in at_hand}
+        self._parts = ({**kept, **{node.id: node for node in nodes}}, cold)

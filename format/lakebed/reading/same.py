@@ -1,0 +1,176 @@
+"""Whether rows of several versions of a tensor hold the same.
+
+Chunks of a committed version never change, so rows in the same place of the same chunk are the same without a look
+at them. Where a chunk was rewritten, the stored bytes and shapes of its samples are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.chunks.chunk import Chunk
+from lakebed.reading.samples import SampleReader
+
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A tensor in one version.
+
+    Parameters
+    ----------
+    reader
+        Reads its samples.
+    nulls
+        Reads the marks of nulls, if there are any; they may be fewer than rows.
+    """
+
+    reader: SampleReader
+    nulls: SampleReader | None = None
+
+    def null_marks(self) -> Mask:
+        """Tell for each row whether it is marked as null: shape (rows,)."""
+        marks = np.zeros(self.reader.state.length, np.bool_)
+        if self.nulls is not None:
+            count = min(self.nulls.state.length, len(marks))
+            marks[:count] = self.nulls.stacked(range(count)).reshape(count)
+        return marks
+
+
+class Comparison:
+    """Compares rows of some versions of a tensor; versions are known by their number in the list.
+
+    Parameters
+    ----------
+    versions
+        None: a version without the tensor, of which nothing is ever compared.
+    """
+
+    def __init__(self, versions: Sequence[Held | None]) -> None:
+        self._versions = versions
+
+    def differ(self, left: tuple[Ints, Ints], right: tuple[Ints, Ints]) -> Mask:
+        """Tell for pairs of rows, each as (numbers of versions, rows), whether they hold something else."""
+        result = np.zeros(len(left[0]), np.bool_)
+        pairs = np.stack([left[0], right[0]], axis=1)
+        for pair in np.unique(pairs, axis=0) if len(pairs) else ():
+            at = np.flatnonzero((pairs == pair).all(axis=1))
+            one, other = (self._versions[int(number)] for number in pair)
+            if one is not other and one is not None and other is not None:
+                result[at] = _differ(one, other, left[1][at], right[1][at])
+            elif one is other and one is not None:
+                result[at] = left[1][at] != right[1][at]
+        return result
+
+
+def _differ(one: Held, other: Held, left: Ints, right: Ints) -> Mask:
+    a, b = one.reader.state.sequence, other.reader.state.sequence
+    if a is not None and b is not None:
+        return _sequences_differ(one, other, left, right)
+    result = _flat_differ(one.reader, other.reader, left, right)
+    if one.nulls is not None or other.nulls is not None:
+        result |= one.null_marks()[left] != other.null_marks()[right]
+    return result
+
+
+def _sequences_differ(one: Held, other: Held, left: Ints, right: Ints) -> Mask:
+    spans = []
+    for held, rows in ((one, left), (other, right)):
+        sequence = held.reader.state.sequence
+        lengths = np.zeros(0, np.int64) if sequence is None else sequence.lengths.astype(np.int64)
+        ends = np.cumsum(lengths)
+        spans.append((ends[rows] - lengths[rows], lengths[rows]))
+    (first_l, items), (first_r, items_r) = spans
+    result: Mask = items != items_r
+    even = np.flatnonzero(~result & (items > 0))
+    owner = np.repeat(even, items[even])
+    starts = np.repeat(np.cumsum(items[even]) - items[even], items[even])
+    inside = np.arange(len(owner), dtype=np.int64) - starts
+    flat = _flat_differ(one.reader, other.reader, first_l[owner] + inside, first_r[owner] + inside)
+    result[owner[flat]] = True
+    return result
+
+
+def _flat_differ(one: SampleReader, other: SampleReader, left: Ints, right: Ints) -> Mask:
+    (ord_l, in_l), (ord_r, in_r) = one.locate(left), other.locate(right)
+    result = ~(_same_chunk(one, other, ord_l, ord_r) & (in_l == in_r))
+    a, b = one.state, other.state
+    tiled = np.isin(left, a.tiles.indices.astype(np.int64)) | np.isin(right, b.tiles.indices.astype(np.int64))
+    for at in np.flatnonzero(tiled).tolist():
+        result[at] = _tiled_differ(one, other, int(left[at]), int(right[at]))
+    doubtful = np.flatnonzero(result & ~tiled)
+    pairs = np.stack([ord_l[doubtful], ord_r[doubtful]], axis=1)
+    known, group = np.unique(pairs, axis=0, return_inverse=True)
+    order = np.argsort(group.reshape(-1), kind="stable")
+    ends = np.searchsorted(group.reshape(-1)[order], np.arange(len(known) + 1))
+    for number, (row_l, row_r) in enumerate(known.tolist()):
+        at = doubtful[order[ends[number] : ends[number + 1]]]
+        result[at] = _chunks_differ(one, other, (row_l, in_l[at]), (row_r, in_r[at]), int(left[at[0]]))
+    if a.creds is not None and b.creds is not None:
+        result |= a.creds.values()[left] != b.creds.values()[right]
+    return result
+
+
+def _same_chunk(one: SampleReader, other: SampleReader, left: Ints, right: Ints) -> Mask:
+    """Tell for pairs of rows of two chunk tables whether they name the same chunk file."""
+    a, b = one.state.table, other.state.table
+    numbers = {folder: i for i, folder in enumerate(dict.fromkeys([*a.places.folders, *b.places.folders]))}
+    folders = []
+    for table, rows in ((a, left), (b, right)):
+        known = np.array([numbers[folder] for folder in table.places.folders], np.int64)
+        folders.append(known[table.places.folder_of[rows]] if len(known) else np.full(len(rows), -1))
+    same: Mask = (folders[0] == folders[1]) & (a.ids.ids[left] == b.ids.ids[right])
+    return same
+
+
+def _chunks_differ(
+    one: SampleReader, other: SampleReader, left: tuple[int, Ints], right: tuple[int, Ints], row: int
+) -> Mask:
+    with one.locating(row):
+        a = one.whole_chunk(left[0])
+        b = other.whole_chunk(right[0])
+    if a.uniform is not None and b.uniform is not None:
+        return _uniform_differ(a, b, left[1], right[1])
+    found = []
+    for i, j in zip(left[1].tolist(), right[1].tolist(), strict=True):
+        data, shape = one.stored(a, i)
+        its_data, its_shape = other.stored(b, j)
+        found.append(_extents(shape) != _extents(its_shape) or bytes(data) != bytes(its_data))
+    return np.array(found, np.bool_)
+
+
+def _uniform_differ(a: Chunk, b: Chunk, left: Ints, right: Ints) -> Mask:
+    if a.uniform is None or b.uniform is None or a.uniform != b.uniform:
+        return np.ones(len(left), np.bool_)
+    size = a.uniform[1]
+    if not size:
+        return np.zeros(len(left), np.bool_)
+    mine = np.frombuffer(a.data, np.uint8).reshape(-1, size)
+    its = np.frombuffer(b.data, np.uint8).reshape(-1, size)
+    result: Mask = (mine[left] != its[right]).any(axis=1)
+    return result
+
+
+def _extents(shape: tuple[int, ...] | None) -> tuple[int, ...]:
+    """A sample without a shape row is an empty one, as one of zeros is (FORMAT.md 5.3)."""
+    return () if shape is None or not any(shape) else shape
+
+
+def _tiled_differ(one: SampleReader, other: SampleReader, left: int, right: int) -> bool:
+    a, b = one.state.table, other.state.table
+    rows_l, rows_r = a.rows_of(left), b.rows_of(right)
+    if len(rows_l) == len(rows_r) and all(
+        a.key(i) == b.key(j) for i, j in zip(rows_l, rows_r, strict=True)
+    ):
+        return a.first(rows_l[0]) - left != b.first(rows_r[0]) - right
+    if one.is_link:
+        return one.raw(left, decompress=False) != other.raw(right, decompress=False)
+    if one.shape(left) != other.shape(right):
+        return True
+    return not np.array_equal(np.asarray(one.value(left)), np.asarray(other.value(right)))

@@ -1,0 +1,169 @@
+"""Folders below a root: the path of a key, that it stays inside, and which folders have all their entries on disk."""
+
+# Paths are strings: pathlib costs more than the calls of the operating system themselves.
+# ruff: noqa: PTH102, PTH112, PTH120
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import stat as stat_module
+import threading
+from typing import TYPE_CHECKING
+
+from lakebed.errors import InvalidInputError, UnsafePathError
+from lakebed.storage.base import check_key
+from lakebed.storage.disk import flush_folders, storage_error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+TEMPORARY = re.compile(r"\.lb-[0-9a-f]+-[0-9a-f]+\.tmp")
+
+_REMEMBERED = 16384
+
+
+class Folders:
+    """The folders of one root, looked at as seldom as safety allows.
+
+    Parameters
+    ----------
+    root
+        Real path of the root.
+    """
+
+    _lock = threading.Lock()
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self._within = root.rstrip("/") + "/"
+        # Key folder ("" or "a/b") -> path with a trailing slash, once found to stay inside the root.
+        self._inside: dict[str, str] = {}
+        # Folders whose entries are on disk. Of others, also a process that is gone may have left some that are not.
+        self._forced: set[str] = set()
+        self._changes = itertools.count()
+        self._last_change = -1
+
+    def forget(self) -> None:
+        """Know nothing, as after folders were removed."""
+        self._inside.clear()
+        self._forced.clear()
+
+    # -- paths -----------------------------------------------------------------------------------------------
+
+    def path(self, key: str) -> str:
+        """Path of the file of a key.
+
+        Raises
+        ------
+        InvalidKeyError, InvalidInputError
+            If the key cannot be the name of an object.
+        UnsafePathError
+            If a link leads out of the root.
+        """
+        folder, _, name = key.rpartition("/")
+        known = self._inside.get(folder)
+        # Any name with a special character, and a slash before the first one, takes the full check.
+        if known is None or not name.isalnum() or key[0] == "/":
+            check_key(key)
+            if name[0] == "." and TEMPORARY.fullmatch(name):
+                raise InvalidInputError(f"{key!r} is a name of temporary files; choose another")
+            known = self.folder(folder)
+        return known + name
+
+    def folder(self, folder: str) -> str:
+        """Path of a key folder, with a trailing slash, once it is known to stay inside the root."""
+        known = self._inside.get(folder)
+        if known is not None:
+            return known
+        if folder:
+            check_key(folder)
+        path = self._within + folder
+        if not self._is_plain(folder, path):
+            real = os.path.realpath(path)
+            if real != self.root and not real.startswith(self._within):
+                raise UnsafePathError(
+                    f"{path} leads out of {self.root} through a symbolic link; replace the link by its target"
+                )
+        if len(self._inside) >= _REMEMBERED:
+            self._inside.clear()
+        known = path if path.endswith("/") else path + "/"
+        self._inside[folder] = known
+        return known
+
+    def _is_plain(self, folder: str, path: str) -> bool:
+        """Tell whether a folder is no link but a folder, or nothing yet, inside one that is known to be safe."""
+        if not folder:
+            return False
+        self.folder(folder.rpartition("/")[0])
+        try:
+            return stat_module.S_ISDIR(os.lstat(path).st_mode)
+        except OSError:
+            return not os.path.lexists(path)
+
+    # -- on disk ---------------------------------------------------------------------------------------------
+
+    def make(self, folder: str) -> list[str]:
+        """Create a folder, given by its path, and its missing parents, and return what was missing.
+
+        What lies outside the root is forced to disk.
+        """
+        missing, made = [], []
+        while not os.path.isdir(folder):
+            missing.append(folder)
+            folder = os.path.dirname(folder)
+        for folder in reversed(missing):
+            try:
+                os.mkdir(folder)
+            except FileExistsError:
+                continue  # somebody else was faster, or a file is in the way: then the next step fails
+            except OSError as error:
+                raise storage_error(error, "create", folder) from error
+            made.append(folder)
+            parent = os.path.dirname(folder)
+            if len(parent) < len(self.root):
+                flush_folders([parent])
+            else:
+                self.changed([parent])
+        return made
+
+    def changed(self, folders: Iterable[str]) -> None:
+        """Take note of folders, given by their paths, that got entries which are not forced to disk."""
+        with self._lock:
+            self._last_change = next(self._changes)
+            self._forced.difference_update(folders)
+
+    def flush(self, folders: Iterable[str]) -> None:
+        """Force folders to disk, and those above them, up to the root, that are not known to be there already.
+
+        Raises
+        ------
+        StorageError
+            If the operating system fails.
+        """
+        wanted = set(folders)
+        for folder in folders:
+            wanted.update(above for above in self._upwards(folder) if above not in self._forced)
+        before = self._last_change
+        flush_folders(wanted)
+        with self._lock:
+            if len(self._forced) >= _REMEMBERED:
+                self._forced.clear()
+            if self._last_change == before:  # else another thread may have made a folder since
+                self._forced |= wanted
+
+    def _upwards(self, folder: str) -> Sequence[str]:
+        """Paths of a folder inside the root and of all folders above it, up to the root."""
+        found = []
+        while len(folder) >= len(self.root):
+            found.append(folder)
+            folder = folder[: folder.rindex("/")]
+        return found
+
+
+def _new_lock() -> None:
+    """Let a forked child have a lock that no thread of its parent holds."""
+    Folders._lock = threading.Lock()  # noqa: SLF001
+
+
+os.register_at_fork(after_in_child=_new_lock)

@@ -1,0 +1,103 @@
+"""What removals and crashes leave in a local folder: folders that are empty, temporary files of writers that died."""
+
+# Paths are strings throughout this package.
+# ruff: noqa: PTH106, PTH108
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING
+
+from lakebed.storage.disk import storage_error
+from lakebed.storage.folders import TEMPORARY
+from lakebed.storage.local import LocalStorage
+from lakebed.storage.shared import innermost
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from lakebed.storage.base import Storage
+
+
+def remove(storage: Storage, keys: Iterable[str]) -> None:
+    """Remove objects one by one in the order given, then the folders that this empties.
+
+    Raises
+    ------
+    StorageError
+        If one can not be removed; those before it are gone.
+    """
+    folders = set()
+    try:
+        for key in keys:
+            storage.delete(key)
+            folders.add(key.rpartition("/")[0])
+    finally:
+        prune(storage, folders)
+
+
+def prune(storage: Storage, folders: Iterable[str]) -> None:
+    """Remove folders, given as keys, that are empty, and those above them that this empties."""
+    base = innermost(storage)
+    if not isinstance(base, LocalStorage):
+        return
+    root = base.url.rstrip("/")
+    known: set[str] = set()
+    for folder in sorted(folders, key=len, reverse=True):
+        while folder and folder not in known:
+            known.add(folder)
+            try:
+                os.rmdir(f"{root}/{folder}")
+            except FileNotFoundError:
+                pass
+            except OSError:  # it is not empty, or not ours to remove: an empty folder does no harm
+                break
+            folder = folder.rpartition("/")[0]  # noqa: PLW2901
+
+
+def temporary_files(storage: Storage) -> Iterator[tuple[str, int, float]]:
+    """Iterate over the temporary files of a local storage: key, size in bytes, time of the last change in POSIX seconds.
+
+    A file whose writer is a living process of this machine is left out.
+    """
+    base = innermost(storage)
+    if not isinstance(base, LocalStorage):
+        return
+    root = base.url.rstrip("/")
+    for folder, _, names in os.walk(root):
+        for name in names:
+            if TEMPORARY.fullmatch(name) is None or _lives(int(name.split("-")[1], 16)):
+                continue
+            path = f"{folder}/{name}"
+            with contextlib.suppress(OSError):  # it has just gone to its place
+                found = os.lstat(path)
+                yield path[len(root) + 1 :], found.st_size, found.st_mtime
+
+
+def remove_temporary(storage: Storage, key: str) -> None:
+    """Remove a temporary file.
+
+    Raises
+    ------
+    StorageError
+        If it can not be removed.
+    """
+    path = f"{innermost(storage).url.rstrip('/')}/{key}"
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise storage_error(error, "delete", path) from error
+
+
+def _lives(pid: int) -> bool:
+    if pid == os.getpid():
+        return True
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True

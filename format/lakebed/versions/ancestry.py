@@ -1,0 +1,66 @@
+"""The history with all parents of every version: those in the tree, and the lines that merges brought in. Pure.
+
+The tree keeps one parent per version (FORMAT.md 9.1). Ours says in a side file what else was merged. Of merges that
+Deep Lake 3.9.52 made only the message tells: ``Merge <version> into <branch>``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from lakebed.documents.version_tree import VersionTree
+
+_MERGE = re.compile(r"Merge ([0-9a-z]{40}) into ")
+
+
+def merge_message(target: str, branch: str) -> str:
+    """Return the message of the commit that brings a version into a branch."""
+    return f"Merge {target} into {branch}"
+
+
+class Ancestry:
+    """Who descends from whom.
+
+    Parameters
+    ----------
+    tree
+        The versions.
+    merges
+        Further parents of merge commits, by id; versions that are not in the tree are ignored.
+    """
+
+    def __init__(self, tree: VersionTree, merges: Mapping[str, tuple[str, ...]]) -> None:
+        self._commits = tree.commits
+        self._merges = merges
+
+    def parents(self, version_id: str) -> tuple[str, ...]:
+        """Return the parents of a version, that of its own line first."""
+        node = self._commits[version_id]
+        others = self._merges.get(version_id)
+        if others is None:
+            found = _MERGE.match(node.message or "") if node.is_committed else None
+            others = () if found is None else (found[1],)
+        known = [other for other in others if other in self._commits and other != version_id]
+        first = () if node.parent is None else (node.parent,)
+        return tuple(dict.fromkeys([*first, *known]))
+
+    def of(self, version_id: str) -> set[str]:
+        """Return a version and everything that it descends from."""
+        seen = {version_id}
+        pending = [version_id]
+        while pending:
+            for parent in self.parents(pending.pop()):
+                if parent not in seen:
+                    seen.add(parent)
+                    pending.append(parent)
+        return seen
+
+    def bases(self, one: str, other: str) -> list[str]:
+        """Return the common ancestors that no other common ancestor descends from, newest first.
+
+        There are several where two lines have merged each other crosswise.
+        """
+        common = self.of(one) & self.of(other)
+        best = common - {parent for version in common for parent in self.parents(version)}
+        return sorted(best, key=lambda version: (self._commits[version].time or 0.0, version), reverse=True)

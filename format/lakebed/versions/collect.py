@@ -1,0 +1,256 @@
+"""Collect garbage: what a writer's own publishes left behind, little by little, and everything that nothing refers to.
+
+A writer knows exactly what a publish of its own made superfluous: the metadata of the head it replaced, and chunks that
+only its own earlier heads have had. Everything else, as crashes and other writers leave it, takes a full sweep.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lakebed import clock, config
+from lakebed.documents.chunk_ids import chunk_name
+from lakebed.documents.version_tree import VersionTree
+from lakebed.errors import LakebedError
+from lakebed.storage.base import Storage
+from lakebed.storage.leftovers import remove
+from lakebed.storage.shared import claimed, knows_readers
+from lakebed.versions.opening import manifest_key
+from lakebed.versions.report import Report
+from lakebed.versions.retired import Retired, collected, suspected
+from lakebed.versions.state import ChunkTable, Snapshot, folder_of
+from lakebed.versions.sweep import HELD, YOUNG_SECONDS, Sweep, split_chunk
+
+# Publishes between two looks for what may go: one look serves many heads.
+_EVERY = 16
+# So many versions left behind by others are worth a sweep; from so many on it is done at once.
+_MANY = 128
+_TOO_MANY = 192
+# Seconds that a sweep may take of one publish, at every look.
+_SLICE_SECONDS = 0.02
+
+_log = logging.getLogger(__name__)
+
+
+def collect(storage: Storage, *, grace: float | None = None, dry_run: bool = False) -> Report:
+    """Remove whatever no branch, tag, commit, saved view or reader refers to; readers and writers may go on meanwhile.
+
+    Parameters
+    ----------
+    grace
+        Seconds that everything stays after it was last part of the dataset; None is ``config.GRACE_SECONDS``.
+    dry_run
+        Only tell what would be removed.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If there is no dataset.
+    DatasetCorruptError
+        If the version tree, or the file of the tags, is damaged.
+    StorageError
+        If the storage fails; what is not removed yet stays for the next time.
+    """
+    sweep = Sweep(storage, grace=config.GRACE_SECONDS if grace is None else grace, dry_run=dry_run)
+    for _ in sweep.steps():
+        pass
+    return sweep.report
+
+
+@dataclass(slots=True)
+class _Head:
+    """A head that was replaced; its chunks that went with it have the number of the first head that had them."""
+
+    id: str
+    number: int
+    time: float
+    chunks: list[tuple[str, int]] = field(default_factory=list)
+
+
+class Collector:
+    """Removes what one writer's publishes leave behind.
+
+    Parameters
+    ----------
+    storage
+        Where the dataset lies.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._knows_readers = knows_readers(storage)
+        self._number = 0
+        # Heads that this writer made since the last commit: what lies in their folders is in no other branch.
+        self._line: dict[str, int] = {}
+        self._heads: deque[_Head] = deque()
+        self._read: list[_Head] = []
+        self._chunks: list[str] = []
+        self._gone: set[str] = set()
+        self._noted: set[str] = set()
+        self._publishes = 0
+        self._sweep: Iterator[None] | None = None
+        self._swept: float | None = None
+        self._suspicious = False
+
+    @property
+    def waiting(self) -> int:
+        """Count the heads that were replaced and are still there."""
+        return len(self._heads) + len(self._read)
+
+    # -- what a publish makes superfluous ----------------------------------------------------------------------
+
+    def suspect(self) -> None:
+        """Note that a writer before this one crashed: what it left is looked for once the grace period is over."""
+        self._suspicious = True
+
+    def noting(self, edit: Callable[[VersionTree], VersionTree]) -> Callable[[VersionTree], VersionTree]:
+        """Return an edit of the tree that also notes in it what was collected."""
+        gone, swept, self._noted = self._gone, self._swept, self._gone
+        due = clock.now() + config.GRACE_SECONDS if self._suspicious else None
+
+        def noted(tree: VersionTree) -> VersionTree:
+            tree = collected(edit(tree), gone, swept=swept)
+            return tree if due is None else suspected(tree, due)
+
+        return noted
+
+    def superseded(self, old: Snapshot, new: Sequence[Snapshot], tree: VersionTree) -> None:
+        """Take in a publish: the head ``old`` was replaced by the versions ``new``, of which the last is the head now.
+
+        Parameters
+        ----------
+        tree
+            The tree as it is now.
+        """
+        self._gone, self._swept, self._suspicious, self._noted = self._gone - self._noted, None, False, set()
+        self._number += 1
+        head = new[-1]
+        if old.version_id not in tree.commits:
+            chunks = self._dropped(old, new)
+            self._heads.append(_Head(old.version_id, self._number - 1, clock.now(), chunks))
+        if len(new) > 1 or old.version_id in tree.commits:
+            self._line = {}  # what was this writer's alone is part of a commit now
+        self._line[head.version_id] = self._number
+
+    def _dropped(self, old: Snapshot, new: Sequence[Snapshot]) -> list[tuple[str, int]]:
+        found: list[tuple[str, int]] = []
+        for key, state in old.tensors.items():
+            tables = {id(v.tensors[key].table.ids): v.tensors[key].table for v in new if key in v.tensors}
+            rows = _rows_not_in(state.table, list(tables.values()))
+            for row in rows:
+                version, tensor = state.table.folder(row)
+                number = self._line.get(version)
+                if number is not None:
+                    name = chunk_name(int(state.table.ids.ids[row]))
+                    found.append((f"{folder_of(version)}{tensor}/chunks/{name}", number))
+        return found
+
+    # -- removing ----------------------------------------------------------------------------------------------
+
+    def run(self, tree: VersionTree, branch: str) -> None:
+        """Remove what may go by now, if it is time to look; errors of the storage are logged, and it stays for later.
+
+        Parameters
+        ----------
+        tree
+            The tree as it is now.
+        branch
+            Where this writer is at work.
+        """
+        self._publishes += 1
+        if self._publishes % _EVERY:
+            return
+        try:
+            self._remove_heads(tree)
+            self._go_on_sweeping(tree, branch)
+        except LakebedError as error:
+            self._sweep = None
+            _log.warning("garbage of %s stays for now: %s", self._storage.url, error)
+
+    def _is_due(self, head: _Head, newer: int) -> bool:
+        age = clock.now() - head.time
+        if age > config.GRACE_SECONDS:
+            return True
+        return self._knows_readers and newer >= config.KEEP_HEADS and age > YOUNG_SECONDS
+
+    def _remove_heads(self, tree: VersionTree) -> None:
+        again, self._read = self._read, []
+        while again:
+            head = again.pop()
+            try:
+                if not self._end(head):
+                    self._read.append(head)
+            except LakebedError:
+                self._read += [head, *again]
+                raise
+        while self._heads and self._is_due(self._heads[0], len(self._heads) - 1):
+            head = self._heads[0]
+            if head.id not in tree.commits and not self._end(head):
+                self._read.append(head)
+            self._heads.popleft()
+        while self._chunks:
+            remove(self._storage, self._chunks[-1:])
+            self._chunks.pop()
+
+    def _end(self, head: _Head) -> bool:
+        """Remove a head's metadata, and see which of the chunks that went with it may go; tell whether nobody reads it."""
+        folder = folder_of(head.id)
+        with claimed(self._storage, folder + HELD) as free:
+            if free is False or (free is None and clock.now() - head.time <= config.GRACE_SECONDS):
+                return False
+            others = [
+                key
+                for key, _ in self._storage.list(folder)
+                if key != folder + HELD and split_chunk(head.id, key) is None
+            ]
+            remove(self._storage, [folder + HELD, *others, manifest_key(head.id)])
+        self._gone.add(head.id)
+        for key, first in head.chunks:
+            # A head in between that is still read has the chunk, too.
+            reader = next((r for r in self._read if first <= r.number <= head.number), None)
+            if reader is None:
+                self._chunks.append(key)
+            else:
+                reader.chunks.append((key, first))
+        return True
+
+    # -- what others left --------------------------------------------------------------------------------------
+
+    def _go_on_sweeping(self, tree: VersionTree, branch: str) -> None:
+        retired = Retired.of(tree)
+        left = retired.left - self.waiting
+        if self._sweep is None:
+            if retired.since is None or (left < _MANY and clock.now() < retired.sweep):
+                return
+            self._sweep = Sweep(
+                self._storage, grace=config.GRACE_SECONDS, keep=config.KEEP_HEADS, mine=branch
+            ).steps()
+        stop = clock.monotonic() + _SLICE_SECONDS
+        for _ in self._sweep:
+            if left < _TOO_MANY and clock.monotonic() > stop:
+                return
+        self._sweep, self._swept = None, clock.now()
+
+
+def _rows_not_in(old: ChunkTable, tables: Sequence[ChunkTable]) -> list[int]:
+    """Return the rows of a table whose chunks none of the others has; they mostly begin alike."""
+    ids = old.ids.ids
+    alike, rest = len(ids), set[int]()
+    for table in tables:
+        other = table.ids.ids
+        if other is ids:
+            return []
+        common = min(len(ids), len(other))
+        differs = np.flatnonzero(ids[:common] != other[:common])
+        alike = min(alike, int(differs[0]) if len(differs) else common)
+    if tables:
+        for table in tables:
+            rest.update(table.ids.ids[alike:].tolist())
+    else:
+        alike = 0
+    return [row for row, number in enumerate(ids[alike:].tolist(), alike) if number not in rest]

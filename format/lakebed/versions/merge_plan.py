@@ -1,0 +1,292 @@
+"""What a merge does to the rows of tensors: which come in, change, go, and where both lines disagree. Pure.
+
+Rows are known again by their ids. What a row holds is never looked at here: the caller tells for pairs of rows
+whether they differ.
+
+    in the common ancestor   here       there      outcome
+    no                       -          row        the row comes in
+    yes                      same       changed    their value
+    yes                      changed    same       our value
+    yes                      changed    changed    clash, unless both changed it to the same
+    yes                      same       gone       the row goes
+    yes                      changed    gone       clash
+    yes                      gone       same       it stays away
+    yes                      gone       changed    clash
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Refs = tuple[Ints, Ints]
+"""Rows of several versions: number of the version, row."""
+
+Differ = Callable[[Refs, Refs], NDArray[np.bool_]]
+"""Tells for pairs of rows whether they hold something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The rows of a tensor on one line.
+
+    Parameters
+    ----------
+    ids
+        Sample ids: uint64, shape (rows,).
+    version, row
+        Where the value of each is: number of a version, row there; int64, shape (rows,).
+    """
+
+    ids: NDArray[np.uint64]
+    version: Ints
+    row: Ints
+
+    @classmethod
+    def of(cls, ids: NDArray[np.uint64], version: int) -> Line:
+        """Rows as one version holds them."""
+        return cls(ids, np.full(len(ids), version, np.int64), np.arange(len(ids), dtype=np.int64))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def refs(self, places: Ints) -> Refs:
+        """Return where the values of some rows are."""
+        return self.version[places], self.row[places]
+
+    def keep(self, places: Ints) -> Line:
+        """Return some of the rows."""
+        return Line(self.ids[places], self.version[places], self.row[places])
+
+
+def _matched(lines: Sequence[Line], shared: int = 0) -> list[Ints]:
+    """Join lines by id: for every id the place in each line, int64, -1 where it is not.
+
+    Parameters
+    ----------
+    shared
+        So many first rows are the same in all lines.
+    """
+    tails = [line.ids[shared:] for line in lines]
+    known, inverse = np.unique(np.concatenate(tails), return_inverse=True)
+    head = np.arange(shared, dtype=np.int64)
+    found, at = [], 0
+    for tail in tails:
+        places = np.full(len(known), -1, np.int64)
+        places[inverse[at : at + len(tail)]] = np.arange(shared, shared + len(tail), dtype=np.int64)
+        found.append(np.concatenate([head, places]))
+        at += len(tail)
+    return found
+
+
+def combined(base: Line, one: Line, other: Line, differ: Differ) -> Line:
+    """Return the rows of two common ancestors as one: what changed since theirs, deletions included.
+
+    Where both changed a row, the first one's value stands.
+    """
+    b, o, t = _matched([base, one, other])
+    gone = (b >= 0) & ((o < 0) | (t < 0))
+    both = np.flatnonzero((o >= 0) & (t >= 0) & (b >= 0))
+    newer = both[differ(other.refs(t[both]), base.refs(b[both]))]
+    newer = newer[~differ(one.refs(o[newer]), base.refs(b[newer]))]
+    version, row = one.version.copy(), one.row.copy()
+    version[o[newer]], row[o[newer]] = other.refs(t[newer])
+    kept = np.sort(o[(o >= 0) & ~gone])
+    added = other.keep(np.sort(t[(o < 0) & (b < 0) & (t >= 0)]))
+    mine = Line(one.ids, version, row).keep(kept)
+    parts = [(getattr(mine, name), getattr(added, name)) for name in ("ids", "version", "row")]
+    return Line(*(np.concatenate(pair) for pair in parts))
+
+
+@dataclass(frozen=True, slots=True)
+class RowPlan:
+    """What a merge means for the rows of one tensor; places are int64 arrays.
+
+    Parameters
+    ----------
+    base_rows
+        Rows in the common ancestor.
+    theirs_of
+        For each of our rows its place there, -1 where it is not.
+    new
+        Places there of rows that come in, ascending.
+    updates
+        Pairs (ours, theirs): rows that take their value.
+    clashes
+        Pairs (ours, theirs): rows that both changed.
+    gone_there
+        Triples (base, ours, whether we changed it): rows that they deleted.
+    gone_here
+        Triples (base, theirs, whether they changed it): rows that we deleted.
+    """
+
+    base_rows: int
+    theirs_of: Ints
+    new: Ints
+    updates: Ints
+    clashes: Ints
+    gone_there: Ints
+    gone_here: Ints
+
+
+def plan_rows(base: Line, ours: Line, theirs: Line, differ: Differ, shared: int = 0) -> RowPlan:
+    """Compare three lines of a tensor.
+
+    Parameters
+    ----------
+    shared
+        So many first rows have the same ids in all three.
+    """
+    b, o, t = _matched([base, ours, theirs], shared)
+    in_b, in_o, in_t = b >= 0, o >= 0, t >= 0
+    theirs_of = np.full(len(ours), -1, np.int64)
+    theirs_of[o[in_o]] = t[in_o]
+
+    here, there, everywhere = (
+        np.flatnonzero(mask) for mask in (in_b & in_o & ~in_t, in_b & ~in_o & in_t, in_b & in_o & in_t)
+    )
+    theirs_changed = everywhere[differ(theirs.refs(t[everywhere]), base.refs(b[everywhere]))]
+    ours_changed = differ(ours.refs(o[theirs_changed]), base.refs(b[theirs_changed]))
+    # Without a common ancestor that has the row nobody can tell who changed it.
+    doubtful = np.concatenate([theirs_changed[ours_changed], np.flatnonzero(~in_b & in_o & in_t)])
+    clashing = doubtful[differ(ours.refs(o[doubtful]), theirs.refs(t[doubtful]))]
+    changed_here = differ(ours.refs(o[here]), base.refs(b[here]))
+    changed_there = differ(theirs.refs(t[there]), base.refs(b[there]))
+    updated = theirs_changed[~ours_changed]
+    return RowPlan(
+        len(base),
+        theirs_of,
+        np.sort(t[~in_b & ~in_o & in_t]),
+        _table(o[updated], t[updated]),
+        _table(o[clashing], t[clashing]),
+        _table(b[here], o[here], changed_here),
+        _table(b[there], t[there], changed_there),
+    )
+
+
+def _table(*columns: NDArray[Any]) -> Ints:
+    """Return columns as a table in ascending order of the first one."""
+    table = np.stack([column.astype(np.int64) for column in columns], axis=1)
+    return table[np.argsort(table[:, 0], kind="stable")]
+
+
+# -- where both lines disagree -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A row that both lines changed; None where one of them deleted it."""
+
+    tensor: str
+    ours: int | None
+    theirs: int | None
+
+
+class Keep(Enum):
+    """Whose row stands."""
+
+    OURS = "ours"
+    THEIRS = "theirs"
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value that somebody chose."""
+
+    value: Any
+
+
+Choose = Callable[[Conflict], Keep | Value]
+
+
+def conflicts(plans: Mapping[str, RowPlan]) -> tuple[Conflict, ...]:
+    """Return the conflicts of all tensors, by name and row."""
+    found = []
+    for name, plan in plans.items():
+        rows = [(int(o), int(t)) for o, t in plan.clashes.tolist()]
+        deleted = [(o, None) for _, o, changed in plan.gone_there.tolist() if changed]
+        revived = [(None, t) for _, t, changed in plan.gone_here.tolist() if changed]
+        found += [Conflict(name, o, t) for o, t in [*rows, *deleted, *revived]]
+    return tuple(found)
+
+
+@dataclass(slots=True)
+class Steps:
+    """What is to be done to one tensor, in this order: updates, own values, appends, appended values, deletions.
+
+    Parameters
+    ----------
+    updates
+        Pairs (our row, their row) that take their value: int64, shape (n, 2).
+    values
+        Our rows that take a chosen value.
+    appends
+        Rows there that come in, ascending.
+    new_values
+        Values of rows that come in, by their row there.
+    deletes
+        Our rows that go, ascending.
+    """
+
+    updates: Ints
+    appends: Ints
+    deletes: Ints
+    values: dict[int, Any] = field(default_factory=dict)
+    new_values: dict[int, Any] = field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to do."""
+        return not (len(self.updates) or len(self.appends) or len(self.deletes) or self.values)
+
+    def layout(self, plan: RowPlan) -> Ints:
+        """Return for each row of the result its row there, -1 where it is not: int64."""
+        return np.concatenate([np.delete(plan.theirs_of, self.deletes), self.appends])
+
+
+def decide(plans: Mapping[str, RowPlan], choose: Choose) -> dict[str, Steps]:
+    """Settle all conflicts.
+
+    A row of the dataset is one place in all tensors, so that it stays or goes as a whole: where a conflict keeps (or
+    brings back) the row in one tensor, the others that had as many rows in the common ancestor keep it too.
+    """
+    kept: dict[int, set[int]] = {}
+    revived: dict[int, set[int]] = {}
+    steps = {}
+    for name, plan in plans.items():
+        step = steps[name] = Steps(plan.updates, plan.new, np.empty(0, np.int64))
+        taken = []
+        for o, t in plan.clashes.tolist():
+            choice = choose(Conflict(name, o, t))
+            if isinstance(choice, Value):
+                step.values[o] = choice.value
+            elif choice is Keep.THEIRS:
+                taken.append((o, t))
+        if taken:
+            step.updates = np.concatenate([plan.updates, np.array(taken, np.int64)])
+        for b, o, changed in plan.gone_there.tolist():
+            if changed and (choice := choose(Conflict(name, o, None))) is not Keep.THEIRS:
+                kept.setdefault(plan.base_rows, set()).add(b)
+                if isinstance(choice, Value):
+                    step.values[o] = choice.value
+        for b, t, changed in plan.gone_here.tolist():
+            if changed and (choice := choose(Conflict(name, None, t))) is not Keep.OURS:
+                revived.setdefault(plan.base_rows, set()).add(b)
+                if isinstance(choice, Value):
+                    step.new_values[t] = choice.value
+    for name, plan in plans.items():
+        stay, back = _members(kept, plan), _members(revived, plan)
+        gone, away = plan.gone_there, plan.gone_here
+        steps[name].deletes = np.sort(gone[~np.isin(gone[:, 0], stay), 1])
+        steps[name].appends = np.sort(np.concatenate([plan.new, away[np.isin(away[:, 0], back), 1]]))
+    return steps
+
+
+def _members(rows: Mapping[int, set[int]], plan: RowPlan) -> Ints:
+    return np.array(sorted(rows.get(plan.base_rows, ())), np.int64)

@@ -1,0 +1,226 @@
+"""What a merge does to whole tensors: pair them up, rename, bring in, delete. Pure.
+
+A tensor that the common ancestor has is known again by its key, which renames leave alone (FORMAT.md 1.4); others by
+their name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from lakebed.documents.tensor_meta import TensorMeta
+from lakebed.errors import MergeConflictError, MergeMismatchError, MergeNotSupportedError
+from lakebed.versions.state import Snapshot, TensorState
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A tensor that both lines have: its name in the result, its keys, and the key in the common ancestor if any."""
+
+    name: str
+    ours: str
+    theirs: str
+    base: str | None
+
+
+@dataclass(slots=True)
+class SchemaPlan:
+    """What becomes of the tensors.
+
+    Parameters
+    ----------
+    pairs
+        Those of both lines.
+    created
+        (Key there, name) of those that come in as a whole.
+    alone
+        Keys of ours that stay as they are.
+    deleted
+        Names of ours that go.
+    renamed
+        (Present name, new name) of ours.
+    groups
+        Groups that come in.
+    """
+
+    pairs: list[Pair] = field(default_factory=list)
+    created: list[tuple[str, str]] = field(default_factory=list)
+    alone: list[str] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
+    renamed: list[tuple[str, str]] = field(default_factory=list)
+    groups: list[str] = field(default_factory=list)
+
+
+Changed = Callable[[str], bool]
+
+
+def plan_schema(
+    base: Snapshot,
+    ours: Snapshot,
+    theirs: Snapshot,
+    *,
+    is_recreated: Changed,
+    delete_removed: bool,
+    force: bool,
+) -> SchemaPlan:
+    """Decide on the tensors.
+
+    Parameters
+    ----------
+    is_recreated
+        Whether the tensor under a key of both is not the one of the common ancestor any more.
+    delete_removed
+        Delete what they deleted.
+    force
+        Go on where names clash.
+
+    Raises
+    ------
+    MergeConflictError
+        If names clash: the message says which, and what can be done.
+    """
+    plan = SchemaPlan()
+    names = _Names(base, ours, theirs)
+    for key in _visible(theirs):
+        name = names.theirs[key]
+        if key in base.tensors and key in ours.tensors and not is_recreated(key):
+            _pair_renamed(plan, names, key, force=force)
+        elif (other := names.key_here(name)) is not None:
+            same = base.key_of(name) if other != key else None
+            plan.pairs.append(Pair(name, other, key, same))
+        elif key not in base.tensors:
+            plan.created.append((key, name))
+        elif name != names.base[key]:
+            if not force:
+                raise MergeConflictError(
+                    f"{names.base[key]} was renamed to {name} in target but is missing from current branch. Use "
+                    f"`force=True` to register {name} as a new tensor on current branch."
+                )
+            plan.created.append((key, name))
+        elif _differs(base.tensors[key], theirs.tensors[key]):
+            plan.created.append((key, name))
+    paired = {pair.ours for pair in plan.pairs}
+    there = set(_visible(theirs))
+    for key in _visible(ours):
+        if key not in paired:
+            if delete_removed and key in base.tensors and key not in there:
+                plan.deleted.append(names.ours[key])
+            else:
+                plan.alone.append(key)
+    plan.groups = [g for g in theirs.meta.groups if g not in base.meta.groups and g not in ours.meta.groups]
+    return plan
+
+
+class _Names:
+    """Names by key in three versions, and keys by name in ours."""
+
+    def __init__(self, base: Snapshot, ours: Snapshot, theirs: Snapshot) -> None:
+        self.base, self.ours, self.theirs = (
+            {key: name for name, key in version.meta.tensor_names.items()}
+            | {key: key for key in version.meta.tensors if not version.meta.tensor_names}
+            for version in (base, ours, theirs)
+        )
+        self._key_of = {name: key for key, name in self.ours.items()}
+        # Keys of ours that take the name which the tensor has there now.
+        self.leaving = {
+            key
+            for key, name in self.ours.items()
+            if key in self.theirs and self.base.get(key) == name != self.theirs[key]
+        }
+
+    def key_here(self, name: str) -> str | None:
+        return self._key_of.get(name)
+
+
+def _pair_renamed(plan: SchemaPlan, names: _Names, key: str, *, force: bool) -> None:
+    """Pair up a tensor of all three versions that may have been renamed."""
+    was, here, there = names.base[key], names.ours[key], names.theirs[key]
+    if there in (here, was):
+        plan.pairs.append(Pair(here, key, key, key))
+        return
+    other = names.key_here(there)
+    if here == was and (other is None or other in names.leaving):
+        plan.renamed.append((here, there))
+        plan.pairs.append(Pair(there, key, key, key))
+        return
+    if not force and here == was:
+        raise MergeConflictError(
+            f"{was} was renamed to {there} in target but another {there} exists on the current branch. Rename tensors "
+            f"to resolve the conflict or use `force=True` to merge {there} of target with {there} of current branch."
+        )
+    if not force:
+        raise MergeConflictError(
+            f"{was} was renamed in both branches, to {here} and {there}. Rename tensors to the same name to resolve "
+            f"the conflict or use `force=True` to register {there} as a new tensor on current branch."
+        )
+    if other is None:
+        plan.created.append((key, there))
+    else:
+        plan.pairs.append(Pair(there, other, key, None))
+
+
+def _visible(version: Snapshot) -> list[str]:
+    hidden = set(version.meta.hidden_tensors)
+    return [key for key in version.meta.tensors if key not in hidden]
+
+
+def _differs(one: TensorState, other: TensorState) -> bool:
+    """Whether a tensor was written to between two versions."""
+    a, b = one.table, other.table
+    if one.length != other.length or len(a) != len(b) or one.info != other.info:
+        return True
+    return any(a.key(row) != b.key(row) for row in range(len(a)))
+
+
+# -- what goes together ------------------------------------------------------------------------------------------------
+
+
+def check_ids(versions: Iterable[Snapshot]) -> None:
+    """Refuse to merge tensors whose samples can not be told apart.
+
+    Raises
+    ------
+    MergeNotSupportedError
+        If a visible tensor has no ids, or fewer than samples.
+    """
+    without = set()
+    for version in versions:
+        for key in _visible(version):
+            state, ids = version.tensors[key], id_key(version, key)
+            if ids is None or version.tensors[ids].length != state.length:
+                without.add(state.meta.name or key)
+    if without:
+        names = ", ".join(map(repr, sorted(without)))
+        raise MergeNotSupportedError(
+            "This dataset was either created before merge functionality was added or id tensor wasn't created for one "
+            f"or more tensors: {names}. Create a new dataset to use merge."
+        )
+
+
+def id_key(version: Snapshot, key: str) -> str | None:
+    """Return the key of the hidden tensor that holds the ids of a tensor's rows."""
+    for hidden, link in version.tensors[key].meta.links.items():
+        if link.get("extend") == "extend_id" and hidden in version.tensors:
+            return hidden
+    return None
+
+
+_SETTINGS = ("htype", "dtype", "is_sequence", "is_link", "sample_compression", "chunk_compression")
+
+
+def check_settings(name: str, ours: TensorMeta, theirs: TensorMeta) -> None:
+    """Refuse tensors whose samples are stored in different ways.
+
+    Raises
+    ------
+    MergeMismatchError
+        Naming the setting.
+    """
+    for setting in _SETTINGS:
+        here, there = getattr(ours, setting), getattr(theirs, setting)
+        unsettled = setting in ("htype", "dtype") and (here is None or there is None)
+        if here != there and not unsettled:
+            raise MergeMismatchError(
+                f"Unable to merge, tensor {name} has different {setting}. Current:{here}, Target: {there}"
+            )

@@ -1,0 +1,78 @@
+"""What a collection of garbage removed, or would remove, and what it left alone. Plain data."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """Files that are gone: of a version, chunks in the folder of one, manifests, or a temporary file."""
+
+    what: str
+    name: str
+    files: int
+    bytes: int
+    why: str
+
+    def __str__(self) -> str:
+        named = f"{self.what} {self.name}".rstrip()
+        return f"{named}: {self.files:,} file{'s' * (self.files != 1)}, {self.bytes:,} bytes; {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What looks like garbage and stays."""
+
+    what: str
+    name: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.name}".rstrip() + f": {self.why}"
+
+
+@dataclass(slots=True)
+class Report:
+    """One collection.
+
+    Attributes
+    ----------
+    dry_run
+        Nothing was removed; ``removed`` says what would be.
+    """
+
+    dataset: str
+    dry_run: bool = False
+    removed: list[Removed] = field(default_factory=list)
+    kept: list[Kept] = field(default_factory=list)
+
+    def remove(self, what: str, name: str, files: int, size: int, why: str) -> None:
+        """Note files that were removed."""
+        self.removed.append(Removed(what, name, files, size, why))
+
+    def keep(self, what: str, name: str, why: str) -> None:
+        """Note what stays."""
+        self.kept.append(Kept(what, name, why))
+
+    @property
+    def files(self) -> int:
+        """Files removed."""
+        return sum(item.files for item in self.removed)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes removed."""
+        return sum(item.bytes for item in self.removed)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as it is printed for programs."""
+        return {
+            "dataset": self.dataset,
+            "dry_run": self.dry_run,
+            "files": self.files,
+            "bytes": self.bytes,
+            "removed": [asdict(item) for item in self.removed],
+            "kept": [asdict(item) for item in self.kept],
+        }

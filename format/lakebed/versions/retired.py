@@ -1,0 +1,128 @@
+"""Which versions left the tree lately, and when: what a collector needs to leave them alone for long enough. Pure.
+
+The version tree carries, among what lakebed adds, ``"retired": {"ids": [[first 12 digits, POSIX seconds], ...], "since":
+s, "left": n, "sweep": s}``. What is not in the list left at ``since`` or before; ``left`` counts the versions that left
+since the last full sweep, and ``sweep`` says when the next is due at the latest. 3.9.52 drops all that; then the times
+of files decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lakebed.documents.version_tree import OURS, VersionTree
+
+MOST = 256
+"""Versions that are listed at most."""
+
+# Full sweeps for what is in no list, as crashed writers leave it, in seconds.
+_SWEEP_EVERY = 86_400.0
+_DIGITS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Retired:
+    """What the tree says of versions that left it.
+
+    Parameters
+    ----------
+    times
+        When each left, in POSIX seconds, by the first digits of its id, oldest first.
+    since
+        When the others had left; None if that is not known.
+    left
+        How many left since the last full sweep.
+    sweep
+        When the next full sweep is due.
+    """
+
+    times: Mapping[str, float] = field(default_factory=dict)
+    since: float | None = None
+    left: int = 0
+    sweep: float = 0.0
+
+    @classmethod
+    def of(cls, tree: VersionTree) -> Retired:
+        """Read it from a tree; what is not as expected counts as not there."""
+        ours = tree.extra.get(OURS)
+        doc: Any = ours.get("retired") if isinstance(ours, dict) else None
+        if not isinstance(doc, dict) or not _are_numbers(doc.get(k) for k in ("since", "left", "sweep")):
+            return cls()
+        ids = doc.get("ids")
+        pairs = [e for e in ids if isinstance(e, list) and len(e) == 2] if isinstance(ids, list) else []
+        times = {
+            id_: float(time) for id_, time in pairs if isinstance(id_, str) and isinstance(time, int | float)
+        }
+        return cls(times, float(doc["since"]), int(doc["left"]), float(doc["sweep"]))
+
+    def into(self, tree: VersionTree) -> VersionTree:
+        """Return the tree with this in it."""
+        ours = tree.extra.get(OURS)
+        other = dict(ours) if isinstance(ours, dict) else {}
+        doc = {
+            "ids": [[id_, round(time, 3)] for id_, time in self.times.items()],
+            "since": round(self.since or 0.0, 3),
+            "left": self.left,
+            "sweep": round(self.sweep),
+        }
+        return replace(tree, extra={**tree.extra, OURS: {**other, "retired": doc}})
+
+    def left_at(self, version: str) -> float | None:
+        """Return when a version that is not in the tree left it, at the latest; None if that is not known."""
+        return self.times.get(version[:_DIGITS], self.since)
+
+    def rank(self, version: str) -> int | None:
+        """Count the versions that left after this one; None if it is not listed."""
+        if version[:_DIGITS] not in self.times:
+            return None
+        return len(self.times) - 1 - list(self.times).index(version[:_DIGITS])
+
+
+def _are_numbers(values: Any) -> bool:
+    return all(isinstance(value, int | float) for value in values)
+
+
+def _gone(before: VersionTree, after: VersionTree) -> Collection[str]:
+    """Return the versions that are in the first tree only, without a look at all of them where heads were swapped."""
+    if len(after.commits) < len(before.commits) or before.branches.keys() - after.branches.keys():
+        return before.commits.keys() - after.commits.keys()
+    heads = [id_ for name, id_ in before.branches.items() if after.branches[name] != id_]
+    return [id_ for id_ in heads if id_ not in after.commits]
+
+
+def with_retired(before: VersionTree, after: VersionTree, now: float) -> VersionTree:
+    """Note in a new tree which versions of the one before left it, at POSIX time ``now``."""
+    gone = _gone(before, after)
+    known = Retired.of(after)
+    if not gone and known.since is not None:
+        return after
+    times = {**known.times, **dict.fromkeys((id_[:_DIGITS] for id_ in gone), now)}
+    surplus = len(times) - MOST
+    since = now if known.since is None else known.since
+    for id_ in list(times)[: max(0, surplus)]:
+        since = max(since, times.pop(id_))
+    # 3.9.52, or a release before this one, wrote the tree before: nobody knows what it left behind.
+    sweep = known.sweep if known.since is not None else now + _SWEEP_EVERY
+    return Retired(times, since, known.left + len(gone), sweep).into(after)
+
+
+def collected(tree: VersionTree, versions: Collection[str], *, swept: float | None) -> VersionTree:
+    """Drop versions that are no more from the list; ``swept`` is when a full sweep was done, if one was."""
+    known = Retired.of(tree)
+    if known.since is None or not (versions or swept):
+        return tree
+    short = {id_[:_DIGITS] for id_ in versions}
+    times = {id_: time for id_, time in known.times.items() if id_ not in short}
+    left = 0 if swept else max(0, known.left - len(short))
+    sweep = swept + _SWEEP_EVERY if swept else known.sweep
+    return Retired(times, known.since, left, sweep).into(tree)
+
+
+def suspected(tree: VersionTree, due: float) -> VersionTree:
+    """Have a full sweep done at ``due`` or before: somebody crashed."""
+    known = Retired.of(tree)
+    if known.since is None or known.sweep <= due:
+        return tree
+    return replace(known, sweep=due).into(tree)

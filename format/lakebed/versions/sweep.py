@@ -1,0 +1,311 @@
+"""Find and remove everything that nothing refers to: one full mark and sweep, beside writers and readers.
+
+The order makes it safe while others publish. First everything is listed: what comes into being later is not touched.
+Then the locks of all heads are looked at, and the tree is read: whoever was at work during the listing has published
+by now, or still has a lock. Versions that are too old to be wanted are ended, by removing the file that readers hold,
+so nobody begins to read them. Only then is marked what the tree and all versions that are kept refer to, until the tree
+stands still; what is listed and not marked goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from lakebed import clock
+from lakebed.documents.version_tree import FIRST, VersionTree
+from lakebed.errors import CorruptError, FormatError
+from lakebed.storage.base import Stat, Storage
+from lakebed.storage.leftovers import remove, remove_temporary, temporary_files
+from lakebed.storage.shared import claimed, is_shared, knows_readers
+from lakebed.versions.leases import is_at_work
+from lakebed.versions.marking import Live, mark, mark_kept, viewed
+from lakebed.versions.opening import TREE_KEY, manifest_key, read_tree
+from lakebed.versions.refs import read_refs
+from lakebed.versions.report import Report
+from lakebed.versions.retired import Retired
+from lakebed.versions.state import folder_of
+
+HELD = "dataset_meta.json"
+"""File of a version that its readers hold."""
+
+YOUNG_SECONDS = 2.0
+"""Who has just read the tree, and holds no lease, needs so long to read the metadata of a version."""
+
+# Beside a writer at work, what is in no list and younger than this may be a publish on its way.
+_UNDER_WAY = 300.0
+_VERSIONS = "versions/"
+_MANIFESTS = manifest_key("")
+_STEP = 256
+
+
+@dataclass(slots=True)
+class _Folder:
+    """Files of one version, and its chunks, by storage key."""
+
+    files: dict[str, Stat] = field(default_factory=dict)
+    chunks: dict[str, Stat] = field(default_factory=dict)
+    newest: float = 0.0
+
+
+def split_chunk(version: str, key: str) -> tuple[str, str] | None:
+    """Return tensor key and name of a chunk from its storage key; None for other files."""
+    rest, _, name = key[len(folder_of(version)) :].rpartition("/")
+    tensor, slash, last = rest.rpartition("/")
+    return (tensor, name) if slash and last == "chunks" and tensor else None
+
+
+class Sweep:
+    """One mark and sweep, step by step.
+
+    Parameters
+    ----------
+    grace
+        Seconds that everything stays after it was last part of the dataset.
+    keep
+        So many versions that left the tree last stay for ``grace`` seconds, others only while somebody reads them;
+        None: all.
+    mine
+        Branch whose writer runs this.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        *,
+        grace: float,
+        keep: int | None = None,
+        mine: str | None = None,
+        dry_run: bool = False,
+    ) -> None:
+        self.report = Report(storage.url, dry_run=dry_run)
+        self._storage = storage
+        self._grace = grace
+        self._keep = keep if knows_readers(storage) else None
+        self._mine = mine
+        self._dry_run = dry_run
+        self._now = clock.now()
+        self._folders: dict[str, _Folder] = {}
+        self._manifests: dict[str, Stat] = {}
+        self._live = Live()
+        self._unlisted_wait = grace
+
+    def steps(self) -> Iterator[None]:
+        """Do it; each step takes little time.
+
+        Raises
+        ------
+        StorageError
+            If the storage fails; what is not removed yet stays for the next time.
+        """
+        yield from self._list()
+        tree = self._settled_tree()
+        dead, kept = self._judge(tree, self._pinned())
+        try:
+            # At once: a fast writer may replace, and collect, a head while the rest takes its time.
+            for head in tree.branches.values():
+                self._mark_one(tree, head)
+        except (FormatError, CorruptError) as error:
+            self._give_up(error)
+            return
+        yield
+        for version in list(dead):
+            why = self._end(version)
+            if why:
+                dead.remove(version)
+                kept[version] = why
+            yield
+        try:
+            yield from self._mark(tree, kept)
+        except (FormatError, CorruptError) as error:
+            self._give_up(error)
+            return
+        for version, why in kept.items():
+            self.report.keep("version", version, why)
+        for version in dead:
+            self._remove_version(version)
+            yield
+        for version in self._live.versions:
+            self._remove_chunks(version)
+            yield
+        self._remove_manifests(set(dead))
+        yield
+        self._remove_temporary()
+
+    def _give_up(self, error: FormatError | CorruptError) -> None:
+        self.report.keep("everything", "", f"nothing is removed while this is so: {error}")
+
+    # -- looking -----------------------------------------------------------------------------------------------
+
+    def _list(self) -> Iterator[None]:
+        for prefix in (_VERSIONS, _MANIFESTS):
+            for number, (key, stat) in enumerate(self._storage.list(prefix)):
+                if prefix == _MANIFESTS:
+                    self._manifests[key[len(_MANIFESTS) :]] = stat
+                elif key.count("/") > 1:
+                    self._take(key, stat)
+                if number % _STEP == 0:
+                    yield
+
+    def _take(self, key: str, stat: Stat) -> None:
+        version = key.split("/", 2)[1]
+        folder = self._folders.setdefault(version, _Folder())
+        (folder.files if split_chunk(version, key) is None else folder.chunks)[key] = stat
+        folder.newest = max(folder.newest, self._changed(stat))
+
+    def _changed(self, stat: Stat) -> float:
+        """POSIX seconds of a file's last change; where the storage has another clock, it might be now."""
+        return stat.modified / 1e9 if stat.modified else self._now
+
+    def _settled_tree(self) -> VersionTree:
+        """Return the tree as it is after a look at the locks of all its heads."""
+        tree = read_tree(self._storage)
+        busy = True
+        for _ in range(10):
+            busy = any(self._is_locked(head) for name, head in tree.branches.items() if name != self._mine)
+            again = read_tree(self._storage)
+            settled = again.branches == tree.branches
+            tree = again
+            if settled:
+                break
+        else:
+            busy = True
+        self._unlisted_wait = max(self._grace, _UNDER_WAY) if busy else self._grace
+        return tree
+
+    def _is_locked(self, version: str) -> bool:
+        return is_at_work(self._storage, version)
+
+    def _pinned(self) -> dict[str, str]:
+        """Versions that have a name of their own, whether or not they are in the tree."""
+        views = dict.fromkeys(viewed(self._storage), "a saved view refers to it")
+        return views | {tag.commit: f"tag {name!r} names it" for name, tag in read_refs(self._storage).tags.items()}
+
+    # -- judging -----------------------------------------------------------------------------------------------
+
+    def _judge(self, tree: VersionTree, pinned: dict[str, str]) -> tuple[list[str], dict[str, str]]:
+        """Return the versions to end, and those that stay though they are not in the tree, with the reason."""
+        dead, kept, retired = [], {}, Retired.of(tree)
+        for version, folder in self._folders.items():
+            if version in tree.commits:
+                continue
+            why = pinned.get(version) or self._why_kept(version, folder, retired)
+            if why is None:
+                dead.append(version)
+            else:
+                kept[version] = why
+        return dead, kept
+
+    def _why_kept(self, version: str, folder: _Folder, retired: Retired) -> str | None:
+        if self._is_locked(version):
+            return "a writer is at work on it"
+        rank = retired.rank(version)
+        left = retired.left_at(version)
+        if rank is None:
+            # It fell out of the list, or never was in the tree: as a crash, or a lost race, leaves it.
+            left = max(folder.newest, self._tree_changed() if left is None else left)
+        age = max(0.0, self._now - (left or 0.0))
+        if rank is not None and self._keep is not None and rank >= self._keep and age > YOUNG_SECONDS:
+            return None
+        wait = self._unlisted_wait if rank is None else self._grace
+        return None if age >= wait else f"within the grace period, for another {wait - age:.0f} s"
+
+    def _tree_changed(self) -> float:
+        stat = self._storage.stat(TREE_KEY)
+        return self._now if stat is None else self._changed(stat)
+
+    def _end(self, version: str) -> str | None:
+        """End a version: nobody begins to read it any more. Return why not."""
+        key = f"{folder_of(version)}{HELD}"
+        if self._dry_run:
+            return "somebody reads it" if is_shared(self._storage, key) else None
+        with claimed(self._storage, key) as free:
+            if free is False:
+                return "somebody reads it"
+            self._storage.delete(key)
+        return None
+
+    # -- marking -----------------------------------------------------------------------------------------------
+
+    def _mark(self, tree: VersionTree, kept: dict[str, str]) -> Iterator[None]:
+        for version in tree.commits:
+            if version not in self._live.versions:
+                self._mark_one(tree, version)
+                yield
+        pending = list(kept)
+        while pending:
+            version = pending.pop()
+            parent = mark_kept(self._storage, version, self._files(version), self._live)
+            if parent and parent in self._folders and parent not in self._live.versions:
+                pending.append(parent)
+            yield
+        while True:
+            again = read_tree(self._storage)
+            new = [version for version in again.commits if version not in self._live.versions]
+            if not new:
+                break
+            for version in new:
+                self._mark_one(again, version)
+            yield
+
+    def _mark_one(self, tree: VersionTree, version: str) -> None:
+        mark(self._storage, tree, version, self._files(version), self._live)
+
+    def _files(self, version: str) -> list[str]:
+        folder = self._folders.get(version)
+        if folder is not None:
+            return list(folder.files)
+        return [] if version == FIRST else [key for key, _ in self._storage.list(folder_of(version))]
+
+    # -- removing ----------------------------------------------------------------------------------------------
+
+    def _remove(self, what: str, name: str, found: dict[str, Stat], why: str) -> None:
+        if not found:
+            return
+        if not self._dry_run:
+            remove(self._storage, found)
+        self.report.remove(what, name, len(found), sum(stat.size for stat in found.values()), why)
+
+    def _is_live(self, version: str, key: str) -> bool:
+        parts = split_chunk(version, key)
+        return parts is None or self._live.holds(version, *parts)
+
+    def _remove_version(self, version: str) -> None:
+        if version in self._live.versions:
+            return  # the tree has it again
+        folder = self._folders[version]
+        gone = {key: stat for key, stat in folder.chunks.items() if not self._is_live(version, key)}
+        self._remove("version", version, folder.files | gone, "no branch leads to it")
+
+    def _remove_chunks(self, version: str) -> None:
+        folder = self._folders.get(version)
+        if folder is None:
+            return
+        gone = {
+            key: stat
+            for key, stat in folder.chunks.items()
+            if not self._is_live(version, key) and self._now - self._changed(stat) >= self._unlisted_wait
+        }
+        if gone and self._is_locked(version):
+            self.report.keep("chunks", version, "a writer is at work on it")
+            return
+        self._remove("chunks", version, gone, "no version refers to them")
+
+    def _remove_manifests(self, dead: set[str]) -> None:
+        gone = {
+            manifest_key(version): stat
+            for version, stat in self._manifests.items()
+            if version not in self._live.versions
+            and (
+                version in dead
+                or (version not in self._folders and self._now - self._changed(stat) >= self._unlisted_wait)
+            )
+        }
+        self._remove("manifests", "", gone, "their versions are gone")
+
+    def _remove_temporary(self) -> None:
+        for key, size, changed in list(temporary_files(self._storage)):
+            if self._now - changed >= self._grace:
+                if not self._dry_run:
+                    remove_temporary(self._storage, key)
+                self.report.remove("temporary file", key, 1, size, "its writer is gone")

@@ -1,0 +1,321 @@
+"""Tags, addresses and time travel, as users meet them."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+import lakebed
+from lakebed import clock
+from lakebed.testing.clock import VirtualClock
+from lakebed.testing.faulty import FaultyStorage
+from lakebed.versions.refs import REFS_KEY
+from unit_tests.lakebed.datasets import create_on, new_memory, open_on
+
+HOUR = 3600.0
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """Three commits an hour apart, with as many rows, and an uncommitted fourth row."""
+    path = str(tmp_path / "ds")
+    with clock.replaced(VirtualClock(start=1_000_000.0)), lakebed.empty(path) as ds:
+        ds.create_tensor("x", create_shape_tensor=False, create_id_tensor=False)
+        for i in range(3):
+            ds.x.append(i)
+            ds.commit(f"commit {i}")
+            clock.sleep(HOUR)
+        ds.x.append(3)
+    return path
+
+
+def ids(url: str) -> list[str]:
+    """The commits of the main line, oldest first."""
+    return [entry["commit"] for entry in lakebed.load(url, read_only=True).commits][::-1]
+
+
+def rows(ds: lakebed.Dataset) -> int:
+    """Count the rows."""
+    return len(ds.x)
+
+
+# -- tags ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_tag_names_the_last_commit(url: str) -> None:
+    """Without an address it is the last commit of the line; everybody who opens the dataset sees it."""
+    ds = lakebed.load(url)
+    tag = ds.create_tag("v1", message="first release")
+    assert (tag.name, tag.commit, tag.message) == ("v1", ids(url)[2], "first release")
+    assert tag.user
+    assert lakebed.load(url).tags == {"v1": tag} == ds.tags
+    assert ds.has_head_changes
+
+
+@pytest.mark.parametrize(
+    ("address", "at"),
+    [("HEAD~2", 1), ("main", 2), ("main~3", 0), ("ID", 0), ("PREFIX", 0), ("old", 1), (None, 2)],
+)
+def test_a_tag_for_any_address(url: str, address: str | None, at: int) -> None:
+    """A branch stands for its last commit; other addresses for what they name, another tag's included."""
+    ds = lakebed.load(url)
+    ds.create_tag("old", "HEAD~2")
+    known = {"ID": ids(url)[0], "PREFIX": ids(url)[0][:8]}
+    assert ds.create_tag("new", known.get(address or "", address)).commit == ids(url)[at]
+
+
+def test_tags_work_wherever_ids_do(url: str) -> None:
+    """In addresses, checkout, details and as the ground for a branch."""
+    ds = lakebed.load(url)
+    ds.create_tag("v2", "HEAD~2")
+    assert rows(lakebed.load(f"{url}@v2")) == 2
+    assert rows(lakebed.load(f"{url}@v2~1")) == 1
+    assert rows(lakebed.copy(f"{url}@v2", new_memory().url, progressbar=False)) == 2
+    assert ds.get_commit_details("v2")["message"] == "commit 1"
+    assert ds.checkout("v2") == ids(url)[1] == ds.commit_id
+    assert not ds.is_head_node
+    ds.checkout("side", create=True)
+    assert (rows(ds), ds.branch) == (2, "side")
+
+
+def test_writing_at_a_tag_starts_a_branch(url: str) -> None:
+    """The tag stays where it is, as any old commit does."""
+    lakebed.load(url).create_tag("v2", "HEAD~2")
+    with lakebed.load(f"{url}@v2") as ds:
+        ds.x.append(7)
+        assert re.fullmatch("auto_[0-9a-f]{40}", ds.branch)
+    assert rows(lakebed.load(f"{url}@v2")) == 2
+    assert rows(lakebed.load(f"{url}@{ds.branch}")) == 3
+    assert rows(lakebed.load(url)) == 4
+
+
+def test_names_that_are_taken(url: str) -> None:
+    """No name means two things: tags, branches and ids stay apart."""
+    ds = lakebed.load(url)
+    ds.create_tag("v1")
+    ds.checkout("side", create=True)
+    for name in ("v1", "side", "main", ids(url)[0], ids(url)[0][:9]):
+        with pytest.raises(lakebed.TagExistsError, match="choose another name"):
+            ds.create_tag(name, "HEAD~1")
+    with pytest.raises(lakebed.CheckoutError, match="there is a tag 'v1'"):
+        ds.checkout("v1", create=True)
+    with pytest.raises(lakebed.CheckoutError, match="HEAD"):
+        ds.checkout("HEAD", create=True)
+    with pytest.raises(lakebed.CheckoutError, match="already exists"):
+        ds.checkout(ids(url)[0], create=True)
+    assert list(ds.tags) == ["v1"]
+    assert ds.branches == ["main", "side"]
+
+
+@pytest.mark.parametrize(
+    "name", ["", " a", "a ", "a/b", "a@b", "a~1", "a\n", "HEAD", "x" * 201, 5, None], ids=repr
+)
+def test_names_that_no_address_could_hold(url: str, name: object) -> None:
+    """What would not be found again is refused."""
+    with pytest.raises(lakebed.InvalidInputError, match="no name of a tag"):
+        lakebed.load(url).create_tag(name)  # type: ignore[arg-type]
+
+
+def test_there_must_be_a_commit() -> None:
+    """What is not committed can change, so it gets no name."""
+    ds = create_on(new_memory())
+    with pytest.raises(lakebed.CheckoutError, match="no commit yet"):
+        ds.create_tag("v1")
+    with pytest.raises(lakebed.CheckoutError, match="not found"):
+        ds.create_tag("v1", "nobody")
+    with pytest.raises(lakebed.InvalidInputError, match="text"):
+        ds.create_tag("v1", message=5)  # type: ignore[arg-type]
+    assert ds.tags == {}
+
+
+def test_a_tag_goes_and_its_commit_stays(url: str) -> None:
+    """Deleting a tag deletes a name."""
+    ds = lakebed.load(url)
+    ds.create_tag("v1")
+    ds.delete_tag("v1")
+    assert ds.tags == {}
+    with pytest.raises(lakebed.CheckoutError, match="no tag 'v1'"):
+        ds.delete_tag("v1")
+    with pytest.raises(lakebed.CheckoutError, match="not found"):
+        lakebed.load(f"{url}@v1")
+    assert len(ids(url)) == 3
+
+
+def test_read_only_datasets_keep_their_tags(url: str) -> None:
+    """Who can not write can look."""
+    lakebed.load(url).create_tag("v1")
+    ds = lakebed.load(url, read_only=True)
+    assert list(ds.tags) == ["v1"]
+    with pytest.raises(lakebed.ReadOnlyModeError):
+        ds.create_tag("v2")
+    with pytest.raises(lakebed.ReadOnlyModeError):
+        ds.delete_tag("v1")
+
+
+def test_an_old_handle_tags_what_there_is_now() -> None:
+    """A head that another writer has replaced since does not matter: commits are looked up anew."""
+    storage = new_memory()
+    ds = create_on(storage)
+    ds.create_tensor("x")
+    ds.commit("one")
+    old = open_on(storage)
+    ds.x.append(1)
+    two = ds.commit("two")
+    assert old.create_tag("now", "main").commit == two
+    assert old.create_tag("then").commit in {two, ds.commits[1]["commit"]}
+
+
+def test_damage_to_the_tags_leaves_branches_and_commits(url: str) -> None:
+    """Only who asks for a tag hears of it."""
+    ds = lakebed.load(url)
+    ds.create_tag("v1")
+    (Path(url) / REFS_KEY).write_bytes(b"{")
+    assert rows(lakebed.load(url)) == 4
+    assert rows(lakebed.load(f"{url}@{ids(url)[0][:10]}~0")) == 1
+    for act in (lambda: ds.tags, lambda: ds.create_tag("v2"), lambda: lakebed.load(f"{url}@v1")):
+        with pytest.raises(lakebed.DatasetCorruptError, match=r"refs\.json"):
+            act()
+    ds.checkout("side", create=True)
+    ds.x.append(9)
+    ds.commit()
+
+
+def test_a_plain_load_does_not_look_for_tags() -> None:
+    """Opening costs what it cost before there were tags."""
+    storage = new_memory()
+    ds = create_on(storage)
+    ds.create_tensor("x")
+    ds.commit()
+    ds.create_tag("v1")
+    counting = FaultyStorage(storage)
+    for ref in (None, "main", "HEAD", "main~1", ds.commit_id):
+        open_on(counting, ref)
+    before = counting.counts["get"]
+    open_on(counting, "v1")
+    plain = FaultyStorage(storage)
+    open_on(plain, ds.commit_id)
+    assert counting.counts["get"] - before == plain.counts["get"] + 1
+    assert before % 5 == 0
+
+
+# -- addresses -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ref", "count"),
+    [("main", 4), ("HEAD", 4), ("HEAD~0", 4), ("HEAD~1", 3), ("HEAD~", 3), ("main~2", 2), ("main~3", 1)],
+)
+def test_opening_at_an_address(url: str, ref: str, count: int) -> None:
+    """``HEAD~1`` is the last commit; the head itself has what is not committed, too."""
+    ds = lakebed.load(f"{url}@{ref}")
+    assert rows(ds) == count
+    assert ds.is_head_node == (count == 4)
+
+
+def test_head_is_the_branch_that_is_checked_out(url: str) -> None:
+    """Not the main branch, once another one is checked out; also from an old commit of it."""
+    ds = lakebed.load(f"{url}@HEAD~1")
+    ds.checkout("side", create=True)
+    ds.x.extend([10, 11])
+    one = ds.commit("on the side")
+    ds.x.append(12)
+    assert ds.checkout("HEAD~1") == one
+    assert (rows(ds), ds.branch, ds.is_head_node) == (5, "side", False)
+    ds.checkout("HEAD")
+    assert (rows(ds), ds.is_head_node) == (6, True)
+    assert ds.get_commit_details("HEAD~2")["message"] == "commit 2"
+
+
+@pytest.mark.parametrize("ref", ["HEAD~4", "main~99", "nobody", "nobody~1", "abcdef1"])
+def test_addresses_of_nothing(url: str, ref: str) -> None:
+    """The error names the address, and an open dataset stays where it is."""
+    with pytest.raises(lakebed.CheckoutError, match=re.escape(ref)):
+        lakebed.load(f"{url}@{ref}")
+    ds = lakebed.load(url)
+    with pytest.raises(lakebed.CheckoutError, match=re.escape(ref)):
+        ds.checkout(ref)
+    assert (rows(ds), ds.branch) == (4, "main")
+    with pytest.raises(KeyError, match=re.escape(ref)):
+        ds.get_commit_details(ref)
+
+
+def test_details_of_what_is_not_committed(url: str) -> None:
+    """As in Deep Lake 3.x: an entry of which only the id is known."""
+    ds = lakebed.load(url)
+    expected = {"commit": ds.pending_commit_id, "author": None, "time": None, "message": None}
+    assert ds.get_commit_details(ds.pending_commit_id) == ds.get_commit_details("HEAD") == expected
+
+
+# -- time travel ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("moment", "count"),
+    [
+        (1_000_000, 1),
+        (1_000_000 + HOUR - 1, 1),
+        (1_000_000 + HOUR, 2),
+        (1_000_000 + 2 * HOUR + 0.5, 3),
+        (4e9, 3),
+        (datetime.fromtimestamp(1_000_000 + HOUR, UTC), 2),
+        ("1970-01-12T13:46:40", 1),
+        ("1970-01-12 15:46:39", 2),
+        ("1970-01-12 15:46:40", 3),
+        ("1970-01-12", 3),
+    ],
+    ids=repr,
+)
+def test_as_of_opens_the_newest_commit_of_that_time(url: str, moment: object, count: int) -> None:
+    """What is not committed has no time, so the head is never meant."""
+    ds = lakebed.load(url, as_of=moment)  # type: ignore[arg-type]
+    assert rows(ds) == count
+    assert not ds.is_head_node
+    assert ds.commit_id == ids(url)[count - 1]
+
+
+def test_as_of_the_printed_time(url: str) -> None:
+    """The time that the log shows for a commit opens that commit."""
+    for entry in lakebed.load(url).commits:
+        assert lakebed.load(url, as_of=entry["time"]).commit_id == entry["commit"]
+
+
+def test_as_of_goes_along_the_line_that_is_named(url: str) -> None:
+    """A branch has its own past; a commit or tag limits it from above."""
+    ds = lakebed.load(f"{url}@HEAD~2")
+    with clock.replaced(VirtualClock(start=1_000_000 + 1.5 * HOUR)):
+        ds.checkout("side", create=True)
+        ds.x.extend([8, 9, 9])
+        ds.commit("side")
+    ds.create_tag("v1", "main~3")
+    late = 1_000_000 + 9 * HOUR
+    assert rows(lakebed.load(f"{url}@side", as_of=late)) == 5
+    assert rows(lakebed.load(f"{url}@side", as_of=1_000_000 + HOUR)) == 2
+    assert rows(lakebed.load(url, as_of=late)) == 3
+    assert rows(lakebed.load(f"{url}@v1", as_of=late)) == 1
+
+
+def test_before_the_first_commit_there_is_nothing(url: str) -> None:
+    """The error says when the first one was."""
+    with pytest.raises(
+        lakebed.CheckoutError,
+        match=r"1970-01-12 13:46:39 UTC there was no commit yet.*1970-01-12 13:46:40 UTC",
+    ):
+        lakebed.load(url, as_of=999_999)
+    empty = create_on(new_memory())
+    with pytest.raises(lakebed.CheckoutError, match="no commit yet on branch 'main'"):
+        lakebed.load(empty.path, as_of=4e9)
+    with pytest.raises(lakebed.InvalidInputError, match="time zone"):
+        lakebed.load(url, as_of=datetime(2026, 1, 1))  # noqa: DTZ001
+
+
+def test_writing_in_the_past_starts_a_branch(url: str) -> None:
+    """History is not rewritten."""
+    with lakebed.load(url, as_of=1_000_000) as ds:
+        ds.x.append(5)
+        assert ds.branch.startswith("auto_")
+    assert rows(lakebed.load(url)) == 4
+    with pytest.raises(lakebed.ReadOnlyModeError):
+        lakebed.load(url, as_of=1_000_000, read_only=True).x.append(5)
