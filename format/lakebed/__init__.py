@@ -18,7 +18,7 @@ except ImportError as error:
     ) from error
 
 from lakebed import errors, random
-from lakebed.api import copy, dataset, deepcopy, delete, empty, exists, like, load, rename
+from lakebed.api import copy, dataset, deepcopy, delete, empty, exists, gc, like, load, rename
 from lakebed.codecs import registry as _registry
 from lakebed.dataset.dataset import Dataset
 from lakebed.dataset.tensor import Tensor
@@ -46,6 +46,7 @@ __all__ = [
     "empty",
     "errors",
     "exists",
+    "gc",
     "htype",
     "htypes",
     "like",

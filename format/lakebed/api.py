@@ -11,7 +11,9 @@ from lakebed.dataset.moment import Moment, posix_seconds
 from lakebed.dataset.places import Path
 from lakebed.errors import InvalidInputError, UnsupportedParameterException
 from lakebed.storage.url import open_storage, parse
+from lakebed.versions.collect import collect
 from lakebed.versions.opening import TREE_KEY
+from lakebed.versions.report import Report
 
 
 def empty(
@@ -218,6 +220,36 @@ def delete(path: Path, force: bool = False, large_ok: bool = False, **options: A
     """
     _check_options(options)
     places.discard(path, force=force, large_ok=large_ok)
+
+
+def gc(path: Path, *, grace: float | None = None, dry_run: bool = False) -> Report:
+    """Remove what no branch, tag, commit, saved view or reader of a dataset needs; writers and readers may go on.
+
+    Writers do most of it by themselves; this also finds what crashes have left.
+
+    Parameters
+    ----------
+    grace
+        Seconds that everything stays after it was last in use, for readers that nobody knows of; None is
+        ``lakebed.config.GRACE_SECONDS``.
+    dry_run
+        Only tell what would be removed.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If there is no dataset.
+    DatasetCorruptError
+        If its history is damaged: then nothing is removed.
+
+    Examples
+    --------
+    >>> import lakebed
+    >>> ds = lakebed.empty("mem://collected")
+    >>> lakebed.gc("mem://collected", grace=0).files
+    0
+    """
+    return collect(open_storage(parse(path)), grace=grace, dry_run=dry_run)
 
 
 def rename(path: Path, new_name: Path, **options: Any) -> NoReturn:

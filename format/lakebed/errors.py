@@ -20,6 +20,7 @@ what happened, where, and what to do::
     ├── DatasetHandlerError*                             there is none to open, or one in the way of a new one
     ├── ConflictError (RuntimeError)                     somebody else was faster
     │   ├── PreconditionFailed                           a conditional put met another object
+    │   ├── VersionReplaced                              the version to open is gone: read the tree again
     │   ├── CommitFailed                                 nothing was published: safe to retry
     │   │   └── LeaseLost                                another writer took the branch over
     │   └── CommitStateUnknown                           published or not: read again before a retry
@@ -160,6 +161,10 @@ class ConflictError(LakebedError, RuntimeError):
 
 class PreconditionFailed(ConflictError):
     """The object is not, or no longer, the one that a conditional put expected; nothing was written."""
+
+
+class VersionReplaced(ConflictError):
+    """A version was replaced, and its files were removed, while it was being opened; the next try sees the new one."""
 
 
 class CommitFailed(ConflictError):
@@ -390,10 +395,12 @@ class MergeConflictError(MergeError):
     Attributes
     ----------
     conflicts
-        What changed on both: ``(tensor name, row here, row there)`` each.
+        What changed on both: ``(tensor name, row here, row there)`` each; None for a row that was deleted.
     """
 
-    def __init__(self, message: str = "", *, conflicts: tuple[tuple[str, int, int], ...] = ()) -> None:
+    def __init__(
+        self, message: str = "", *, conflicts: tuple[tuple[str, int | None, int | None], ...] = ()
+    ) -> None:
         super().__init__(message)
         self.conflicts = conflicts
 

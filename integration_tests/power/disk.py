@@ -20,7 +20,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from integration_tests.power.events import ROOT, Event, Link, Mark, Rename, Sync, Truncate, Unlink, Write
+from integration_tests.power.events import (
+    ROOT,
+    Event,
+    Link,
+    LostSync,
+    Mark,
+    Rename,
+    Sync,
+    Truncate,
+    Unlink,
+    Write,
+)
 
 Naming: TypeAlias = Link | Unlink | Rename
 Change: TypeAlias = Write | Truncate
@@ -66,6 +77,8 @@ class Disk:
                 self._files[event.node].since.append(event)
             case Sync():
                 self._sync(event.node)
+            case LostSync():
+                self._lose(event.node)
 
     def _name(self, event: Naming) -> None:
         self._pending.append(event)
@@ -82,6 +95,13 @@ class Disk:
             self._pending = [event for event in self._pending if not _touches(event, node)]
         _rename_all(self._journal, self._running)
         self._running = []
+
+    def _lose(self, node: int) -> None:
+        """After a failed fsync the system takes the pages for clean: no later fsync writes them (as Linux does)."""
+        if node in self._files:
+            self._files[node].since = []
+        else:
+            self._pending = [event for event in self._pending if not _touches(event, node)]
 
     # -- what may be left ------------------------------------------------------------------------------------------
 

@@ -68,14 +68,21 @@ class Sync:
 
 
 @dataclass(frozen=True, slots=True)
+class LostSync:
+    """fsync(2) of a file or folder that failed: what it should have forced will never reach the disk."""
+
+    node: int
+
+
+@dataclass(frozen=True, slots=True)
 class Mark:
     """A word of the recorded program, not of the file system."""
 
     word: str
 
 
-Event: TypeAlias = Link | Unlink | Rename | Write | Truncate | Sync | Mark
-_KINDS = {kind.__name__: kind for kind in (Link, Unlink, Rename, Write, Truncate, Sync, Mark)}
+Event: TypeAlias = Link | Unlink | Rename | Write | Truncate | Sync | LostSync | Mark
+_KINDS = {kind.__name__: kind for kind in (Link, Unlink, Rename, Write, Truncate, Sync, LostSync, Mark)}
 
 
 def to_line(event: Event) -> str:

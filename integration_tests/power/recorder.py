@@ -4,6 +4,13 @@
         ...                      # work below `mount`; `mark(mount, "word")` writes a word into the log
 
 Writes, fsync from compiled code, memory maps, child processes: whatever reaches the kernel is seen, in order.
+
+It can be told to fail, too, as disks do::
+
+    fail(mount, Fault("fsync", after=2, error=errno.EIO))
+    calls(mount)                 # how many times each operation was called since
+
+A failed fsync loses what it should have forced; with ``drops`` also for readers, as where memory forgets it as well.
 """
 
 # Paths are strings here: so the kernel names them.
@@ -12,13 +19,18 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import itertools
+import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +38,7 @@ from integration_tests.power.events import (
     ROOT,
     Event,
     Link,
+    LostSync,
     Mark,
     Rename,
     Sync,
@@ -35,7 +48,20 @@ from integration_tests.power.events import (
     to_line,
 )
 
-_MARK = "/.mark-"
+_MARK, _FAULT, _CALLS = "/.mark-", "/.fault-", "/.calls-"
+CHANGES = (
+    "create",
+    "write",
+    "fsync",
+    "fsyncdir",
+    "mkdir",
+    "rename",
+    "unlink",
+    "rmdir",
+    "truncate",
+    "utimens",
+)
+"""Operations that change a disk."""
 _STAT = (
     *("st_atime_ns", "st_ctime_ns", "st_mtime_ns"),
     *("st_gid", "st_mode", "st_nlink", "st_size", "st_uid", "st_ino"),
@@ -60,6 +86,44 @@ def mark(mount: Path, word: str) -> None:
     os.path.lexists(f"{mount}{_MARK}{word}")
 
 
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Let calls of an operation ("" is any that changes something) fail.
+
+    Parameters
+    ----------
+    after
+        How many calls succeed before.
+    error
+        Error number; 0 lets a write take only half of its bytes.
+    times
+        How many calls fail.
+    drops
+        Whether readers see the content before a failed fsync from then on.
+    """
+
+    operation: str
+    after: int
+    error: int
+    times: int = 1
+    drops: bool = False
+
+    def fits(self, operation: str) -> bool:
+        """Whether calls of this operation count."""
+        return operation == self.operation or (not self.operation and operation in CHANGES)
+
+
+def fail(mount: Path, fault: Fault | None) -> None:
+    """Plan a fault, or none, and count calls from 0."""
+    plan = [] if fault is None else [getattr(fault, name) for name in fault.__slots__]
+    os.path.lexists(f"{mount}{_FAULT}{json.dumps(plan)}")
+
+
+def calls(mount: Path) -> dict[str, int]:
+    """Count the calls of each operation that changes something since :func:`fail`."""
+    return {name: Path(f"{mount}{_CALLS}{name}").stat().st_size for name in CHANGES}
+
+
 @contextlib.contextmanager
 def recorded(source: Path, mount: Path, log: Path) -> Iterator[None]:
     """Mount a recorder of `source` at `mount`; `log` is complete when this ends."""
@@ -76,16 +140,21 @@ def recorded(source: Path, mount: Path, log: Path) -> Iterator[None]:
             yield
         finally:
             _unmount(mount)
-            process.wait(20)
+            try:
+                process.wait(5)
+            except subprocess.TimeoutExpired:  # somebody still has a file open there
+                process.kill()
 
 
 def _unmount(mount: Path) -> None:
     command = ["umount"] if os.geteuid() == 0 else ["fusermount", "-u"]
-    for _ in range(50):
+    for _ in range(10):
         if subprocess.run([*command, str(mount)], check=False, stderr=subprocess.DEVNULL).returncode == 0:
             return
+        gc.collect()
         time.sleep(0.1)
-    subprocess.run(["fusermount", "-u", "-z", str(mount)], check=False)
+    lazily = ["umount", "-l"] if os.geteuid() == 0 else ["fusermount", "-u", "-z"]
+    subprocess.run([*lazily, str(mount)], check=False)
 
 
 class Recorder:
@@ -100,15 +169,40 @@ class Recorder:
         # Serial numbers by path, as they are named now, and by open file.
         self._nodes: dict[str, int] = {"/": ROOT}
         self._open: dict[int, int] = {}
+        self._fault: Fault | None = None
+        self._calls: Counter[str] = Counter()
+        self._fitting = 0
+        # Content of files at their last fsync, for those that lose what came after.
+        self._forced: dict[int, bytes] = {}
 
     def __call__(self, operation: str, *arguments: Any) -> Any:
         """Entry of fusepy."""
+        self._calls[operation] += 1
         try:
+            fault = self._fault
+            if fault is not None and fault.fits(operation):
+                self._fitting += 1
+                if 0 < self._fitting - fault.after <= fault.times:
+                    return self._fail(fault, operation, arguments)
             return getattr(self, operation)(*arguments)
         except OSError as error:
             from fuse import FuseOSError
 
             raise FuseOSError(error.errno) from error
+
+    def _fail(self, fault: Fault, operation: str, arguments: tuple[Any, ...]) -> int:
+        if fault.error == 0 and operation == "write":
+            path, data, offset, handle = arguments
+            return self.write(path, data[: (len(data) + 1) // 2], offset, handle)
+        if operation == "fsync":
+            self._tell(LostSync(self._open[arguments[2]]))
+            if fault.drops:
+                path, _, handle = arguments
+                zeros = bytes(os.fstat(handle).st_size)
+                Path(self._real(path)).write_bytes(self._forced.get(self._open[handle], zeros))
+        elif operation == "fsyncdir":
+            self._tell(LostSync(self._nodes[arguments[0]]))
+        raise OSError(fault.error, os.strerror(fault.error))
 
     def _tell(self, event: Event) -> None:
         self._log.write(to_line(event) + "\n")
@@ -133,10 +227,18 @@ class Recorder:
     def destroy(self, path: str) -> None:
         self._log.flush()
 
-    def getattr(self, path: str, handle: int | None = None) -> dict[str, int]:
+    def getattr(self, path: str | None, handle: int | None = None) -> dict[str, int]:
         if path is not None and path.startswith(_MARK):
             self._tell(Mark(path.removeprefix(_MARK)))
-        found = os.lstat(self._real(path)) if handle is None else os.fstat(handle)
+        elif path is not None and path.startswith(_FAULT):
+            plan = json.loads(path.removeprefix(_FAULT))
+            self._fault = Fault(*plan) if plan else None
+            self._calls.clear()
+            self._fitting = 0
+        elif path is not None and path.startswith(_CALLS):
+            count = self._calls[path.removeprefix(_CALLS)]
+            return {**self.getattr("/"), "st_mode": stat.S_IFREG | 0o400, "st_size": count}
+        found = os.lstat(self._real(path)) if path is not None else os.fstat(handle or 0)
         return {name.removesuffix("_ns"): getattr(found, name) for name in _STAT}
 
     def readdir(self, path: str, handle: int) -> list[str]:
@@ -186,6 +288,8 @@ class Recorder:
 
     def fsync(self, path: str, datasync: int, handle: int) -> int:
         self._tell(Sync(self._open[handle]))
+        with contextlib.suppress(OSError):  # opened for writing alone
+            self._forced[self._open[handle]] = os.pread(handle, os.fstat(handle).st_size, 0)
         return 0
 
     def fsyncdir(self, path: str, datasync: int, handle: int) -> int:
@@ -214,7 +318,7 @@ class Recorder:
         del self._nodes[path]
         self._tell(Unlink(*self._split(path)))
 
-    def utimens(self, path: str, times: tuple[int, int] | None = None) -> None:
+    def utimens(self, path: str, times: tuple[int, int]) -> None:
         os.utime(self._real(path), ns=times)
 
     def chmod(self, path: str, mode: int) -> None:

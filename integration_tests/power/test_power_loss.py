@@ -74,7 +74,8 @@ def recording(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
                 (mount / PATH / name).mkdir(parents=True)
         work(mount, str(mount / PATH))
     events = read_log(log)
-    disk, published = Disk(), [None]
+    disk = Disk()
+    published: list[Seen | None] = [None]
     for event in events:
         disk.tell(event)
         if _is_publish(event):

@@ -6,6 +6,7 @@ lie whole before the end are as good as ever. Chunks that are compressed as one 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -138,7 +139,7 @@ def _blocks(
     """Return runs of samples that are whole, and empty ones for the others."""
     cuts = [0, *(np.flatnonzero(np.diff(lost)) + 1).tolist(), len(lost)]
     blocks = []
-    for first, stop in zip(cuts, cuts[1:], strict=False):
+    for first, stop in itertools.pairwise(cuts):
         if first == stop:
             continue
         if lost[first]:

@@ -13,13 +13,23 @@ from typing import Any
 import click
 
 import lakebed
+from lakebed.cli import branch as branching
 from lakebed.cli import describe
 from lakebed.cli import diff as differences
+from lakebed.cli import gc as garbage
+from lakebed.cli import log as logged
+from lakebed.cli import tag as tagging
 from lakebed.cli import verify as verification
+from lakebed.cli.opening import moment
 from lakebed.errors import LakebedError
 
 _JSON = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON for programs instead of text for people."
+)
+_AS_OF = click.option(
+    "--as-of",
+    metavar="TIME",
+    help="The newest commit of that time: 2026-11-21, '2026-11-21 09:30' (UTC), or seconds.",
 )
 
 
@@ -80,11 +90,12 @@ def _datasets(url: str) -> Iterator[dict[str, Any]]:
 
 @main.command()
 @click.argument("url")
+@_AS_OF
 @_JSON
 @_with_errors
-def info(url: str, as_json: bool) -> None:
-    """Show schema, lengths, versions and info of URL[@branch or @commit]."""
-    facts = describe.facts(lakebed.load(url, read_only=True))
+def info(url: str, as_of: str | None, as_json: bool) -> None:
+    """Show schema, lengths, versions and info of URL[@branch, @commit or @tag]."""
+    facts = describe.facts(lakebed.load(url, read_only=True, as_of=moment(as_of)))
     click.echo(json.dumps(facts, indent=2) if as_json else describe.facts_text(facts))
 
 
@@ -92,11 +103,12 @@ def info(url: str, as_json: bool) -> None:
 @click.argument("url")
 @click.option("-n", "--rows", default=10, show_default=True, help="How many rows.")
 @click.option("-t", "--tensor", "tensors", multiple=True, help="Only this tensor; may be repeated.")
+@_AS_OF
 @_JSON
 @_with_errors
-def head(url: str, rows: int, tensors: tuple[str, ...], as_json: bool) -> None:
-    """Show the first rows of URL[@branch or @commit]."""
-    ds = lakebed.load(url, read_only=True)
+def head(url: str, rows: int, tensors: tuple[str, ...], as_of: str | None, as_json: bool) -> None:
+    """Show the first rows of URL[@branch, @commit or @tag]."""
+    ds = lakebed.load(url, read_only=True, as_of=moment(as_of))
     records = describe.records(ds, rows, tensors or None)
     if as_json:
         for record in records:
@@ -109,19 +121,58 @@ def head(url: str, rows: int, tensors: tuple[str, ...], as_json: bool) -> None:
 
 @main.command()
 @click.argument("url")
+@click.option(
+    "--graph", is_flag=True, help="Draw lines to all parents, of all branches or of the one in URL."
+)
+@click.option("--stat", is_flag=True, help="Also show what each commit changed.")
+@click.option("--all", "everything", is_flag=True, help="The commits of all branches.")
+@click.option("-n", "--count", type=click.IntRange(0), help="So many commits at most.")
+@_AS_OF
 @_JSON
 @_with_errors
-def log(url: str, as_json: bool) -> None:
-    """Show the commits of URL[@branch or @commit], newest first."""
-    commits = lakebed.load(url, read_only=True).commits
-    if as_json:
-        click.echo(json.dumps(commits, indent=2))
-        return
-    for commit in commits:
-        click.echo(f"{commit['commit'][:12]}  {commit['time']} UTC  {commit['author']}")
-        click.echo(f"    {commit['message']}")
-    if not commits:
-        click.echo("no commits yet", err=True)
+def log(
+    url: str, graph: bool, stat: bool, everything: bool, count: int | None, as_of: str | None, as_json: bool
+) -> None:
+    """Show the commits of URL[@branch, @commit or @tag], newest first."""
+    logged.log(
+        url,
+        graph=graph,
+        stat=stat,
+        everything=everything,
+        count=count,
+        as_of=moment(as_of),
+        as_json=as_json,
+    )
+
+
+@main.command()
+@click.argument("url")
+@click.argument("name", required=False)
+@click.argument("commit", required=False)
+@click.option("-m", "--message", help="Why it has this name.")
+@click.option("-d", "--delete", is_flag=True, help="Delete the tag; its commit stays.")
+@_JSON
+@_with_errors
+def tag(
+    url: str, name: str | None, commit: str | None, message: str | None, delete: bool, as_json: bool
+) -> None:
+    """List the tags of URL; with NAME give that name to COMMIT, or to the last commit of URL[@branch]."""
+    tagging.tag(url, name, commit, message, delete=delete, as_json=as_json)
+
+
+@main.command()
+@click.argument("url")
+@click.argument("name", required=False)
+@click.option("-d", "--delete", is_flag=True, help="Delete the branch with the commits that only it has.")
+@click.option("--force", is_flag=True, help="Delete it also if it was merged into another branch.")
+@_JSON
+@_with_errors
+def branch(url: str, name: str | None, delete: bool, force: bool, as_json: bool) -> None:
+    """List the branches of URL; with NAME start a branch at URL[@branch, @commit or @tag].
+
+    What is not committed there is committed first, as a checkout does; URL@HEAD~1 starts at the last commit.
+    """
+    branching.branch(url, name, delete=delete, force=force, as_json=as_json)
 
 
 @main.command()
@@ -143,3 +194,19 @@ def diff(url: str, id_1: str | None, id_2: str | None, as_json: bool) -> None:
 def verify(url: str, deep: bool, as_json: bool) -> None:
     """Check URL, or only URL[@branch or @commit]: documents, chunks, checksums. Exit status 1 means damage."""
     verification.verify(url, deep=deep, as_json=as_json)
+
+
+@main.command()
+@click.argument("url")
+@click.option("--dry-run", is_flag=True, help="Only tell what would be removed.")
+@click.option(
+    "--grace",
+    type=garbage.Duration(),
+    default=None,
+    help="How long everything stays after it was last in use: 90s, 15m, 1h (the default), 7d.",
+)
+@_JSON
+@_with_errors
+def gc(url: str, dry_run: bool, grace: float | None, as_json: bool) -> None:
+    """Remove from URL what no branch, tag, commit, saved view or reader needs. Writers and readers may go on."""
+    garbage.gc(url, grace=grace, dry_run=dry_run, as_json=as_json)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from lakebed.dataset.dataset import Dataset
+from lakebed.errors import CorruptError
 
 _WIDEST = 40
 
@@ -37,6 +38,7 @@ def facts(ds: Dataset) -> dict[str, Any]:
         "branches": ds.branches,
         "commit": ds.commit_id,
         "commits": len(ds.commits),
+        "tags": tags(ds),
         "rows": ds.max_len,
         "info": plain(dict(ds.info)),
         "tensors": [
@@ -55,12 +57,21 @@ def facts(ds: Dataset) -> dict[str, Any]:
     }
 
 
+def tags(ds: Dataset) -> dict[str, str] | None:
+    """Return the commit of each tag; None if nobody can tell."""
+    try:
+        return {name: tag.commit for name, tag in ds.tags.items()}
+    except CorruptError:
+        return None
+
+
 def facts_text(known: dict[str, Any]) -> str:
     """Lay the facts out for people."""
     lines = [
         f"{known['path']}",
         f"branch {known['branch']} of {', '.join(known['branches'])}",
         f"{known['commits']} commit(s), last {known['commit']}",
+        *([f"tags {printable(', '.join(known['tags']))}"] if known["tags"] else []),
         f"{known['rows']} rows",
     ]
     rows = [
@@ -118,8 +129,13 @@ def plain(value: Any) -> Any:
 def cell(value: Any, widest: int = _WIDEST) -> str:
     """Return a value as one short line."""
     text = "" if value is None else str(value).replace("\n", "\\n")
-    text = "".join(c if c.isprintable() else "?" for c in text)
+    text = printable(text)
     return text if len(text) <= widest else text[: widest - 1] + "…"
+
+
+def printable(text: str) -> str:
+    """Return text that leaves a terminal alone, whoever wrote it."""
+    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]], right: set[int] | None = None) -> str:

@@ -169,11 +169,9 @@ def modified(session: Session, key: str, target: str | None) -> list[int]:
     """
     with session.mutex:
         lines = _Lines(session)
-        own = lines.own()
-        if target is None:
-            since, base = own[:1], own[1].id if len(own) > 1 else None
-        else:
-            forked: Fork = fork(own, lines.of(target))
+        since, base = [lines.here], lines.here.parent
+        if target is not None:
+            forked: Fork = fork(lines.own(), lines.of(target))
             if forked.right:
                 raise TensorModifiedError(
                     "The target commit is not an ancestor of the current commit, modified can't be calculated: "

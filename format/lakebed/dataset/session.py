@@ -20,11 +20,13 @@ from lakebed.errors import (
     LockedWarning,
     ReadOnlyModeError,
     StorageError,
+    VersionReplaced,
 )
 from lakebed.reading.fetch import ChunkSource
 from lakebed.reading.samples import SampleReader
 from lakebed.storage.base import Storage
 from lakebed.storage.lock import WriterLock
+from lakebed.versions.collect import Collector
 from lakebed.versions.derive import inherited
 from lakebed.versions.leases import Lease, live_owner, release_lock
 from lakebed.versions.opened import OpenedVersions
@@ -88,14 +90,24 @@ class Session:
         self._holds = 0
         self._first_unpublished = 0.0
         self._readers: dict[str, tuple[TensorState, SampleReader]] = {}
-        self.tree: VersionTree = read_tree(storage)
-        is_bare = ref is None and MAIN not in self.tree.branches
-        version = FIRST if is_bare else resolve(storage, self.tree, ref or MAIN)
-        self.enter(version if as_of is None else commit_as_of(self.tree, version, as_of))
+        self._collector = Collector(storage)
+        while not self._open(ref, as_of):
+            pass  # another writer has replaced the version, and removed it, since the tree was read
         _sessions.setdefault(storage.url, weakref.WeakSet()).add(self)
 
+    def _open(self, ref: str | None, as_of: float | None) -> bool:
+        self.tree: VersionTree = read_tree(self.storage)
+        is_bare = ref is None and MAIN not in self.tree.branches
+        version = FIRST if is_bare else resolve(self.storage, self.tree, ref or MAIN)
+        try:
+            self.enter(version if as_of is None else commit_as_of(self.tree, version, as_of))
+        except VersionReplaced:
+            return False
+        return True
+
     def enter(self, version_id: str) -> None:
-        """Go to a version of the present tree."""
+        """Go to a version of the present tree, and hold it: as long as anybody reads it, it is not collected."""
+        self._collector.enter(version_id)
         self.snapshot = open_version(self.storage, self.tree, version_id)
         self.branch = self.tree.commits[version_id].branch
         self.source.heads = frozenset(self.tree.branches.values())
@@ -147,6 +159,7 @@ class Session:
             cached = self._readers.get(key)
             if cached is None or cached[0] is not state:
                 cached = (state, SampleReader(name, state, self.source))
+                cached[1].lease = self._collector.reading
                 self._readers[key] = cached
             return cached[1]
 
@@ -200,6 +213,7 @@ class Session:
             self._pid, self._holds, self._lock = os.getpid(), 0, None
             self._draft = self._unpublished.draft = None
             self._readers.clear()
+            self._collector.forget()
 
     def take_lock(self) -> None:
         """Become the writer of the branch, or of a new one beside an old commit; see :meth:`draft`."""
@@ -379,6 +393,7 @@ class Session:
         try:
             if self._lock is not None:
                 self._lock.check()
+            edit = self._collector.noting(edit)
             at = publish(
                 self.storage, self.tree_at(), edit, versions, draft.new_chunks().items(), draft.spilled
             )
@@ -390,7 +405,7 @@ class Session:
         except (StorageError, CommitStateUnknown):
             self._unsettled = versions
             raise
-        self._published(at, versions[-1])
+        self._published(at, versions)
 
     def settle(self) -> Sequence[Snapshot]:
         """Find out what became of a publish that failed; return its versions if it has worked after all.
@@ -412,20 +427,22 @@ class Session:
             ) from error
         self._unsettled = ()
         if at.tree.branches.get(self.branch) == failed[-1].version_id:
-            self._published(at, failed[-1])
+            self._published(at, failed)
             return failed
         if self._draft is not None:
             # A put that is still on its way must not meet a folder with other content.
             self._draft.version_id = new_id()
         return ()
 
-    def _published(self, at: TreeAt, head: Snapshot) -> None:
+    def _published(self, at: TreeAt, versions: Sequence[Snapshot]) -> None:
+        old, head = self.snapshot, versions[-1]
         self._at, self.tree, self.snapshot = at, at.tree, head
         self.source.heads = frozenset(at.tree.branches.values())
         self._draft = self._unpublished.draft = None
         self._readers.clear()
         if self._lock is not None:
             self._lock.moved(head.version_id)
+        self._collector.published(old, versions, at.tree, self.branch)
 
     def unlock(self) -> None:
         """Let others write the branch; what is unpublished is dropped."""
@@ -449,6 +466,12 @@ class Session:
             self._readers.clear()
             if self._holds == 0:
                 self.unlock()
+
+    def abandon(self) -> None:
+        """Forget the draft, but not that its publish may have worked after all."""
+        with self.mutex:
+            self._draft = self._unpublished.draft = None
+            self._readers.clear()
 
     def close(self) -> None:
         """Publish and release the lock."""

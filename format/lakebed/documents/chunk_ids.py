@@ -10,7 +10,7 @@ The last column is inclusive; a row that repeats the one before holds a further 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -47,6 +47,8 @@ class ChunkIds:
 
     ids: NDArray[np.uint64]
     last: NDArray[np.uint64]
+    raw: bytes | None = field(default=None, init=False, repr=False)
+    """The file once it was written, or where it was read from and is to stay as it is."""
 
     @classmethod
     def empty(cls) -> ChunkIds:
@@ -59,8 +61,13 @@ class ChunkIds:
         return cls.empty().extend(ids, counts)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> ChunkIds:
+    def from_bytes(cls, data: bytes, *, keep: bool = False) -> ChunkIds:
         """Parse the encoder file.
+
+        Parameters
+        ----------
+        keep
+            Write it as it is as long as nothing changes.
 
         Raises
         ------
@@ -84,11 +91,17 @@ class ChunkIds:
             limits.check(
                 "MAX_CHUNK_SAMPLES", int(tables.rows_of(last).max()), f"{_WHAT}: samples in one chunk"
             )
-        return cls(ids, last)
+        index = cls(ids, last)
+        if keep:
+            object.__setattr__(index, "raw", data)
+        return index
 
     def to_bytes(self) -> bytes:
         """Write the encoder file, 8 bytes per item."""
-        return version_prefix.PREFIX + b"\x08" + tables.write(8, [self.ids, self.last], _WHAT)
+        if self.raw is None:
+            data = version_prefix.PREFIX + b"\x08" + tables.write(8, [self.ids, self.last], _WHAT)
+            object.__setattr__(self, "raw", data)
+        return self.raw or b""
 
     def __len__(self) -> int:
         """Return the number of rows."""

@@ -38,7 +38,7 @@ class ColdNodes:
         Returns the text and its number of versions; called once, when it is needed.
     """
 
-    __slots__ = ("_all", "_found", "_read", "_text", "count", "length", "sum")
+    __slots__ = ("__weakref__", "_all", "_found", "_read", "_text", "count", "length", "sum")
 
     def __init__(
         self,
@@ -228,6 +228,12 @@ class Commits(Mapping[str, CommitNode]):
         """Return the ids that begin so."""
         hot, cold = self._parts
         return [*cold.starting_with(prefix), *(id_ for id_ in hot if id_.startswith(prefix))]
+
+    def sharing(self, known: ColdNodes) -> Commits:
+        """Return them with text that was read before, if it is the same."""
+        hot, cold = self._parts
+        same = (cold.count, cold.length, cold.sum) == (known.count, known.length, known.sum)
+        return Commits(hot, known) if same else self
 
     def edited(
         self, added: Iterable[CommitNode], replaced: Iterable[CommitNode] = (), gone: Iterable[str] = ()

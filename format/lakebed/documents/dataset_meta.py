@@ -36,6 +36,8 @@ class DatasetMeta:
     groups: tuple[str, ...] = ()
     default_index: tuple[Any, ...] = EVERYTHING
     allow_delete: bool = True
+    raw: bytes | None = field(default=None, init=False, compare=False, repr=False)
+    """The document once it was written."""
 
     @classmethod
     def from_bytes(cls, data: bytes) -> DatasetMeta:
@@ -75,8 +77,8 @@ class DatasetMeta:
 
     def to_bytes(self) -> bytes:
         """Write `dataset_meta.json`."""
-        return json_style.dump_meta(
-            {
+        if self.raw is None:
+            doc = {
                 "allow_delete": self.allow_delete,
                 "default_index": list(self.default_index),
                 "groups": list(self.groups),
@@ -85,4 +87,5 @@ class DatasetMeta:
                 "tensors": list(self.tensors),
                 "version": self.version,
             }
-        )
+            object.__setattr__(self, "raw", json_style.dump_meta(doc))
+        return self.raw or b""

@@ -11,6 +11,8 @@ Header: ``{"version": id, "block": bytes per checksum, "files": {relative key: [
 {"folders": [[commit id, key], ...], "rows": n, "sums": n, "at": offset}}}``. The arrays of a tensor lie at ``at``:
 sizes u64[rows], sums u64[sums], folder_of u32[rows], own u8[rows]. Unknown header keys are ignored.
 
+That of a large version may be a delta instead (`manifest_delta`).
+
 A manifest is a cache and a journal, never the truth: it counts only while the version tree carries its checksum (the
 seal), which Deep Lake 3.9.52 drops whenever it opens a dataset for writing, or while every file in it still reads back
 the same.
@@ -62,6 +64,21 @@ class ChunkPlaces:
     sums: NDArray[np.uint64]
     own: NDArray[np.bool_]
 
+    def check(self) -> None:
+        """Refuse places that contradict each other.
+
+        Raises
+        ------
+        FormatError
+            If a folder is not there, or sizes and checksums do not go together.
+        """
+        if len(self.sizes) and (
+            int(self.folder_of.max()) >= len(self.folders)
+            or int(self.sizes.max()) > LARGEST_INDEX
+            or int(self.sum_counts().sum()) != len(self.sums)
+        ):
+            raise FormatError("the manifest is damaged: its chunk places contradict each other")
+
     def sum_counts(self) -> NDArray[np.int64]:
         """Count the checksums of each chunk: int64, shape (rows,)."""
         return ((self.sizes + np.uint64(BLOCK - 1)) // np.uint64(BLOCK)).astype(np.int64)
@@ -93,10 +110,8 @@ class Manifest:
             }
             payload += places.sizes.tobytes() + places.sums.tobytes()
             payload += places.folder_of.tobytes() + places.own.astype(np.uint8).tobytes()
-        fields = {"version": self.version_id, "block": BLOCK, "files": files, "chunks": chunks}
-        header = json.dumps(fields, separators=(",", ":")).encode()
-        body = len(header).to_bytes(4, "little") + header + payload
-        return MAGIC + xxhash.xxh3_64_intdigest(body).to_bytes(8, "little") + body
+        header = {"version": self.version_id, "block": BLOCK, "files": files, "chunks": chunks}
+        return closed(MAGIC, header, payload)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Manifest:
@@ -109,14 +124,9 @@ class Manifest:
         LimitError
             If it is longer than this process allows.
         """
-        limits.check("MAX_MANIFEST_BYTES", len(data), _WHAT)
-        if data[:8] != MAGIC or len(data) < 20:
-            raise FormatError("this is no manifest of a layout that this release reads")
-        if seal_of(data) != xxhash.xxh3_64_hexdigest(memoryview(data)[16:]):
-            raise FormatError("the manifest is damaged: its checksum is wrong")
-        start = 20 + int.from_bytes(data[16:20], "little")
+        header, payload = opened(data, MAGIC)
         try:
-            return _parsed(data[20:start], memoryview(data)[start:])
+            return _parsed(header, payload)
         except FormatError:
             raise
         except (KeyError, TypeError, ValueError) as error:
@@ -150,10 +160,36 @@ def block_sums(pieces: tuple[bytes | memoryview, ...]) -> list[int]:
     return sums
 
 
-def _parsed(head: bytes, payload: memoryview) -> Manifest:
-    header = json_style.load_object(head, _WHAT)
-    if header["block"] != BLOCK:
-        raise FormatError(f"the manifest's checksum block is {header['block']} bytes, not {BLOCK}")
+def opened(data: bytes, magic: bytes) -> tuple[dict[str, Any], memoryview]:
+    """Return header and payload of a manifest of a kind, once its checksum is found right.
+
+    Raises
+    ------
+    FormatError
+        If it is of another kind, or damaged.
+    LimitError
+        If it is longer than this process allows.
+    """
+    limits.check("MAX_MANIFEST_BYTES", len(data), _WHAT)
+    if data[:8] != magic or len(data) < 20:
+        raise FormatError("this is no manifest of a layout that this release reads")
+    if seal_of(data) != xxhash.xxh3_64_hexdigest(memoryview(data)[16:]):
+        raise FormatError("the manifest is damaged: its checksum is wrong")
+    start = 20 + int.from_bytes(data[16:20], "little")
+    header = json_style.load_object(data[20:start], _WHAT)
+    if header.get("block") != BLOCK:
+        raise FormatError(f"the manifest's checksum block is {header.get('block')!r:.20} bytes, not {BLOCK}")
+    return header, memoryview(data)[start:]
+
+
+def closed(magic: bytes, header: Mapping[str, Any], payload: bytes | bytearray) -> bytes:
+    """Return a manifest of a kind, with its checksum."""
+    text = json.dumps(header, separators=(",", ":")).encode()
+    body = len(text).to_bytes(4, "little") + text + payload
+    return magic + xxhash.xxh3_64_intdigest(body).to_bytes(8, "little") + body
+
+
+def _parsed(header: Mapping[str, Any], payload: memoryview) -> Manifest:
     named = fields.mapping(header, "files", _WHAT)
     entries = fields.mapping(header, "chunks", _WHAT)
     limits.check("MAX_TENSORS", len(entries), f"{_WHAT}: tensors")
@@ -162,12 +198,13 @@ def _parsed(head: bytes, payload: memoryview) -> Manifest:
     total = sum(max(length, 0) for _, length in named.values()) + sum(t.nbytes for t in tables.values())
     if total > len(payload):
         raise FormatError("the manifest is damaged: its entries overlap")
-    files = {key: _cut(payload, at, length) for key, (at, length) in named.items()}
+    files = {key: cut(payload, at, length) for key, (at, length) in named.items()}
     chunks = {key: table.read(payload) for key, table in tables.items()}
     return Manifest(fields.text(header, "version", _WHAT, ""), files, chunks)
 
 
-def _cut(payload: memoryview, at: Any, length: Any) -> bytes:
+def cut(payload: memoryview, at: Any, length: Any) -> bytes:
+    """Return a range of the payload, if it is one."""
     if not (isinstance(at, int) and isinstance(length, int) and at >= 0 and 0 <= length <= len(payload) - at):
         raise FormatError(f"the manifest is damaged: {length} bytes at {at} leave its payload")
     return bytes(payload[at : at + length])
@@ -198,7 +235,7 @@ class _Table:
         return 13 * self.rows + 8 * self.sums
 
     def read(self, payload: memoryview) -> ChunkPlaces:
-        data, rows, sums = _cut(payload, self.at, self.nbytes), self.rows, self.sums
+        data, rows, sums = cut(payload, self.at, self.nbytes), self.rows, self.sums
         places = ChunkPlaces(
             self.folders,
             np.frombuffer(data, np.uint32, rows, 8 * (rows + sums)),
@@ -206,10 +243,5 @@ class _Table:
             np.frombuffer(data, np.uint64, sums, 8 * rows),
             np.frombuffer(data, np.uint8, rows, 12 * rows + 8 * sums).astype(np.bool_),
         )
-        if rows and (
-            int(places.folder_of.max()) >= len(self.folders)
-            or int(places.sizes.max()) > LARGEST_INDEX
-            or int(places.sum_counts().sum()) != sums
-        ):
-            raise FormatError("the manifest is damaged: its chunk places contradict each other")
+        places.check()
         return places

@@ -47,10 +47,17 @@ class TensorMeta:
     verify: bool = True
     version: str = FORMAT_VERSION
     extra: Mapping[str, Any] = field(default_factory=dict)
+    raw: bytes | None = field(default=None, init=False, compare=False, repr=False)
+    """The document once it was written, or where it was read from and is to stay as it is."""
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> TensorMeta:
+    def from_bytes(cls, data: bytes, *, keep: bool = False) -> TensorMeta:
         """Parse `tensor_meta.json`.
+
+        Parameters
+        ----------
+        keep
+            Write it as it is as long as nothing changes.
 
         Raises
         ------
@@ -66,7 +73,7 @@ class TensorMeta:
         low, high = fields.shape(doc, "min_shape", _WHAT), fields.shape(doc, "max_shape", _WHAT)
         if len(low) != len(high) or any(a > b for a, b in zip(low, high, strict=True)):
             raise FormatError(f"{_WHAT}: min_shape {low} and max_shape {high} contradict each other")
-        return cls(
+        meta = cls(
             length=fields.count(doc, "length", _WHAT),
             name=fields.optional_text(doc, "name", _WHAT),
             htype=fields.optional_text(doc, "htype", _WHAT),
@@ -86,17 +93,22 @@ class TensorMeta:
             version=fields.text(doc, "version", _WHAT, FORMAT_VERSION),
             extra={key: value for key, value in doc.items() if key not in _MEMBERS},
         )
+        if keep:
+            object.__setattr__(meta, "raw", data)
+        return meta
 
     def to_bytes(self) -> bytes:
         """Write `tensor_meta.json`."""
-        doc = dict(self.extra)
-        doc.update({name: getattr(self, name) for name in _MEMBERS})
-        doc["links"] = {key: dict(link) for key, link in self.links.items()}
-        return json_style.dump_meta(doc)
+        if self.raw is None:
+            doc = dict(self.extra)
+            doc.update({name: getattr(self, name) for name in _MEMBERS})
+            doc["links"] = {key: dict(link) for key, link in self.links.items()}
+            object.__setattr__(self, "raw", json_style.dump_meta(doc))
+        return self.raw or b""
 
     def with_(self, **changes: Any) -> TensorMeta:
         """Return a copy with some members changed."""
         return replace(self, **changes)
 
 
-_MEMBERS = frozenset(TensorMeta.__dataclass_fields__) - {"extra"}
+_MEMBERS = frozenset(TensorMeta.__dataclass_fields__) - {"extra", "raw"}

@@ -73,8 +73,8 @@ class TreeEnd:
         return cold
 
 
-def whole(commits: Commits, members: Mapping[str, Any], name: str, ours: Mapping[str, Any]) -> bytes:
-    """Write a file: the versions that are not at hand, those that are, other members, and ours under its name."""
+def whole(commits: Commits, members: Mapping[str, Any], name: str, ours: Mapping[str, Any]) -> list[bytes]:
+    """Write the pieces of a file: the versions that are not at hand, those that are, other members, and ours under its name."""
     cold = commits.cold
     rest = cold.text
     last = {
@@ -87,7 +87,7 @@ def whole(commits: Commits, members: Mapping[str, Any], name: str, ours: Mapping
     nodes = b", ".join([node.member(sealed=True) for node in commits.hot.values()])
     tail = nodes + b"}, " + json_style.dump_compact({**members, name: last})[1:]
     at = len(tail) - len(_ZEROS) - _CLOSING
-    return b"".join([rest, tail[:at], _sum(tail, at).encode("ascii"), tail[-_CLOSING:]])
+    return [rest, tail[:at], _sum(tail, at).encode("ascii"), tail[-_CLOSING:]]
 
 
 def check_early_sum(data: bytes) -> bool:

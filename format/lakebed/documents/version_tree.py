@@ -168,6 +168,10 @@ class VersionTree:
 
     def to_bytes(self) -> bytes:
         """Write `version_control_info.json`; with an end that can be read alone if there is a member of ours."""
+        return b"".join(self.to_pieces())
+
+    def to_pieces(self) -> list[bytes]:
+        """Write `version_control_info.json` as pieces, of which the first may be long."""
         commits = Commits.of(self.commits)
         object.__setattr__(self, "commits", commits)
         heads = list(self.branches.values())
@@ -175,7 +179,7 @@ class VersionTree:
         if not isinstance(ours, dict):
             nodes = {id_: node.to_json() for id_, node in commits.items()}
             doc = {"commits": nodes, "branches": dict(self.branches), **self.extra}
-            return json_style.dump_compact(doc)
+            return [json_style.dump_compact(doc)]
         parents = {node.parent for head in heads if (node := commits.get(head)) and node.parent is not None}
         commits.settle(parents.union(heads))
         others = {name: value for name, value in self.extra.items() if name != OURS}
@@ -398,7 +402,8 @@ class VersionTree:
         return replace(self, commits=commits, branches=branches)
 
     def _check_free(self, id: str) -> None:  # noqa: A002
-        if id in self.commits:
+        # Ids are random: those that are not at hand need not be read to know that this one is new.
+        if id in Commits.of(self.commits).hot:
             raise InvalidInputError(f"there is already a version {id}")
 
     # -- what changed --------------------------------------------------------------------------------------

@@ -102,8 +102,8 @@ def _flat_differ(one: SampleReader, other: SampleReader, left: Ints, right: Ints
     result = ~(_same_chunk(one, other, ord_l, ord_r) & (in_l == in_r))
     a, b = one.state, other.state
     tiled = np.isin(left, a.tiles.indices.astype(np.int64)) | np.isin(right, b.tiles.indices.astype(np.int64))
-    for at in np.flatnonzero(tiled).tolist():
-        result[at] = _tiled_differ(one, other, int(left[at]), int(right[at]))
+    for pair in np.flatnonzero(tiled).tolist():
+        result[pair] = _tiled_differ(one, other, int(left[pair]), int(right[pair]))
     doubtful = np.flatnonzero(result & ~tiled)
     pairs = np.stack([ord_l[doubtful], ord_r[doubtful]], axis=1)
     known, group = np.unique(pairs, axis=0, return_inverse=True)
@@ -114,7 +114,8 @@ def _flat_differ(one: SampleReader, other: SampleReader, left: Ints, right: Ints
         result[at] = _chunks_differ(one, other, (row_l, in_l[at]), (row_r, in_r[at]), int(left[at[0]]))
     if a.creds is not None and b.creds is not None:
         result |= a.creds.values()[left] != b.creds.values()[right]
-    return result
+    changed: Mask = result
+    return changed
 
 
 def _same_chunk(one: SampleReader, other: SampleReader, left: Ints, right: Ints) -> Mask:
@@ -133,8 +134,8 @@ def _chunks_differ(
     one: SampleReader, other: SampleReader, left: tuple[int, Ints], right: tuple[int, Ints], row: int
 ) -> Mask:
     with one.locating(row):
-        a = one.whole_chunk(left[0])
-        b = other.whole_chunk(right[0])
+        a = one.source.chunk(one.state.table, left[0], one.chunk_codec())
+        b = other.source.chunk(other.state.table, right[0], other.chunk_codec())
     if a.uniform is not None and b.uniform is not None:
         return _uniform_differ(a, b, left[1], right[1])
     found = []
@@ -165,9 +166,7 @@ def _extents(shape: tuple[int, ...] | None) -> tuple[int, ...]:
 def _tiled_differ(one: SampleReader, other: SampleReader, left: int, right: int) -> bool:
     a, b = one.state.table, other.state.table
     rows_l, rows_r = a.rows_of(left), b.rows_of(right)
-    if len(rows_l) == len(rows_r) and all(
-        a.key(i) == b.key(j) for i, j in zip(rows_l, rows_r, strict=True)
-    ):
+    if len(rows_l) == len(rows_r) and all(a.key(i) == b.key(j) for i, j in zip(rows_l, rows_r, strict=True)):
         return a.first(rows_l[0]) - left != b.first(rows_r[0]) - right
     if one.is_link:
         return one.raw(left, decompress=False) != other.raw(right, decompress=False)

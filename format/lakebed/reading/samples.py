@@ -79,6 +79,7 @@ class SampleReader:
         # Chunks that are read by range, by row of the chunk table.
         self._ranged: dict[int, OpenChunk] = {}
         self._credentials = credentials
+        self.lease: object = None  # keeps the version from being collected while this lives
 
     @property
     def links(self) -> Links:
@@ -266,10 +267,6 @@ class SampleReader:
         if not place.nbytes and place.shape and chunk.header is not None and chunk.header.is_unwritten:
             return self._unwritten(place.shape)
         return data, place.shape
-
-    def whole_chunk(self, ordinal: int) -> Chunk:
-        """Return the chunk of a row of the chunk table, read as a whole."""
-        return self.source.chunk(self.state.table, ordinal, self._codec)
 
     def stored(self, chunk: Chunk, inside: int) -> Stored:
         """Return the stored bytes and the shape of one sample of a chunk."""

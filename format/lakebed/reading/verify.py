@@ -8,8 +8,10 @@ import numpy as np
 
 from lakebed.chunks.canvas import Canvas
 from lakebed.chunks.chunk import parse_chunk
+from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import (
     CorruptError,
+    DatasetCorruptError,
     EmptyTensorError,
     FormatError,
     LakebedError,
@@ -20,7 +22,7 @@ from lakebed.reading.fetch import ChunkSource
 from lakebed.reading.samples import SampleReader
 from lakebed.storage.base import Storage
 from lakebed.versions.check import CheckedVersion, Damage, DocumentCheck, Findings
-from lakebed.versions.opening import TREE_KEY, read_tree
+from lakebed.versions.opening import TREE_KEY, TreeAt, read_tree_at
 from lakebed.versions.state import TensorState
 
 _CACHE = 64_000_000
@@ -45,20 +47,41 @@ def verify(storage: Storage, ref: str | None = None, *, deep: bool = False) -> F
     """
     findings = Findings(storage.url, deep)
     try:
-        tree = read_tree(storage)
+        tree = read_whole_tree(storage).tree
     except (CorruptError, LimitError) as error:
-        findings.damage.append(Damage(str(error), key=TREE_KEY))
+        findings.damage.append(Damage(str(error), key=TREE_KEY, kind="tree"))
         return findings
-    documents = DocumentCheck(storage, tree, findings)
+    check = Check(storage, tree, findings)
     chosen = None if ref is None else tree.resolve(ref)
-    documents.shared_files()
-    chunks = _ChunkCheck(storage, findings)
-    for version_id in documents.history(chosen):
-        version = documents.version(version_id)
+    check.documents.shared_files()
+    for version_id in check.documents.history(chosen):
+        check.version(version_id)
+    return findings
+
+
+def read_whole_tree(storage: Storage) -> TreeAt:
+    """Read the version tree with all its versions, checked; see `lakebed.versions.opening.read_tree`."""
+    at = read_tree_at(storage)
+    try:
+        return TreeAt(VersionTree.from_bytes(storage.get(TREE_KEY)), at.etag)
+    except FormatError as error:
+        message = f"{TREE_KEY} of {storage.url} is damaged: {error}"
+        raise DatasetCorruptError(message, dataset=storage.url) from error
+
+
+class Check:
+    """Checks the versions of one dataset, what they share once."""
+
+    def __init__(self, storage: Storage, tree: VersionTree, findings: Findings) -> None:
+        self.documents = DocumentCheck(storage, tree, findings)
+        self._chunks = _ChunkCheck(storage, findings)
+
+    def version(self, version_id: str) -> None:
+        """Check documents and chunks of a version."""
+        version = self.documents.version(version_id)
         if version is not None:
             for key, state in version.tensors.items():
-                chunks.tensor(version, version.names.get(key, key), state)
-    return findings
+                self._chunks.tensor(version, version.names.get(key, key), state)
 
 
 class _ChunkCheck:

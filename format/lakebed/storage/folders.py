@@ -115,11 +115,11 @@ class Folders:
         for folder in reversed(missing):
             try:
                 os.mkdir(folder)
+                made.append(folder)
             except FileExistsError:
-                continue  # somebody else was faster, or a file is in the way: then the next step fails
+                pass  # somebody else was faster, or a file is in the way: then the next step fails
             except OSError as error:
                 raise storage_error(error, "create", folder) from error
-            made.append(folder)
             parent = os.path.dirname(folder)
             if len(parent) < len(self.root):
                 flush_folders([parent])

@@ -42,21 +42,27 @@ def prune(storage: Storage, folders: Iterable[str]) -> None:
     if not isinstance(base, LocalStorage):
         return
     root = base.url.rstrip("/")
-    known: set[str] = set()
-    for folder in sorted(folders, key=len, reverse=True):
-        while folder and folder not in known:
-            known.add(folder)
+    wanted = set()
+    for folder in folders:
+        above = folder
+        while "/" in above and above not in wanted:  # folders in the root are made only once
+            wanted.add(above)
+            above = above.rpartition("/")[0]
+    full = set()
+    for folder in sorted(wanted, key=lambda f: f.count("/"), reverse=True):
+        if folder not in full:
             try:
                 os.rmdir(f"{root}/{folder}")
+                continue
             except FileNotFoundError:
+                continue
+            except OSError:  # it is not empty, or not ours to remove, which does no harm
                 pass
-            except OSError:  # it is not empty, or not ours to remove: an empty folder does no harm
-                break
-            folder = folder.rpartition("/")[0]  # noqa: PLW2901
+        full.add(folder.rpartition("/")[0])
 
 
 def temporary_files(storage: Storage) -> Iterator[tuple[str, int, float]]:
-    """Iterate over the temporary files of a local storage: key, size in bytes, time of the last change in POSIX seconds.
+    """Iterate over the temporary files of a local storage: key, bytes, and POSIX time of the last change.
 
     A file whose writer is a living process of this machine is left out.
     """

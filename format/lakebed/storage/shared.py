@@ -6,7 +6,6 @@ it, in whatever way; in memory it is an entry in a table. Other storages have no
 """
 
 # Paths are strings throughout this package.
-# ruff: noqa: PTH116
 from __future__ import annotations
 
 import errno

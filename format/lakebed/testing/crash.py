@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import subprocess
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -291,53 +289,6 @@ def _forget(session: Session) -> None:
     if session._lock is not None:
         session._lock.forget()
         session._lock = None
-
-
-@dataclass(frozen=True)
-class Killed:
-    """How a process ended: its exit status, and every whole line that it had printed."""
-
-    status: int
-    lines: Sequence[str]
-
-    @property
-    def was_killed(self) -> bool:
-        """Whether the signal came before its end."""
-        return self.status < 0
-
-
-def run_and_kill(command: Sequence[str], seconds: float, *, after: str = "") -> Killed:
-    """Start a process and kill it with SIGKILL.
-
-    Parameters
-    ----------
-    seconds
-        When, counted from its first line that begins with ``after``, or from its start if that is empty.
-    """
-    process = subprocess.Popen([*command], stdout=subprocess.PIPE, text=True)
-    lines, ready = list[str](), threading.Event()
-
-    def listen() -> None:
-        for line in process.stdout or ():
-            if line.endswith("\n"):
-                lines.append(line.rstrip("\n"))
-                if line.startswith(after):
-                    ready.set()
-        ready.set()
-
-    listener = threading.Thread(target=listen, daemon=True)
-    listener.start()
-    if after:
-        ready.wait(60)
-    try:
-        process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        process.kill()
-    status = process.wait()
-    listener.join()
-    if process.stdout is not None:
-        process.stdout.close()
-    return Killed(status, lines)
 
 
 def sampled(positions: Sequence[Position], count: int, seed: int) -> list[Position]:

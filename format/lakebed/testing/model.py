@@ -95,7 +95,7 @@ class Model:
     Parameters
     ----------
     auto_name
-        Names the branch that begins when somebody writes on an old commit.
+        Names the branch that begins when somebody writes on an old commit; if it gives none, that is "auto".
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class Model:
         Every state that readers may have seen, in order; each step from one to the next is atomic.
     """
 
-    def __init__(self, auto_name: Callable[[], str] = lambda: "auto") -> None:
+    def __init__(self, auto_name: Callable[[], str] = str) -> None:
         self.commits: dict[str, Commit] = {}
         self.branches: dict[str, Branch] = {"main": Branch(None, Content())}
         self.tags: dict[str, str] = {}
@@ -345,7 +345,7 @@ class Model:
         """Go on beside an old commit, on a new branch, as whoever writes there does."""
         if not self.is_head:
             base, content = self.at, self.content
-            self.at = self._auto_name()
+            self.at = self._auto_name() or "auto"
             self._set_head(content.inherited(), base)
 
     def _write(self, content: Content) -> None:

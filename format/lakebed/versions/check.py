@@ -55,6 +55,10 @@ class Damage:
         First and last row that it touches.
     key
         Storage key of the file.
+    kind
+        What can be done about it: ``copy`` (the manifest has the right bytes), ``node`` (the version tree has),
+        ``lock`` (nobody needs it), ``manifest`` (it can be made again), ``shared`` (a file of no version), and
+        ``content`` for all else.
     """
 
     message: str
@@ -63,6 +67,7 @@ class Damage:
     tensor: str | None = None
     rows: tuple[int, int] | None = None
     key: str | None = None
+    kind: str = "content"
 
     def __str__(self) -> str:
         where = []
@@ -146,16 +151,30 @@ class DocumentCheck:
         for key in ("linked_creds.json", "queries.json"):
             data = self._get(key)
             if data is not None:
-                self._parsed(key, data, lambda raw, key=key: json_style.load(raw, key))  # type: ignore[misc]
+                self._parsed(key, data, lambda raw, key=key: json_style.load(raw, key), kind="shared")  # type: ignore[misc]
 
     # -- one version -----------------------------------------------------------------------------------------
 
     def version(self, version_id: str) -> CheckedVersion | None:
         """Check the documents of one version; None if nothing of it can be read."""
+        known = len(self._findings.damage)
+        found = self._version(version_id)
+        node = self._tree.commits[version_id]
+        if not node.is_committed and self._tree.branches.get(node.branch) != node.id:
+            # Only the root version is checked without being a commit or head: later versions refer to its chunks, and
+            # nobody reads it. Where a crash of 3.9.52 left it damaged, a repair has put a head below it.
+            new = self._findings.damage[known:]
+            harmless = [damage for damage in new if damage.kind == "content"]
+            self._findings.damage[known:] = [damage for damage in new if damage.kind != "content"]
+            self._findings.notes += harmless
+            return None
+        return found
+
+    def _version(self, version_id: str) -> CheckedVersion | None:
         node, known = self._tree.commits[version_id], len(self._findings.damage)
         self._node_file(node)
         self._lock_file(node)
-        manifest = self._manifest(node)
+        manifest = self.manifest(node)
         if manifest is not None:
             self._compare(node, manifest)
         self._findings.versions += 1
@@ -205,7 +224,7 @@ class DocumentCheck:
         def parse(raw: bytes) -> CommitNode:
             return CommitNode.from_json(node.id, json_style.load(raw, key), key)
 
-        found = self._parsed(key, data, parse, node)
+        found = self._parsed(key, data, parse, node, kind="node")
         if found is None or not node.is_committed or data == self._tree.node_bytes(node.id):
             return
         # 3.9.52 does not write it again when a reset or a branch changes the children.
@@ -213,28 +232,30 @@ class DocumentCheck:
         if alike and abs((found.time or 0) - (node.time or 0)) < _ROUNDING:
             self._note("its time or children are not those of version_control_info.json", node, key)
         else:
-            self._damaged("it says something else than version_control_info.json", node, key=key)
+            message = "it says something else than version_control_info.json"
+            self._damaged(message, node, key=key, kind="node")
 
     def _lock_file(self, node: CommitNode) -> None:
         key = f"{folder_of(node.id)}dataset_lock.lock"
         data = self._get(key)
         if data is not None:
-            self._parsed(key, data, DatasetLock.from_bytes, node)
+            self._parsed(key, data, DatasetLock.from_bytes, node, kind="lock")
 
-    def _manifest(self, node: CommitNode) -> Manifest | None:
-        """Read the manifest, if it is the one that the history seals."""
+    def manifest(self, node: CommitNode) -> Manifest | None:
+        """Read the manifest, if it is the one that the history seals and still counts."""
         key = manifest_key(node.id)
         data, seal = self._get(key), seals_of(self._tree).get(node.id)
         if data is None:
             if seal is not None:
-                self._damaged("it is missing; reading is slower and without checksums", node, key=key)
+                message = "it is missing; reading is slower and without checksums"
+                self._damaged(message, node, key=key, kind="manifest")
             return None
         if seal != seal_of(data) and seal is None:
             self._note("out of date, as another program has written since; it is not used", node, key)
             return None
-        manifest = self._parsed(key, data, Manifest.from_bytes, node)
+        manifest = self._parsed(key, data, Manifest.from_bytes, node, kind="manifest")
         if manifest is not None and (seal != seal_of(data) or manifest.version_id != node.id):
-            self._damaged("it is not the one that the history names", node, key=key)
+            self._damaged("it is not the one that the history names", node, key=key, kind="manifest")
             return None
         if manifest is not None and not self._is_current(manifest):
             self._note("out of date, as another program has written since; it is not used", node, key)
@@ -253,11 +274,12 @@ class DocumentCheck:
             key = folder_of(node.id) + name
             data = self._get(key)
             if data is None:
-                self._damaged("it is missing (Deep Lake 3.x needs it; lakebed has a copy)", node, key=key)
+                message = "it is missing (Deep Lake 3.x needs it; lakebed has a copy)"
             elif data != expected:
-                self._damaged(
-                    "it is not as it was written (Deep Lake 3.x reads it; lakebed has a copy)", node, key=key
-                )
+                message = "it is not as it was written (Deep Lake 3.x reads it; lakebed has a copy)"
+            else:
+                continue
+            self._damaged(message, node, key=key, kind="copy")
 
     # -- one tensor ------------------------------------------------------------------------------------------
 
@@ -383,18 +405,25 @@ class DocumentCheck:
         parse: Callable[[bytes], T],
         node: CommitNode | None = None,
         tensor: str | None = None,
+        kind: str = "content",
     ) -> T | None:
         try:
             return parse(data)
         except LakebedError as error:
-            self._damaged(str(error), node, tensor, key=key)
+            self._damaged(str(error), node, tensor, key=key, kind=kind)
             return None
 
     def _damaged(
-        self, message: str, node: CommitNode | None, tensor: str | None = None, *, key: str | None = None
+        self,
+        message: str,
+        node: CommitNode | None,
+        tensor: str | None = None,
+        *,
+        key: str | None = None,
+        kind: str = "content",
     ) -> None:
         version, branch = (None, None) if node is None else (node.id, node.branch)
-        self._findings.damage.append(Damage(message, version, branch, tensor, None, key))
+        self._findings.damage.append(Damage(message, version, branch, tensor, None, key, kind))
 
     def _note(self, message: str, node: CommitNode, key: str | None = None) -> None:
         self._findings.notes.append(Damage(message, node.id, node.branch, key=key))

@@ -18,13 +18,14 @@ from lakebed.documents.chunk_ids import chunk_name
 from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import LakebedError
 from lakebed.storage.base import Storage
-from lakebed.storage.leftovers import remove
-from lakebed.storage.shared import claimed, knows_readers
+from lakebed.storage.leftovers import prune
+from lakebed.storage.shared import Lease, claimed, knows_readers
+from lakebed.versions.holding import held_key, hold
 from lakebed.versions.opening import manifest_key
 from lakebed.versions.report import Report
 from lakebed.versions.retired import Retired, collected, suspected
 from lakebed.versions.state import ChunkTable, Snapshot, folder_of
-from lakebed.versions.sweep import HELD, YOUNG_SECONDS, Sweep, split_chunk
+from lakebed.versions.sweep import YOUNG_SECONDS, Sweep, split_chunk
 
 # Publishes between two looks for what may go: one look serves many heads.
 _EVERY = 16
@@ -90,12 +91,32 @@ class Collector:
         self._heads: deque[_Head] = deque()
         self._read: list[_Head] = []
         self._chunks: list[str] = []
+        self._folders: set[str] = set()  # of files that were removed: they may be empty now
         self._gone: set[str] = set()
         self._noted: set[str] = set()
         self._publishes = 0
         self._sweep: Iterator[None] | None = None
         self._swept: float | None = None
         self._suspicious = False
+        self.reading: Lease | None = None
+
+    def enter(self, version: str) -> None:
+        """Become a reader of a version, before anything of it is read, and of no other any more.
+
+        Raises
+        ------
+        VersionReplaced
+            If it was collected since the tree was read.
+        """
+        self.reading = hold(self._storage, version)
+        if version not in self._line:
+            self._line = {}
+
+    def forget(self) -> None:
+        """Leave everything to the process that this one is a fork of; the version that is read stays held."""
+        reading = self.reading
+        self.__init__(self._storage)  # type: ignore[misc]
+        self.reading = reading
 
     @property
     def waiting(self) -> int:
@@ -119,6 +140,16 @@ class Collector:
 
         return noted
 
+    def published(self, old: Snapshot, new: Sequence[Snapshot], tree: VersionTree, branch: str) -> None:
+        """Take in a publish, read what it published, and remove what may go; see :meth:`superseded`, :meth:`run`."""
+        self.superseded(old, new, tree)
+        try:
+            self.reading = hold(self._storage, new[-1].version_id)
+        except LakebedError as error:
+            self.reading = None
+            _log.warning("%s is read without a lease: %s", self._storage.url, error)
+        self.run(tree, branch)
+
     def superseded(self, old: Snapshot, new: Sequence[Snapshot], tree: VersionTree) -> None:
         """Take in a publish: the head ``old`` was replaced by the versions ``new``, of which the last is the head now.
 
@@ -130,10 +161,11 @@ class Collector:
         self._gone, self._swept, self._suspicious, self._noted = self._gone - self._noted, None, False, set()
         self._number += 1
         head = new[-1]
-        if old.version_id not in tree.commits:
+        is_gone = Retired.of(tree).lists(old.version_id)
+        if is_gone:
             chunks = self._dropped(old, new)
             self._heads.append(_Head(old.version_id, self._number - 1, clock.now(), chunks))
-        if len(new) > 1 or old.version_id in tree.commits:
+        if len(new) > 1 or not is_gone:
             self._line = {}  # what was this writer's alone is part of a commit now
         self._line[head.version_id] = self._number
 
@@ -166,7 +198,11 @@ class Collector:
         if self._publishes % _EVERY:
             return
         try:
-            self._remove_heads(tree)
+            try:
+                self._remove_heads(tree)
+            finally:
+                prune(self._storage, self._folders)
+                self._folders = set()
             self._go_on_sweeping(tree, branch)
         except LakebedError as error:
             self._sweep = None
@@ -188,27 +224,34 @@ class Collector:
             except LakebedError:
                 self._read += [head, *again]
                 raise
+        retired = Retired.of(tree)
         while self._heads and self._is_due(self._heads[0], len(self._heads) - 1):
             head = self._heads[0]
-            if head.id not in tree.commits and not self._end(head):
+            if (retired.lists(head.id) or head.id not in tree.commits) and not self._end(head):
                 self._read.append(head)
             self._heads.popleft()
         while self._chunks:
-            remove(self._storage, self._chunks[-1:])
+            self._delete(self._chunks[-1])
             self._chunks.pop()
 
+    def _delete(self, *keys: str) -> None:
+        for key in keys:
+            self._storage.delete(key)
+            self._folders.add(key.rpartition("/")[0])
+
     def _end(self, head: _Head) -> bool:
-        """Remove a head's metadata, and see which of the chunks that went with it may go; tell whether nobody reads it."""
+        """Remove a head's metadata, unless somebody reads it; see which of the chunks that went with it may go."""
         folder = folder_of(head.id)
-        with claimed(self._storage, folder + HELD) as free:
+        held = held_key(head.id)
+        with claimed(self._storage, held) as free:
             if free is False or (free is None and clock.now() - head.time <= config.GRACE_SECONDS):
                 return False
             others = [
                 key
                 for key, _ in self._storage.list(folder)
-                if key != folder + HELD and split_chunk(head.id, key) is None
+                if key != held and split_chunk(head.id, key) is None
             ]
-            remove(self._storage, [folder + HELD, *others, manifest_key(head.id)])
+            self._delete(held, *others, manifest_key(head.id))
         self._gone.add(head.id)
         for key, first in head.chunks:
             # A head in between that is still read has the chunk, too.

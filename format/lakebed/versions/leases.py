@@ -11,9 +11,10 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 
 from lakebed import clock, config
-from lakebed.documents.lock import DatasetLock, is_live_foreign
+from lakebed.documents.lock import LOCK_SECONDS, DatasetLock, is_live_foreign
 from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import (
     FormatError,
@@ -191,8 +192,8 @@ class Lease:
         """Write the lock files anew; called by a thread every now and then."""
         with self._mutex:
             try:
-                for version in self._look():
-                    self._storage.put(*lock_file(version))
+                files = [lock_file(version) for version in self._look()]
+                self._storage.put_many(files, durable=False)  # after a power cut there is nothing to guard
             except StorageError as error:
                 _log.warning(
                     "the lease of %s of %s was not renewed: %s", self._branch, self._storage.url, error
@@ -332,6 +333,8 @@ def _owner_is_dead(lock: DatasetLock) -> bool:
     """Whether the lock was left by a process of this machine that is gone, as a killed writer of ours leaves it."""
     if lock.node != DatasetLock.own(0.0).node or not 0 < lock.pid < 1 << 31:
         return False
+    if lock.expiry - LOCK_SECONDS < clock.now() - _uptime() - 1.0:
+        return True  # taken before this machine started: the process number may belong to another one by now
     try:
         os.kill(lock.pid, 0)
     except ProcessLookupError:
@@ -339,6 +342,11 @@ def _owner_is_dead(lock: DatasetLock) -> bool:
     except PermissionError:
         return False
     return False
+
+
+def _uptime() -> float:
+    """Return seconds since the machine started, or less where the system does not tell."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 def release_lock(storage: Storage, head: str) -> None:

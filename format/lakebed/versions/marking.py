@@ -62,7 +62,7 @@ def _is_number(name: str) -> bool:
 
 
 def read_manifest(storage: Storage, version: str) -> tuple[Manifest, str] | None:
-    """Return the manifest of a version and its seal, whether or not the tree still trusts it; None without a sound one."""
+    """Return the manifest of a version and its seal, whether or not the tree trusts it; None without a sound one."""
     try:
         data = storage.get(manifest_key(version))
         manifest = Manifest.from_bytes(data)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -12,10 +13,12 @@ from lakebed.documents import info as info_document
 from lakebed.documents.chunk_ids import ChunkIds, chunk_name
 from lakebed.documents.chunk_set import ChunkSet
 from lakebed.documents.commit_diff import CommitDiff
+from lakebed.documents.commits import ColdNodes, Commits
 from lakebed.documents.creds_index import CredsIndex
 from lakebed.documents.dataset_diff import DatasetDiff
 from lakebed.documents.dataset_meta import DatasetMeta
-from lakebed.documents.manifest import ChunkPlaces, Manifest, seal_of
+from lakebed.documents.manifest import ChunkPlaces, Manifest
+from lakebed.documents.manifest_delta import Read
 from lakebed.documents.pad_index import PadIndex
 from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tensor_meta import TensorMeta
@@ -23,6 +26,8 @@ from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_tree import FIRST, VersionTree, tail_begins
 from lakebed.errors import DatasetCorruptError, DatasetNotFoundError, FormatError, KeyNotFound, LimitError
 from lakebed.storage.base import Storage
+from lakebed.versions.rebuild import is_dataset
+from lakebed.versions.manifests import load_manifest, manifest_key, origin_of
 from lakebed.versions.seals import sealed_at, seals_of
 from lakebed.versions.state import (
     CREDS,
@@ -35,10 +40,26 @@ from lakebed.versions.state import (
     folder_of,
 )
 
+__all__ = [
+    "TREE_KEY",
+    "TreeAt",
+    "manifest_key",
+    "open_version",
+    "read_tree",
+    "read_tree_at",
+    "remembered",
+    "untouched",
+]
+
 TREE_KEY = "version_control_info.json"
+
+_ADVICE = "`lakebed repair URL --plan` shows what can be saved"
 
 _TAIL_BYTES = 16_384
 """Enough for the end of a history of some forty branches."""
+
+
+_older: WeakValueDictionary[str, ColdNodes] = WeakValueDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +75,6 @@ _SOMETIMES = (
     *("sequence_index/unsharded", "creds_index/unsharded", "pad_index/unsharded"),
 )
 """Files of a tensor that come into being only when there is something to write."""
-
-
-def manifest_key(version_id: str) -> str:
-    """Storage key of a version's manifest."""
-    return f".lakebed/manifest-{version_id}"
 
 
 def read_tree(storage: Storage) -> VersionTree:
@@ -88,7 +104,16 @@ def read_tree_at(storage: Storage) -> TreeAt:
         tree = VersionTree.from_tail(part.data, part.stat.size, lambda: _get_tree(storage))
         if tree is None:
             tree = VersionTree.from_bytes(part.data)
-    return TreeAt(tree, part.stat.etag)
+    known = _older.get(storage.url)
+    if known is not None:
+        tree = replace(tree, commits=Commits.of(tree.commits).sharing(known))
+    return TreeAt(remembered(storage, tree), part.stat.etag)
+
+
+def remembered(storage: Storage, tree: VersionTree) -> VersionTree:
+    """Remember the older versions of a dataset, for as long as anybody has this tree, and return it."""
+    _older[storage.url] = Commits.of(tree.commits).cold
+    return tree
 
 
 def _get_tree(storage: Storage) -> bytes:
@@ -102,12 +127,17 @@ def _reading(storage: Storage) -> Iterator[None]:
     try:
         yield
     except KeyNotFound:
+        if is_dataset(storage):
+            raise DatasetCorruptError(
+                f"{TREE_KEY} of {storage.url} is missing, though versions of a dataset are there; {_ADVICE}",
+                dataset=storage.url,
+            ) from None
         raise DatasetNotFoundError(
             f"A dataset does not exist at {storage.url}. Check the path, or create one with lakebed.empty()."
         ) from None
     except FormatError as error:
         raise DatasetCorruptError(
-            f"{TREE_KEY} of {storage.url} is damaged: {error}", dataset=storage.url
+            f"{TREE_KEY} of {storage.url} is damaged: {error}; {_ADVICE}", dataset=storage.url
         ) from error
     except LimitError as error:
         raise _located(error, f"{TREE_KEY} of {storage.url}", storage.url) from error
@@ -120,7 +150,8 @@ def _located(error: LimitError, where: str, url: str) -> LimitError:
 def open_version(storage: Storage, tree: VersionTree, version_id: str) -> Snapshot:
     """Read what a version holds.
 
-    Two reads serve a dataset that lakebed wrote last: the version tree and the manifest. Where the tree lacks the
+    Two reads serve a dataset that lakebed wrote last: the version tree and the manifest; three a large one, whose
+    manifest may build on another. Where the tree lacks the
     manifest's seal, or a file of an uncommitted head is younger than it, as after Deep Lake 3.9.52 had the dataset
     open for writing, the manifest counts only if every file in it still reads back the same, and then not for chunks
     that 3.9.52 may have rewritten in place.
@@ -131,21 +162,23 @@ def open_version(storage: Storage, tree: VersionTree, version_id: str) -> Snapsh
         If metadata that the version needs is missing or damaged.
     """
     try:
-        data = storage.get(manifest_key(version_id))
-        manifest: Manifest | None = Manifest.from_bytes(data)
+        found: Read | None = load_manifest(storage, version_id)
     except (KeyNotFound, FormatError, LimitError):
-        manifest = None
+        found = None
     try:
-        if manifest is not None and manifest.version_id == version_id:
-            if seals_of(tree).get(version_id) == seal_of(data) and untouched(storage, tree, manifest):
-                return _assemble(version_id, manifest.files, manifest.chunks)
+        if found is not None and found.manifest.version_id == version_id:
+            manifest = found.manifest
+            if seals_of(tree).get(version_id) == found.seal and untouched(storage, tree, manifest):
+                opened = _assemble(version_id, manifest.files, manifest.chunks, keep=True)
+                return replace(opened, origin=origin_of(found))
             if _still_true(storage, manifest):
                 chunks = {key: _distrusting(places, version_id) for key, places in manifest.chunks.items()}
                 return _assemble(version_id, manifest.files, chunks)
         return _open_files(storage, tree, version_id)
     except FormatError as error:
         raise DatasetCorruptError(
-            f"version {version_id} of {storage.url} can not be opened: {error}", dataset=storage.url
+            f"version {version_id} of {storage.url} can not be opened: {error}; {_ADVICE}",
+            dataset=storage.url,
         ) from error
     except LimitError as error:
         raise _located(error, f"version {version_id} of {storage.url}", storage.url) from error
@@ -234,10 +267,12 @@ def _distrusting(places: ChunkPlaces, version_id: str) -> ChunkPlaces:
     return ChunkPlaces(places.folders, places.folder_of, sizes, sums, places.own)
 
 
-def _assemble(version_id: str, files: Mapping[str, bytes], chunks: Mapping[str, ChunkPlaces]) -> Snapshot:
+def _assemble(
+    version_id: str, files: Mapping[str, bytes], chunks: Mapping[str, ChunkPlaces], *, keep: bool = False
+) -> Snapshot:
     try:
         meta = DatasetMeta.from_bytes(files["dataset_meta.json"])
-        tensors = {key: _tensor(key, files, chunks[key]) for key in meta.tensors}
+        tensors = {key: _tensor(key, files, chunks[key], keep=keep) for key in meta.tensors}
     except KeyError as error:
         raise FormatError(f"the manifest lacks {error}") from error
     return _snapshot(version_id, meta, files, tensors)
@@ -251,9 +286,10 @@ def _snapshot(
     return Snapshot(version_id, meta, info, tensors, diff)
 
 
-def _tensor(key: str, files: Mapping[str, bytes], places: ChunkPlaces) -> TensorState:
-    meta = TensorMeta.from_bytes(files[f"{key}/tensor_meta.json"])
-    ids = _chunk_ids(files.get(f"{key}/chunks_index/unsharded"))
+def _tensor(key: str, files: Mapping[str, bytes], places: ChunkPlaces, *, keep: bool = False) -> TensorState:
+    """Read a tensor; ``keep`` the bytes of what does not change, to write them again."""
+    meta = TensorMeta.from_bytes(files[f"{key}/tensor_meta.json"], keep=keep)
+    ids = _chunk_ids(files.get(f"{key}/chunks_index/unsharded"), keep=keep)
     if len(ids) != len(places.sizes):
         raise FormatError(f"{key}: {len(places.sizes)} places are known of {len(ids)} chunks")
     info = files.get(f"{key}/tensor_info.json")
@@ -291,10 +327,8 @@ def _creds(key: str, meta: TensorMeta, files: Mapping[str, bytes]) -> CredsIndex
     )
 
 
-def _chunk_ids(data: bytes | None) -> ChunkIds:
-    if data is None:
-        return ChunkIds(np.empty(0, np.uint64), np.empty(0, np.uint64))
-    return ChunkIds.from_bytes(data)
+def _chunk_ids(data: bytes | None, *, keep: bool = False) -> ChunkIds:
+    return ChunkIds.empty() if data is None else ChunkIds.from_bytes(data, keep=keep)
 
 
 def _open_files(storage: Storage, tree: VersionTree, version_id: str) -> Snapshot:

@@ -1,7 +1,8 @@
 """Publish versions: everything new under new names first, then one conditional replacement of the version tree.
 
-Order of one publish (ARCHITECTURE section 3): chunks, the complete head folder, the parent's ``commit_info.json``, the
-manifest, the 3.x lock of the new head, ``version_control_info.json``. Until the last step no reader sees any of it.
+Order of one publish (ARCHITECTURE section 3): the 3.x lock of the new head, chunks, the complete head folder, the
+manifest, the parent's ``commit_info.json``, ``version_control_info.json``. Until the last step no reader sees any of
+it.
 """
 
 from __future__ import annotations
@@ -14,12 +15,17 @@ from lakebed.documents.chunk_ids import chunk_name
 from lakebed.documents.chunk_set import ChunkSet
 from lakebed.documents.manifest import Manifest, seal_of
 from lakebed.documents.version_tree import FIRST, VersionTree
+from lakebed.errors import KeyNotFound
 from lakebed.storage.base import Data, Storage
 from lakebed.versions.leases import lock_file
-from lakebed.versions.opening import manifest_key
+from lakebed.versions.manifests import manifest_key, write_manifest
 from lakebed.versions.seals import with_seals
-from lakebed.versions.state import Snapshot, TensorState, folder_of
+from lakebed.versions.state import Origin, Snapshot, TensorState, folder_of
 from lakebed.versions.swap import TreeAt, node_files, swap
+
+
+COPY_BYTES = 65_536
+"""From this length on, files that did not change are copied by the storage: blocks are shared, or bytes stay there."""
 
 
 def metadata_files(snapshot: Snapshot) -> dict[str, bytes]:
@@ -93,17 +99,38 @@ def publish(
     tree = edit(at.tree)
     seals = {}
     items: list[tuple[str, Data]] = []
+    copies: list[tuple[str, str, bytes]] = []
+    origin: Origin | None = None
     for version in versions:
         files = metadata_files(version)
+        before = origin or version.origin
         folder = folder_of(version.version_id)
-        items += [(folder + name, data) for name, data in files.items()]
+        for name, data in files.items():
+            if before is not None and len(data) >= COPY_BYTES and before.files.get(name) == data:
+                copies.append((folder_of(before.version_id) + name, folder + name, data))
+            else:
+                items.append((folder + name, data))
         places = {key: tensor.table.places for key, tensor in version.tensors.items()}
-        manifest = Manifest(version.version_id, files, places).to_bytes()
+        manifest, origin = write_manifest(Manifest(version.version_id, files, places), before, tree)
+        object.__setattr__(version, "origin", origin)  # noqa: PLC2801
         items.append((manifest_key(version.version_id), manifest))
         seals[version.version_id] = seal_of(manifest)
-        if version.version_id in tree.branches.values():
-            items.append(lock_file(version.version_id))
     items += node_files(at.tree, tree)
-    storage.put_many(chain(chunks, items), durable=True)
-    storage.sync(spilled)
+    # The locks first: a collector that meets anything else in those folders finds somebody at work there.
+    heads = set(tree.branches.values())
+    locks = [lock_file(v.version_id) for v in versions if v.version_id in heads]
+    storage.put_many(chain(locks, chunks, items), durable=True)
+    storage.sync([*spilled, *_copied(storage, copies)])
     return swap(storage, at, edit, with_seals(tree, seals), seals)
+
+
+def _copied(storage: Storage, copies: Iterable[tuple[str, str, bytes]]) -> list[str]:
+    """Let the storage copy files from older versions, and write those that are not there; return their keys."""
+    made = []
+    for source, target, data in copies:
+        try:
+            storage.copy(source, target, durable=False)
+        except KeyNotFound:
+            storage.put_many([(target, data)], durable=False)
+        made.append(target)
+    return made

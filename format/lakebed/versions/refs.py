@@ -6,6 +6,7 @@ is a conditional put that starts over when somebody else was faster.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Collection
 from dataclasses import replace
@@ -289,7 +290,7 @@ def commit_as_of(tree: VersionTree, version_id: str, moment: float) -> str:
     raise CheckoutError(
         f"there is no commit yet on branch {branch!r}"
         if not times
-        else f"at {clock.utc(moment)} UTC there was no commit yet on branch {branch!r}: the first was made at "
+        else f"at {clock.utc(math.floor(moment))} UTC there was no commit yet on branch {branch!r}: the first was made at "
         f"{clock.utc(min(times))} UTC"
     )
 

@@ -7,7 +7,7 @@ another one lacks are kept, as 3.x has it after an append to one tensor.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
@@ -227,24 +227,25 @@ def guessed_diff(before: int | None, rows: int, changed: Sequence[int]) -> Commi
 # -- companions ----------------------------------------------------------------------------------------------
 
 
-def fitted_ids(ids: Sequence[int | None], rows: int, removed: Iterable[int]) -> list[int | None]:
+def fitted_ids(
+    ids: Sequence[int | None], rows: int, removed: Collection[int], *, known: bool
+) -> list[int | None]:
     """Return the sample id of every row; None asks for a new one.
 
-    A removal that was cut off leaves ids of rows that are gone, which the tensor's ``commit_diff`` names. Where it
-    names some and the ids still do not fit, nobody knows which row they belong to: all get new ones, as a wrong id would
-    let a merge mistake one sample for another.
+    A removal that was cut off may leave ids of rows that are gone, which the tensor's ``commit_diff`` names, or rows
+    whose ids are gone. Then nobody knows which row an id belongs to, and all get new ones: a wrong id would let a merge
+    mistake one sample for another.
 
     Parameters
     ----------
     removed
         Ids of samples that the version removed.
+    known
+        Whether ids belong to the rows at the beginning where there are too few of them.
     """
-    gone = set(removed)
-    left = [i for i in ids if i is None or i not in gone]
+    left = [i for i in ids if i is None or i not in removed]
     if len(left) == rows:
         return left
-    if len(ids) == rows:
-        return list(ids)
-    if gone:
+    if len(ids) < rows and not known:
         return [None] * rows
     return [*ids[:rows], *[None] * (rows - len(ids))]

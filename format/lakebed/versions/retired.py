@@ -1,9 +1,9 @@
 """Which versions left the tree lately, and when: what a collector needs to leave them alone for long enough. Pure.
 
-The version tree carries, among what lakebed adds, ``"retired": {"ids": [[first 12 digits, POSIX seconds], ...], "since":
-s, "left": n, "sweep": s}``. What is not in the list left at ``since`` or before; ``left`` counts the versions that left
-since the last full sweep, and ``sweep`` says when the next is due at the latest. 3.9.52 drops all that; then the times
-of files decide.
+The version tree carries, among what lakebed adds, ``"retired": {"ids": [[first 12 digits, POSIX seconds], ...],
+"since": s, "left": n, "sweep": s}``. What is not in the list left at ``since`` or before; ``left`` counts the versions
+that left since the last full sweep, and ``sweep`` says when the next is due at the latest. 3.9.52 drops all that; then
+the times of files decide.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from lakebed.documents.commits import Commits
 from lakebed.documents.version_tree import OURS, VersionTree
 
 MOST = 256
@@ -73,6 +74,10 @@ class Retired:
         """Return when a version that is not in the tree left it, at the latest; None if that is not known."""
         return self.times.get(version[:_DIGITS], self.since)
 
+    def lists(self, version: str) -> bool:
+        """Whether a version is known to have left, without a look at the tree."""
+        return version[:_DIGITS] in self.times
+
     def rank(self, version: str) -> int | None:
         """Count the versions that left after this one; None if it is not listed."""
         if version[:_DIGITS] not in self.times:
@@ -89,7 +94,8 @@ def _gone(before: VersionTree, after: VersionTree) -> Collection[str]:
     if len(after.commits) < len(before.commits) or before.branches.keys() - after.branches.keys():
         return before.commits.keys() - after.commits.keys()
     heads = [id_ for name, id_ in before.branches.items() if after.branches[name] != id_]
-    return [id_ for id_ in heads if id_ not in after.commits]
+    at_hand = Commits.of(after.commits).hot  # a head that was sealed just now is among them
+    return [id_ for id_ in heads if id_ not in at_hand]
 
 
 def with_retired(before: VersionTree, after: VersionTree, now: float) -> VersionTree:

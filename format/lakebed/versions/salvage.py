@@ -419,7 +419,11 @@ class Salvage:
             return empty_table()
         ids = ChunkIds.from_counts([step.id for step in steps], [step.count for step in steps])
         above = self._node.id if self._node.id == FIRST else str(self._node.parent)
-        inherited = ChunkTable(ids, resolve_chunks(self._storage, self._tree, above, key, ids))
+        inherited: ChunkTable | None
+        try:
+            inherited = ChunkTable(ids, resolve_chunks(self._storage, self._tree, above, key, ids))
+        except FormatError:
+            inherited = None  # then this version names all its chunks itself
         folders: dict[Place, int] = {}
         at, sizes, sums, own = [], [], [], []
         for row, step in enumerate(steps):
@@ -427,7 +431,8 @@ class Salvage:
             at.append(folders.setdefault(place, len(folders)))
             sizes.append(step.size)
             sums += list(step.sums)
-            own.append(isinstance(step, NewChunk) or place != inherited.folder(row))
+            is_inherited = inherited is not None and place == inherited.folder(row)
+            own.append(isinstance(step, NewChunk) or not is_inherited)
         places = ChunkPlaces(
             tuple(folders),
             np.array(at, np.uint32),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -30,16 +30,25 @@ def seal(storage: Storage, at: TreeAt) -> VersionTree:
     PreconditionFailed
         If the version tree was replaced meanwhile; the manifests are ignored then.
     """
+    tree, known = at.tree, seals_of(at.tree)
+    heads = set(tree.branches.values())
+    return reseal(
+        storage,
+        at,
+        [i for i, node in tree.commits.items() if i not in known and (node.is_committed or i in heads)],
+    )
+
+
+def reseal(storage: Storage, at: TreeAt, versions: Sequence[str]) -> VersionTree:
+    """Write the manifests of some versions from their files, whatever was there; otherwise as :func:`seal`."""
     tree, seals = at.tree, {}
     sums = _Sums(storage)
-    for version_id, node in tree.commits.items():
-        if version_id in seals_of(tree) or not (node.is_committed or version_id in tree.branches.values()):
-            continue
+    for version_id in versions:
         try:
             snapshot = open_version(storage, tree, version_id)
         except CorruptError:
             continue
-        if not node.is_committed:
+        if not tree.commits[version_id].is_committed:
             _drop_empty_tile_encoders(storage, snapshot)
         manifest = _manifest(storage, snapshot, sums)
         if manifest is not None:

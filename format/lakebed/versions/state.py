@@ -15,6 +15,7 @@ from lakebed.documents.creds_index import CredsIndex
 from lakebed.documents.dataset_diff import DatasetDiff
 from lakebed.documents.dataset_meta import DatasetMeta
 from lakebed.documents.manifest import ChunkPlaces
+from lakebed.documents.manifest_delta import Whole
 from lakebed.documents.pad_index import PadIndex
 from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tensor_meta import TensorMeta
@@ -229,6 +230,26 @@ class TensorState:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """A stored version that others are made from, as far as that saves writing all of it again.
+
+    Parameters
+    ----------
+    files
+        Metadata files in the version's folder, by relative key.
+    wholes
+        Manifests that the next one may build on once their versions are committed, the newest first.
+    spent
+        Bytes of the manifests since the oldest of those.
+    """
+
+    version_id: str
+    files: Mapping[str, bytes]
+    wholes: tuple[Whole, ...] = ()
+    spent: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """One version: schema, infos, tensors. ``name_of`` and ``tensors`` are keyed by tensor key."""
 
@@ -237,6 +258,8 @@ class Snapshot:
     info: Mapping[str, Any]
     tensors: Mapping[str, TensorState]
     diff: DatasetDiff | None = None
+    origin: Origin | None = field(default=None, compare=False, repr=False)
+    """The stored version that this is, or is made from; None: nothing is known of one."""
 
     def key_of(self, name: str) -> str | None:
         """Key of the tensor with that name, or None."""

@@ -17,7 +17,8 @@ from lakebed.errors import (
 )
 from lakebed.storage.base import Data, Storage
 from lakebed.versions.fences import fences_of
-from lakebed.versions.opening import TREE_KEY, TreeAt, read_tree_at
+from lakebed.versions.opening import TREE_KEY, TreeAt, read_tree_at, remembered
+from lakebed.versions.retired import with_retired
 from lakebed.versions.seals import with_seals
 from lakebed.versions.state import folder_of
 
@@ -50,24 +51,26 @@ def swap(storage: Storage, at: TreeAt, edit: Edit, tree: VersionTree, seals: dic
     CommitFailed
         If somebody changed the branches that this edit changes. Nothing of it is visible.
     CommitStateUnknown
-        If neither the put nor the reading afterwards was answered.
+        If neither the put nor the reading afterwards was answered, or the disk fails to keep what is there.
     """
+    tree = with_retired(at.tree, tree, clock.now())
     for _ in range(_ATTEMPTS):
         try:
-            return TreeAt(tree, storage.put_if(TREE_KEY, tree.to_bytes(), at.etag))
+            etag = storage.put_if(TREE_KEY, tree.to_pieces(), at.etag)
+            return TreeAt(remembered(storage, tree), etag)
         except PreconditionFailed as error:
             now = _read_again(storage, error)
             if _took_effect(at.tree, tree, now.tree):
-                return now  # an earlier attempt, whose answer was lost
+                return _kept(storage, now)  # an earlier attempt, whose answer was lost
             _check_untouched(storage, at.tree, tree, now.tree, error)
             # Somebody published on another branch: the same change on top of that is still right.
-            tree = with_seals(edit(now.tree), seals)
+            tree = with_retired(now.tree, with_seals(edit(now.tree), seals), clock.now())
             storage.put_many(node_files(now.tree, tree), durable=True)
             at = now
         except StorageError as error:
             now = _read_again(storage, error)
             if _took_effect(at.tree, tree, now.tree):
-                return now
+                return _kept(storage, now)
             raise
     raise CommitFailed(f"{storage.url} is rewritten all the time by other processes; nothing was published")
 
@@ -88,6 +91,19 @@ def _read_again(storage: Storage, error: StorageError | PreconditionFailed) -> T
                 ) from error
             clock.sleep(pause)
     raise AssertionError("the last pause is None")
+
+
+def _kept(storage: Storage, now: TreeAt) -> TreeAt:
+    """Return the tree once it is sure to stay: a disk may have failed after the new tree took its place."""
+    try:
+        storage.sync([TREE_KEY])
+    except StorageError as error:
+        raise CommitStateUnknown(
+            f"what was published to {storage.url} is there, but may be gone after a power cut: {error}. "
+            "Mend the disk, then flush() again."
+        ) from error
+    stat = storage.stat(TREE_KEY)
+    return now if stat is None or stat.etag == now.etag else read_tree_at(storage)
 
 
 def _changed(before: VersionTree, after: VersionTree) -> list[str]:

@@ -18,6 +18,7 @@ from lakebed.errors import CorruptError, FormatError
 from lakebed.storage.base import Stat, Storage
 from lakebed.storage.leftovers import remove, remove_temporary, temporary_files
 from lakebed.storage.shared import claimed, is_shared, knows_readers
+from lakebed.versions.holding import held_key
 from lakebed.versions.leases import is_at_work
 from lakebed.versions.marking import Live, mark, mark_kept, viewed
 from lakebed.versions.opening import TREE_KEY, manifest_key, read_tree
@@ -25,9 +26,6 @@ from lakebed.versions.refs import read_refs
 from lakebed.versions.report import Report
 from lakebed.versions.retired import Retired
 from lakebed.versions.state import folder_of
-
-HELD = "dataset_meta.json"
-"""File of a version that its readers hold."""
 
 YOUNG_SECONDS = 2.0
 """Who has just read the tree, and holds no lease, needs so long to read the metadata of a version."""
@@ -179,7 +177,9 @@ class Sweep:
     def _pinned(self) -> dict[str, str]:
         """Versions that have a name of their own, whether or not they are in the tree."""
         views = dict.fromkeys(viewed(self._storage), "a saved view refers to it")
-        return views | {tag.commit: f"tag {name!r} names it" for name, tag in read_refs(self._storage).tags.items()}
+        return views | {
+            tag.commit: f"tag {name!r} names it" for name, tag in read_refs(self._storage).tags.items()
+        }
 
     # -- judging -----------------------------------------------------------------------------------------------
 
@@ -216,7 +216,7 @@ class Sweep:
 
     def _end(self, version: str) -> str | None:
         """End a version: nobody begins to read it any more. Return why not."""
-        key = f"{folder_of(version)}{HELD}"
+        key = held_key(version)
         if self._dry_run:
             return "somebody reads it" if is_shared(self._storage, key) else None
         with claimed(self._storage, key) as free:

@@ -170,7 +170,9 @@ class Draft(SchemaDraft):
         return self.tensors[key]
 
     def _update_null(self, tensor: TensorDraft, row: int, part: Encoded) -> None:
-        is_null = part.nulls is not None and bool(part.nulls[0])
+        self._mark_null(tensor, row, is_null=part.nulls is not None and bool(part.nulls[0]))
+
+    def _mark_null(self, tensor: TensorDraft, row: int, *, is_null: bool) -> None:
         hidden = self._null_tensor(tensor, make=is_null)
         if hidden is None:
             return
@@ -180,6 +182,21 @@ class Draft(SchemaDraft):
             self._record(hidden, diffs.with_updated(diffs.touched(hidden.state), [row]))
         elif is_null:
             self._extend_nulls(tensor, np.array([True]), row)
+
+    def mark_nulls(self, key: str, rows: Iterable[int], marks: NDArray[np.bool_]) -> None:
+        """Record for rows, ascending if they are the last ones, whether they are nulls."""
+        for row, is_null in zip(rows, marks.tolist(), strict=True):
+            self._mark_null(self.tensors[key], row, is_null=is_null)
+
+    def add_null_marks(self, key: str, marks: NDArray[np.bool_]) -> None:
+        """Record for rows that were just added whether they are nulls."""
+        tensor = self.tensors[key]
+        if marks.any() or self._null_tensor(tensor, make=False) is not None:
+            self._extend_nulls(tensor, marks, tensor.state.length - len(marks))
+
+    def bound_memory(self) -> None:
+        """Write waiting samples to storage if there are too many of them."""
+        self._bound_memory()
 
     # -- changing samples --------------------------------------------------------------------------------------
 
@@ -417,7 +434,7 @@ class Draft(SchemaDraft):
         """Return the state so far; pending samples are sealed first."""
         self.seal()
         tensors = {key: tensor.state for key, tensor in self.tensors.items()}
-        return Snapshot(self.version_id, self.meta, self.info, tensors, self.diff)
+        return Snapshot(self.version_id, self.meta, self.info, tensors, self.diff, self.origin)
 
 
 class _States(Mapping[str, TensorState]):

@@ -70,6 +70,7 @@ class SchemaDraft:
         self.meta = base.meta
         self.info: Mapping[str, Any] = base.info
         self.diff = base.diff
+        self.origin = base.origin
         self.dirty = False
         self.torn = False
         self.loose = Loose()
@@ -107,20 +108,29 @@ class SchemaDraft:
     def add_tensor(self, name: str, meta: TensorMeta, info: Mapping[str, Any], groups: Sequence[str]) -> None:
         """Add a tensor without samples; ``groups`` are the group entries that its name needs."""
         self.loose.forget()
-        key = name if name not in self.tensors else _free_key(name, self.tensors)
-        state = new_tensor(key, meta.with_(name=name), info)
+        state = new_tensor(self.free_key(name), meta.with_(name=name), info)
         if meta.is_sequence:
             state = replace(state, sequence=SequenceIndex.from_lengths([]))
         if meta.is_link:
             state = replace(state, creds=CredsIndex.from_codes([]))
+        self.adopt_tensor(name, state, groups)
+
+    def adopt_tensor(self, name: str, state: TensorState, groups: Sequence[str]) -> None:
+        """Add a tensor with the samples that it has; no other one has its key."""
+        self.loose.forget()
+        key, hidden = state.key, self.meta.hidden_tensors
         self.tensors[key] = self._tensor_draft(state)
         self.meta = replace(
             self.meta,
             tensors=(*self.meta.tensors, key),
             tensor_names={**self.meta.tensor_names, name: key},
-            hidden_tensors=(*self.meta.hidden_tensors, key) if meta.hidden else self.meta.hidden_tensors,
+            hidden_tensors=(*hidden, key) if state.meta.hidden else hidden,
         )
         self.add_groups(groups)
+
+    def free_key(self, name: str) -> str:
+        """Return a key that no tensor has: the name, or one made from it."""
+        return name if name not in self.tensors else _free_key(name, self.tensors)
 
     def add_groups(self, groups: Sequence[str]) -> None:
         """Add group entries that are not there yet."""
@@ -211,6 +221,10 @@ class SchemaDraft:
         self.dirty = True
         groups = tuple(g for g in self.meta.groups if not structure.is_inside(g, group))
         self.meta = replace(self.meta, groups=groups)
+
+    def record(self, key: str, diff: CommitDiff) -> None:
+        """Keep what the version says of its changes to a tensor."""
+        self._record(self.tensors[key], diff)
 
     def _record(self, tensor: TensorDraft, diff: CommitDiff) -> None:
         tensor.state = replace(tensor.state, diff=diff)

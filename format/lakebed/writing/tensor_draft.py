@@ -24,8 +24,9 @@ from lakebed.documents.manifest import block_sums
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_prefix import FORMAT_VERSION
-from lakebed.htypes.registry import htype_named
-from lakebed.versions.state import NewChunk, TensorState, empty_table, folder_of
+from lakebed.versions.state import ChunkTable, NewChunk, TensorState, empty_table, folder_of
+from lakebed.writing.bounds import Bounds, linked_bounds, widened
+from lakebed.writing.chunk_samples import samples_of
 from lakebed.writing.edits import Edits, Piece, Splice, splice_blocks
 from lakebed.writing.encoded import Encoded, Tiled
 from lakebed.writing.repack import compacted, replan
@@ -136,7 +137,9 @@ class TensorDraft:
     def _learn(self, part: Encoded, block: Block, length: int) -> None:
         state = self.state
         info = {**state.info, **part.info} if part.info else state.info
-        low, high = _bounds(state.meta, block.shape_bounds() if not state.meta.is_link else _linked(part))
+        low, high = widened(
+            state.meta, block.shape_bounds() if not state.meta.is_link else linked_bounds(part)
+        )
         kept = {"links": state.meta.links, "tiling_threshold": state.meta.tiling_threshold}
         meta = part.meta.with_(length=length, min_shape=low, max_shape=high, **kept)
         self.state = replace(state, meta=meta, info=info)
@@ -158,6 +161,64 @@ class TensorDraft:
             if self.sealed_bytes > _SPILL_TILES:
                 self.spill()
         return chunks
+
+    # -- from other versions -------------------------------------------------------------------------------------
+
+    def take(self, other: TensorState, first: int, stop: int, bounds: Bounds | None) -> None:
+        """Add the samples of whole chunks of another version, by naming the chunks where they are.
+
+        Parameters
+        ----------
+        first, stop
+            Rows of the other chunk table; no chunk of this tensor has the name of one of them.
+        bounds
+            Smallest and largest shape of the samples.
+        """
+        self.seal()
+        self._follow(other, self.state.table.joined(other.table, first, stop), first, stop, bounds)
+
+    def copy_chunks(
+        self, other: TensorState, rows: range, files: Sequence[bytes], bounds: Bounds | None
+    ) -> None:
+        """Add the samples of whole chunks of another version as copies under new names."""
+        self.seal()
+        chunks = self.chunks_like(other, rows, files)
+        table = self.state.table.extended(chunks, (self._folder, self.state.key))
+        self._follow(other, table, rows.start, rows.stop, bounds)
+
+    def chunks_like(self, other: TensorState, rows: range, files: Sequence[bytes]) -> list[NewChunk]:
+        """Return chunk files of another version as new ones."""
+        counts = [other.table.samples(row) for row in rows]
+        return [
+            self._new_chunk(PackedChunk((data,), count, len(data)))
+            for count, data in zip(counts, files, strict=True)
+        ]
+
+    def _follow(
+        self, other: TensorState, table: ChunkTable, first: int, stop: int, bounds: Bounds | None
+    ) -> None:
+        """Go on with a table to whose end rows of another version's were added."""
+        start, end = other.table.first(first), int(other.table.ids.last[stop - 1]) + 1
+        shift = self.meta.length - start
+        for row, shapes in (other.tiles.entries if len(other.tiles) else {}).items():
+            if start <= row < end:
+                self._tiles[row + shift] = shapes
+        low, high = widened(self.meta, bounds)
+        meta = self.meta.with_(length=table.count, min_shape=low, max_shape=high)
+        self.state = replace(self.state, table=table, meta=meta)
+        self._settle()
+
+    def update_tiled(
+        self, row: int, chunks: list[NewChunk], shapes: tuple[tuple[int, ...], tuple[int, ...]] | None
+    ) -> None:
+        """Replace one sample by one that lies in chunks of its own; ``shapes``: of the sample and of its tiles."""
+        self._flush_pending(row)
+        self._tiles.pop(row, None)
+        if shapes is not None:
+            self._tiles[row] = shapes
+            low, high = widened(self.meta, None if self.meta.is_link else (shapes[0], shapes[0]))
+            self.state = replace(self.state, meta=self.meta.with_(min_shape=low, max_shape=high))
+        self._edits.replace(row, tuple(chunks))
 
     # -- changing ----------------------------------------------------------------------------------------------
 
@@ -372,13 +433,7 @@ class TensorDraft:
         return self._last_parsed[1]
 
     def _load(self, row: int) -> Block:
-        chunk = self._parsed(row)
-        shapes = None if chunk.ndim is None else chunk.shapes()
-        if chunk.uniform is not None:
-            return Block(chunk.data, chunk.count, chunk.uniform[1], chunk.uniform[0])
-        if chunk.is_unwritten and not htype_named(self.meta.htype).is_text_like and self.meta.dtype:
-            return _zeros(chunk, np.dtype(self.meta.dtype).itemsize)
-        return Block(chunk.data, chunk.count, np.diff(chunk.offsets()).astype(np.uint32), shapes)
+        return samples_of(self._parsed(row), self.meta)
 
     def _write(self, blocks: Sequence[Block]) -> list[NewChunk]:
         return [
@@ -426,39 +481,6 @@ def _own(block: Block) -> Block:
     """Copy the bytes of a block: they are the caller's, who may change them after the call."""
     data = bytes(block.data) if block.buffers is None else b"".join(block.buffers)
     return replace(block, data=memoryview(data), buffers=None)
-
-
-def _zeros(chunk: Chunk, itemsize: int) -> Block:
-    """Return the samples of a chunk whose data was never written (FORMAT.md 5.5)."""
-    shapes = chunk.shapes()
-    sizes = (shapes.astype(np.int64).prod(axis=1) * itemsize).astype(np.uint32)
-    return Block(memoryview(bytes(int(sizes.sum()))), chunk.count, sizes, shapes)
-
-
-Bounds = tuple[tuple[int, ...], tuple[int, ...]]
-
-
-def _linked(part: Encoded) -> Bounds | None:
-    """Smallest and largest extents of what links point to; None where nobody looked, or at links to nothing."""
-    shapes = [shape for shape in part.shapes or () if shape]
-    if not shapes or len(set(map(len, shapes))) > 1:
-        return None
-    axes = list(zip(*shapes, strict=True))
-    return tuple(map(min, axes)), tuple(map(max, axes))
-
-
-def _bounds(meta: TensorMeta, bounds: Bounds | None) -> Bounds:
-    """Return min_shape and max_shape of a tensor with samples of such bounds taken in (FORMAT.md 3)."""
-    if bounds is None:
-        return tuple(meta.min_shape), tuple(meta.max_shape)
-    low, high = bounds
-    if not meta.max_shape:
-        # Earlier samples without a rank are empty ones: they count as all zeros.
-        return (low if meta.length == 0 else (0,) * len(low)), high
-    return (
-        tuple(min(a, b) for a, b in zip(meta.min_shape, low, strict=True)),
-        tuple(max(a, b) for a, b in zip(meta.max_shape, high, strict=True)),
-    )
 
 
 def _cost(block: Block) -> int:

@@ -8,11 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from lakebed.documents.version_tree import FIRST, VersionTree, new_id
+from lakebed.documents.commits import OPENING
+from lakebed.documents.version_tree import FIRST, VersionTree, new_id, tail_begins
 from lakebed.errors import BranchExistsError, CheckoutError, FormatError, InvalidInputError
 
 A, B, C, D = ("a" * 40, "b" * 40, "c" * 40, "d" * 40)
@@ -51,14 +53,20 @@ def test_golden_bytes() -> None:
     assert json.loads(tree.node_bytes(FIRST)) == json.loads(data)["commits"][FIRST]
 
 
-def test_what_lakebed_adds_carries_a_checksum() -> None:
+def test_what_lakebed_adds_carries_checksums() -> None:
     """Each byte of the file counts, a commit message that looks like a checksum does not."""
-    nodes = {FIRST: {**node(None), "commit_message": '"sum": "0123456789abcdef"', "commit_time": 1.5}}
-    plain = VersionTree.from_bytes(document(nodes, {"main": FIRST}))
-    tree = replace(plain, extra={"lakebed": {"seals": {FIRST: "00"}}})
+    nodes = {
+        FIRST: {**node(None, A, time=1.5), "commit_message": '"sum": "0123456789abcdef"'},
+        A: node(FIRST, B, time=2.5),
+        B: node(A),
+    }
+    plain = VersionTree.from_bytes(document(nodes, {"main": B}))
+    tree = replace(plain, extra={"lakebed": {"times": {B: 3}}}).with_seals({FIRST: "00", A: "01", B: "02"})
     data = tree.to_bytes()
+    assert json.loads(data)["commits"].keys() == nodes.keys()
     assert VersionTree.from_bytes(data) == tree
     assert VersionTree.from_bytes(data).to_bytes() == data
+    assert [VersionTree.from_bytes(data).commits[i].seal for i in (FIRST, A, B)] == ["00", "01", "02"]
     silent = []
     for at in range(len(data)):
         try:
@@ -67,9 +75,171 @@ def test_what_lakebed_adds_carries_a_checksum() -> None:
             continue
         silent.append(at)
         assert replace(found, extra={}) == plain
-    # Only the name of the checksum can change: then there is none to compare with.
+        assert {version.seal for version in found.commits.values()} == {None}
+    # Only the name of the checksum can change: then there is none to compare with, and no seal counts.
     name = data.rindex(b'"sum"')
     assert set(silent) <= set(range(name + 1, name + 4))
+
+
+def history(commits: int) -> VersionTree:
+    """A history of ours: so many commits on main, a branch beside the second one."""
+    tree = replace(VersionTree.initial(f"{0:040x}"), extra={"lakebed": {"times": {}}})
+    for i in range(commits):
+        tree = tree.seal_head("main", f"{i + 1:040x}", f'commit "{i}" {{', float(i), "me")
+        tree = tree.with_seals({f"{i:040x}": f"{i:016x}"})
+        if i == 3:
+            tree = tree.add_branch("dev", D, f"{1:040x}")
+    return tree
+
+
+def tail_of(data: bytes, length: int = 0) -> tuple[bytes, int]:
+    """The end of a file, as short as it can be, or longer by some bytes."""
+    begins = tail_begins(data)
+    assert begins is not None
+    return data[max(0, begins - length) :], len(data)
+
+
+@pytest.mark.parametrize("more", [0, 1, 10**9])
+def test_the_end_of_the_file_is_enough_for_heads(more: int) -> None:
+    """Branches, heads, their parents and what lakebed adds need no more; the rest is read once, when asked for."""
+    data = history(50).to_bytes()
+    reads = []
+
+    def read() -> bytes:
+        reads.append(1)
+        return data
+
+    tree = VersionTree.from_tail(*tail_of(data, more), read)
+    assert tree is not None
+    full = VersionTree.from_bytes(data)
+    assert len(tail_of(data)[0]) < 3000
+    assert tree.branches == full.branches
+    assert tree.resolve("main") == f"{50:040x}"
+    assert tree.head("dev") == full.head("dev")
+    assert tree.commits[str(tree.head("dev").parent)] == full.commits[f"{1:040x}"]
+    assert len(tree.commits) == 53
+    assert not reads
+    assert tree.commits[f"{20:040x}"] == full.commits[f"{20:040x}"]
+    assert tree.commits[f"{20:040x}"].seal == f"{20:016x}"
+    assert tree == full
+    assert len(list(tree.ancestors(tree.resolve("main")))) == 52
+    assert tree.resolve(f"{20:040x}"[:39] + "4") == f"{20:040x}"
+    assert "e" * 40 not in tree.commits
+    assert len(reads) == (more < 10**9)
+    assert tree.to_bytes() == data
+
+
+def test_a_file_that_was_replaced_since_its_end_was_read() -> None:
+    """Older versions are taken from the one that took its place; heads stay as they were."""
+    before = history(20)
+    data = before.to_bytes()
+    for after in (
+        before.seal_head("main", A, "later", 1.0, "me").seal_head("main", B, "later", 1.0, "me"),
+        before.add_branch("late", A, f"{2:040x}"),
+        before.drop_branch("dev"),
+    ):
+        tree = VersionTree.from_tail(*tail_of(data), after.to_bytes)
+        assert tree is not None
+        assert [i for i in tree.ancestors(f"{20:040x}") if i in before.commits] == list(
+            before.ancestors(f"{20:040x}")
+        )
+        assert tree.head("main") == before.head("main")
+
+
+def test_what_a_damaged_rest_holds_is_not_believed() -> None:
+    """Nothing of it is needed to open; whoever asks for it hears of the damage."""
+    data = history(20).to_bytes()
+    for at in (2, 40, 999, (tail_begins(data) or 0) - 1):
+        changed = data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+        tree = VersionTree.from_tail(*tail_of(changed), lambda changed=changed: changed)  # type: ignore[misc]
+        assert tree is not None
+        assert tree.head("main").id == f"{20:040x}"
+        with pytest.raises(FormatError):
+            tree.commits[f"{5:040x}"]
+        with pytest.raises(FormatError):
+            tree.to_bytes()
+
+
+def signed_end(tail: bytes, rest: bytes = OPENING, nodes: int = 0, begins: int | None = None) -> bytes:
+    """A file with an end of one's own: ``tail`` is text up to the members that lakebed adds."""
+    at = len(rest) if begins is None else begins
+    text = tail + (
+        f'"nodes": {nodes}, "begins": "{at:016d}", "rest": "{xxhash.xxh3_64_hexdigest(rest)}", "sum": "'.encode()
+    )
+    return rest + text + xxhash.xxh3_64_hexdigest(text + b"0" * 16 + b'"}}').encode() + b'"}}'
+
+
+def end_text(commits: dict[str, Any], branches: dict[str, Any]) -> bytes:
+    return (
+        json.dumps(commits)[1:-1].encode()
+        + b'}, "branches": '
+        + json.dumps(branches).encode()
+        + b', "lakebed": {'
+    )
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        signed_end(end_text({A: node(FIRST)}, {"main": A})),
+        signed_end(end_text({FIRST: node(None)}, {"main": A})),
+        signed_end(end_text({A: node(None)}, {"main": A})),
+        signed_end(end_text({FIRST: node(None, branch="other")}, {"main": FIRST})),
+        signed_end(end_text({FIRST: node(None)}, {"main": FIRST}), nodes=1),
+        signed_end(end_text({FIRST: node(None)}, {"main": FIRST}), begins=0),
+        signed_end(end_text({FIRST: node(None)}, {"main": FIRST}), begins=10**15),
+        signed_end(end_text({FIRST: node(None)}, {"main": FIRST}), rest=b'{"kommits": {'),
+        signed_end(
+            end_text({FIRST: node(None)}, {"main": FIRST}),
+            rest=OPENING + json.dumps({FIRST: node(None)})[1:-1].encode() + b", ",
+            nodes=1,
+        ),
+        signed_end(
+            end_text({FIRST: node(None, A)}, {"main": FIRST}),
+            rest=OPENING + json.dumps({A: node(B)})[1:-1].encode() + b", ",
+            nodes=1,
+        ),
+        signed_end(b'"x": 3}, "branches": {}, "lakebed": {'),
+        signed_end(b"["),
+    ],
+)
+def test_made_up_ends(lie: bytes) -> None:
+    """An end with right checksums that contradicts itself, or the rest, is refused."""
+    with pytest.raises(FormatError):
+        VersionTree.from_bytes(lie)
+
+
+def test_an_honest_end_can_be_made_up() -> None:
+    """The helper of the test above makes files that are read if they tell the truth."""
+    data = signed_end(end_text({FIRST: node(None)}, {"main": FIRST}))
+    assert VersionTree.from_bytes(data).resolve("main") == FIRST
+    data = signed_end(
+        end_text({FIRST: node(None, A)}, {"main": FIRST}),
+        rest=OPENING + json.dumps({A: node(FIRST)})[1:-1].encode() + b", ",
+        nodes=1,
+    )
+    assert set(VersionTree.from_bytes(data).commits) == {FIRST, A}
+
+
+def test_early_releases_wrote_seals_in_one_place() -> None:
+    """Their files have no end that can be read alone; what they seal is sealed."""
+    nodes = {FIRST: node(None, A, time=1), A: node(FIRST)}
+    doc = {
+        "commits": nodes,
+        "branches": {"main": A},
+        "lakebed": {"seals": {FIRST: "0" * 15 + "1", A: 3}, "times": {A: 7}, "sum": "0" * 16},
+    }
+    data = json.dumps(doc).encode()
+    data = data[:-19] + xxhash.xxh3_64_hexdigest(data).encode() + data[-3:]
+    assert VersionTree.from_tail(data, len(data), lambda: data) is None
+    tree = VersionTree.from_bytes(data)
+    assert (tree.commits[FIRST].seal, tree.commits[A].seal) == ("0" * 15 + "1", None)
+    assert tree.extra == {"lakebed": {"times": {A: 7}}}
+    again = VersionTree.from_bytes(tree.to_bytes())
+    assert again == tree
+    assert again.commits[FIRST].seal == "0" * 15 + "1"
+    with pytest.raises(FormatError, match="checksum"):
+        VersionTree.from_bytes(data.replace(b'"times"', b'"timez"'))
 
 
 def test_new_ids_are_forty_hexadecimal_digits() -> None:
@@ -280,7 +450,7 @@ class Edits(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.serial = 0
-        self.tree = VersionTree.initial(self.fresh())
+        self.tree = replace(VersionTree.initial(self.fresh()), extra={"lakebed": {}})
 
     def fresh(self) -> str:
         self.serial += 1
@@ -328,9 +498,28 @@ class Edits(RuleBasedStateMachine):
         for name, history in others.items():
             assert list(self.tree.ancestors(self.tree.resolve(name))) == history
 
+    @rule(n=st.integers(0, 9))
+    def seal(self, n: int) -> None:
+        head = self.tree.resolve(self.branch(n))
+        self.tree = self.tree.with_seals({head: f"{self.serial:016x}", "nobody": "x"})
+        assert self.tree.commits[head].seal == f"{self.serial:016x}"
+
+    @rule()
+    def reopen(self) -> None:
+        data = self.tree.to_bytes()
+        tree = VersionTree.from_tail(*tail_of(data), lambda: data)
+        assert tree is not None
+        self.tree = tree
+
     @invariant()
     def can_be_read_back(self) -> None:
-        assert VersionTree.from_bytes(self.tree.to_bytes()) == self.tree
+        plain = VersionTree(dict(self.tree.commits), self.tree.branches, self.tree.extra)
+        data = self.tree.to_bytes()
+        found = VersionTree.from_bytes(data)
+        assert found == self.tree == plain
+        seals = {i: version.seal for i, version in plain.commits.items()}
+        assert {i: version.seal for i, version in found.commits.items()} == seals
+        assert json.loads(data)["commits"].keys() == plain.commits.keys()
 
 
 Edits.TestCase.settings = settings(max_examples=30, stateful_step_count=20, deadline=None, database=None)

@@ -11,6 +11,7 @@ import pytest
 
 import lakebed
 from lakebed.errors import StorageError
+from lakebed.storage.base import Tail
 from lakebed.storage.memory import MemoryStorage
 from lakebed.testing.faulty import Crash, FaultyStorage
 from lakebed.versions.create import create
@@ -268,10 +269,10 @@ def test_an_answer_that_stays_lost_is_said_to_be_unknown() -> None:
 
         deaf = False
 
-        def get(self, key: str) -> bytes:
+        def get_tail(self, key: str, length: int) -> Tail:
             if self.deaf:
                 raise StorageError("unreachable")
-            return super().get(key)
+            return super().get_tail(key, length)
 
     def fails() -> StorageError:
         faulty.deaf = True

@@ -1,0 +1,59 @@
+"""``lakebed branch``: list, make and delete branches."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+import lakebed
+from lakebed.cli import describe
+from lakebed.cli.opening import writable
+
+
+def branch(url: str, name: str | None, *, delete: bool, force: bool, as_json: bool) -> None:
+    """List the branches of a dataset; with a name start one at the version of the address, or delete it."""
+    if force and not delete:
+        raise click.UsageError("--force is for --delete")
+    if name is None:
+        if delete:
+            raise click.UsageError("give the NAME of the branch, too")
+        _list(url, as_json=as_json)
+        return
+    ds = writable(url)
+    if delete:
+        ds.delete_branch(name, force=force)
+        if not as_json:
+            click.echo(f"deleted branch {name}")
+        return
+    commit = ds.checkout(name, create=True)
+    made = {"branch": name, "commit": commit}
+    click.echo(json.dumps(made, indent=2) if as_json else f"branch {name} begins at {commit or 'no commit'}")
+
+
+def _list(url: str, *, as_json: bool) -> None:
+    ds = lakebed.load(url, read_only=True)
+    found = [_entry(ds, name) for name in ds.branches]
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+        return
+    rows = [
+        [
+            f"{'*' if entry['current'] else ' '} {entry['branch']}",
+            (entry["commit"] or "-")[:12],
+            f"{entry['time']} UTC" if entry["time"] else "-",
+            describe.cell(str(entry["message"])) if entry["commit"] else "no commits yet",
+        ]
+        for entry in found
+    ]
+    click.echo(describe.table(["  branch", "last commit", "made", "message"], rows))
+
+
+def _entry(ds: lakebed.Dataset, name: str) -> dict[str, Any]:
+    """Return a branch with its last commit."""
+    try:
+        last = ds.get_commit_details(f"{name}~1")
+    except lakebed.VersionNotFoundError:
+        last = {"commit": None, "author": None, "time": None, "message": None}
+    return {"branch": name, "current": name == ds.branch, **last}

@@ -1,0 +1,51 @@
+"""``lakebed gc``: remove what no version of a dataset needs any more, or say what that would be."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import click
+
+import lakebed
+from lakebed.versions.report import Report
+
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
+_SHOWN = 20
+
+
+class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases only
+    """Seconds, or a number with s, m, h or d behind."""
+
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return seconds."""
+        found = _DURATION.fullmatch(str(value).strip())
+        if found is None:
+            self.fail(f"{value!r} is no duration; write 90, 90s, 15m, 1h or 7d", param, ctx)
+        return float(found[1]) * _UNITS[found[2]]
+
+
+def gc(url: str, *, grace: float | None, dry_run: bool, as_json: bool) -> None:
+    """Collect the garbage of the dataset at an address and print what was removed, and what stays and why."""
+    report = lakebed.gc(url, grace=grace, dry_run=dry_run)
+    if as_json:
+        click.echo(json.dumps(report.to_json(), indent=2))
+    else:
+        _print(report)
+
+
+def _print(report: Report) -> None:
+    _print_some("would remove" if report.dry_run else "removed", [str(item) for item in report.removed])
+    _print_some("kept", [str(item) for item in report.kept])
+    would = "would remove" if report.dry_run else "removed"
+    click.echo(f"{report.dataset}: {would} {report.files:,} files, {report.bytes:,} bytes")
+
+
+def _print_some(what: str, lines: list[str]) -> None:
+    for line in lines[:_SHOWN]:
+        click.echo(f"{what} {line}")
+    if len(lines) > _SHOWN:
+        click.echo(f"{what} {len(lines) - _SHOWN:,} more; --json lists all")

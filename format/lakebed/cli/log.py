@@ -1,0 +1,134 @@
+"""``lakebed log``: commits in a line, or all of them as a graph, with what each one changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import click
+
+from lakebed.cli.describe import printable
+from lakebed.dataset.chronicle import Chronicle, Logged
+from lakebed.dataset.history import when
+from lakebed.dataset.moment import posix_seconds
+from lakebed.dataset.places import open_at
+from lakebed.errors import CorruptError
+from lakebed.storage.url import parse
+from lakebed.versions.graph import draw
+from lakebed.versions.refs import Refs, read_refs
+
+
+def log(
+    url: str,
+    *,
+    graph: bool,
+    stat: bool,
+    everything: bool,
+    count: int | None,
+    as_of: float | str | None,
+    as_json: bool,
+) -> None:
+    """Print commits, newest first.
+
+    Parameters
+    ----------
+    graph
+        Draw lines from each commit to its parents; of all branches, unless the address names a version.
+    stat
+        Also say what each commit changed.
+    everything
+        All branches.
+    count
+        So many commits at most.
+    as_of
+        Begin with what was the newest commit then.
+    """
+    handle = open_at(url, read_only=True, as_of=None if as_of is None else posix_seconds(as_of))
+    session = handle.session
+    try:
+        refs = read_refs(session.storage)
+    except CorruptError as error:
+        click.echo(f"Warning: {error}", err=True)
+        refs = Refs()
+    chronicle = Chronicle(session, refs)
+    is_bare = parse(url).ref is None and as_of is None
+    if everything or (graph and is_bare):
+        commits = chronicle.everything()
+    elif graph:
+        commits = chronicle.everything(session.snapshot.version_id)
+    else:
+        commits = chronicle.line()
+    chosen = islice(commits, count)
+    if as_json:
+        click.echo(json.dumps([_plain(chronicle, commit, stat=stat) for commit in chosen], indent=2))
+        return
+    blocks = _drawn(chronicle, chosen, stat=stat) if graph else _listed(chronicle, chosen, stat=stat)
+    number = 0
+    for number, block in enumerate(blocks, 1):  # noqa: B007
+        click.echo(block)
+    if not number and count != 0:
+        click.echo("no commits yet", err=True)
+
+
+def _listed(chronicle: Chronicle, commits: Iterator[Logged], *, stat: bool) -> Iterator[str]:
+    for commit in commits:
+        yield "\n".join(_text(chronicle, commit, stat=stat))
+
+
+def _drawn(chronicle: Chronicle, commits: Iterator[Logged], *, stat: bool) -> Iterator[str]:
+    """Put the text of each commit beside its place in the graph."""
+    known: dict[str, Logged] = {}
+
+    def remembered() -> Iterator[tuple[str, tuple[str, ...]]]:
+        for commit in commits:
+            known[commit.node.id] = commit
+            yield commit.node.id, commit.parents
+
+    for place in draw(remembered()):
+        text = _text(chronicle, known.pop(place.id), stat=stat)
+        lines = [*place.lines, *[place.below] * (len(text) - len(place.lines))]
+        width = max(map(len, [*lines, place.below]))
+        text += [""] * (len(lines) - len(text))
+        yield "\n".join(f"{line:{width}}  {words}".rstrip() for line, words in zip(lines, text, strict=True))
+
+
+def _text(chronicle: Chronicle, commit: Logged, *, stat: bool) -> list[str]:
+    node = commit.node
+    names = f"  ({', '.join(commit.names)})" if commit.names else ""
+    lines = [f"{node.id[:12]}  {when(node)} UTC  {printable(f'{node.user}{names}')}"]
+    lines += [f"    {printable(line)}".rstrip() for line in str(node.message).splitlines() or [""]]
+    if stat:
+        try:
+            lines += _stat(chronicle.changes(node.id))
+        except CorruptError as error:
+            lines.append(f"      what it changed is lost: {error}")
+    return lines
+
+
+def _stat(changes: dict[str, Any]) -> list[str]:
+    """Return one line for each tensor that a commit touched, and for the dataset itself."""
+    rows = [("dataset", "info updated")] if changes["info_updated"] else []
+    rows += [(name, "deleted") for name in changes["deleted"]]
+    rows += [(f"{old} -> {new}", "renamed") for old, new in changes["renamed"].items()]
+    for name, counts in changes["tensors"].items():
+        words = [flag for flag in ("created", "cleared", "transformed") if counts[flag]]
+        signs = (("added", "+"), ("updated", "~"), ("deleted", "-"))
+        words += [f"{sign}{counts[what]:,} {what}" for what, sign in signs if counts[what]]
+        words += ["info updated"] if counts["info_updated"] else []
+        rows.append((name, ", ".join(words)))
+    if not rows:
+        return ["      nothing changed"]
+    width = max(len(name) for name, _ in rows)
+    return [f"      {printable(name):{width}}  {what}" for name, what in rows]
+
+
+def _plain(chronicle: Chronicle, commit: Logged, *, stat: bool) -> dict[str, Any]:
+    found = commit.to_json()
+    if stat:
+        try:
+            found["changes"] = chronicle.changes(commit.node.id)
+        except CorruptError:
+            found["changes"] = None
+    return found

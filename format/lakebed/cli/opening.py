@@ -1,0 +1,23 @@
+"""How commands open datasets."""
+
+from __future__ import annotations
+
+import re
+import warnings
+
+import lakebed
+from lakebed.errors import LockedWarning
+
+_SECONDS = re.compile(r"-?\d{9,}(\.\d+)?")
+
+
+def writable(url: str) -> lakebed.Dataset:
+    """Open a dataset to change its branches or tags, which does not disturb whoever writes rows."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LockedWarning)
+        return lakebed.load(url)
+
+
+def moment(text: str | None) -> float | str | None:
+    """Return what ``--as-of`` says: nine digits or more are POSIX seconds, anything else is ISO text."""
+    return float(text) if text is not None and _SECONDS.fullmatch(text) else text

@@ -1,0 +1,60 @@
+"""``lakebed tag``: list, make and delete names for commits."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+import lakebed
+from lakebed import clock
+from lakebed.cli import describe
+from lakebed.cli.opening import writable
+from lakebed.versions.refs import Tag
+
+
+def tag(
+    url: str, name: str | None, commit: str | None, message: str | None, *, delete: bool, as_json: bool
+) -> None:
+    """List the tags of a dataset; with a name make a tag, or delete it."""
+    if name is None:
+        if delete or message is not None:
+            raise click.UsageError("give the NAME of the tag, too")
+        _list(lakebed.load(url, read_only=True), as_json=as_json)
+        return
+    if delete:
+        if commit is not None or message is not None:
+            raise click.UsageError("--delete takes neither a COMMIT nor a message")
+        writable(url).delete_tag(name)
+        if not as_json:
+            click.echo(f"deleted tag {name}")
+        return
+    made = writable(url).create_tag(name, commit, message)
+    click.echo(json.dumps(_plain(made), indent=2) if as_json else f"{made.name} is {made.commit}")
+
+
+def _list(ds: lakebed.Dataset, *, as_json: bool) -> None:
+    found = list(ds.tags.values())
+    if as_json:
+        click.echo(json.dumps([_plain(tag) for tag in found], indent=2))
+    elif not found:
+        click.echo("no tags yet", err=True)
+    else:
+        rows = [
+            [
+                tag.name,
+                tag.commit[:12],
+                f"{clock.utc(tag.time)} UTC",
+                tag.user,
+                describe.cell(tag.message or ""),
+            ]
+            for tag in found
+        ]
+        click.echo(describe.table(["tag", "commit", "made", "by", "message"], rows))
+
+
+def _plain(tag: Tag) -> dict[str, Any]:
+    found = asdict(tag)
+    return {**found.pop("extra"), **found, "time": clock.utc(tag.time)}

@@ -1,0 +1,298 @@
+"""A manifest that names another one, its base, and holds what differs (see `manifest`).
+
+    bytes   content
+    8       magic "LBMANIF2"
+    8       u64 xxh3-64 of everything after these 16 bytes
+    4       u32 length of the JSON header
+    ...     JSON header (UTF-8)
+    ...     payload: file contents and arrays, at the offsets that the header names
+
+Header: ``{"version": id, "block": bytes per checksum, "base": [id, seal], "spent": bytes,
+"files": {relative key: [offset, length, kept]},
+"chunks": {tensor key: {"kept": rows, "folders": [...], "rows": n, "sums": n, "own": runs, "at": offset}},
+"gone": [relative keys], "gone_chunks": [tensor keys]}``.
+
+The base is a whole manifest, of a commit that this version descends from, with this seal. A file that is not named is
+that of the base; of one that is named, the first ``kept`` bytes are. Likewise the first ``kept`` rows of a tensor's
+chunks, and their folders, to which those here are added. The arrays are sizes u64[rows], sums u64[sums], folder_of
+u32[rows] of the rows added, and own u32[runs]: lengths of runs of all rows that are not, are, are not, ... this
+version's own. Of a tensor that is not named no chunk is. ``spent`` counts the bytes of all manifests since the base,
+this one included: beyond the size of the base a whole one is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed import limits
+from lakebed.documents import fields
+from lakebed.documents.manifest import (
+    BLOCK,
+    MAGIC,
+    ChunkPlaces,
+    Manifest,
+    closed,
+    cut,
+    opened,
+    seal_of,
+)
+from lakebed.errors import FormatError, KeyNotFound
+
+DELTA = b"LBMANIF2"
+
+_WHAT = "manifest"
+# Shorter files are not worth a look at where they begin to differ.
+_SHORT = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A manifest that is written in full: what later ones may name as their base."""
+
+    manifest: Manifest
+    seal: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A manifest as read; `base` is what it names, or itself where it is whole."""
+
+    manifest: Manifest
+    seal: str
+    base: Whole
+    spent: int
+
+
+def read_manifest(data: bytes, read_base: Callable[[str], bytes]) -> Read:
+    """Parse a manifest of either kind.
+
+    Parameters
+    ----------
+    read_base
+        Reads the manifest of a version.
+
+    Raises
+    ------
+    FormatError
+        If it, or its base, is missing, damaged or not the one that was named.
+    """
+    if data[:8] == MAGIC:
+        manifest = Manifest.from_bytes(data)
+        return Read(manifest, seal_of(data), Whole(manifest, seal_of(data), len(data)), 0)
+    header, payload = opened(data, DELTA)
+    try:
+        version, seal = _base(header)
+        base = read_base(version)
+        whole = _checked_base(base, version, seal)
+        manifest = _applied(header, payload, whole)
+        return Read(
+            manifest, seal_of(data), Whole(whole, seal, len(base)), fields.count(header, "spent", _WHAT)
+        )
+    except KeyNotFound as error:
+        raise FormatError(f"the manifest that this builds on is missing: {error}") from error
+    except FormatError:
+        raise
+    except (KeyError, TypeError, ValueError) as error:
+        raise FormatError(f"the manifest is damaged: {error}") from error
+
+
+def _checked_base(data: bytes, version: str, seal: str) -> Manifest:
+    whole = Manifest.from_bytes(data)
+    if seal_of(data) != seal or whole.version_id != version:
+        raise FormatError(f"the manifest of version {version} is not the one that this builds on")
+    return whole
+
+
+def base_of(data: bytes) -> str | None:
+    """Return the version whose manifest this one needs, None if it is whole.
+
+    Raises
+    ------
+    FormatError
+        If it is damaged.
+    """
+    return None if data[:8] == MAGIC else _base(opened(data, DELTA)[0])[0]
+
+
+def delta_bytes(manifest: Manifest, base: Whole, spent: int) -> bytes:
+    """Serialise what a manifest holds beyond another; ``spent`` are the bytes of those before it on the same base."""
+    whole, payload = base.manifest, bytearray()
+    files, chunks = {}, {}
+    for key, data in manifest.files.items():
+        old = whole.files.get(key)
+        if old is None or (old is not data and old != data):
+            kept = _common_bytes(old or b"", data)
+            files[key] = [len(payload), len(data) - kept, kept]
+            payload += data[kept:]
+    for key, places in manifest.chunks.items():
+        entry = _entry(places, whole.chunks.get(key), payload)
+        if entry is not None:
+            chunks[key] = entry
+    header = {
+        "version": manifest.version_id,
+        "block": BLOCK,
+        "base": [whole.version_id, base.seal],
+        "files": files,
+        "chunks": chunks,
+        "gone": [key for key in whole.files if key not in manifest.files],
+        "gone_chunks": [key for key in whole.chunks if key not in manifest.chunks],
+        "spent": spent,
+    }
+    # The number of bytes is among the bytes: a little more than there are does no harm.
+    header["spent"] = spent + len(closed(DELTA, header, payload)) + 20
+    return closed(DELTA, header, payload)
+
+
+def _entry(places: ChunkPlaces, old: ChunkPlaces | None, payload: bytearray) -> dict[str, Any] | None:
+    """Describe chunks of a tensor beyond those of the base, which go to the payload; None where nothing differs."""
+    kept = 0 if old is None else _common_rows(old, places)
+    any_own = bool(places.own.any())
+    if old is not None and kept == len(places.sizes) == len(old.sizes) and not any_own:
+        return None
+    known = len(old.folders) if old is not None and kept else 0
+    first = int(places.sum_counts()[:kept].sum())
+    own = _runs(places.own)
+    payload += b"\0" * (-len(payload) % 8)
+    entry = {
+        "kept": kept,
+        "folders": [list(folder) for folder in places.folders[known:]],
+        "rows": len(places.sizes) - kept,
+        "sums": len(places.sums) - first,
+        "own": len(own),
+        "at": len(payload),
+    }
+    payload += places.sizes[kept:].tobytes() + places.sums[first:].tobytes()
+    payload += places.folder_of[kept:].tobytes() + own.tobytes()
+    return entry
+
+
+def _common_rows(old: ChunkPlaces, new: ChunkPlaces) -> int:
+    """Count the rows that both begin with."""
+    if new.folders[: len(old.folders)] != old.folders:
+        return 0
+    n = min(len(old.sizes), len(new.sizes))
+    for a, b in ((old.folder_of, new.folder_of), (old.sizes, new.sizes)):
+        if a is not b:
+            n = _equal(a[:n], b[:n])
+    if old.sums is new.sums:
+        return n
+    ends = np.cumsum(new.sum_counts()[:n])
+    total = int(ends[-1]) if n else 0
+    return int(np.searchsorted(ends, _equal(old.sums[:total], new.sums[:total]), side="right")) if n else 0
+
+
+def _equal(a: NDArray[Any], b: NDArray[Any]) -> int:
+    """Count the leading items that are equal, of arrays of one length."""
+    differs = a != b
+    return int(differs.argmax()) if differs.any() else len(a)
+
+
+def _common_bytes(old: bytes, new: bytes) -> int:
+    n = min(len(old), len(new))
+    if n < _SHORT:
+        return 0
+    return _equal(np.frombuffer(old, np.uint8, n), np.frombuffer(new, np.uint8, n))
+
+
+def _runs(own: NDArray[np.bool_]) -> NDArray[np.uint32]:
+    """Return lengths of runs, beginning with one of False."""
+    if not own.any():
+        return np.empty(0, np.uint32)
+    changes = np.flatnonzero(np.diff(own)) + 1
+    ends = np.concatenate([[0] if own[0] else [], changes, [len(own)]]).astype(np.int64)
+    return np.diff(ends, prepend=0).astype(np.uint32)
+
+
+def _flags(runs: NDArray[np.uint32], rows: int) -> NDArray[np.bool_]:
+    if not len(runs):
+        return np.zeros(rows, np.bool_)
+    if int(runs.sum(dtype=np.uint64)) != rows:
+        raise FormatError("the manifest is damaged: its runs of own chunks are not as long as the index")
+    return np.repeat(np.arange(len(runs)) % 2 == 1, runs)
+
+
+def _base(header: Mapping[str, Any]) -> tuple[str, str]:
+    found = header.get("base")
+    if not isinstance(found, list) or len(found) != 2 or not isinstance(found[1], str):
+        raise FormatError("the manifest is damaged: it names no base")
+    return fields.checked_version(found[0], _WHAT), found[1]
+
+
+def _applied(header: Mapping[str, Any], payload: memoryview, base: Manifest) -> Manifest:
+    named = fields.mapping(header, "files", _WHAT)
+    entries = fields.mapping(header, "chunks", _WHAT)
+    limits.check("MAX_TENSORS", len(entries), f"{_WHAT}: tensors")
+    tables = {key: _Added.from_json(entry) for key, entry in entries.items()}
+    # Entries share bytes only in a hostile file, where every one could be a copy of them all.
+    total = sum(max(length, 0) for _, length, _ in named.values()) + sum(t.nbytes for t in tables.values())
+    if total > len(payload):
+        raise FormatError("the manifest is damaged: its entries overlap")
+    gone, gone_chunks = (set(fields.texts(header, name, _WHAT)) for name in ("gone", "gone_chunks"))
+    files = {key: data for key, data in base.files.items() if key not in gone}
+    for key, (at, length, kept) in named.items():
+        old = base.files.get(key, b"")
+        if not (type(kept) is int and 0 <= kept <= len(old)):
+            raise FormatError(f"the manifest is damaged: it keeps {kept!r:.20} of {len(old)} bytes")
+        files[key] = old[:kept] + cut(payload, at, length)
+    chunks = {}
+    for key, places in base.chunks.items():
+        if key not in gone_chunks and key not in tables:
+            own = np.zeros(len(places.sizes), np.bool_)
+            chunks[key] = ChunkPlaces(places.folders, places.folder_of, places.sizes, places.sums, own)
+    for key, table in tables.items():
+        chunks[key] = table.read(payload, base.chunks.get(key))
+    return Manifest(fields.text(header, "version", _WHAT, ""), files, chunks)
+
+
+@dataclass(frozen=True, slots=True)
+class _Added:
+    """Chunk places of one tensor beyond the base as the header describes them."""
+
+    kept: int
+    folders: tuple[tuple[str, str], ...]
+    rows: int
+    sums: int
+    own: int
+    at: int
+
+    @classmethod
+    def from_json(cls, entry: Any) -> _Added:
+        if not isinstance(entry, dict):
+            raise FormatError("the manifest is damaged: the chunks of a tensor are no object")
+        folders = tuple(
+            (fields.checked_version(commit, _WHAT), fields.checked_key(key, _WHAT))
+            for commit, key in entry["folders"]
+        )
+        kept, rows, sums, own, at = (
+            fields.count(entry, name, _WHAT) for name in ("kept", "rows", "sums", "own", "at")
+        )
+        return cls(kept, folders, rows, sums, own, at)
+
+    @property
+    def nbytes(self) -> int:
+        return 12 * self.rows + 8 * self.sums + 4 * self.own
+
+    def read(self, payload: memoryview, base: ChunkPlaces | None) -> ChunkPlaces:
+        data, rows, sums, kept = cut(payload, self.at, self.nbytes), self.rows, self.sums, self.kept
+        sizes = np.frombuffer(data, np.uint64, rows, 0)
+        values = np.frombuffer(data, np.uint64, sums, 8 * rows)
+        folder_of = np.frombuffer(data, np.uint32, rows, 8 * (rows + sums))
+        runs = np.frombuffer(data, np.uint32, self.own, 12 * rows + 8 * sums)
+        folders = self.folders
+        if kept:
+            if base is None or kept > len(base.sizes):
+                raise FormatError(f"the manifest is damaged: its base has no {kept} chunks")
+            first = int(base.sum_counts()[:kept].sum())
+            folders = (*base.folders, *folders)
+            sizes = np.concatenate([base.sizes[:kept], sizes])
+            values = np.concatenate([base.sums[:first], values])
+            folder_of = np.concatenate([base.folder_of[:kept], folder_of])
+        places = ChunkPlaces(folders, folder_of, sizes, values, _flags(runs, kept + rows))
+        places.check()
+        return places

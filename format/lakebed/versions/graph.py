@@ -1,0 +1,147 @@
+r"""Draw a history with branches and merges in columns of text. Pure.
+
+    * a       merges c into b
+    |\        a line to each parent: straight down, or by / \ and _ to another column
+    * | b
+    | * c
+    |/        lines that wait for the same commit join at once
+    * d
+
+Column ``n`` is character ``2n``. A line keeps its column until it ends; a free column is used again by the next line
+that begins.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """One commit in the drawing.
+
+    Parameters
+    ----------
+    lines
+        The line with the commit's ``*``, then those that lead to its parents.
+    below
+        Lines that run on below it: what stands beside further lines of text.
+    """
+
+    id: str
+    lines: tuple[str, ...]
+    below: str
+
+
+def newest_first(parents: Mapping[str, Sequence[str]], times: Mapping[str, float]) -> Iterator[str]:
+    """Iterate over commits by time, newest first, but every commit before its parents whatever the clocks said.
+
+    Parameters
+    ----------
+    parents
+        Parents of each commit; those that are no keys are left out.
+    times
+        When each commit was made.
+    """
+    pending = dict.fromkeys(parents, 0)
+    for above in parents.values():
+        for parent in set(above) & pending.keys():
+            pending[parent] += 1
+    age = {commit: number for number, commit in enumerate(parents)}
+    ready = [(-times[commit], -age[commit], commit) for commit, children in pending.items() if not children]
+    heapq.heapify(ready)
+    while ready:
+        *_, commit = heapq.heappop(ready)
+        yield commit
+        for parent in set(parents[commit]) & pending.keys():
+            pending[parent] -= 1
+            if not pending[parent]:
+                heapq.heappush(ready, (-times[parent], -age[parent], parent))
+
+
+def draw(history: Iterable[tuple[str, Sequence[str]]]) -> Iterator[Drawn]:
+    """Draw commits in the order given.
+
+    Parameters
+    ----------
+    history
+        Each commit with its parents, before all of these. A parent that never comes leaves a line that goes on.
+    """
+    waiting: list[str | None] = []
+    avoided = -1
+    for commit, parents in history:
+        at = waiting.index(commit) if commit in waiting else _free(waiting, avoided)
+        waiting[at] = None
+        star = _row([name is not None for name in waiting], {2 * at: "*"})
+        lines = [star, *_connect(waiting, at, list(dict.fromkeys(parents)))]
+        # Directly below a commit without parents, another one would look like its parent.
+        avoided = at if len(lines) == 1 else -1
+        while waiting and waiting[-1] is None:
+            waiting.pop()
+        yield Drawn(commit, tuple(lines), _row([name is not None for name in waiting]))
+
+
+def _free(waiting: list[str | None], avoided: int) -> int:
+    """Return the first column that no line needs, a new one if need be."""
+    for at, name in enumerate(waiting):
+        if name is None and at != avoided:
+            return at
+    if len(waiting) == avoided:
+        waiting.append(None)
+    waiting.append(None)
+    return len(waiting) - 1
+
+
+def _connect(waiting: list[str | None], at: int, parents: Sequence[str]) -> Iterator[str]:
+    """Let columns wait for the parents of the commit in column ``at``; return the lines of text that lead to them."""
+    alive = [name is not None for name in waiting]
+    targets = []
+    for parent in parents:
+        if parent in waiting:
+            targets.append(waiting.index(parent))
+        elif waiting[at] is None:
+            waiting[at] = parent
+        else:
+            beside = _beside(waiting, at)
+            waiting[beside] = parent
+            targets.append(beside)
+    alive += [False] * (len(waiting) - len(alive))
+    for number, target in enumerate(targets, 1):
+        alive[at] = waiting[at] is not None or number < len(targets)
+        yield from _path(alive, at, target)
+        alive[target] = True
+
+
+def _beside(waiting: list[str | None], at: int) -> int:
+    """Return a free column close to the right of one, or a new one."""
+    for beside in range(at + 1, len(waiting)):
+        if waiting[beside] is None:
+            return beside
+    waiting.append(None)
+    return len(waiting) - 1
+
+
+def _path(alive: Sequence[bool], start: int, end: int) -> Iterator[str]:
+    r"""Return the one or two lines of text that lead from a column to another: ``/``, or ``|_|/`` and ``/``."""
+    step, slash = (1, "\\") if end > start else (-1, "/")
+    first, last = 2 * start + step, 2 * end - step
+    if first == last:
+        yield _row(alive, {first: slash})
+        return
+    between = range(first + step, last, step)
+    # Over a free column the bar runs through; a line that lives there is crossed.
+    bar = {} if len(between) == 1 else dict.fromkeys((c for c in between if c % 2 or not alive[c // 2]), "_")
+    yield _row(alive, {**bar, first: slash})
+    yield _row(alive, {last: slash})
+
+
+def _row(alive: Sequence[bool], marks: Mapping[int, str] | None = None) -> str:
+    row = [" "] * (2 * len(alive))
+    for column, is_alive in enumerate(alive):
+        if is_alive:
+            row[2 * column] = "|"
+    for character, mark in (marks or {}).items():
+        row[character] = mark
+    return "".join(row).rstrip()

@@ -1,0 +1,88 @@
+"""Manifests in storage: whole ones of small versions, what differs from an older one of large versions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lakebed.documents.commits import Commits
+from lakebed.documents.manifest import Manifest, seal_of
+from lakebed.documents.manifest_delta import Read, Whole, delta_bytes, read_manifest
+from lakebed.documents.version_tree import VersionTree
+from lakebed.storage.base import Storage
+from lakebed.versions.state import Origin
+
+# Smaller manifests are written whole: to open the version takes one read less.
+_SMALL = 65_536
+# Bytes of the header for each file or tensor that it names, roughly.
+_NAME_BYTES = 100
+
+
+def manifest_key(version_id: str) -> str:
+    """Storage key of a version's manifest."""
+    return f".lakebed/manifest-{version_id}"
+
+
+def base_reader(storage: Storage) -> Callable[[str], bytes]:
+    """Return what reads the manifest of a version, on which another builds."""
+    return lambda version: storage.get(manifest_key(version))
+
+
+def load_manifest(storage: Storage, version_id: str) -> Read:
+    """Read a version's manifest, and the one that it builds on.
+
+    Raises
+    ------
+    KeyNotFound
+        If there is none.
+    FormatError
+        If it, or what it builds on, is damaged or missing.
+    """
+    return read_manifest(storage.get(manifest_key(version_id)), base_reader(storage))
+
+
+def origin_of(found: Read) -> Origin:
+    """Return what later versions can take over from one that was read."""
+    return Origin(found.manifest.version_id, found.manifest.files, (found.base,), found.spent)
+
+
+def write_manifest(manifest: Manifest, origin: Origin | None, tree: VersionTree) -> tuple[bytes, Origin]:
+    """Serialise a manifest: whole, or as what differs from one that this version's history has for good.
+
+    Only manifests of commits are built on: they stay as long as their descendants do. A whole one is written again once
+    all that was written since is as large, so that in the long run neither writing nor reading costs more than twice.
+
+    Parameters
+    ----------
+    origin
+        The version that this one was made from.
+    tree
+        The history with the new version.
+
+    Returns
+    -------
+    bytes, Origin
+        What is to be stored; what versions made from this one can take over.
+    """
+    base = next((whole for whole in origin.wholes if _is_commit(tree, whole)), None) if origin else None
+    size = _size(manifest)
+    if origin is not None and base is not None and size > _SMALL:
+        spent = origin.spent if base is origin.wholes[-1] else 0
+        data = delta_bytes(manifest, base, spent)
+        if 2 * len(data) <= size and spent + len(data) <= base.size:
+            return data, Origin(manifest.version_id, manifest.files, (base,), spent + len(data))
+    data = manifest.to_bytes()
+    whole = Whole(manifest, seal_of(data), len(data))
+    return data, Origin(manifest.version_id, manifest.files, (whole,) if base is None else (whole, base))
+
+
+def _is_commit(tree: VersionTree, whole: Whole) -> bool:
+    commits, version = Commits.of(tree.commits), whole.manifest.version_id
+    node = commits.hot.get(version)
+    return commits.cold.has(version) if node is None else node.is_committed
+
+
+def _size(manifest: Manifest) -> int:
+    """Bytes of the whole manifest, roughly."""
+    files = sum(map(len, manifest.files.values()))
+    rows = sum(13 * len(places.sizes) + 8 * len(places.sums) for places in manifest.chunks.values())
+    return files + rows + _NAME_BYTES * (len(manifest.files) + len(manifest.chunks))

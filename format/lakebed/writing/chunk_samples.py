@@ -1,0 +1,27 @@
+"""Samples of a chunk that was read back, on their way into another one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lakebed.chunks.chunk import Chunk
+from lakebed.codecs.block import Block
+from lakebed.documents.tensor_meta import TensorMeta
+from lakebed.htypes.registry import htype_named
+
+
+def samples_of(chunk: Chunk, meta: TensorMeta) -> Block:
+    """Return the samples of a chunk of a tensor; the block's bytes are those of the chunk."""
+    shapes = None if chunk.ndim is None else chunk.shapes()
+    if chunk.uniform is not None:
+        return Block(chunk.data, chunk.count, chunk.uniform[1], chunk.uniform[0])
+    if chunk.is_unwritten and not htype_named(meta.htype).is_text_like and meta.dtype:
+        return _zeros(chunk, np.dtype(meta.dtype).itemsize)
+    return Block(chunk.data, chunk.count, np.diff(chunk.offsets()).astype(np.uint32), shapes)
+
+
+def _zeros(chunk: Chunk, itemsize: int) -> Block:
+    """Return the samples of a chunk whose data was never written (FORMAT.md 5.5)."""
+    shapes = chunk.shapes()
+    sizes = (shapes.astype(np.int64).prod(axis=1) * itemsize).astype(np.uint32)
+    return Block(memoryview(bytes(int(sizes.sum()))), chunk.count, sizes, shapes)

@@ -1,0 +1,1 @@
+"""Histories that both libraries write in turn."""

@@ -1,0 +1,1 @@
+"""Proofs with real processes: kills, races, leases."""
