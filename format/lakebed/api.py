@@ -49,6 +49,8 @@ def load(
     memory_cache_size: int | None = None,
     lock_timeout: float = 0,
     as_of: Moment | None = None,
+    reset: bool = False,
+    check_integrity: bool | None = None,
     **options: Any,
 ) -> Dataset:
     """Open a dataset; the address may end in ``@`` and a branch, commit or tag, as in ``path@v1`` or ``path@HEAD~2``.
@@ -67,6 +69,12 @@ def load(
         the day, minute or second that it names; a ``datetime`` without a zone is refused, because nobody can tell
         whether it came from ``now()`` or ``utcnow()``. Whoever writes there goes on in a new branch, as on any old
         commit.
+    reset
+        If the version does not open, or contradicts itself, repair the dataset first, as ``lakebed repair --apply``
+        does: everything that decodes stays. Deep Lake 3.x goes back to the last commit then.
+    check_integrity
+        True compares all metadata of the version first, as ``lakebed verify`` does. None and False leave it at what
+        is needed to open it; changes are refused anyway where lengths contradict each other.
 
     Raises
     ------
@@ -89,6 +97,8 @@ def load(
             cache_bytes=_bytes(memory_cache_size),
             lock_timeout=float(lock_timeout),
             as_of=None if as_of is None else posix_seconds(as_of),
+            reset=reset,
+            check_integrity=bool(check_integrity),
         )
     )
 
@@ -98,12 +108,15 @@ def dataset(
     read_only: bool | None = None,
     overwrite: bool = False,
     memory_cache_size: int | None = None,
+    reset: bool = False,
+    check_integrity: bool | None = None,
     **options: Any,
 ) -> Dataset:
-    """Open the dataset at an address, or create one if there is none."""
+    """Open the dataset at an address, or create one if there is none; see :func:`load` and :func:`empty`."""
     if overwrite or not exists(path):
         return empty(path, overwrite=overwrite, memory_cache_size=memory_cache_size, **options)
-    return load(path, read_only=read_only, memory_cache_size=memory_cache_size, **options)
+    checks = {"reset": reset, "check_integrity": check_integrity}
+    return load(path, read_only=read_only, memory_cache_size=memory_cache_size, **checks, **options)
 
 
 def exists(path: Path, **options: Any) -> bool:

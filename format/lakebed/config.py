@@ -37,10 +37,13 @@ LINK_THREADS = 16
 # Threads that decode the images of one call. 1 decodes in the thread that calls.
 THREADS = int(os.environ.get("LAKEBED_THREADS") or len(os.sched_getaffinity(0)))
 
+# Name that commits and tags carry; None is LAKEBED_AUTHOR in the environment, or else the operating system's user.
+AUTHOR: str | None = None
+
 
 def author() -> str:
-    """Return the name that commits carry: LAKEBED_AUTHOR, or the operating system's user."""
-    name = os.environ.get("LAKEBED_AUTHOR")
+    """Return the name that commits and tags carry."""
+    name = AUTHOR or os.environ.get("LAKEBED_AUTHOR")
     if name:
         return name
     try:

@@ -6,7 +6,7 @@ import contextlib
 import errno
 import itertools
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -134,12 +134,11 @@ def prepared(disk: Place) -> tuple[lakebed.Dataset, str]:
     return ds, below
 
 
-def results(disk: Place, names: Iterable[str] = ()) -> dict[str, tuple[dict[str, int], Seen | None]]:
+def results(disk: Place) -> dict[str, tuple[dict[str, int], Seen | None]]:
     """How often each work calls each operation, and what readers see after it."""
     found = {}
-    for name in names or WORK:
+    for name, work in WORK.items():
         ds, below = prepared(disk)
-        work = WORK[name]
         fail(disk.mount, None)
         work.change(ds)
         work.publish(ds)
@@ -240,27 +239,30 @@ def test_what_is_published_after_a_failed_fsync_survives_a_power_cut(name: str, 
     source.mkdir()
     mount.mkdir()
     disk, chance = Place(mount, source), random.Random(SEED)
-    acknowledged = {}
+    acknowledged, failed = {}, 0
     with recorded(source, mount, tmp_path / "log"):
-        counts, _ = results(disk, [name])[name]
-        faults = [
-            (operation, after) for operation in ("fsync", "fsyncdir") for after in range(counts[operation])
-        ]
-        chosen = [*chance.sample(faults[: counts["fsync"]], 4), *chance.sample(faults[counts["fsync"] :], 2)]
-        for operation, after in chosen:
+        ds, _ = prepared(disk)
+        WORK[name].change(ds)
+        fail(mount, None)
+        WORK[name].publish(ds)
+        counts = calls(mount)
+        ds.close()
+        # The last ones force spilled chunks and the version tree.
+        last = [(kind, counts[kind] - back) for kind in ("fsync", "fsyncdir") for back in (1, 2, 3)]
+        for operation, after in [*last, ("fsync", chance.randrange(counts["fsync"] - 3)), ("fsyncdir", 0)]:
             ds, below = prepared(disk)
             work = WORK[name]
             work.change(ds)
-            fail(mount, Fault(operation, after, errno.EIO))
-            error = attempt(ds, work.publish, Fault(operation, after, errno.EIO))
+            fault = Fault(operation, after, errno.EIO)
+            fail(mount, fault)
+            failed += attempt(ds, work.publish, fault) is not None
             fail(mount, None)
-            if error is not None:
-                work.publish(ds)
-                word = f"{operation}-{after}"
-                mark(mount, word)
-                acknowledged[word] = Path(below).name, seen(below)
+            ds.flush()
+            word = f"{operation}-{after}"
+            mark(mount, word)
+            acknowledged[word] = Path(below).name, seen(below)
             ds.close()
-    assert len(acknowledged) > 3
+    assert failed > 4
     left = Disk()
     for event in read_log(tmp_path / "log"):
         left.tell(event)
@@ -276,9 +278,10 @@ def test_what_is_published_after_a_failed_fsync_survives_a_power_cut(name: str, 
 def test_spilled_chunks_that_the_disk_lost_are_not_published(disk: Place) -> None:
     """Where the memory forgets it as well, what could not be written is said to be lost, and not published."""
     ds, below = prepared(disk)
-    before = seen(below)
-    counts, _ = results(disk, ["spill"])["spill"]
-    told = 0
+    _spill(ds)
+    fail(disk.mount, None)
+    ds.flush()
+    counts, before, told = calls(disk.mount), seen(below), 0
     # Chunks that were written before are forced after everything else but the version tree.
     for after in range(counts["fsync"] - 4, counts["fsync"]):
         _spill(ds)

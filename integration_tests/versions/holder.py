@@ -10,7 +10,6 @@ import signal
 import sys
 from collections.abc import Callable
 
-
 from lakebed import config
 from lakebed.errors import LakebedError
 from lakebed.storage.base import Data

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import lakebed
-from lakebed.testing.model import Model, Refused
+from lakebed.testing.content import Refused
+from lakebed.testing.merge_model import Choice, NotModelled
+from lakebed.testing.model import Model
 
 BRANCHES = ("main", "side", "third")
 LABELS = ("ant", "bee", "cat", "dog", "eel")
@@ -105,7 +107,11 @@ def _clear(model: Model, dice: random.Random, count: int) -> Operation:
         for name in "ntc":
             ds[name].clear()
 
-    return Operation("clear", act, lambda m: [m.clear(name) for name in "ntc"])
+    def on_model(model: Model) -> None:
+        for name in "ntc":
+            model.clear(name)
+
+    return Operation("clear", act, on_model)
 
 
 def _commit(model: Model, dice: random.Random, count: int) -> Operation:
@@ -133,17 +139,16 @@ def _go(model: Model, dice: random.Random, count: int) -> Operation:
 
 
 def _merge(model: Model, dice: random.Random, count: int) -> Operation:
-    if not hasattr(model, "merge"):
-        return _commit(model, dice, count)
     others = [
         name for name in model.branches if name != model.at and not model.branches[name].head.is_changed
     ]
     if not others:
         return _commit(model, dice, count)
-    name, choice = dice.choice(others), dice.choice(["ours", "theirs"])
+    name = dice.choice(others)
+    choice: Choice = dice.choice(["ours", "theirs"])
     try:
         model.copy().merge(name, choice)
-    except Refused:
+    except (Refused, NotModelled):
         return _commit(model, dice, count)
     return Operation(f"merge {name}", lambda ds: ds.merge(name, choice), lambda m: m.merge(name, choice))
 

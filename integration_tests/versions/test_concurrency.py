@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from lakebed.storage.local import LocalStorage
 WRITERS, READERS = 8, 4
 ROOT = Path(__file__).resolve().parent.parent.parent
 Line = dict[str, Any]
+Record = Callable[[str, object], None]
 
 
 def compete(folder: Path, seconds: float) -> dict[str, list[Line]]:
@@ -119,7 +120,8 @@ def overlapping(acknowledged: Sequence[Publish]) -> int:
     return sum(a.ended > b.began and a.branch != b.branch for a, b in itertools.pairwise(ordered))
 
 
-def run(folder: Path, seconds: float) -> None:
+def run(folder: Path, seconds: float, record: Record) -> None:
+    """Compete, then check everything."""
     logs = compete(folder, seconds)
     acknowledged = published(logs)
     check_branches(folder / "dataset", acknowledged)
@@ -127,7 +129,7 @@ def run(folder: Path, seconds: float) -> None:
     found = verify(LocalStorage(folder / "dataset"), deep=True)
     assert found.is_sound, found.damage[:5]
     counts = Counter(line["what"] for lines in logs.values() for line in lines)
-    print(f"concurrency: {seconds:.0f} s, {dict(counts)}")  # noqa: T201
+    record("proof", f"concurrency: {WRITERS} writers, {READERS} readers, {seconds:.0f} s, {dict(counts)}")
     assert counts["unknown"] == 0
     # The test is worth something only if they were in each other's way.
     assert counts["locked"] > 0
@@ -137,13 +139,13 @@ def run(folder: Path, seconds: float) -> None:
 
 
 @pytest.mark.timeout(180)
-def test_eight_writers_and_four_readers(tmp_path: Path) -> None:
+def test_eight_writers_and_four_readers(tmp_path: Path, record_property: Record) -> None:
     """20 seconds."""
-    run(tmp_path, 20)
+    run(tmp_path, 20, record_property)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
-def test_eight_writers_and_four_readers_for_ten_minutes(tmp_path: Path) -> None:
+def test_eight_writers_and_four_readers_for_ten_minutes(tmp_path: Path, record_property: Record) -> None:
     """10 minutes."""
-    run(tmp_path, 600)
+    run(tmp_path, 600, record_property)

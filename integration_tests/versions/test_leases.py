@@ -16,7 +16,7 @@ import pytest
 
 import lakebed
 from integration_tests.versions import race
-from integration_tests.versions.test_concurrency import ROOT, check_branches, logs_of, published
+from integration_tests.versions.test_concurrency import ROOT, Record, check_branches, logs_of, published
 from lakebed.reading.verify import verify
 from lakebed.storage.local import LocalStorage
 
@@ -39,7 +39,7 @@ class Process:
 
     def answer(self) -> str:
         assert self.process.stdout is not None
-        return self.process.stdout.readline().strip()
+        return str(self.process.stdout.readline()).strip()
 
     def do(self, step: str) -> str:
         self.tell(step)
@@ -115,7 +115,7 @@ def test_a_stopped_writer_is_put_out_and_can_not_publish(
 def test_a_writer_that_is_stopped_right_before_its_swap_can_not_make_it(
     path: Path, writers: tuple[Process, Process], publishes: bool
 ) -> None:
-    """Also after all its checks: the fence in the version tree holds it up, though the head may be the same as before."""
+    """Also after all its checks: the fence in the version tree holds it up, though the head may be as before."""
     old, new = writers
     assert old.do("append 1") == old.do("stop_at_swap") == "ok"
     old.tell("flush")
@@ -155,7 +155,7 @@ def test_a_killed_writer_keeps_nobody_out(path: Path, writers: tuple[Process, Pr
     assert rows(path) == [0, 1, 10]
 
 
-def torture(folder: Path, seconds: float) -> None:
+def torture(folder: Path, seconds: float, record: Record) -> None:
     """Stop writers again and again for longer than their lease, at random moments."""
     seed = int(os.environ.get("LAKEBED_SEED", random.randrange(1 << 32)))
     dice, path, stops = random.Random(seed), folder / "dataset", 0
@@ -183,19 +183,18 @@ def torture(folder: Path, seconds: float) -> None:
     check_branches(path, published(found))
     assert verify(LocalStorage(path)).is_sound
     lost = sum(line["what"] == "failed" for lines in found.values() for line in lines)
-    print(
-        f"stopped writers: {stops} stops, {len(published(found))} publishes, {lost} lost leases, seed {seed}"
-    )  # noqa: T201
+    counts = f"{stops} stops, {len(published(found))} publishes, {lost} lost leases"
+    record("proof", f"stopped writers: {counts}, LAKEBED_SEED={seed}")
 
 
 @pytest.mark.timeout(120)
-def test_writers_that_are_stopped_at_random(tmp_path: Path) -> None:
+def test_writers_that_are_stopped_at_random(tmp_path: Path, record_property: Record) -> None:
     """Every acknowledged publish is there once, in order; whoever was put out was told."""
-    torture(tmp_path, 10)
+    torture(tmp_path, 10, record_property)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(900)
-def test_writers_that_are_stopped_at_random_for_minutes(tmp_path: Path) -> None:
+def test_writers_that_are_stopped_at_random_for_minutes(tmp_path: Path, record_property: Record) -> None:
     """The same for five minutes."""
-    torture(tmp_path, 300)
+    torture(tmp_path, 300, record_property)

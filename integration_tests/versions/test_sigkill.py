@@ -7,6 +7,7 @@ import pickle
 import random
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,8 @@ from lakebed.testing.observe import state_of
 
 OPERATIONS = 14
 KILLS_PER_DATASET = 20
+
+Record = Callable[[str, object], None]
 
 
 class Trial:
@@ -65,10 +68,10 @@ class Trial:
         return ended
 
 
-def kill_often(folder: Path, kills: int) -> None:
+def kill_often(folder: Path, kills: int, record: Record) -> None:
     """Kill that many workers at random moments of their work."""
     seed = int(os.environ.get("LAKEBED_SEED", random.randrange(1 << 32)))
-    print(f"SIGKILL: {kills} kills, seed {seed} (LAKEBED_SEED)")  # noqa: T201
+    record("proof", f"SIGKILL: {kills} kills, LAKEBED_SEED={seed}")
     dice, cut_off, killed = random.Random(seed), Counter[str](), 0
     with Nursery("integration_tests.versions.writer:work") as nursery:
         trial = Trial(folder / "first", nursery)
@@ -82,18 +85,18 @@ def kill_often(folder: Path, kills: int) -> None:
                 killed % KILLS_PER_DATASET == KILLS_PER_DATASET - 1,
             )
             killed += trial.attempt(dice.randrange(1 << 32), after, whole=whole).was_killed
-    print(f"SIGKILL: {killed} killed, in {dict(cut_off + trial.cut_off)}")  # noqa: T201
+    record("proof", f"SIGKILL: {killed} killed, in {dict(cut_off + trial.cut_off)}")
     # The test is worth something only if it hit work in its middle.
     assert sum((cut_off + trial.cut_off).values()) - (cut_off + trial.cut_off)["nothing"] >= kills // 2
 
 
-def test_a_killed_process_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
+def test_a_killed_process_loses_nothing_that_it_acknowledged(tmp_path: Path, record_property: Record) -> None:
     """100 kills: 0 unopenable, 0 torn rows, all acknowledged operations there."""
-    kill_often(tmp_path, 100)
+    kill_often(tmp_path, 100, record_property)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-def test_two_thousand_killed_processes_lose_nothing(tmp_path: Path) -> None:
+def test_two_thousand_killed_processes_lose_nothing(tmp_path: Path, record_property: Record) -> None:
     """2,000 kills."""
-    kill_often(tmp_path, 2000)
+    kill_often(tmp_path, 2000, record_property)

@@ -9,7 +9,8 @@ import numpy as np
 
 import lakebed
 from lakebed.dataset.handle import Handle
-from lakebed.dataset.session import Session, _sessions
+from lakebed.dataset.session import Session
+from lakebed.dataset.siblings import sessions_at
 from lakebed.storage.base import Storage
 from lakebed.storage.memory import MemoryStorage, open_memory
 from lakebed.versions.create import create
@@ -48,12 +49,8 @@ def objects(storage: Storage) -> dict[str, bytes]:
 
 def kill(storage: Storage) -> None:
     """End all writers of a storage as SIGKILL would: nothing more is published, and their locks are freed."""
-    for session in list(_sessions.get(storage.url, ())):
-        session._draft = session._unpublished.draft = None
-        session._holds = 0
-        if session._lock is not None:
-            session._lock.forget()
-            session._lock = None
+    for session in sessions_at(storage.url):
+        session.forget()
 
 
 def content(ds: lakebed.Dataset) -> dict[str, Any]:

@@ -111,9 +111,10 @@ def parse_chunk(
         raise FormatError(
             f"damaged chunk: it describes {max(last_shape, last_position) + 1} samples, not {count}"
         )
-    if positions and last_position != count - 1:
-        # An index that is ahead of its chunk, as a writer that was killed in between leaves it (FORMAT.md 15.5).
-        raise FormatError(f"damaged chunk: it holds {last_position + 1} samples, not {count}")
+    covered = last_position if positions else last_shape
+    if (positions or rows) and covered != count - 1:
+        # The index is ahead of the chunk: a writer of 3.x was killed in between (FORMAT.md 15.5).
+        raise FormatError(f"damaged chunk: it holds {covered + 1} samples, not {count}")
     limits.check("MAX_HEADER_BYTES", data_at, "header of a chunk")
     limits.check("MAX_AXES", columns - 1, "axes of the samples of a chunk")
     limits.check("MAX_CHUNK_SAMPLES", count, "samples of a chunk")

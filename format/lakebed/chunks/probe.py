@@ -51,6 +51,8 @@ def probe(read: Read, size: int, count: int, local: int) -> SamplePlace:
         )
     shape_row = _find(read, size, (shapes_at, rows, columns), local, count)
     place = _find(read, size, (positions_at, positions, 3), local, count)
+    if place is None and positions:
+        raise FormatError(f"damaged chunk: its position table ends before sample {local}")
     if place is None:
         start, nbytes = data_at, 0
     else:
@@ -59,6 +61,31 @@ def probe(read: Read, size: int, count: int, local: int) -> SamplePlace:
     if start + nbytes > size:
         raise FormatError(f"damaged chunk: sample {local} ends at byte {start + nbytes} of {size}")
     return SamplePlace(start, nbytes, None if shape_row is None else shape_row[0][:-1])
+
+
+def described(read: Read, size: int) -> int:
+    """Return how many samples a chunk file has rows for; 0 if it has none, as with empty samples of unknown rank.
+
+    Raises
+    ------
+    FormatError
+        If a table would leave the file.
+    """
+    if not size:
+        raise FormatError("damaged chunk: the file is empty")
+    version = 1 + _exact(read, size, 0, 1)[0]
+    rows, columns = struct.unpack("<ii", _exact(read, size, version, 8))
+    if rows < 0 or not 0 <= columns <= 256 or (rows and not columns):
+        raise FormatError(f"damaged chunk: the shape table has {rows} rows of {columns} columns")
+    at = version + 8 + 4 * rows * columns
+    (positions,) = struct.unpack("<i", _exact(read, size, at, 4))
+    if positions < 0:
+        raise FormatError(f"damaged chunk: the position table has {positions} rows")
+    end = at + 4 + 12 * positions if positions else at
+    if not positions and not rows:
+        return 0
+    (last,) = struct.unpack("<I", _exact(read, size, end - 4, 4))
+    return int(last) + 1
 
 
 def _exact(read: Read, size: int, at: int, length: int) -> bytes:
@@ -155,14 +182,15 @@ def read_header(read: Read, size: int, count: int) -> ChunkHeader | None:
     head = bytes(head[:end]) if end <= len(head) else bytes(read(0, end))
     try:
         _, rows, columns, shapes_at, positions, positions_at, data_at = native.parse_header(head)
-        last = max(native.last_column(head, shapes_at, rows, max(columns, 1)), -1)
-        last = max(last, native.last_column(head, positions_at, positions, 3))
+        last = native.last_column(head, positions_at, positions, 3)
+        is_short = positions > 0 and last < count - 1
+        last = max(last, native.last_column(head, shapes_at, rows, max(columns, 1)))
         offsets = np.empty(count + 1, dtype=np.int64)
         if last < count:
             native.expand_positions(head, positions_at, positions, count, size - data_at, offsets)
     except ValueError as error:
         raise FormatError(f"damaged chunk: {error}") from error
-    if last >= count:
+    if last >= count or is_short:
         raise FormatError(f"damaged chunk: it describes {last + 1} samples, not {count}")
     offsets += data_at
     table = np.frombuffer(head, np.uint32, rows * columns, shapes_at).reshape(rows, max(columns, 1)).tolist()

@@ -10,6 +10,7 @@ from lakebed.dataset.history import entry, last_commit
 from lakebed.dataset.session import Session
 from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.version_tree import CommitNode
+from lakebed.versions.ancestry import Ancestry
 from lakebed.versions.changes import VersionChange
 from lakebed.versions.graph import newest_first
 from lakebed.versions.opening import open_version
@@ -47,6 +48,7 @@ class Chronicle:
         self._session = session
         self._tree = session.tree
         self._refs = refs
+        self._ancestry = Ancestry(self._tree, refs.merges)
         self._names = self._named()
 
     def _named(self) -> dict[str, list[str]]:
@@ -64,11 +66,9 @@ class Chronicle:
         return found
 
     def _parents(self, commit: str) -> tuple[str, ...]:
-        """Return the parents of a commit, that of the version tree first; what is not committed is none."""
-        above = self._tree.commits[commit].parent
-        further = self._refs.merges.get(commit, ())
-        known = [name for name in (above, *further) if name is not None and name in self._tree.commits]
-        return tuple(name for name in dict.fromkeys(known) if self._tree.commits[name].is_committed)
+        """Return the parents of a commit, that of the version tree first; a head counts as the commit below it."""
+        found = (last_commit(self._tree, parent) for parent in self._ancestry.parents(commit))
+        return tuple(parent for parent in dict.fromkeys(found) if parent is not None)
 
     def _logged(self, commit: str) -> Logged:
         return Logged(self._tree.commits[commit], self._parents(commit), tuple(self._names.get(commit, ())))

@@ -19,7 +19,7 @@ from lakebed.errors import DatasetExistsError, TensorDoesNotExistError
 from lakebed.reading.samples import SampleReader
 from lakebed.storage.base import Storage
 from lakebed.storage.url import open_storage
-from lakebed.versions.opening import TREE_KEY
+from lakebed.versions.opening import TREE_KEY, manifest_key
 from lakebed.versions.sealing import seal
 from lakebed.versions.state import Snapshot, folder_of
 from lakebed.versions.swap import read_tree_at
@@ -158,7 +158,7 @@ def copy_everything(
         for key in progress(keys, shown=progressbar):
             target.put(key, source.storage.get(key))
         if tensors is not None:
-            target.delete_prefix(".lakebed/")  # manifests that name all tensors
+            target.delete_prefix(manifest_key(""))  # they name all tensors
             keep_tensors(target, [folder_of(commit) for commit in commits], [normalize(t) for t in tensors])
         target.put(TREE_KEY, tree)
         seal(target, read_tree_at(target))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 
 from lakebed import clock, config
-from lakebed.dataset.session import Session, flush_open
+from lakebed.dataset.repairing import recover
+from lakebed.dataset.session import Session
+from lakebed.dataset.siblings import flush_open
 from lakebed.documents.version_tree import FIRST, MAIN, VersionTree, new_id
 from lakebed.errors import (
     BranchExistsError,
@@ -59,7 +61,7 @@ def commit(session: Session, message: str | None, *, allow_empty: bool) -> str:
         return sealed.version_id
 
 
-def checkout(session: Session, address: str, *, create: bool) -> None:
+def checkout(session: Session, address: str, *, create: bool, reset: bool = False) -> None:
     """Go to a branch or commit; ``create`` starts a branch here. Own changes on a head are committed first.
 
     Raises
@@ -71,6 +73,8 @@ def checkout(session: Session, address: str, *, create: bool) -> None:
         if create:
             _check_new(session, address)
         session.flush()
+        if reset and not create:
+            recover(session.storage, address)
         tree = read_tree(session.storage)
         target = None if create else resolve(session.storage, tree, address, session.branch)
         session.tree = tree

@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from lakebed import clock, config
 from lakebed.dataset.merge_content import Merger
-from lakebed.dataset.session import Session, flush_open
+from lakebed.dataset.session import Session
+from lakebed.dataset.siblings import flush_open
 from lakebed.documents.version_tree import VersionTree, new_id
 from lakebed.errors import (
     CheckoutError,

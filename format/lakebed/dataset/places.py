@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
+from lakebed.dataset import repairing
 from lakebed.dataset.handle import Handle
-from lakebed.dataset.session import Session, flush_open
+from lakebed.dataset.session import Session
+from lakebed.dataset.siblings import flush_open
 from lakebed.errors import (
     CommitFailed,
     DatasetExistsError,
@@ -20,6 +22,7 @@ from lakebed.storage.base import Storage
 from lakebed.storage.url import Location, open_storage, parse
 from lakebed.versions.create import create
 from lakebed.versions.opening import TREE_KEY
+from lakebed.versions.refs import REFS_KEY
 
 Path = str | os.PathLike[str]
 
@@ -70,6 +73,8 @@ def open_at(
     cache_bytes: int | None = None,
     lock_timeout: float = 0.0,
     as_of: float | None = None,
+    reset: bool = False,
+    check_integrity: bool = False,
 ) -> Handle:
     """Open the dataset at an address, which may end in ``@`` and a branch, commit or tag.
 
@@ -77,6 +82,10 @@ def open_at(
     ----------
     as_of
         POSIX seconds: open what was the newest commit there at that time.
+    reset
+        Repair first what does not open, or contradicts itself.
+    check_integrity
+        Compare all metadata first.
 
     Raises
     ------
@@ -90,6 +99,8 @@ def open_at(
     location = parse(path)
     storage = open_storage(location)
     flush_open(storage.url)
+    if reset:
+        repairing.recover(storage, location.ref)
     session = Session(
         storage,
         location.ref,
@@ -98,6 +109,8 @@ def open_at(
         lock_timeout=lock_timeout,
         as_of=as_of,
     )
+    if check_integrity:
+        repairing.check_integrity(storage, session.tree, session.snapshot.version_id)
     handle = Handle(session, location.shown)
     if session.is_head and read_only is False:
         session.check_writable()
@@ -173,6 +186,8 @@ def _nested(storage: Storage) -> list[str]:
 
 def _check_folder(storage: Storage) -> None:
     nested = _nested(storage)
+    if storage.stat(REFS_KEY) is not None:
+        storage.delete(REFS_KEY)  # of a dataset whose removal was cut off
     for key, _ in storage.list(""):
         if not key.startswith((".lakebed/", *nested)):
             raise PathNotEmptyException(

@@ -13,15 +13,23 @@ from dataclasses import replace
 from lakebed import clock
 from lakebed.documents.lock import DatasetLock
 from lakebed.documents.version_tree import FIRST, MAIN, CommitNode, VersionTree, new_id
-from lakebed.errors import CommitFailed, CorruptError, FormatError, KeyNotFound, LimitError
+from lakebed.errors import (
+    CommitFailed,
+    CorruptError,
+    DatasetCorruptError,
+    FormatError,
+    KeyNotFound,
+    LimitError,
+)
 from lakebed.reading.verify import Check, read_whole_tree
 from lakebed.storage.base import Data, Storage
-from lakebed.versions.check import Damage, Findings
+from lakebed.versions.check import Damage, DocumentCheck, Findings
 from lakebed.versions.derive import inherited
 from lakebed.versions.leases import LOCK_NAME, Lease, is_at_work, release_lock
 from lakebed.versions.opening import TREE_KEY, open_version
 from lakebed.versions.publish import publish
 from lakebed.versions.rebuild import Rebuilt, is_dataset, rebuild
+from lakebed.versions.refs import resolve
 from lakebed.versions.repair_plan import Kind, RepairReport, Step
 from lakebed.versions.salvage import Salvage
 from lakebed.versions.sealing import reseal
@@ -50,6 +58,32 @@ def repair(storage: Storage, *, apply: bool = False) -> RepairReport:
     return _Repair(storage, apply=apply).run()
 
 
+def check_integrity(storage: Storage, tree: VersionTree, version: str) -> None:
+    """Compare all metadata of a version.
+
+    Raises
+    ------
+    DatasetCorruptError
+        If any is missing, damaged, or contradicts other metadata.
+    """
+    findings = Findings(storage.url)
+    DocumentCheck(storage, tree, findings).version(version)
+    damage = next((damage for damage in findings.damage if damage.kind == "content"), None)
+    if damage is not None:
+        raise DatasetCorruptError(
+            f"{storage.url}: {damage}; `lakebed repair URL --plan` shows what can be saved", dataset=storage.url
+        )
+
+
+def recover(storage: Storage, ref: str | None) -> None:
+    """Repair a dataset if a version of it does not open, or contradicts itself."""
+    try:
+        tree = read_whole_tree(storage).tree
+        check_integrity(storage, tree, resolve(storage, tree, ref or MAIN))
+    except CorruptError:
+        repair(storage, apply=True)
+
+
 class _Repair:
     """One repair."""
 
@@ -70,7 +104,7 @@ class _Repair:
             if not node.is_committed and any(d.kind == "content" for d in findings.get(head, ())):
                 tree = self._head(tree, node, branch)
         for version, damages in findings.items():
-            if version is not None and tree.commits[version].is_committed:
+            if version in tree.commits and tree.commits[version].is_committed:
                 for damage in dict.fromkeys(damages):
                     if damage.kind == "content":
                         self._keep(damage)

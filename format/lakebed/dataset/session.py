@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from lakebed import clock, config
-from lakebed.documents.version_tree import FIRST, MAIN, VersionTree, new_id
+from lakebed.dataset import siblings
+from lakebed.dataset.opened import Opened
+from lakebed.documents.version_tree import FIRST, VersionTree, new_id
 from lakebed.errors import (
     CommitFailed,
     CommitStateUnknown,
@@ -20,26 +21,20 @@ from lakebed.errors import (
     LockedWarning,
     ReadOnlyModeError,
     StorageError,
-    VersionReplaced,
 )
-from lakebed.reading.fetch import ChunkSource
 from lakebed.reading.samples import SampleReader
 from lakebed.storage.base import Storage
 from lakebed.storage.lock import WriterLock
-from lakebed.versions.collect import Collector
 from lakebed.versions.derive import inherited
 from lakebed.versions.leases import Lease, live_owner, release_lock
-from lakebed.versions.opened import OpenedVersions
-from lakebed.versions.opening import open_version, read_tree
+from lakebed.versions.opening import open_version
 from lakebed.versions.publish import publish
-from lakebed.versions.refs import commit_as_of, resolve
 from lakebed.versions.state import Snapshot, TensorState
-from lakebed.versions.swap import TreeAt, read_tree_at
+from lakebed.versions.swap import TreeAt, kept, read_tree_at
 from lakebed.writing.draft import Draft
-from lakebed.writing.unpublished import Unpublished
 
 
-class Session:
+class Session(Opened):
     """State shared by a dataset and all views and tensors made from it.
 
     Parameters
@@ -71,62 +66,21 @@ class Session:
         lock_timeout: float = 0.0,
         as_of: float | None = None,
     ) -> None:
-        self.storage = storage
+        super().__init__(storage, ref, cache_bytes=cache_bytes, as_of=as_of)
         self.read_only = read_only
         self.lock_timeout = lock_timeout
         self.epoch = 0
-        self.versions = OpenedVersions(storage)
-        self._unpublished = Unpublished()
-        self.source = ChunkSource(
-            storage, config.CACHE_BYTES if cache_bytes is None else cache_bytes, self._unpublished
-        )
-        self._pid = os.getpid()
         self.mutex = threading.RLock()
+        self._pid = os.getpid()
         self._draft: Draft | None = None
-        self._at: TreeAt | None = None
         self._lock: Lease | None = None
         # Versions of a publish that failed, though it may still have worked, or may work yet.
         self._unsettled: Sequence[Snapshot] = ()
         self._holds = 0
         self._first_unpublished = 0.0
-        self._readers: dict[str, tuple[TensorState, SampleReader]] = {}
-        self._collector = Collector(storage)
-        while not self._open(ref, as_of):
-            pass  # another writer has replaced the version, and removed it, since the tree was read
-        _sessions.setdefault(storage.url, weakref.WeakSet()).add(self)
-
-    def _open(self, ref: str | None, as_of: float | None) -> bool:
-        self.tree: VersionTree = read_tree(self.storage)
-        is_bare = ref is None and MAIN not in self.tree.branches
-        version = FIRST if is_bare else resolve(self.storage, self.tree, ref or MAIN)
-        try:
-            self.enter(version if as_of is None else commit_as_of(self.tree, version, as_of))
-        except VersionReplaced:
-            return False
-        return True
-
-    def enter(self, version_id: str) -> None:
-        """Go to a version of the present tree, and hold it: as long as anybody reads it, it is not collected."""
-        self._collector.enter(version_id)
-        self.snapshot = open_version(self.storage, self.tree, version_id)
-        self.branch = self.tree.commits[version_id].branch
-        self.source.heads = frozenset(self.tree.branches.values())
-        self._readers.clear()
-
-    def refresh(self) -> None:
-        """See the branches and commits that there are now; what is read stays the same version."""
-        at = read_tree_at(self.storage)
-        self.tree = at.tree
-        if self._at is not None and at.tree.branches.get(self.branch) == self.snapshot.version_id:
-            self._at = at  # else the next publish finds out that somebody was here
-        self.source.heads = frozenset(self.tree.branches.values())
+        siblings.enter(self)
 
     # -- reading -----------------------------------------------------------------------------------------------
-
-    @property
-    def is_head(self) -> bool:
-        """Whether the session is at the tip of its branch, where writing is possible."""
-        return self.tree.branches.get(self.branch) == self.snapshot.version_id
 
     @property
     def has_unpublished(self) -> bool:
@@ -235,7 +189,7 @@ class Session:
         try:
             at = lease.acquire()
         except LockedException:
-            if not _flush_siblings(self) and not self.lock_timeout:
+            if not siblings.flush_siblings(self) and not self.lock_timeout:
                 raise
             at = lease.acquire(self.lock_timeout)
         try:
@@ -247,6 +201,8 @@ class Session:
             lease.release()
             raise
         self._lock = lease
+        if lease.found_traces:
+            self._collector.suspect()
 
     def check_writable(self) -> None:
         """Make sure that changes are possible at this moment.
@@ -425,10 +381,12 @@ class Session:
                 f"{self.storage.url} can not be read ({error}), so it is not known whether the last publish is there; "
                 "nothing is lost: try again"
             ) from error
-        self._unsettled = ()
         if at.tree.branches.get(self.branch) == failed[-1].version_id:
+            at = kept(self.storage, at)
+            self._unsettled = ()
             self._published(at, failed)
             return failed
+        self._unsettled = ()
         if self._draft is not None:
             # A put that is still on its way must not meet a folder with other content.
             self._draft.version_id = new_id()
@@ -473,6 +431,14 @@ class Session:
             self._draft = self._unpublished.draft = None
             self._readers.clear()
 
+    def forget(self) -> None:
+        """Let go of everything without touching the storage, as the end of the process does."""
+        self._draft = self._unpublished.draft = None
+        self._unsettled, self._holds = (), 0
+        if self._lock is not None:
+            self._lock.forget()
+            self._lock = None
+
     def close(self) -> None:
         """Publish and release the lock."""
         self._holds = 0
@@ -501,21 +467,3 @@ class Session:
             release_lock(self.storage, head.version_id)
         self.tree = at.tree
         self.enter(head.version_id)
-
-
-_sessions: dict[str, weakref.WeakSet[Session]] = {}
-
-
-def flush_open(url: str) -> None:
-    """Publish what other datasets of this process have unpublished at an address, so that a new one sees it."""
-    for session in list(_sessions.get(url, ())):
-        if session.has_unpublished:
-            session.flush()
-
-
-def _flush_siblings(session: Session) -> bool:
-    """Publish and unlock idle holders of the same branch in this process; return whether there was one."""
-    others = [
-        s for s in _sessions.get(session.storage.url, ()) if s is not session and s.branch == session.branch
-    ]
-    return sum(other.yield_lock() for other in others) > 0

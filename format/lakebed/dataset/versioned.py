@@ -119,7 +119,7 @@ class Versioned:
         self._check_changeable("commit")
         return lines.commit(self._session, message, allow_empty=allow_empty)
 
-    def checkout(self, address: str, create: bool = False) -> str | None:
+    def checkout(self, address: str, create: bool = False, reset: bool = False) -> str | None:
         """Go to another version, or start a branch here; returns the id of the last commit there.
 
         Parameters
@@ -129,6 +129,8 @@ class Versioned:
             ``n`` commits: ``HEAD~1`` is the last commit of this branch.
         create
             Make a new branch of this name instead. Changes since the last commit are committed first.
+        reset
+            Repair the dataset first if that version does not open, or contradicts itself; see :func:`lakebed.load`.
 
         Raises
         ------
@@ -136,7 +138,7 @@ class Versioned:
             If there is no such version, or something has the name of the branch to create.
         """
         self._check_changeable("checkout")
-        lines.checkout(self._session, address, create=create)
+        lines.checkout(self._session, address, create=create, reset=reset)
         self._session.epoch += 1
         return self.commit_id
 

@@ -74,7 +74,7 @@ class TreeEnd:
 
 
 def whole(commits: Commits, members: Mapping[str, Any], name: str, ours: Mapping[str, Any]) -> list[bytes]:
-    """Write the pieces of a file: the versions that are not at hand, those that are, other members, and ours under its name."""
+    """Write the pieces of a file: versions that are not at hand, those that are, other members, ours by its name."""
     cold = commits.cold
     rest = cold.text
     last = {

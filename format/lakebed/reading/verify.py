@@ -23,6 +23,7 @@ from lakebed.reading.samples import SampleReader
 from lakebed.storage.base import Storage
 from lakebed.versions.check import CheckedVersion, Damage, DocumentCheck, Findings
 from lakebed.versions.opening import TREE_KEY, TreeAt, read_tree_at
+from lakebed.versions.refs import resolve
 from lakebed.versions.state import TensorState
 
 _CACHE = 64_000_000
@@ -52,7 +53,7 @@ def verify(storage: Storage, ref: str | None = None, *, deep: bool = False) -> F
         findings.damage.append(Damage(str(error), key=TREE_KEY, kind="tree"))
         return findings
     check = Check(storage, tree, findings)
-    chosen = None if ref is None else tree.resolve(ref)
+    chosen = None if ref is None else resolve(storage, tree, ref)
     check.documents.shared_files()
     for version_id in check.documents.history(chosen):
         check.version(version_id)

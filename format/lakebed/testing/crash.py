@@ -19,13 +19,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from lakebed.dataset.dataset import Dataset
-from lakebed.dataset.session import Session, _sessions
+from lakebed.dataset.siblings import sessions_at
 from lakebed.errors import CommitFailed, CommitStateUnknown, StorageError
 from lakebed.reading.verify import verify
 from lakebed.storage.base import Storage
 from lakebed.storage.memory import MemoryStorage, open_memory
+from lakebed.testing.content import State
 from lakebed.testing.faulty import FaultyStorage
-from lakebed.testing.model import Model, State
+from lakebed.testing.model import Model
 from lakebed.testing.observe import content_of, open_on, state_of
 from lakebed.testing.schedule import Call, Crash, Fault, Planned, When, refused
 from lakebed.versions.create import create
@@ -279,16 +280,8 @@ def copy_of(storage: MemoryStorage) -> MemoryStorage:
 
 def end_of_process(storage: Storage) -> None:
     """End all writers of a storage as SIGKILL does: nothing more is written, and the locks of the process are free."""
-    for session in [*_sessions.get(storage.url, ())]:
-        _forget(session)
-
-
-def _forget(session: Session) -> None:
-    session._draft = session._unpublished.draft = None
-    session._holds = 0
-    if session._lock is not None:
-        session._lock.forget()
-        session._lock = None
+    for session in sessions_at(storage.url):
+        session.forget()
 
 
 def sampled(positions: Sequence[Position], count: int, seed: int) -> list[Position]:

@@ -11,64 +11,11 @@ Nothing here is clever, fast or stored. Whatever the library does to a dataset i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-Value = int | str
-State = dict[str, Any]
-Resolution = str | Callable[[str, Value, Value], Value] | None
-
-
-class Refused(Exception):
-    """The dataset refuses this, and nothing has changed."""
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One value; `id` stays when it is replaced, `stamp` does not."""
-
-    id: int
-    stamp: int
-    value: Value
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """One tensor: its kind, its samples, its info, and whether anything in it changed since the last commit.
-
-    `key` is the name that it was made under: a rename keeps it.
-    """
-
-    htype: str
-    key: int
-    samples: tuple[Sample, ...] = ()
-    info: Mapping[str, Any] = field(default_factory=dict)
-    is_new: bool = True
-    is_touched: bool = True
-
-
-@dataclass(frozen=True)
-class Content:
-    """All tensors by name, in the order of their creation, and the dataset's info."""
-
-    tensors: Mapping[str, Tensor] = field(default_factory=dict)
-    info: Mapping[str, Any] = field(default_factory=dict)
-    is_recorded: bool = False
-    """Whether the dataset's own record has changes: its info, renamed and deleted tensors."""
-
-    @property
-    def is_changed(self) -> bool:
-        """Whether anything changed since the last commit."""
-        return self.is_recorded or any(tensor.is_touched for tensor in self.tensors.values())
-
-    def with_tensor(self, name: str, tensor: Tensor) -> Content:
-        """Return the content with one tensor replaced or added."""
-        return replace(self, tensors={**self.tensors, name: tensor})
-
-    def inherited(self) -> Content:
-        """Return the content as a new head begins with it: the same, unchanged so far."""
-        tensors = {n: replace(t, is_new=False, is_touched=False) for n, t in self.tensors.items()}
-        return Content(tensors, self.info)
+from lakebed.testing.content import Content, Refused, Sample, State, Tensor, Value, named, shown
+from lakebed.testing.merge_model import Choice, NotModelled, merged
 
 
 @dataclass(frozen=True)
@@ -197,8 +144,8 @@ class Model:
 
     def _with_samples(self, tensor: Tensor, values: Iterable[Value]) -> Tensor:
         for value in values:
-            sample = Sample(self._stamp(), self._stamp(), value)
-            tensor = replace(_named(tensor, value), samples=(*tensor.samples, sample), is_touched=True)
+            sample = Sample(self._next(), value)
+            tensor = replace(named(tensor, value), samples=(*tensor.samples, sample), is_touched=True)
         return tensor
 
     def update(self, name: str, row: int, value: Value) -> None:
@@ -206,8 +153,8 @@ class Model:
         tensor = self._tensor(name)
         old = self._sample(tensor, row)
         samples = [*tensor.samples]
-        samples[row] = Sample(old.id, self._stamp(), value)
-        changed = replace(_named(tensor, value), samples=tuple(samples), is_touched=True)
+        samples[row] = Sample(old.id, value)
+        changed = replace(named(tensor, value), samples=tuple(samples), is_touched=True)
         self._write(self.content.with_tensor(name, changed))
 
     def pop(self, name: str, row: int) -> None:
@@ -258,7 +205,7 @@ class Model:
         return self._seal(message)
 
     def _seal(self, message: str | None, merged: str | None = None) -> str:
-        branch, name = self.branches[self.at], f"commit {self._stamp()}"
+        branch, name = self.branches[self.at], f"commit {self._next()}"
         parents = tuple(parent for parent in (branch.base, merged) if parent is not None)
         self.commits[name] = Commit(message, self.at, parents, branch.head)
         self._set_head(branch.head.inherited(), name)
@@ -282,6 +229,53 @@ class Model:
         base = self.branches[self.at].base if self.is_head else self.at
         self.at, content = name, self.content
         self._set_head(content.inherited(), base)
+
+    def merge(self, address: str, choice: Choice = None) -> None:
+        """Bring the changes of another line in, together with what is not committed here; commits both heads.
+
+        Raises
+        ------
+        Refused
+            If both lines changed the same, and no choice says whose change stands.
+        NotModelled
+            If the lines have merged each other crosswise, or in other cases of little use.
+        """
+        address = self.tags.get(address, address)
+        theirs = self.commits.get(address) or self.branches[address]
+        target = address if address in self.commits else self.branches[address].base
+        content = theirs.content if isinstance(theirs, Commit) else theirs.head
+        is_open = isinstance(theirs, Branch) and (theirs.head.is_changed or target is None)
+        ours = self._ancestors(self.branches[self.at].base if self.is_head else self.at)
+        if address == self.at or (not is_open and target in ours):
+            return
+        base = self._common(ours, self._ancestors(target))
+        result = merged(base, self.content, content, choice, self._next)
+        self.leave_commit()
+        here, before = self.at, len(self.published)
+        if is_open:
+            self.at = address
+            target = self._seal(f"Auto commit before merging into {here}")
+            self.at = here
+        self._set_head(result, self.branches[here].base)
+        self._seal(f"Merge # into {here}", target)
+        del self.published[before:-1]
+
+    def _ancestors(self, name: str | None) -> set[str]:
+        pending, seen = [name], set[str]()
+        while pending:
+            name = pending.pop()
+            if name is not None and name not in seen:
+                seen.add(name)
+                pending += self.commits[name].parents
+        return seen
+
+    def _common(self, one: set[str], other: set[str]) -> Content:
+        """Return the content that two lines come from."""
+        common = one & other
+        best = common - {parent for name in common for parent in self.commits[name].parents}
+        if len(best) > 1:
+            raise NotModelled("the lines have merged each other crosswise")
+        return self.commits[best.pop()].content if best else Content()
 
     def reset(self) -> None:
         """Go back to the last commit below the head."""
@@ -337,7 +331,7 @@ class Model:
             raise Refused(str(row))
         return tensor.samples[row]
 
-    def _stamp(self) -> int:
+    def _next(self) -> int:
         self._serial += 1
         return self._serial
 
@@ -359,20 +353,3 @@ class Model:
 
 def _is_changed(branch: Branch) -> bool:
     return branch.base is None or branch.head.is_changed
-
-
-def shown(content: Content) -> State:
-    """Return what a reader sees of a content."""
-    tensors = {
-        name: {"htype": t.htype, "values": [s.value for s in t.samples], "info": dict(t.info)}
-        for name, t in content.tensors.items()
-    }
-    return {"tensors": tensors, "info": dict(content.info)}
-
-
-def _named(tensor: Tensor, value: Value) -> Tensor:
-    """Return the tensor after it has learned a new class name, if this is one."""
-    names = tensor.info.get("class_names", [])
-    if tensor.htype != "class_label" or value in names:
-        return tensor
-    return replace(tensor, info={**tensor.info, "class_names": [*names, value]})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Any
 
 from lakebed.dataset.dataset import Dataset
@@ -9,7 +11,7 @@ from lakebed.dataset.handle import Handle
 from lakebed.dataset.session import Session
 from lakebed.dataset.tensor import Tensor
 from lakebed.storage.base import Storage
-from lakebed.testing.model import State, Value
+from lakebed.testing.content import State, Value
 
 
 def open_on(storage: Storage, address: str | None = None, *, read_only: bool = False) -> Dataset:
@@ -24,13 +26,19 @@ def state_of(storage: Storage) -> State:
     for name in ds.branches:
         if name != ds.branch:
             ds.checkout(name)
-        messages = [entry["message"] for entry in ds.commits]
+        messages = [message_of(entry) for entry in ds.commits]
         branches[name] = {"log": messages, "changed": ds.has_head_changes, **content_of(ds)}
     tags = {}
     for name in ds.tags:
         ds.checkout(name)
         tags[name] = len(ds.commits)
     return {"branches": branches, "tags": tags}
+
+
+def message_of(entry: Mapping[str, Any]) -> str | None:
+    """Return the message of a commit; ids, which are random, are left out."""
+    message = entry["message"]
+    return message and re.sub(r"(?<=^Merge )[0-9a-f]{40}(?= into )", "#", message)
 
 
 def content_of(ds: Dataset) -> State:
@@ -61,8 +69,8 @@ def values_of(tensor: Tensor) -> list[Value]:
         return []
     if tensor.htype == "text":
         return [*tensor.values()]
-    numbers: list[Value] = [int(value) for value in tensor.numpy().ravel()]
+    numbers = [int(value[0]) if value.size else None for value in tensor.numpy(aslist=True)]
     if tensor.htype != "class_label":
-        return numbers
+        return [*numbers]
     names = tensor.info["class_names"]
-    return [names[number] for number in tensor.numpy().ravel()]
+    return [None if number is None else names[number] for number in numbers]

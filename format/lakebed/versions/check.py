@@ -21,6 +21,7 @@ from lakebed.documents.dataset_diff import DatasetDiff
 from lakebed.documents.dataset_meta import DatasetMeta
 from lakebed.documents.lock import DatasetLock
 from lakebed.documents.manifest import ChunkPlaces, Manifest, seal_of
+from lakebed.documents.manifest_delta import read_manifest
 from lakebed.documents.pad_index import PadIndex
 from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tensor_meta import TensorMeta
@@ -28,7 +29,9 @@ from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_tree import FIRST, CommitNode, VersionTree
 from lakebed.errors import FormatError, KeyNotFound, LakebedError, LimitError
 from lakebed.storage.base import Storage
+from lakebed.versions.manifests import base_reader
 from lakebed.versions.opening import manifest_key, open_version, resolve_chunks, untouched
+from lakebed.versions.refs import REFS_KEY, Refs
 from lakebed.versions.seals import seals_of
 from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, ChunkTable, TensorState, folder_of
 
@@ -152,6 +155,9 @@ class DocumentCheck:
             data = self._get(key)
             if data is not None:
                 self._parsed(key, data, lambda raw, key=key: json_style.load(raw, key), kind="shared")  # type: ignore[misc]
+        data = self._get(REFS_KEY)
+        if data is not None:
+            self._parsed(REFS_KEY, data, Refs.from_bytes, kind="shared")
 
     # -- one version -----------------------------------------------------------------------------------------
 
@@ -253,7 +259,7 @@ class DocumentCheck:
         if seal != seal_of(data) and seal is None:
             self._note("out of date, as another program has written since; it is not used", node, key)
             return None
-        manifest = self._parsed(key, data, Manifest.from_bytes, node, kind="manifest")
+        manifest = self._parsed(key, data, self._read_manifest, node, kind="manifest")
         if manifest is not None and (seal != seal_of(data) or manifest.version_id != node.id):
             self._damaged("it is not the one that the history names", node, key=key, kind="manifest")
             return None
@@ -261,6 +267,9 @@ class DocumentCheck:
             self._note("out of date, as another program has written since; it is not used", node, key)
             return None
         return manifest
+
+    def _read_manifest(self, data: bytes) -> Manifest:
+        return read_manifest(data, base_reader(self._storage)).manifest
 
     def _is_current(self, manifest: Manifest) -> bool:
         """Whether the manifest still counts; one that contradicts itself does, to be reported."""

@@ -38,6 +38,8 @@ class Drawn:
 def newest_first(parents: Mapping[str, Sequence[str]], times: Mapping[str, float]) -> Iterator[str]:
     """Iterate over commits by time, newest first, but every commit before its parents whatever the clocks said.
 
+    Where damaged records make a circle, the newest commit on it comes first.
+
     Parameters
     ----------
     parents
@@ -49,16 +51,17 @@ def newest_first(parents: Mapping[str, Sequence[str]], times: Mapping[str, float
     for above in parents.values():
         for parent in set(above) & pending.keys():
             pending[parent] += 1
-    age = {commit: number for number, commit in enumerate(parents)}
-    ready = [(-times[commit], -age[commit], commit) for commit, children in pending.items() if not children]
+    order = {commit: (-times[commit], -number, commit) for number, commit in enumerate(parents)}
+    ready = [order[commit] for commit, children in pending.items() if not children]
     heapq.heapify(ready)
-    while ready:
-        *_, commit = heapq.heappop(ready)
+    while pending:
+        *_, commit = heapq.heappop(ready) if ready else min(map(order.__getitem__, pending))
+        del pending[commit]
         yield commit
         for parent in set(parents[commit]) & pending.keys():
             pending[parent] -= 1
             if not pending[parent]:
-                heapq.heappush(ready, (-times[parent], -age[parent], parent))
+                heapq.heappush(ready, order[parent])
 
 
 def draw(history: Iterable[tuple[str, Sequence[str]]]) -> Iterator[Drawn]:

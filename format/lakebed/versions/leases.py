@@ -69,6 +69,7 @@ class Lease:
         # Versions whose folder has our lock file: the head, and a draft that has written chunks.
         self._guarded: dict[str, None] = {}
         self._lost = ""
+        self.found_traces = False  # whether a writer before this one ended without a farewell
 
     @property
     def branch(self) -> str:
@@ -105,6 +106,7 @@ class Lease:
             at = read_tree_at(self._storage)
             head = at.tree.head(self._branch).id
             expired = self._enter(head)
+            self.found_traces = seized or expired
             if seized or (expired and not self._lock.frees_itself):
                 at = self._fence(at)
                 now = at.tree.head(self._branch).id

@@ -45,11 +45,13 @@ def origin_of(found: Read) -> Origin:
     return Origin(found.manifest.version_id, found.manifest.files, (found.base,), found.spent)
 
 
-def write_manifest(manifest: Manifest, origin: Origin | None, tree: VersionTree) -> tuple[bytes, Origin]:
+def write_manifest(
+    manifest: Manifest, origin: Origin | None, tree: VersionTree, *, is_changed: bool
+) -> tuple[bytes, Origin]:
     """Serialise a manifest: whole, or as what differs from one that this version's history has for good.
 
-    Only manifests of commits are built on: they stay as long as their descendants do. A whole one is written again once
-    all that was written since is as large, so that in the long run neither writing nor reading costs more than twice.
+    Only manifests of commits are built on: they stay as long as their descendants do. A version with changes gets a
+    whole one again once all that was written since the last is as large: in the long run that doubles what is written.
 
     Parameters
     ----------
@@ -57,6 +59,8 @@ def write_manifest(manifest: Manifest, origin: Origin | None, tree: VersionTree)
         The version that this one was made from.
     tree
         The history with the new version.
+    is_changed
+        Whether the version differs from its parent.
 
     Returns
     -------
@@ -68,7 +72,7 @@ def write_manifest(manifest: Manifest, origin: Origin | None, tree: VersionTree)
     if origin is not None and base is not None and size > _SMALL:
         spent = origin.spent if base is origin.wholes[-1] else 0
         data = delta_bytes(manifest, base, spent)
-        if 2 * len(data) <= size and spent + len(data) <= base.size:
+        if 2 * len(data) <= size and (spent + len(data) <= base.size or not is_changed):
             return data, Origin(manifest.version_id, manifest.files, (base,), spent + len(data))
     data = manifest.to_bytes()
     whole = Whole(manifest, seal_of(data), len(data))

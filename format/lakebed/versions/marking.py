@@ -12,11 +12,12 @@ from typing import Any
 
 from lakebed.documents.chunk_ids import ChunkIds
 from lakebed.documents.chunk_set import ChunkSet
-from lakebed.documents.manifest import ChunkPlaces, Manifest, seal_of
+from lakebed.documents.manifest import ChunkPlaces, Manifest
+from lakebed.documents.manifest_delta import Read
 from lakebed.documents.version_tree import FIRST, VersionTree
 from lakebed.errors import FormatError, KeyNotFound, LimitError
 from lakebed.storage.base import Storage
-from lakebed.versions.opening import manifest_key
+from lakebed.versions.manifests import load_manifest
 from lakebed.versions.seals import seals_of
 from lakebed.versions.state import folder_of
 
@@ -61,14 +62,13 @@ def _is_number(name: str) -> bool:
     return True
 
 
-def read_manifest(storage: Storage, version: str) -> tuple[Manifest, str] | None:
-    """Return the manifest of a version and its seal, whether or not the tree trusts it; None without a sound one."""
+def read_manifest(storage: Storage, version: str) -> Read | None:
+    """Return the manifest of a version, whether or not the tree trusts it; None without a sound one."""
     try:
-        data = storage.get(manifest_key(version))
-        manifest = Manifest.from_bytes(data)
+        found = load_manifest(storage, version)
     except (KeyNotFound, FormatError, LimitError):
         return None
-    return (manifest, seal_of(data)) if manifest.version_id == version else None
+    return found if found.manifest.version_id == version else None
 
 
 def _index(manifest: Manifest, key: str) -> ChunkIds:
@@ -93,10 +93,10 @@ def mark(storage: Storage, tree: VersionTree, version: str, files: Iterable[str]
     if version == FIRST:
         return  # chunks of the root version are never collected
     node, found = tree.commits[version], read_manifest(storage, version)
-    sealed = found is not None and seals_of(tree).get(version) == found[1]
+    sealed = found is not None and seals_of(tree).get(version) == found.seal
     if found is not None:
-        for key, places in found[0].chunks.items():
-            live.add_places(_index(found[0], key), places, own=True)
+        for key, places in found.manifest.chunks.items():
+            live.add_places(_index(found.manifest, key), places, own=True)
     if not (sealed and node.is_committed):
         # A head may have been changed in place by 3.9.52, whose files say what it refers to.
         _mark_files(storage, version, files, live)
@@ -113,21 +113,21 @@ def _mark_files(storage: Storage, version: str, files: Iterable[str], live: Live
                 continue
 
 
-def mark_kept(storage: Storage, version: str, files: Iterable[str], live: Live) -> str | None:
-    """Take in all that a version outside of the tree refers to; return its parent where that matters."""
+def mark_kept(storage: Storage, version: str, files: Iterable[str], live: Live) -> list[str]:
+    """Take in all that a version outside of the tree refers to; return the versions that it can not be read without."""
     live.versions.add(version)
     found = read_manifest(storage, version)
     if found is not None:
-        for key, places in found[0].chunks.items():
-            live.add_places(_index(found[0], key), places, own=False)
-        return None
+        for key, places in found.manifest.chunks.items():
+            live.add_places(_index(found.manifest, key), places, own=False)
+        return [found.base.manifest.version_id]
     _mark_files(storage, version, files, live)
     try:
         doc = json.loads(storage.get(f"{folder_of(version)}commit_info.json"))
     except (KeyNotFound, ValueError, RecursionError):
-        return None
+        return []
     parent = doc.get("parent") if isinstance(doc, dict) else None
-    return parent if isinstance(parent, str) else None
+    return [parent] if isinstance(parent, str) else []
 
 
 def viewed(storage: Storage) -> set[str]:

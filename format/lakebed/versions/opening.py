@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from lakebed.chunks.probe import described
 from lakebed.documents import info as info_document
 from lakebed.documents.chunk_ids import ChunkIds, chunk_name
 from lakebed.documents.chunk_set import ChunkSet
@@ -26,8 +27,9 @@ from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_tree import FIRST, VersionTree, tail_begins
 from lakebed.errors import DatasetCorruptError, DatasetNotFoundError, FormatError, KeyNotFound, LimitError
 from lakebed.storage.base import Storage
-from lakebed.versions.rebuild import is_dataset
 from lakebed.versions.manifests import load_manifest, manifest_key, origin_of
+from lakebed.versions.rebuild import is_dataset
+from lakebed.versions.repair_plan import kept_sequences
 from lakebed.versions.seals import sealed_at, seals_of
 from lakebed.versions.state import (
     CREDS,
@@ -362,14 +364,39 @@ def _open_files(storage: Storage, tree: VersionTree, version_id: str) -> Snapsho
             fetch(f"{key}/{name}")
         ids = _chunk_ids(files.get(f"{key}/chunks_index/unsharded"))
         state = _tensor(key, files, resolve_chunks(storage, tree, version_id, key, ids))
+        if not tree.commits[version_id].is_committed:
+            state = _without_unwritten(storage, state)
         tensors[key] = _shortened(state)
     return _snapshot(version_id, meta, files, tensors)
 
 
+def _without_unwritten(storage: Storage, state: TensorState) -> TensorState:
+    """Leave out samples at the end of an index that a killed 3.9.52 wrote before their chunk (FORMAT.md 15.5)."""
+    table = state.table
+    if not len(table) or not table.samples(len(table) - 1) or table.tiles_of(len(table) - 1) > 1:
+        return state
+    key = table.key(len(table) - 1)
+    stat = storage.stat(key)
+    try:
+        held = described(lambda at, length: storage.get_range(key, at, length), stat.size) if stat else 0
+    except FormatError:
+        return state  # whoever reads it hears of it
+    missing = table.samples(len(table) - 1) - held
+    if not held or missing <= 0:
+        return state
+    last = table.ids.last.copy()
+    last[-1] -= np.uint64(missing)
+    return replace(state, table=replace(table, ids=replace(table.ids, last=last)))
+
+
 def _shortened(state: TensorState) -> TensorState:
     """Believe the shorter of metadata and index, which a killed 3.9.52 leaves unequal (FORMAT.md 15.5)."""
-    length = min(state.meta.length, state.table.count)
-    return state if length == state.meta.length else replace(state, meta=state.meta.with_(length=length))
+    length, sequence = min(state.meta.length, state.table.count), state.sequence
+    if length == state.meta.length:
+        return state
+    if sequence is not None:
+        sequence = kept_sequences(sequence, length)
+    return replace(state, meta=state.meta.with_(length=length), sequence=sequence)
 
 
 def resolve_chunks(

@@ -23,7 +23,6 @@ from lakebed.versions.seals import with_seals
 from lakebed.versions.state import Origin, Snapshot, TensorState, folder_of
 from lakebed.versions.swap import TreeAt, node_files, swap
 
-
 COPY_BYTES = 65_536
 """From this length on, files that did not change are copied by the storage: blocks are shared, or bytes stay there."""
 
@@ -111,8 +110,10 @@ def publish(
             else:
                 items.append((folder + name, data))
         places = {key: tensor.table.places for key, tensor in version.tensors.items()}
-        manifest, origin = write_manifest(Manifest(version.version_id, files, places), before, tree)
-        object.__setattr__(version, "origin", origin)  # noqa: PLC2801
+        manifest, origin = write_manifest(
+            Manifest(version.version_id, files, places), before, tree, is_changed=version.has_changes
+        )
+        object.__setattr__(version, "origin", origin)
         items.append((manifest_key(version.version_id), manifest))
         seals[version.version_id] = seal_of(manifest)
     items += node_files(at.tree, tree)

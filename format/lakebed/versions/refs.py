@@ -287,10 +287,10 @@ def commit_as_of(tree: VersionTree, version_id: str, moment: float) -> str:
             return id_
         times += [] if time is None else [time]
     branch = tree.commits[version_id].branch
+    if not times:
+        raise CheckoutError(f"there is no commit yet on branch {branch!r}")
     raise CheckoutError(
-        f"there is no commit yet on branch {branch!r}"
-        if not times
-        else f"at {clock.utc(math.floor(moment))} UTC there was no commit yet on branch {branch!r}: the first was made at "
+        f"at {clock.utc(math.floor(moment))} UTC there was no commit yet on branch {branch!r}: the first was made at "
         f"{clock.utc(min(times))} UTC"
     )
 

@@ -26,6 +26,9 @@ from lakebed.errors import TensorDoesNotExistError
 # Encoder files of a tensor beside its chunk index (FORMAT.md 4.3 to 4.6).
 TILES, SEQUENCE, CREDS, PAD = (f"{name}_index/unsharded" for name in ("tiles", "sequence", "creds", "pad"))
 
+# From so many folders on, those that hold nothing any more are forgotten.
+_MANY_FOLDERS = 32
+
 
 def folder_of(version_id: str) -> str:
     """Return the key prefix of a version's files: "" for the root version (FORMAT.md 1.1)."""
@@ -75,9 +78,11 @@ class ChunkTable:
         """Return the first ``rows`` rows."""
         if rows == len(self):
             return self
-        p = self.places
+        p, folder_of = self.places, self.places.folder_of[:rows]
         sums = int(p.sum_counts()[:rows].sum())
-        places = ChunkPlaces(p.folders, p.folder_of[:rows], p.sizes[:rows], p.sums[:sums], p.own[:rows])
+        # A tail that is written again and again would leave a folder behind each time.
+        folders = p.folders[: int(folder_of.max()) + 1] if rows else ()
+        places = ChunkPlaces(folders, folder_of, p.sizes[:rows], p.sums[:sums], p.own[:rows])
         return ChunkTable(ChunkIds(self.ids.ids[:rows], self.ids.last[:rows]), places)
 
     def extended(self, added: list[NewChunk], folder: tuple[str, str]) -> ChunkTable:
@@ -127,6 +132,11 @@ class ChunkTable:
             return empty_table()
         ids, counts, folder_of, sizes, sums, own = (np.concatenate(column) for column in columns)
         last = np.cumsum(counts, dtype=np.uint64) - np.uint64(1)
+        if len(folders) > _MANY_FOLDERS:
+            used, renumbered = np.unique(folder_of, return_inverse=True)
+            if 2 * len(used) < len(folders):
+                folders = tuple(folders[i] for i in used.tolist())
+                folder_of = renumbered.astype(np.uint32)
         return ChunkTable(ChunkIds(ids, last), ChunkPlaces(folders, folder_of, sizes, sums, own))
 
     def rows_of(self, sample: int) -> range:

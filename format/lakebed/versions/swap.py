@@ -61,7 +61,7 @@ def swap(storage: Storage, at: TreeAt, edit: Edit, tree: VersionTree, seals: dic
         except PreconditionFailed as error:
             now = _read_again(storage, error)
             if _took_effect(at.tree, tree, now.tree):
-                return _kept(storage, now)  # an earlier attempt, whose answer was lost
+                return kept(storage, now)  # an earlier attempt, whose answer was lost
             _check_untouched(storage, at.tree, tree, now.tree, error)
             # Somebody published on another branch: the same change on top of that is still right.
             tree = with_retired(now.tree, with_seals(edit(now.tree), seals), clock.now())
@@ -70,7 +70,7 @@ def swap(storage: Storage, at: TreeAt, edit: Edit, tree: VersionTree, seals: dic
         except StorageError as error:
             now = _read_again(storage, error)
             if _took_effect(at.tree, tree, now.tree):
-                return _kept(storage, now)
+                return kept(storage, now)
             raise
     raise CommitFailed(f"{storage.url} is rewritten all the time by other processes; nothing was published")
 
@@ -83,6 +83,8 @@ def _read_again(storage: Storage, error: StorageError | PreconditionFailed) -> T
         except DatasetNotFoundError as again:
             raise CommitFailed(f"{storage.url} was deleted meanwhile; nothing was published") from again
         except (StorageError, FormatError) as again:
+            if isinstance(again, FormatError) and storage.stat(TREE_KEY) is None:
+                raise CommitFailed(f"{storage.url} is being deleted; nothing was published") from again
             if pause is None:
                 raise CommitStateUnknown(
                     f"the answer to a publish on {storage.url} was lost ({error}) and reading again failed ({again}); "
@@ -93,7 +95,7 @@ def _read_again(storage: Storage, error: StorageError | PreconditionFailed) -> T
     raise AssertionError("the last pause is None")
 
 
-def _kept(storage: Storage, now: TreeAt) -> TreeAt:
+def kept(storage: Storage, now: TreeAt) -> TreeAt:
     """Return the tree once it is sure to stay: a disk may have failed after the new tree took its place."""
     try:
         storage.sync([TREE_KEY])

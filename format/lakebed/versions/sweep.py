@@ -107,14 +107,15 @@ class Sweep:
             self._give_up(error)
             return
         yield
-        for version in list(dead):
-            why = self._end(version)
-            if why:
-                dead.remove(version)
-                kept[version] = why
-            yield
         try:
-            yield from self._mark(tree, kept)
+            yield from self._mark_tree(tree)
+            for version in list(dead):
+                why = self._end(version)
+                if why:
+                    dead.remove(version)
+                    kept[version] = why
+                yield
+            yield from self._mark_kept(kept)
         except (FormatError, CorruptError) as error:
             self._give_up(error)
             return
@@ -227,17 +228,21 @@ class Sweep:
 
     # -- marking -----------------------------------------------------------------------------------------------
 
-    def _mark(self, tree: VersionTree, kept: dict[str, str]) -> Iterator[None]:
+    def _mark_tree(self, tree: VersionTree) -> Iterator[None]:
         for version in tree.commits:
             if version not in self._live.versions:
                 self._mark_one(tree, version)
                 yield
+
+    def _mark_kept(self, kept: dict[str, str]) -> Iterator[None]:
+        """Mark what is outside of the tree, and what came into it meanwhile."""
         pending = list(kept)
         while pending:
             version = pending.pop()
-            parent = mark_kept(self._storage, version, self._files(version), self._live)
-            if parent and parent in self._folders and parent not in self._live.versions:
-                pending.append(parent)
+            for other in mark_kept(self._storage, version, self._files(version), self._live):
+                if other not in self._live.versions:
+                    pending.append(other)
+                    kept.setdefault(other, "another version that stays builds on it")
             yield
         while True:
             again = read_tree(self._storage)

@@ -173,10 +173,14 @@ def test_samples_beyond_the_tables_are_empty() -> None:
     chunk = parse_chunk(raw, 3)
     assert chunk.ndim is None
     assert [bytes(chunk.sample(i)) for i in range(3)] == [b"", b"", b""]
+
+
+def test_an_index_ahead_of_its_chunk_is_damage() -> None:
+    """3.9.52 gives every sample a position row; one without was never written, which is not the same as empty."""
     short = b"\x063.9.52" + struct.pack("<iiIIiIII", 1, 2, 2, 0, 1, 2, 0, 0) + b"ab"
-    chunk = parse_chunk(short, 2)
-    assert chunk.shapes().tolist() == [[2], [0]]
-    assert [bytes(chunk.sample(i)) for i in range(2)] == [b"ab", b""]
+    assert bytes(parse_chunk(short, 1).sample(0)) == b"ab"
+    with pytest.raises(FormatError, match="holds 1 samples, not 2"):
+        parse_chunk(short, 2)
 
 
 def test_absent_data_of_a_real_shape_is_unwritten() -> None:

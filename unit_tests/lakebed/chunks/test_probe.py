@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from lakebed.chunks.chunk import parse_chunk
 from lakebed.chunks.pack import pack
-from lakebed.chunks.probe import probe, read_header
+from lakebed.chunks.probe import described, probe, read_header
 from lakebed.codecs.block import Block
 from lakebed.errors import FormatError
 from unit_tests.lakebed.chunks.blocks import Sample, block_lists, text
@@ -54,11 +54,17 @@ def test_probe_reads_few_rows_of_a_large_table() -> None:
         assert file.reads < 24
 
 
-def test_samples_beyond_the_tables_are_empty() -> None:
-    """What the header does not cover has no bytes and no shape."""
-    raw = b"\x063.9.52" + struct.pack("<iiIIiIII", 1, 2, 2, 0, 1, 2, 0, 0) + b"ab"
+def test_samples_of_a_header_without_rows_are_empty() -> None:
+    """What stands for nulls of unknown rank has no bytes and no shape; a table that ends too early is damage."""
+    raw = b"\x063.9.52" + struct.pack("<iii", 0, 2, 0)
     place = probe(CountingFile(raw), len(raw), 3, 2)
     assert (place.nbytes, place.shape) == (0, None)
+    assert described(CountingFile(raw), len(raw)) == 0
+    raw = b"\x063.9.52" + struct.pack("<iiIIiIII", 1, 2, 2, 0, 1, 2, 0, 0) + b"ab"
+    assert probe(CountingFile(raw), len(raw), 3, 0).nbytes == 2
+    assert described(CountingFile(raw), len(raw)) == 1
+    with pytest.raises(FormatError, match="ends before sample 2"):
+        probe(CountingFile(raw), len(raw), 3, 2)
 
 
 @pytest.mark.parametrize(

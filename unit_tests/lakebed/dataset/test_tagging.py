@@ -10,6 +10,8 @@ import pytest
 
 import lakebed
 from lakebed import clock
+from lakebed.reading.verify import verify
+from lakebed.storage.local import LocalStorage
 from lakebed.testing.clock import VirtualClock
 from lakebed.testing.faulty import FaultyStorage
 from lakebed.versions.refs import REFS_KEY
@@ -319,3 +321,54 @@ def test_writing_in_the_past_starts_a_branch(url: str) -> None:
     assert rows(lakebed.load(url)) == 4
     with pytest.raises(lakebed.ReadOnlyModeError):
         lakebed.load(url, as_of=1_000_000, read_only=True).x.append(5)
+
+
+# -- where datasets come and go ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tensors", [None, ["x"]])
+def test_deep_copies_keep_tags(url: str, tmp_path: Path, tensors: list[str] | None) -> None:
+    """A copy with its history has the names for it, too; a copy without has none."""
+    lakebed.load(url).create_tag("v2", "HEAD~2")
+    copied = lakebed.deepcopy(url, tmp_path / "deep", tensors=tensors, progressbar=False)
+    assert copied.tags == lakebed.load(url).tags
+    assert rows(lakebed.load(f"{tmp_path / 'deep'}@v2")) == 2
+    assert lakebed.copy(url, tmp_path / "flat", progressbar=False).tags == {}
+
+
+def test_verify_notices_damaged_tags(url: str) -> None:
+    """The side file is part of what can be damaged."""
+    lakebed.load(url).create_tag("v1")
+    assert verify(LocalStorage(url)).is_sound
+    (Path(url) / REFS_KEY).write_bytes(b"{}")
+    assert [damage.key for damage in verify(LocalStorage(url)).damage] == [REFS_KEY]
+
+
+def test_a_new_dataset_has_no_old_tags(url: str) -> None:
+    """What a removal that was cut off left behind is not taken over."""
+    lakebed.load(url).create_tag("v1")
+    tags = (Path(url) / REFS_KEY).read_bytes()
+    lakebed.delete(url)
+    (Path(url) / REFS_KEY).parent.mkdir(parents=True)
+    (Path(url) / REFS_KEY).write_bytes(tags)
+    assert lakebed.empty(url).tags == {}
+    lakebed.load(url).commit("first", allow_empty=True)
+    lakebed.load(url).create_tag("v1")
+    assert lakebed.empty(url, overwrite=True).tags == {}
+
+
+# -- authors -------------------------------------------------------------------------------------------------------
+
+
+def test_the_author_is_configured_or_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A setting of this process comes before the environment, and that before the operating system's user."""
+    ds = create_on(new_memory())
+    monkeypatch.delenv("LAKEBED_AUTHOR", raising=False)
+    monkeypatch.setattr("getpass.getuser", lambda: "login")
+    ds.commit("as the user", allow_empty=True)
+    monkeypatch.setenv("LAKEBED_AUTHOR", "from the environment")
+    ds.commit("as the environment says", allow_empty=True)
+    monkeypatch.setattr(lakebed.config, "AUTHOR", "Ada Lovelace")
+    ds.commit("as configured", allow_empty=True)
+    assert ds.create_tag("v1").user == "Ada Lovelace"
+    assert [entry["author"] for entry in ds.commits] == ["Ada Lovelace", "from the environment", "login"]

@@ -41,7 +41,9 @@ def test_temporary_files_of_dead_writers_are_found(tmp_path: Path) -> None:
     """Those of living processes are not among them: they may be on their way to their place."""
     storage = LocalStorage(tmp_path)
     storage.put("a/b", b"x")
-    dead = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
+    dead = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True
+    )
     left = tmp_path / "a" / f".lb-{int(dead.stdout):x}-1.tmp"
     left.write_bytes(b"123")
     (tmp_path / f".lb-{os.getpid():x}-2.tmp").write_bytes(b"45")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
@@ -16,6 +17,8 @@ from lakebed.testing.crash import CrashRunner, Position, Step, sampled
 from lakebed.testing.model import Model
 
 SAMPLES = 500
+
+Record = Callable[[str, object], None]
 
 
 def make_tensors(ds: lakebed.Dataset) -> None:
@@ -101,7 +104,7 @@ def runner() -> CrashRunner:
     return CrashRunner(SCRIPT)
 
 
-def attempt(runner: CrashRunner, positions: list[Position]) -> None:
+def attempt(runner: CrashRunner, positions: list[Position], record: Record, source: str) -> None:
     """Try all of them, then tell of every failure."""
     wrong = []
     for position in positions:
@@ -110,19 +113,19 @@ def attempt(runner: CrashRunner, positions: list[Position]) -> None:
         except Exception as error:  # noqa: BLE001
             wrong.append(f"{runner.describe(position)}: {type(error).__name__}: {error}")
     kinds = Counter((p.when, "crash" if p.is_crash else "error") for p in positions)
-    print(f"n-th fault: {len(positions)} positions, {dict(kinds)}, {len(wrong)} wrong")  # noqa: T201
+    record("proof", f"n-th fault: {len(positions)} faults ({source}), {dict(kinds)}, {len(wrong)} wrong")
     assert not wrong, f"{len(wrong)} of {len(positions)} wrong:\n" + "\n".join(wrong[:12])
 
 
-def test_a_sample_of_all_faults(runner: CrashRunner) -> None:
+def test_a_sample_of_all_faults(runner: CrashRunner, record_property: Record) -> None:
     """500 of all calls x before, after, torn x crash, error; reading calls too."""
     seed = int(os.environ.get("LAKEBED_SEED", random.randrange(1 << 32)))
-    print(f"n-th fault: seed {seed} (LAKEBED_SEED)")  # noqa: T201
-    attempt(runner, sampled([*runner.positions()], SAMPLES, seed))
+    every = [*runner.positions()]
+    attempt(runner, sampled(every, SAMPLES, seed), record_property, f"of {len(every)}, LAKEBED_SEED={seed}")
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_all_faults(runner: CrashRunner) -> None:
+def test_all_faults(runner: CrashRunner, record_property: Record) -> None:
     """Every call x before, after, torn x crash, error."""
-    attempt(runner, [*runner.positions()])
+    attempt(runner, [*runner.positions()], record_property, "all")

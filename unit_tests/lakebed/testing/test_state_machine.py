@@ -22,8 +22,10 @@ from hypothesis.stateful import (
 
 from lakebed.errors import LakebedError
 from lakebed.reading.verify import verify
+from lakebed.testing.content import Refused, shown
 from lakebed.testing.crash import end_of_process
-from lakebed.testing.model import Model, Refused, shown
+from lakebed.testing.merge_model import Choice, NotModelled
+from lakebed.testing.model import Model
 from lakebed.testing.observe import content_of, open_on, state_of
 from unit_tests.lakebed.datasets import create_on, new_memory
 
@@ -232,6 +234,16 @@ class Dataset(RuleBasedStateMachine):
         if len(self.model.branches) < MOST_BRANCHES or name in self.model.branches:
             self.both(lambda: self.ds.checkout(real), lambda: self.model.checkout(name))
 
+    @rule(data=st.data(), choice=st.sampled_from([None, "ours", "theirs"]))
+    def merge(self, data: st.DataObject, choice: Choice) -> None:
+        real, name = self.address(data)
+        if len(self.model.branches) == MOST_BRANCHES and not self.model.is_head:
+            return
+        with contextlib.suppress(NotModelled):
+            with contextlib.suppress(Refused):
+                self.model.copy().merge(name, choice)
+            self.both(lambda: self.ds.merge(real, choice), lambda: self.model.merge(name, choice))
+
     @rule(really=st.integers(0, 2))
     def reset(self, really: int) -> None:
         if really == 0 and self.model.is_head:
@@ -283,9 +295,9 @@ class Dataset(RuleBasedStateMachine):
         assert self.ds.has_head_changes == self.model.is_changed
 
 
-def run(examples: int, steps: int) -> None:
+def run(examples: int, steps: int, record: Callable[[str, object], None]) -> None:
     seed = int(os.environ.get("LAKEBED_SEED", random.randrange(1 << 32)))
-    print(f"state machine: {examples} runs of up to {steps} steps, seed {seed} (LAKEBED_SEED)")  # noqa: T201
+    record("proof", f"state machine: {examples} runs of up to {steps} steps, LAKEBED_SEED={seed}")
     checks = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
     chosen = settings(
         max_examples=examples,
@@ -297,13 +309,17 @@ def run(examples: int, steps: int) -> None:
     run_state_machine_as_test(seeded(seed)(Dataset), settings=chosen)
 
 
-def test_any_sequence_of_operations_does_what_the_model_does() -> None:
+def test_any_sequence_of_operations_does_what_the_model_does(
+    record_property: Callable[[str, object], None],
+) -> None:
     """100 runs."""
-    run(100, 30)
+    run(100, 30, record_property)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-def test_many_sequences_of_operations_do_what_the_model_does() -> None:
+def test_many_sequences_of_operations_do_what_the_model_does(
+    record_property: Callable[[str, object], None],
+) -> None:
     """2,000 runs of up to 50 steps."""
-    run(2000, 50)
+    run(2000, 50, record_property)

@@ -14,7 +14,8 @@ import pytest
 
 import lakebed
 from lakebed import clock, config
-from lakebed.dataset import session as session_module
+from lakebed.dataset import lines
+from lakebed.dataset import opened as opened_module
 from lakebed.reading.verify import verify
 from lakebed.storage.base import Storage
 from lakebed.storage.local import LocalStorage
@@ -22,6 +23,7 @@ from lakebed.testing import Crash, FaultyStorage, VirtualClock
 from lakebed.testing.schedule import Fault, Planned, refused
 from lakebed.versions import collect as collect_module
 from lakebed.versions.collect import collect
+from lakebed.versions.refs import Tag, drop_tag, set_tag
 from lakebed.versions.retired import Retired
 from lakebed.versions.state import folder_of
 from unit_tests.lakebed.datasets import content, copy_of, create_on, kill, new_memory, objects, open_on
@@ -205,9 +207,8 @@ def test_commits_and_branches_stay(virtual: VirtualClock) -> None:
     collect(storage, grace=0)
     for commit, rows in seen.items():
         assert_rows(open_on(storage, commit), rows)
-    assert len(open_on(storage, "side").n) == len(open_on(storage, "main").n) - 21 + 9 + 0 * len(seen) + 0 - (
-        len(open_on(storage, "main").n) - 21 + 9 - len(open_on(storage, "side").n)
-    )
+    assert len(open_on(storage, "side").n) == 27 * 10 + 90 - 1
+    assert len(open_on(storage, "main").n) == 27 * 10 + 90 + 20
     only_what_is_needed(storage)
 
 
@@ -255,17 +256,17 @@ def test_opening_looks_again_when_its_version_was_collected(
     """Between reading the tree and reading the version, a writer may have gone on."""
     storage = new_memory()
     ds = started(storage)
-    read, calls = session_module.read_tree, []
+    read, calls = opened_module.read_tree_at, []
 
     def slowly(storage: Storage) -> object:
-        tree = read(storage)
+        at = read(storage)
         if not calls:
             calls.append(1)
             publish(ds, 12, virtual)
-            assert tree.branches["main"] not in heads(storage)
-        return tree
+            assert at.tree.branches["main"] not in heads(storage)
+        return at
 
-    monkeypatch.setattr(session_module, "read_tree", slowly)
+    monkeypatch.setattr(opened_module, "read_tree_at", slowly)
     assert_rows(open_on(storage, read_only=True), 120)
 
 
@@ -299,8 +300,10 @@ def test_leftovers_of_a_crash_are_collected_by_the_writer_after_it(
     ds = started(storage)
     publish(ds, 2)
     kill(storage)
+    crash = Fault(methods={"put_if"}, keys="version*")
+    ds = open_on(FaultyStorage(storage, Planned(crash)))
     with pytest.raises(Crash):
-        publish(open_on(FaultyStorage(storage, Planned(Fault(methods={"put_if"}, keys="version*")))), 1)
+        publish(ds, 1)
     kill(storage)
     orphan = folders(storage) - set(open_on(storage)._session.tree.commits) - heads_retired(storage)
     assert len(orphan) == 1
@@ -400,24 +403,34 @@ def test_a_sweep_leaves_drafts_of_other_writers_alone(virtual: VirtualClock) -> 
     only_what_is_needed(storage)
 
 
-def test_tags_and_views_keep_what_they_name(virtual: VirtualClock) -> None:
+def test_tags_and_views_keep_what_they_name() -> None:
     """A version that left the tree stays while a tag or a saved view refers to it, with what it inherited."""
     storage = new_memory()
     ds = started(storage)
     publish(ds, 2)
-    first = ds.commit("first")
-    publish(ds, 2)
-    head = ds._session.snapshot.version_id
-    storage.put("queries.json", json.dumps([{"id": "v", "source-dataset-version": head}]).encode())
-    publish(ds, 8, virtual)
+    ds.commit("first")
+    ds.checkout("side", create=True)
+    ds.n.extend(np.arange(20, 2020))
+    inherited = ds.commit("on the side")
+    ds.n.extend(np.arange(2020, 2030))
+    named = ds.commit("named")
+    ds.checkout("main")
+    views = json.dumps([{"id": "v", "source-dataset-version": named}]).encode()
+    storage.put("queries.json", views)
+    lines.drop_branch(ds._session, "side")
     ds.close()
     report = collect(storage, grace=0)
-    assert (head, "a saved view refers to it") in {(k.name, k.why) for k in report.kept}
-    assert first in folders(storage)
-    assert head in heads(storage)
+    assert (named, "a saved view refers to it") in {(k.name, k.why) for k in report.kept}
+    assert named in heads(storage)
+    chunks = {key for key, _ in storage.list(folder_of(inherited)) if "/chunks/" in key}
+    assert chunks
     storage.delete("queries.json")
+    set_tag(storage, Tag("v1", named, None, 0.0, "me"))
+    assert {k.why for k in collect(storage, grace=0).kept} == {"tag 'v1' names it"}
+    assert chunks <= set(objects(storage))
+    drop_tag(storage, "v1")
     collect(storage, grace=0)
-    assert head not in folders(storage)
+    assert not {named, inherited} & folders(storage)
     only_what_is_needed(storage)
 
 

@@ -103,6 +103,15 @@ def test_honest_clocks_decide_the_order(history: History) -> None:
     assert list(newest_first(dict(reversed(history)), times)) == [commit for commit, _ in history]
 
 
+def test_a_circle_has_an_end() -> None:
+    """Records that contradict themselves are shown, each commit once."""
+    history = {"a": ("b",), "b": ("c",), "c": ("b", "a"), "d": ("d",), "e": ("a",)}
+    times = {"a": 1.0, "b": 2.0, "c": 3.0, "d": 0.0, "e": 0.0}
+    found = list(newest_first(history, times))
+    assert found == ["e", "c", "a", "b", "d"]
+    assert len(picture([(commit, history[commit]) for commit in found])) >= 5
+
+
 def test_commits_of_the_same_moment_stay_in_order() -> None:
     """The later entry counts as the younger one."""
     assert list(newest_first({"a": (), "b": (), "c": ("elsewhere",)}, dict.fromkeys("abc", 1.0))) == [

@@ -1,0 +1,79 @@
+"""One dataset opened at one version: its tree, the snapshot it reads, and the lease that keeps that from collection."""
+
+from __future__ import annotations
+
+from lakebed import config
+from lakebed.documents.version_tree import FIRST, MAIN, VersionTree
+from lakebed.errors import VersionReplaced
+from lakebed.reading.fetch import ChunkSource
+from lakebed.reading.samples import SampleReader
+from lakebed.storage.base import Storage
+from lakebed.versions.collect import Collector
+from lakebed.versions.opened import OpenedVersions
+from lakebed.versions.opening import open_version
+from lakebed.versions.refs import commit_as_of, resolve
+from lakebed.versions.state import TensorState
+from lakebed.versions.swap import TreeAt, read_tree_at
+from lakebed.writing.unpublished import Unpublished
+
+
+class Opened:
+    """A version that is read, and the tree it was found in.
+
+    Parameters
+    ----------
+    storage
+        Where the dataset lies.
+    ref
+        Address of the version to open; None is ``main``.
+    cache_bytes
+        Bound of the cache of chunks; None is ``config.CACHE_BYTES``.
+    as_of
+        Open the newest commit of this time, in POSIX seconds, or before, on the line of that version.
+    """
+
+    def __init__(
+        self, storage: Storage, ref: str | None, *, cache_bytes: int | None, as_of: float | None
+    ) -> None:
+        self.storage = storage
+        self.versions = OpenedVersions(storage)
+        self._unpublished = Unpublished()
+        self.source = ChunkSource(
+            storage, config.CACHE_BYTES if cache_bytes is None else cache_bytes, self._unpublished
+        )
+        self._at: TreeAt | None = None
+        self._readers: dict[str, tuple[TensorState, SampleReader]] = {}
+        self._collector = Collector(storage)
+        while not self._open(ref, as_of):
+            pass  # another writer has replaced the version, and removed it, since the tree was read
+
+    def _open(self, ref: str | None, as_of: float | None) -> bool:
+        self.tree: VersionTree = read_tree_at(self.storage).tree
+        is_bare = ref is None and MAIN not in self.tree.branches
+        version = FIRST if is_bare else resolve(self.storage, self.tree, ref or MAIN)
+        try:
+            self.enter(version if as_of is None else commit_as_of(self.tree, version, as_of))
+        except VersionReplaced:
+            return False
+        return True
+
+    def enter(self, version_id: str) -> None:
+        """Go to a version of the present tree, and hold it: as long as anybody reads it, it is not collected."""
+        self._collector.enter(version_id)
+        self.snapshot = open_version(self.storage, self.tree, version_id)
+        self.branch = self.tree.commits[version_id].branch
+        self.source.heads = frozenset(self.tree.branches.values())
+        self._readers.clear()
+
+    def refresh(self) -> None:
+        """See the branches and commits that there are now; what is read stays the same version."""
+        at = read_tree_at(self.storage)
+        self.tree = at.tree
+        if self._at is not None and at.tree.branches.get(self.branch) == self.snapshot.version_id:
+            self._at = at  # else the next publish finds out that somebody was here
+        self.source.heads = frozenset(self.tree.branches.values())
+
+    @property
+    def is_head(self) -> bool:
+        """Whether the session is at the tip of its branch, where writing is possible."""
+        return self.tree.branches.get(self.branch) == self.snapshot.version_id

@@ -1,0 +1,34 @@
+"""Every open dataset of this process by address: they take turns as writers, and a new one sees what others have."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lakebed.dataset.session import Session
+
+_sessions: dict[str, weakref.WeakSet[Session]] = {}
+
+
+def enter(session: Session) -> None:
+    """Count a session among the open ones for as long as it lives."""
+    _sessions.setdefault(session.storage.url, weakref.WeakSet()).add(session)
+
+
+def sessions_at(url: str) -> list[Session]:
+    """Return the open sessions at an address."""
+    return list(_sessions.get(url, ()))
+
+
+def flush_open(url: str) -> None:
+    """Publish what other datasets of this process have unpublished at an address, so that a new one sees it."""
+    for session in sessions_at(url):
+        if session.has_unpublished:
+            session.flush()
+
+
+def flush_siblings(session: Session) -> bool:
+    """Publish and unlock idle holders of the same branch in this process; return whether there was one."""
+    others = [s for s in sessions_at(session.storage.url) if s is not session and s.branch == session.branch]
+    return sum(other.yield_lock() for other in others) > 0
