@@ -18,6 +18,7 @@ from lakebed.cli import describe
 from lakebed.cli import diff as differences
 from lakebed.cli import gc as garbage
 from lakebed.cli import log as logged
+from lakebed.cli import repair as repairing
 from lakebed.cli import tag as tagging
 from lakebed.cli import verify as verification
 from lakebed.cli.opening import moment
@@ -194,6 +195,21 @@ def diff(url: str, id_1: str | None, id_2: str | None, as_json: bool) -> None:
 def verify(url: str, deep: bool, as_json: bool) -> None:
     """Check URL, or only URL[@branch or @commit]: documents, chunks, checksums. Exit status 1 means damage."""
     verification.verify(url, deep=deep, as_json=as_json)
+
+
+@main.command()
+@click.argument("url")
+@click.option(
+    "--plan", "apply", flag_value=False, type=bool, default=False, help="Only tell what would be done."
+)
+@click.option(
+    "--apply", "apply", flag_value=True, type=bool, help="Do it: damaged heads get sound ones beside them."
+)
+@_JSON
+@_with_errors
+def repair(url: str, apply: bool, as_json: bool) -> None:
+    """Save what can be saved of URL after a crash of Deep Lake 3.x or damage. Exit status 1: some remains."""
+    repairing.repair(url, apply=apply, as_json=as_json)
 
 
 @main.command()

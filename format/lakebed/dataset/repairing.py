@@ -71,7 +71,8 @@ def check_integrity(storage: Storage, tree: VersionTree, version: str) -> None:
     damage = next((damage for damage in findings.damage if damage.kind == "content"), None)
     if damage is not None:
         raise DatasetCorruptError(
-            f"{storage.url}: {damage}; `lakebed repair URL --plan` shows what can be saved", dataset=storage.url
+            f"{storage.url}: {damage}; `lakebed repair URL --plan` shows what can be saved",
+            dataset=storage.url,
         )
 
 

@@ -9,12 +9,12 @@
 
 Header: ``{"version": id, "block": bytes per checksum, "base": [id, seal], "spent": bytes,
 "files": {relative key: [offset, length, kept]},
-"chunks": {tensor key: {"kept": rows, "folders": [...], "rows": n, "sums": n, "own": runs, "at": offset}},
+"chunks": {tensor key: {"kept": rows, "known": folders, "folders": [...], "rows": n, "sums": n, "own": runs, "at": at}},
 "gone": [relative keys], "gone_chunks": [tensor keys]}``.
 
 The base is a whole manifest, of a commit that this version descends from, with this seal. A file that is not named is
 that of the base; of one that is named, the first ``kept`` bytes are. Likewise the first ``kept`` rows of a tensor's
-chunks, and their folders, to which those here are added. The arrays are sizes u64[rows], sums u64[sums], folder_of
+chunks, and the first ``known`` of their folders, to which those here are added. The arrays are sizes u64[rows], sums u64[sums], folder_of
 u32[rows] of the rows added, and own u32[runs]: lengths of runs of all rows that are not, are, are not, ... this
 version's own. Of a tensor that is not named no chunk is. ``spent`` counts the bytes of all manifests since the base,
 this one included: beyond the size of the base a whole one is written.
@@ -151,16 +151,17 @@ def delta_bytes(manifest: Manifest, base: Whole, spent: int) -> bytes:
 
 def _entry(places: ChunkPlaces, old: ChunkPlaces | None, payload: bytearray) -> dict[str, Any] | None:
     """Describe chunks of a tensor beyond those of the base, which go to the payload; None where nothing differs."""
-    kept = 0 if old is None else _common_rows(old, places)
+    known = 0 if old is None else _common(old.folders, places.folders)
+    kept = 0 if old is None else _common_rows(old, places, known)
     any_own = bool(places.own.any())
     if old is not None and kept == len(places.sizes) == len(old.sizes) and not any_own:
         return None
-    known = len(old.folders) if old is not None and kept else 0
     first = int(places.sum_counts()[:kept].sum())
     own = _runs(places.own)
     payload += b"\0" * (-len(payload) % 8)
     entry = {
         "kept": kept,
+        "known": known,
         "folders": [list(folder) for folder in places.folders[known:]],
         "rows": len(places.sizes) - kept,
         "sums": len(places.sums) - first,
@@ -172,11 +173,17 @@ def _entry(places: ChunkPlaces, old: ChunkPlaces | None, payload: bytearray) -> 
     return entry
 
 
-def _common_rows(old: ChunkPlaces, new: ChunkPlaces) -> int:
-    """Count the rows that both begin with."""
-    if new.folders[: len(old.folders)] != old.folders:
-        return 0
+def _common(old: tuple[Any, ...], new: tuple[Any, ...]) -> int:
+    """Count the items that both begin with."""
+    n = min(len(old), len(new))
+    return n if old[:n] == new[:n] else next(i for i in range(n) if old[i] != new[i])
+
+
+def _common_rows(old: ChunkPlaces, new: ChunkPlaces, known: int) -> int:
+    """Count the rows that both begin with, as long as they lie in the first, known folders."""
     n = min(len(old.sizes), len(new.sizes))
+    if known < len(old.folders):
+        n = _equal(old.folder_of[:n] < known, np.ones(n, np.bool_))
     for a, b in ((old.folder_of, new.folder_of), (old.sizes, new.sizes)):
         if a is not b:
             n = _equal(a[:n], b[:n])
@@ -255,6 +262,7 @@ class _Added:
     """Chunk places of one tensor beyond the base as the header describes them."""
 
     kept: int
+    known: int
     folders: tuple[tuple[str, str], ...]
     rows: int
     sums: int
@@ -269,10 +277,9 @@ class _Added:
             (fields.checked_version(commit, _WHAT), fields.checked_key(key, _WHAT))
             for commit, key in entry["folders"]
         )
-        kept, rows, sums, own, at = (
-            fields.count(entry, name, _WHAT) for name in ("kept", "rows", "sums", "own", "at")
-        )
-        return cls(kept, folders, rows, sums, own, at)
+        names = ("kept", "known", "rows", "sums", "own", "at")
+        kept, known, rows, sums, own, at = (fields.count(entry, name, _WHAT) for name in names)
+        return cls(kept, known, folders, rows, sums, own, at)
 
     @property
     def nbytes(self) -> int:
@@ -289,7 +296,7 @@ class _Added:
             if base is None or kept > len(base.sizes):
                 raise FormatError(f"the manifest is damaged: its base has no {kept} chunks")
             first = int(base.sum_counts()[:kept].sum())
-            folders = (*base.folders, *folders)
+            folders = (*base.folders[: self.known], *folders)
             sizes = np.concatenate([base.sizes[:kept], sizes])
             values = np.concatenate([base.sums[:first], values])
             folder_of = np.concatenate([base.folder_of[:kept], folder_of])

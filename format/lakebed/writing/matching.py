@@ -156,7 +156,7 @@ class Matching:
             old if old is not None and _is_alike(old, new) else new
             for old, new in zip([*known, *[None] * len(wanted)], wanted, strict=False)
         ]
-        if fitted == known:
+        if state is not None and fitted == known:
             return
         settings = self._settings(
             hidden, TensorMeta(htype="generic", dtype="int64", hidden=True, max_chunk_size=_DOCUMENT_CHUNK)
