@@ -65,13 +65,14 @@ class CommitNode:
         time = doc["commit_time"]
         if time is not None and type(time) not in (int, float):
             raise FormatError(f"{what}: commit_time is {time!r:.60}, not a number or null")
-        total = doc.get("total_samples_processed")
+        # 3.9.52 stores whatever it was given: a number, a list. It prints it so.
+        message, total = doc["commit_message"], doc.get("total_samples_processed")
         return cls(
             id=id,
             branch=fields.text(doc, "branch", what, ""),
             parent=fields.optional_text(doc, "parent", what),
             children=fields.texts(doc, "children", what),
-            message=fields.optional_text(doc, "commit_message", what),
+            message=None if message is None else str(message),
             time=time,
             user=fields.optional_text(doc, "commit_user_name", what),
             is_checkpoint=fields.flag(doc, "is_checkpoint", what, default=False),

@@ -13,11 +13,12 @@ Header: ``{"version": id, "block": bytes per checksum, "base": [id, seal], "spen
 "gone": [relative keys], "gone_chunks": [tensor keys]}``.
 
 The base is a whole manifest, of a commit that this version descends from, with this seal. A file that is not named is
-that of the base; of one that is named, the first ``kept`` bytes are. Likewise the first ``kept`` rows of a tensor's
-chunks, and the first ``known`` of their folders, to which those here are added. The arrays are sizes u64[rows], sums u64[sums], folder_of
-u32[rows] of the rows added, and own u32[runs]: lengths of runs of all rows that are not, are, are not, ... this
-version's own. Of a tensor that is not named no chunk is. ``spent`` counts the bytes of all manifests since the base,
-this one included: beyond the size of the base a whole one is written.
+that of the base, unless it tells what the base changed; of one that is named, the first ``kept`` bytes are. Likewise
+the first ``kept`` rows of a tensor's chunks, and the first ``known`` of their folders, to which those here are added.
+The arrays are sizes u64[rows], sums u64[sums], folder_of u32[rows] of the rows added, and own u32[runs]: lengths of
+runs of all rows that are not, are, are not, ... this version's own. Of a tensor that is not named no chunk is.
+``spent`` counts the bytes of all manifests since the base, this one included: beyond the size of the base a whole one
+is written.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ def delta_bytes(manifest: Manifest, base: Whole, spent: int) -> bytes:
     files, chunks = {}, {}
     for key, data in manifest.files.items():
         old = whole.files.get(key)
-        if old is None or (old is not data and old != data):
+        if old is None or not _is_inherited(key) or (old is not data and old != data):
             kept = _common_bytes(old or b"", data)
             files[key] = [len(payload), len(data) - kept, kept]
             payload += data[kept:]
@@ -140,7 +141,7 @@ def delta_bytes(manifest: Manifest, base: Whole, spent: int) -> bytes:
         "base": [whole.version_id, base.seal],
         "files": files,
         "chunks": chunks,
-        "gone": [key for key in whole.files if key not in manifest.files],
+        "gone": [key for key in whole.files if _is_inherited(key) and key not in manifest.files],
         "gone_chunks": [key for key in whole.chunks if key not in manifest.chunks],
         "spent": spent,
     }
@@ -149,12 +150,23 @@ def delta_bytes(manifest: Manifest, base: Whole, spent: int) -> bytes:
     return closed(DELTA, header, payload)
 
 
+def _is_inherited(key: str) -> bool:
+    """Whether a file of a version is there in its children too: not what tells of changes (FORMAT.md 9.2)."""
+    return not key.endswith(("/commit_diff", "/chunk_set", "dataset_diff"))
+
+
 def _entry(places: ChunkPlaces, old: ChunkPlaces | None, payload: bytearray) -> dict[str, Any] | None:
     """Describe chunks of a tensor beyond those of the base, which go to the payload; None where nothing differs."""
     known = 0 if old is None else _common(old.folders, places.folders)
     kept = 0 if old is None else _common_rows(old, places, known)
-    any_own = bool(places.own.any())
-    if old is not None and kept == len(places.sizes) == len(old.sizes) and not any_own:
+    if not kept:
+        known = 0
+    if (
+        old is not None
+        and kept == len(places.sizes) == len(old.sizes)
+        and known == len(places.folders) == len(old.folders)
+        and not places.own.any()
+    ):
         return None
     first = int(places.sum_counts()[:kept].sum())
     own = _runs(places.own)
@@ -241,7 +253,7 @@ def _applied(header: Mapping[str, Any], payload: memoryview, base: Manifest) -> 
     if total > len(payload):
         raise FormatError("the manifest is damaged: its entries overlap")
     gone, gone_chunks = (set(fields.texts(header, name, _WHAT)) for name in ("gone", "gone_chunks"))
-    files = {key: data for key, data in base.files.items() if key not in gone}
+    files = {key: data for key, data in base.files.items() if _is_inherited(key) and key not in gone}
     for key, (at, length, kept) in named.items():
         old = base.files.get(key, b"")
         if not (type(kept) is int and 0 <= kept <= len(old)):

@@ -323,6 +323,38 @@ class VersionTree:
         )
         return replace(self, commits=commits, branches={**self.branches, branch: new_id})
 
+    def grow_head(self, branch: str, new_id: str) -> VersionTree:
+        """Put a new, uncommitted head below that of a branch, which stays as it is and is nobody's head any more.
+
+        Raises
+        ------
+        InvalidInputError
+            If the head is committed, or the new id is taken.
+        """
+        head = self.head(branch)
+        if head.is_committed:
+            raise InvalidInputError(f"the head {head.id} of branch {branch!r} is committed already")
+        return self._grow(head, CommitNode(new_id, branch, head.id))
+
+    def rewind_head(self, branch: str, new_id: str) -> VersionTree:
+        """Let a new head take the place of everything uncommitted at the end of a branch, checkpoints included.
+
+        Raises
+        ------
+        InvalidInputError
+            If the head has children, or the new id is taken.
+        """
+        tree, gone = self.swap_head(branch, new_id), []
+        node = tree.commits[str(tree.commits[new_id].parent)]
+        while not node.is_committed and node.parent is not None and node.branch == branch:
+            gone.append(node.id)
+            node = tree.commits[node.parent]
+        if not gone:
+            return tree
+        children = tuple(new_id if child == gone[-1] else child for child in node.children)
+        moved = [replace(tree.commits[new_id], parent=node.id), replace(node, children=children)]
+        return replace(tree, commits=Commits.of(tree.commits).edited([], moved, gone))
+
     def _grow(self, base: CommitNode, head: CommitNode) -> VersionTree:
         """Put a new head of its branch below a version."""
         self._check_free(head.id)

@@ -50,8 +50,9 @@ def write_manifest(
 ) -> tuple[bytes, Origin]:
     """Serialise a manifest: whole, or as what differs from one that this version's history has for good.
 
-    Only manifests of commits are built on: they stay as long as their descendants do. A version with changes gets a
-    whole one again once all that was written since the last is as large: in the long run that doubles what is written.
+    Only manifests of commits, and of checkpoints, are built on: they stay as long as their descendants do. A version
+    with changes gets a whole one again once all that was written since the last is as large: in the long run that
+    doubles what is written.
 
     Parameters
     ----------
@@ -82,7 +83,7 @@ def write_manifest(
 def _is_commit(tree: VersionTree, whole: Whole) -> bool:
     commits, version = Commits.of(tree.commits), whole.manifest.version_id
     node = commits.hot.get(version)
-    return commits.cold.has(version) if node is None else node.is_committed
+    return commits.cold.has(version) if node is None else bool(node.children) or node.is_committed
 
 
 def _size(manifest: Manifest) -> int:

@@ -25,7 +25,14 @@ from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_tree import FIRST, VersionTree, tail_begins
-from lakebed.errors import DatasetCorruptError, DatasetNotFoundError, FormatError, KeyNotFound, LimitError
+from lakebed.errors import (
+    DatasetCorruptError,
+    DatasetNotFoundError,
+    FormatError,
+    HistoryMissingError,
+    KeyNotFound,
+    LimitError,
+)
 from lakebed.storage.base import Storage
 from lakebed.versions.manifests import load_manifest, manifest_key, origin_of
 from lakebed.versions.rebuild import is_dataset
@@ -130,7 +137,7 @@ def _reading(storage: Storage) -> Iterator[None]:
         yield
     except KeyNotFound:
         if is_dataset(storage):
-            raise DatasetCorruptError(
+            raise HistoryMissingError(
                 f"{TREE_KEY} of {storage.url} is missing, though versions of a dataset are there; {_ADVICE}",
                 dataset=storage.url,
             ) from None

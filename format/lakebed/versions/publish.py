@@ -34,6 +34,7 @@ def metadata_files(snapshot: Snapshot) -> dict[str, bytes]:
         files["dataset_info.json"] = info_document.to_bytes(snapshot.info)
     if snapshot.diff is not None:
         files["dataset_diff"] = snapshot.diff.to_bytes()
+    hidden = set(snapshot.meta.hidden_tensors)
     for key, tensor in snapshot.tensors.items():
         files[f"{key}/tensor_meta.json"] = tensor.meta.to_bytes()
         if tensor.info:
@@ -44,7 +45,8 @@ def metadata_files(snapshot: Snapshot) -> dict[str, bytes]:
             chunk_set = _chunk_set(snapshot.version_id, tensor)
             if chunk_set:
                 files[f"{key}/chunk_set"] = chunk_set.to_bytes()
-        if tensor.diff is not None:
+        # Nobody asks what changed in a hidden tensor: what changed in its owner says it (FORMAT.md 15.3).
+        if tensor.diff is not None and key not in hidden:
             files[f"{key}/commit_diff"] = tensor.diff.to_bytes()
         for name, data in tensor.encoders().items():
             files[f"{key}/{name}"] = data

@@ -145,6 +145,33 @@ class ChunkTable:
         first = int(np.searchsorted(last, wanted, side="left"))
         return range(first, max(first + 1, int(np.searchsorted(last, wanted, side="right"))))
 
+    def same_start(self, other: ChunkTable) -> int:
+        """Count the first samples that lie in the same chunks in both tables."""
+        rows = min(len(self), len(other))
+        p, q = self.places, other.places
+        numbers = {folder: i for i, folder in enumerate(dict.fromkeys([*p.folders, *q.folders]))}
+        mine, its = (
+            np.array([numbers[folder] for folder in places.folders], np.int64)[places.folder_of[:rows]]
+            if rows
+            else np.zeros(0, np.int64)
+            for places in (p, q)
+        )
+        same = (self.ids.ids[:rows] == other.ids.ids[:rows]) & (self.ids.last[:rows] == other.ids.last[:rows])
+        same &= mine == its
+        alike = rows if same.all() else int(np.argmin(same))
+        # A sample of several tiles counts if all of them are the same.
+        if 0 < alike < len(self) and self.ids.last[alike] == self.ids.last[alike - 1]:
+            return int(self.ids.last[alike])
+        return int(self.ids.last[alike - 1]) + 1 if alike else 0
+
+    def owning(self, other: ChunkTable) -> ChunkTable:
+        """Return another table as it is in this one's place: chunks that are new here are named in this version."""
+        mine = {
+            (self.folder(row), int(self.ids.ids[row])): bool(self.places.own[row]) for row in range(len(self))
+        }
+        own = [mine.get((other.folder(row), int(other.ids.ids[row])), True) for row in range(len(other))]
+        return replace(other, places=replace(other.places, own=np.array(own, np.bool_)))
+
     def joined(self, other: ChunkTable, first: int, stop: int) -> ChunkTable:
         """Return the table with rows of another one at its end: the chunks stay where they are, and are named here."""
         if stop <= first:
@@ -291,9 +318,13 @@ class Snapshot:
 
     def names(self, *, hidden: bool = False) -> list[str]:
         """Names of the visible tensors (or of all), in creation order."""
-        name_of = {key: name for name, key in self.meta.tensor_names.items()}
+        # 3.9.52 gives a key a second name, and lists it twice, when it merges a line that has the old name of a tensor.
+        names: dict[str, list[str]] = {}
+        for name, key in self.meta.tensor_names.items():
+            names.setdefault(key, []).append(name)
         skip = () if hidden else set(self.meta.hidden_tensors)
-        return [name_of.get(key, key) for key in self.meta.tensors if key not in skip]
+        keys = [key for key in dict.fromkeys(self.meta.tensors) if key not in skip]
+        return [name for key in keys for name in names.get(key, (key,))]
 
     @property
     def has_changes(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 
 import numpy as np
@@ -9,13 +10,16 @@ import pytest
 
 from lakebed.dataset.dataset import Dataset
 from lakebed.documents.manifest import Manifest
+from lakebed.documents.manifest_delta import base_of
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import ChecksumError, DatasetCorruptError
+from lakebed.reading.verify import verify
 from lakebed.storage.memory import MemoryStorage
-from lakebed.testing.faulty import FaultyStorage
+from lakebed.testing.faulty import Crash, FaultyStorage
+from lakebed.versions import manifests
 from lakebed.versions.create import create
 from lakebed.versions.opening import TREE_KEY
-from unit_tests.lakebed.datasets import open_on
+from unit_tests.lakebed.datasets import copy_of, kill, open_on
 
 
 def dataset(rows: int = 10) -> tuple[MemoryStorage, Dataset]:
@@ -211,10 +215,10 @@ def test_a_manifest_round_trips_and_knows_every_chunk() -> None:
 
 
 def test_the_manifest_of_many_tensors_is_still_one_read() -> None:
-    """However many tensors there are, opening takes two reads, and a first sample one or two more."""
+    """A few dozen tensors take two reads to open, and a first sample one or two more."""
     storage, ds = dataset()
     for i in range(40):
-        ds.create_tensor(f"more{i}", dtype="float32")
+        ds.create_tensor(f"more{i}", dtype="float32", create_id_tensor=False, create_shape_tensor=False)
     ds.commit("wide")
     counted = FaultyStorage(storage)
     seen = open_on(counted)
@@ -250,3 +254,152 @@ def test_writing_goes_on_where_only_files_describe_the_dataset() -> None:
     assert (counted.counts["get_tail"], counted.counts["get"]) == (1, 1)
     assert seen.x.numpy().ravel().tolist() == [*range(10), 9]
     assert [c["message"] for c in seen.commits] == ["after", "before"]
+
+
+@pytest.fixture
+def _small_manifests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small datasets stand for large ones."""
+    monkeypatch.setattr(manifests, "_SMALL", 2_000)
+
+
+BARE = {"create_id_tensor": False, "create_shape_tensor": False}
+
+
+def large(tensors: int = 10) -> tuple[MemoryStorage, Dataset]:
+    """A dataset whose manifest is too large to be written whole each time, and a commit of it."""
+    storage = MemoryStorage("large")
+    create(storage)
+    ds = open_on(storage)
+    for i in range(tensors):
+        ds.create_tensor(f"t{i:02}", dtype="int64", max_chunk_size=3_200, **BARE)
+    ds.extend({f"t{i:02}": np.arange(20_000) for i in range(tensors)})
+    ds.commit("bulk")
+    return storage, ds
+
+
+def manifest_of(storage: MemoryStorage, version: str) -> bytes:
+    return storage.get(f".lakebed/manifest-{version}")
+
+
+@pytest.mark.usefixtures("_small_manifests")
+def test_a_large_version_is_written_as_what_changed() -> None:
+    """A child of a large commit costs a small manifest, and one more read to open; rows are the same."""
+    storage, ds = large()
+    base = ds.commit_id
+    assert base_of(manifest_of(storage, base)) is None
+    whole = len(manifest_of(storage, base))
+    for step in range(3):
+        ds["t07"].append(step)
+        ds.commit(f"step {step}")
+        head = manifest_of(storage, ds.pending_commit_id)
+        assert base_of(head) == base
+        assert len(head) < whole / 20
+    counted = FaultyStorage(storage)
+    seen = open_on(counted)
+    assert (counted.counts["get_tail"], counted.counts["get"]) == (1, 2)
+    assert seen["t07"].numpy().ravel().tolist() == [*range(20_000), 0, 1, 2]
+    assert seen["t08"].numpy().ravel().tolist() == [*range(20_000)]
+    assert verify(storage).is_sound
+
+
+@pytest.mark.usefixtures("_small_manifests")
+def test_deltas_end_in_a_whole_manifest_again() -> None:
+    """What deltas add up to stays below what a whole one takes, and no delta builds on another or on a head."""
+    storage, ds = large()
+    sizes, bases = [], set()
+    for step in range(40):
+        ds["t07"].extend(np.arange(400 * step, 400 * step + 400))
+        ds.commit(f"step {step}")
+        for version in (ds.commit_id, ds.pending_commit_id):
+            data = manifest_of(storage, version)
+            sizes.append(len(data))
+            base = base_of(data)
+            if base is not None:
+                bases.add(base)
+                assert base_of(manifest_of(storage, base)) is None
+                assert base in [c["commit"] for c in ds.commits]
+    assert len(bases) > 1
+    assert sum(sizes) < 4 * max(sizes) * len(bases)
+    assert open_on(storage)["t07"].numpy()[-1].tolist() == [400 * 39 + 399]
+
+
+@pytest.mark.usefixtures("_small_manifests")
+@pytest.mark.parametrize("damage", ["gone", "cut", "changed"])
+def test_a_base_that_is_damaged_is_noticed(damage: str) -> None:
+    """The version is read from its files then, and the next publish writes a whole manifest."""
+    storage, ds = large()
+    ds["t07"].append(1)
+    ds.commit("one")
+    base = str(base_of(manifest_of(storage, ds.pending_commit_id)))
+    data = manifest_of(storage, base)
+    if damage == "gone":
+        storage.delete(f".lakebed/manifest-{base}")
+    else:
+        storage.put(
+            f".lakebed/manifest-{base}", data[:-9] if damage == "cut" else data[:-1] + bytes([data[-1] ^ 1])
+        )
+    again = open_on(storage)
+    assert again["t07"].numpy().ravel().tolist() == [*range(20_000), 1]
+    assert not verify(storage).is_sound
+    again["t07"].append(2)
+    again.commit("two")
+    assert base_of(manifest_of(storage, again.commit_id)) is None
+    assert open_on(storage)["t07"].numpy()[-1].tolist() == [2]
+
+
+def test_unchanged_documents_are_written_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit of a version that was opened writes the very bytes that are there, and copies large ones."""
+    monkeypatch.setattr("lakebed.versions.publish.COPY_BYTES", 800)
+    storage = MemoryStorage("copies")
+    create(storage)
+    ds = open_on(storage)
+    ds.create_tensor(
+        "x", dtype="int64", max_chunk_size=3_200, create_shape_tensor=False, create_id_tensor=False
+    )
+    ds.create_tensor("y", dtype="int64", create_shape_tensor=False, create_id_tensor=False)
+    ds.extend({"x": np.arange(20_000), "y": np.zeros(20_000, np.int64)})
+    ds.commit("bulk")
+    first = ds.commit_id
+    counted = FaultyStorage(storage)
+    again = open_on(counted)
+    again.commit("again", allow_empty=True)
+    assert counted.counts["copy"] == 1
+    for name in ("x/chunks_index/unsharded", "x/tensor_meta.json", "y/tensor_meta.json"):
+        head = storage.get(f"versions/{again.pending_commit_id}/{name}")
+        assert head == storage.get(f"versions/{first}/{name}")
+    # Copies are for speed: where the original is gone, the bytes are at hand.
+    storage.delete(f"versions/{again.pending_commit_id}/x/chunks_index/unsharded")
+    again.commit("once more", allow_empty=True)
+    assert storage.get(f"versions/{again.pending_commit_id}/x/chunks_index/unsharded")
+    assert len(open_on(storage).x) == 20_000
+
+
+@pytest.mark.usefixtures("_small_manifests")
+def test_a_commit_that_copies_and_builds_on_others_is_atomic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut off after any of its writes, the dataset is as before or after, and the next commit works."""
+    monkeypatch.setattr("lakebed.versions.publish.COPY_BYTES", 500)
+    given, _ = large(2)
+    kill(given)
+
+    def work(ds: Dataset) -> None:
+        ds["t01"].append(7)
+        ds.commit("one")
+
+    plain = FaultyStorage(copy_of(given))
+    work(open_on(plain))
+    assert plain.counts["copy"] > 0
+    seen = set()
+    for count in [*range(0, plain.changes, 2), plain.changes]:
+        storage = copy_of(given)
+        cut_off = open_on(FaultyStorage(storage, fail_after=count))
+        with contextlib.suppress(Crash):
+            work(cut_off)
+        kill(storage)
+        rows = open_on(storage)["t01"].numpy().ravel().tolist()
+        assert rows[:20_000] == list(range(20_000))
+        seen.add(len(rows))
+        work(open_on(storage))
+        assert open_on(storage)["t01"].numpy().ravel().tolist() == [*rows, 7]
+        assert verify(storage).is_sound
+        kill(storage)
+    assert seen == {20_000, 20_001}
