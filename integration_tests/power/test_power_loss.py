@@ -6,7 +6,7 @@ import itertools
 import random
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -108,18 +108,16 @@ def look(state: State, cut: Cut, recording: Recording) -> None:
         goes_on(url, found)
 
 
-def judged(recording: Recording, states: int, seed: int) -> int:
-    """Cut the power at random moments; return how often something was at stake."""
+def judged(recording: Recording, moments: Sequence[tuple[int, str]], seed: int) -> int:
+    """Cut the power after so many events, each in one of the kinds; return how often something was at stake."""
     chance = random.Random(seed)
     cuts = list(recording.cuts())
-    chosen = sorted(chance.choices(range(len(cuts)), k=states))
     disk, told, at_stake = Disk(), 0, 0
-    for number in chosen:
+    for number, kind in sorted(moments):
         cut = cuts[number]
         for event in recording.events[told : cut.after]:
             disk.tell(event)
         told = cut.after
-        kind = chance.choice(("nothing", "loose", "loose", "loose", "journal", "journal"))
         moment = random.Random(chance.getrandbits(64))
         state = disk.nothing() if kind == "nothing" else getattr(disk, kind)(moment)
         at_stake += disk.unforced() > 0
@@ -133,4 +131,20 @@ def judged(recording: Recording, states: int, seed: int) -> int:
 
 def test_power_loss_at_any_moment_loses_nothing_that_was_acknowledged(recording: Recording) -> None:
     """Whatever of the unforced writes and names survives, the last acknowledged state or the next one is there."""
-    assert judged(recording, 120, SEED) > 90
+    chance = random.Random(SEED)
+    kinds = ("nothing", "loose", "loose", "loose", "journal", "journal")
+    moments = [(chance.randint(0, len(recording.events)), chance.choice(kinds)) for _ in range(60)]
+    assert judged(recording, moments, SEED) > 45
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("seed", range(2))
+def test_power_loss_at_every_moment_loses_nothing_that_was_acknowledged(
+    recording: Recording, seed: int
+) -> None:
+    """The same after every single event, with everything unforced lost, and with any part of it."""
+    every = range(len(recording.events) + 1)
+    moments = [(after, kind) for after in every for kind in ("nothing", "loose", "journal")]
+    print(f"{len(moments)} states of {len(recording.events)} events, seed {seed}")  # noqa: T201
+    assert judged(recording, moments, seed) > len(every)

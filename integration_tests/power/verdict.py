@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 import lakebed
+from lakebed.dataset.handle import Handle
+from lakebed.dataset.session import Session
 from lakebed.errors import DatasetNotFoundError
 from lakebed.reading.verify import verify
 from lakebed.storage.local import LocalStorage
@@ -15,15 +17,20 @@ from lakebed.versions.refs import read_refs
 Seen = dict[str, Any]
 
 
+def _open(url: str, branch: str | None = None) -> lakebed.Dataset:
+    # Unlike `load` this does not ask other datasets of this process to publish.
+    return lakebed.Dataset(Handle(Session(LocalStorage(url), branch, read_only=True)))
+
+
 def seen(url: str) -> Seen | None:
-    """Everything that a reader sees, by branch; None if there is no dataset."""
+    """Everything that a reader sees in another process, by branch; None if there is no dataset."""
     try:
-        branches = lakebed.load(url, read_only=True).branches
+        branches = _open(url).branches
     except DatasetNotFoundError:
         return None
     found: Seen = {}
     for name in branches:
-        ds = lakebed.load(f"{url}@{name}", read_only=True)
+        ds = _open(url, name)
         tensors = {}
         for tensor in ds.tensors:
             rows = [np.asarray(row).tolist() for row in ds[tensor].numpy(aslist=True)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -109,12 +108,22 @@ def _overwrite(ds: lakebed.Dataset) -> None:
 
 
 def _reset(ds: lakebed.Dataset) -> None:
-    _extend(ds, 2)
+    _append(ds)
     ds.reset()
 
 
+def _squash(ds: lakebed.Dataset) -> None:
+    ds.delete_tag("good")
+    ds.squash("all in one")
+
+
+def _collect(ds: lakebed.Dataset) -> None:
+    """Delete all garbage at once, however young."""
+    lakebed.gc(ds.path, grace=0)
+
+
 def _delete_branch(ds: lakebed.Dataset) -> None:
-    ds.delete_branch("side")
+    ds.delete_branch("side", force=True)
 
 
 STEPS: dict[str, Step] = {
@@ -128,6 +137,7 @@ STEPS: dict[str, Step] = {
     "rows and commit": _rows_and_commit,
     "branch": _branch,
     "back": _back,
+    "collect": _collect,
     "merge": _merge,
     "tag": _tag,
     "append after merge": _append,
@@ -136,6 +146,9 @@ STEPS: dict[str, Step] = {
     "delete tensor": _delete_tensor,
     "overwrite": _overwrite,
     "delete branch": _delete_branch,
+    "collect again": _collect,
+    "rows before squash": _append,
+    "squash": _squash,
     "last append": _append,
 }
 
@@ -145,7 +158,6 @@ def work(mount: Path, url: str) -> None:
     ds: Any = lakebed.empty(url)
     mark(mount, "create")
     for name, step in STEPS.items():
-        with contextlib.suppress(NotImplementedError):
-            step(ds)
+        step(ds)
         mark(mount, name)
     ds.close()

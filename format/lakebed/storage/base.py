@@ -115,7 +115,7 @@ class Storage(Protocol):
         """
 
     def sync(self, keys: Iterable[str]) -> None:
-        """Make objects that `put_many` or `copy` wrote without `durable` survive a power cut; missing ones are skipped."""
+        """Make what `put_many` or `copy` wrote without `durable` survive a power cut; missing objects are skipped."""
 
     def put_if(self, key: str, data: Data, etag: str | None) -> str:
         """Write an object durably only if the present one has this etag (None: only if there is none).

@@ -8,6 +8,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import random
 import threading
 import time
 from array import array
@@ -25,6 +26,7 @@ from lakebed.errors import (
     UnsafePathError,
 )
 from lakebed.native import disk as native
+from lakebed.storage.base import Stat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -37,8 +39,11 @@ _SERIAL = 3  # fewer files than this are not worth a thread
 _NO_SYNC = frozenset((errno.EINVAL, errno.ENOTSUP, errno.EBADF))
 OUT_OF_FILES = frozenset((errno.EMFILE, errno.ENFILE))
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_UNITS = (1_000_000_000, 10_000_000, 1_000_000, 1_000)
+"""Nanoseconds that file systems round their times to; the coarsest keeps every other second."""
 _PIECES = 512  # at most IOV_MAX (1024)
 _PUBLISH_WAIT = 60.0
+_PAUSE = 0.01
 _FICLONE = 0x40049409
 _COPY_BYTES = 1 << 22
 # What file systems say that do not share blocks, or not between these two files.
@@ -71,6 +76,21 @@ def storage_error(error: OSError, doing: str, path: str) -> LakebedError:
     if number == errno.EIO:
         return StorageError(f"{reason}; the disk or its connection fails: check it (dmesg)", errno=number)
     return StorageError(f"{reason}; check the disk", errno=number)
+
+
+def stat_of(found: os.stat_result) -> Stat:
+    """Size and identity of a file."""
+    etag = f"{found.st_ino:x}-{found.st_mtime_ns:x}-{found.st_size:x}"
+    return Stat(found.st_size, etag, found.st_mtime_ns)
+
+
+def later_than(present: Stat | None) -> int:
+    """Time for what replaces a file, later than its own: file numbers are reused, and clocks go backwards."""
+    now = time.time_ns()
+    if present is None:
+        return now
+    unit = next((unit for unit in _UNITS if present.modified % unit == 0), 0)
+    return max(now, present.modified + 2 * unit + 1)
 
 
 def write_all(fd: int, views: Sequence[memoryview]) -> None:
@@ -293,16 +313,16 @@ def exclusive(path: str, wait: float = _PUBLISH_WAIT) -> Iterator[None]:
     LockedException
         If somebody else holds it for longer than `wait` seconds.
     """
-    deadline = time.monotonic() + wait
-    pause = 0.001
+    began = time.monotonic()
     while (fd := lock_file(path)) is None:
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - began
+        if waited > wait:
             raise LockedException(
                 f"{path} has been locked for {wait:.0f} s by another process that is publishing;"
                 " end that process if it hangs, then try again"
             )
-        time.sleep(pause)
-        pause = min(pause * 2, 0.05)
+        # By chance, so that nobody always comes too late; whoever has waited for long looks more often.
+        time.sleep(random.random() * _PAUSE / (1 + 4 * waited))  # noqa: S311
     try:
         yield
     finally:

@@ -1,26 +1,29 @@
 """Folders below a root: the path of a key, that it stays inside, and which folders have all their entries on disk."""
 
 # Paths are strings: pathlib costs more than the calls of the operating system themselves.
-# ruff: noqa: PTH102, PTH112, PTH120
+# ruff: noqa: PTH102, PTH108, PTH112, PTH120
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import re
 import stat as stat_module
 import threading
+import time
 from typing import TYPE_CHECKING
 
-from lakebed.errors import InvalidInputError, UnsafePathError
+from lakebed.errors import InvalidInputError, StoragePermissionError, UnsafePathError
 from lakebed.storage.base import check_key
 from lakebed.storage.disk import flush_folders, storage_error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
 TEMPORARY = re.compile(r"\.lb-[0-9a-f]+-[0-9a-f]+\.tmp")
 
 _REMEMBERED = 16384
+_serial = itertools.count(time.time_ns() & 0xFFFFFF)
 
 
 class Folders:
@@ -41,6 +44,10 @@ class Folders:
         self._inside: dict[str, str] = {}
         # Folders whose entries are on disk. Of others, also a process that is gone may have left some that are not.
         self._forced: set[str] = set()
+        # Folders that this made: what is in them, this made too.
+        self._made: set[str] = set()
+        # Folders that could not be forced: the system may take them for written now.
+        self._doubtful: set[str] = set()
         self._changes = itertools.count()
         self._last_change = -1
 
@@ -48,6 +55,7 @@ class Folders:
         """Know nothing, as after folders were removed."""
         self._inside.clear()
         self._forced.clear()
+        self._made.clear()
 
     # -- paths -----------------------------------------------------------------------------------------------
 
@@ -95,37 +103,52 @@ class Folders:
         """Tell whether a folder is no link but a folder, or nothing yet, inside one that is known to be safe."""
         if not folder:
             return False
-        self.folder(folder.rpartition("/")[0])
+        if self.folder(folder.rpartition("/")[0])[:-1] in self._made:
+            return True
         try:
             return stat_module.S_ISDIR(os.lstat(path).st_mode)
         except OSError:
-            return not os.path.lexists(path)
+            return True  # there is nothing
 
     # -- on disk ---------------------------------------------------------------------------------------------
 
-    def make(self, folder: str) -> list[str]:
-        """Create a folder, given by its path, and its missing parents, and return what was missing.
+    def make(self, folder: str, fresh: set[str] | None = None) -> None:
+        """Create a folder, given by its path, and its missing parents; `fresh` gets what was missing.
 
         What lies outside the root is forced to disk.
         """
-        missing, made = [], []
+        missing = []
+        fresh = set() if fresh is None else fresh
         while not os.path.isdir(folder):
             missing.append(folder)
             folder = os.path.dirname(folder)
         for folder in reversed(missing):
-            try:
-                os.mkdir(folder)
-                made.append(folder)
-            except FileExistsError:
-                pass  # somebody else was faster, or a file is in the way: then the next step fails
-            except OSError as error:
-                raise storage_error(error, "create", folder) from error
+            fresh.update(self._make_one(folder))
             parent = os.path.dirname(folder)
             if len(parent) < len(self.root):
-                flush_folders([parent])
+                # To make a folder one need not be allowed to read its parent.
+                with contextlib.suppress(StoragePermissionError):
+                    flush_folders([parent])
             else:
                 self.changed([parent])
+
+    def make_inside(self, folder: str) -> list[str]:
+        """Create a folder in one that `make` has made just before, and return it if it was missing."""
+        made = self._make_one(folder)
+        self.changed([folder[: folder.rindex("/")]])
         return made
+
+    def _make_one(self, folder: str) -> list[str]:
+        try:
+            os.mkdir(folder)
+        except (FileExistsError, FileNotFoundError):
+            return []  # somebody else was faster, or something is in the way: then the next step fails
+        except OSError as error:
+            raise storage_error(error, "create", folder) from error
+        if len(self._made) >= _REMEMBERED:
+            self._made.clear()
+        self._made.add(folder)
+        return [folder]
 
     def changed(self, folders: Iterable[str]) -> None:
         """Take note of folders, given by their paths, that got entries which are not forced to disk."""
@@ -142,23 +165,42 @@ class Folders:
             If the operating system fails.
         """
         wanted = set(folders)
+        seen = set()
         for folder in folders:
-            wanted.update(above for above in self._upwards(folder) if above not in self._forced)
+            above = folder
+            while len(above) > len(self.root) and above not in seen:
+                seen.add(above)
+                above = above[: above.rindex("/")]
+                if above not in self._forced:
+                    wanted.add(above)
         before = self._last_change
+        for folder in wanted & self._doubtful:
+            _touch(folder)
+        self._doubtful |= wanted
         flush_folders(wanted)
+        self._doubtful -= wanted
         with self._lock:
             if len(self._forced) >= _REMEMBERED:
                 self._forced.clear()
             if self._last_change == before:  # else another thread may have made a folder since
                 self._forced |= wanted
 
-    def _upwards(self, folder: str) -> Sequence[str]:
-        """Paths of a folder inside the root and of all folders above it, up to the root."""
-        found = []
-        while len(folder) >= len(self.root):
-            found.append(folder)
-            folder = folder[: folder.rindex("/")]
-        return found
+
+def temporary_in(folder: str) -> str:
+    """Path of a file in a folder that nobody else will choose."""
+    return f"{folder}/.lb-{os.getpid():x}-{next(_serial):x}.tmp"
+
+
+def _touch(folder: str) -> None:
+    """Change the entries of a folder and back, so that the next fsync has something to write."""
+    path = temporary_in(folder)
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW))
+        os.unlink(path)
+    except FileNotFoundError:
+        pass  # the folder is gone
+    except OSError as error:
+        raise storage_error(error, "write", path) from error
 
 
 def _new_lock() -> None:

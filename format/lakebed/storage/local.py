@@ -7,12 +7,11 @@ hundreds of small files.
 """
 
 # Paths are strings: pathlib costs more than the calls of the operating system themselves.
-# ruff: noqa: PTH104, PTH108, PTH111
+# ruff: noqa: PTH104, PTH108, PTH111, PTH112
 from __future__ import annotations
 
 import contextlib
 import errno
-import itertools
 import mmap
 import os
 import shutil
@@ -38,10 +37,12 @@ from lakebed.storage.disk import (
     clone,
     exclusive,
     flush_above,
+    later_than,
+    stat_of,
     storage_error,
     write_all,
 )
-from lakebed.storage.folders import TEMPORARY, Folders
+from lakebed.storage.folders import TEMPORARY, Folders, temporary_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -54,9 +55,6 @@ PRIVATE_FOLDER = ".lakebed"
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _ATTEMPTS = 100
-_UNITS = (1_000_000_000, 10_000_000, 1_000_000, 1_000)
-"""Nanoseconds that file systems round their times to; the coarsest keeps every other second."""
-_serial = itertools.count(time.time_ns() & 0xFFFFFF)
 
 
 class LocalStorage:
@@ -160,7 +158,7 @@ class LocalStorage:
         fd, size = self._open(key)
         try:
             start = max(0, size - length)
-            return Tail(self._read(fd, key, start, size - start), _stat(os.fstat(fd)))
+            return Tail(self._read(fd, key, start, size - start), stat_of(os.fstat(fd)))
         finally:
             os.close(fd)
 
@@ -173,7 +171,7 @@ class LocalStorage:
             return None
         except OSError as error:
             raise storage_error(error, "look up", path) from error
-        return _stat(found) if stat_module.S_ISREG(found.st_mode) else None
+        return stat_of(found) if stat_module.S_ISREG(found.st_mode) else None
 
     def list(self, prefix: str = "") -> Iterator[tuple[str, Stat]]:
         """Iterate over the objects whose keys start with `prefix`, but not links, locks and leftovers."""
@@ -196,7 +194,7 @@ class LocalStorage:
                     pending.append(below + entry.name)
                 elif entry.is_file(follow_symlinks=False) and not _is_private(below, entry.name):
                     try:
-                        stat = _stat(entry.stat(follow_symlinks=False))
+                        stat = stat_of(entry.stat(follow_symlinks=False))
                     except FileNotFoundError:  # deleted since the folder was read
                         continue
                     yield below + entry.name, stat
@@ -323,7 +321,7 @@ class LocalStorage:
                     " discard what is unpublished and write it again, on a disk that works",
                     errno=errno.EIO,
                 )
-            self._replace(key, content, _after(self._present(path)))
+            self._replace(key, content, later_than(self._present(path)))
 
     def put_if(self, key: str, data: Data, etag: str | None) -> str:
         """Write an object durably only if the present one has this etag (None: only if there is none)."""
@@ -339,7 +337,7 @@ class LocalStorage:
                 )
             if present is None:
                 flush_above(self._root)
-            return self._replace(key, data, _after(present))
+            return self._replace(key, data, later_than(present))
 
     @contextlib.contextmanager
     def _publishing(self) -> Iterator[None]:
@@ -350,10 +348,17 @@ class LocalStorage:
             yield
 
     def _present(self, path: str) -> Stat | None:
+        """Size and etag of what is there now: network file systems look anew where a file is opened."""
         try:
-            return _stat(os.lstat(path))
+            fd = os.open(path, _READ)
         except (FileNotFoundError, NotADirectoryError):
             return None
+        except OSError as error:
+            raise storage_error(error, "look up", path) from error
+        try:
+            return stat_of(os.fstat(fd))
+        finally:
+            os.close(fd)
 
     def delete(self, key: str) -> None:
         """Remove an object; a missing one is no error."""
@@ -421,18 +426,23 @@ class LocalStorage:
         The latter only in a folder of `fresh`, to which folders are added that this makes.
         """
         folder = path[: path.rindex("/")]
+        if fresh and folder not in fresh and folder[: folder.rindex("/")] in fresh:
+            made = self._folders.make_inside(folder)
+            if not made and os.path.isdir(folder):
+                raise _same_name(folder)
+            fresh.update(made)
         new = fresh is not None and folder in fresh
         for _ in range(_ATTEMPTS):
-            place = path if new else f"{folder}/.lb-{os.getpid():x}-{next(_serial):x}.tmp"
+            place = path if new else temporary_in(folder)
             try:
                 return os.open(place, _CREATE, 0o666), place
             except FileNotFoundError:
-                made = self._folders.make(folder)
-                if fresh is not None:
-                    fresh.update(made)
-                    new = folder in fresh
+                self._folders.make(folder, fresh)
+                new = fresh is not None and folder in fresh
             except FileExistsError:
                 new = False
+        if not os.path.lexists(folder):
+            raise StorageError(f"{folder} cannot be created here; use another place", errno=errno.ENOENT)
         raise UnsafePathError(f"cannot create a file in {folder}; remove what lies there in its place")
 
     def _replace(self, key: str, data: Data, mtime_ns: int) -> str:
@@ -446,7 +456,7 @@ class LocalStorage:
                 os.utime(fd, ns=(mtime_ns, mtime_ns))
                 if config.FSYNC:
                     os.fsync(fd)
-                etag = _stat(os.fstat(fd)).etag
+                etag = stat_of(os.fstat(fd)).etag
             finally:
                 os.close(fd)
             os.rename(temporary, path)
@@ -462,18 +472,12 @@ class LocalStorage:
         return etag
 
 
-def _stat(found: os.stat_result) -> Stat:
-    etag = f"{found.st_ino:x}-{found.st_mtime_ns:x}-{found.st_size:x}"
-    return Stat(found.st_size, etag, found.st_mtime_ns)
-
-
-def _after(present: Stat | None) -> int:
-    """Time for what replaces an object, later than its own: file numbers are reused, and clocks go backwards."""
-    now = time.time_ns()
-    if present is None:
-        return now
-    unit = next((unit for unit in _UNITS if present.modified % unit == 0), 0)
-    return max(now, present.modified + 2 * unit + 1)
+def _same_name(folder: str) -> StorageError:
+    return StorageError(
+        f"{folder} and another new folder are one to this file system, which does not tell names apart that differ"
+        " in case or accents only; delete one of the two tensors or groups, or use another disk",
+        errno=errno.EEXIST,
+    )
 
 
 def _sum(views: Sequence[Buffer]) -> int:

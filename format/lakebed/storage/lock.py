@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Self
 
 from lakebed import clock
 from lakebed.errors import LockedException
-from lakebed.storage.disk import exclusive, lock_file, storage_error
+from lakebed.storage.disk import exclusive, lock_file, storage_error, unlock_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -180,7 +180,8 @@ class WriterLock:
         if self._owner is None:
             return
         if self._fd is not None:
-            os.close(self._fd)
+            # Freed for children too that were forked in the wrong moment, but never by one of them.
+            (unlock_file if self._owner.pid == os.getpid() else os.close)(self._fd)
         self._fd = self._owner = None
         _all.discard(self)
         _table.leave((self._url, self._branch))

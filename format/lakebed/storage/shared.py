@@ -30,6 +30,7 @@ _FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 # File systems that have no such locks, or none for files that are open for reading only.
 _NO_LOCKS = frozenset((errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.EBADF, errno.ENOSYS))
 _GONE = (FileNotFoundError, NotADirectoryError)
+_close = os.close
 
 
 class Lease(Protocol):
@@ -50,10 +51,12 @@ class _FileLease:
     def release(self) -> None:
         fd, self._fd = self._fd, None
         if fd is not None:
-            os.close(fd)
+            _close(fd)
 
     def __del__(self) -> None:
-        self.release()
+        # At the end of the interpreter names of modules may be gone; the descriptor goes with the process then.
+        if _close is not None:
+            self.release()
 
 
 class _Table:
@@ -101,7 +104,8 @@ class _TableLease:
             _table.leave(slot)
 
     def __del__(self) -> None:
-        self.release()
+        if _table is not None:
+            self.release()
 
 
 def innermost(storage: Storage) -> Storage:

@@ -17,6 +17,8 @@ from lakebed.storage.memory import open_memory
 if TYPE_CHECKING:
     from lakebed.storage.base import Storage
 
+# A folder with this file is a dataset.
+_MARK = "version_control_info.json"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
@@ -34,10 +36,16 @@ class Location:
         return self.path if self.scheme == "file" else f"{self.scheme}://{self.path}"
 
 
-def parse(url: str | os.PathLike[str]) -> Location:
+def parse(url: str | os.PathLike[str], *, existing: bool = False) -> Location:
     """Split an address.
 
-    `@` begins a branch or commit only if no `/` follows it and no local file or folder has the whole name.
+    `@` begins a branch, commit or tag only if no `/` follows it and no local file or folder has the whole name.
+
+    Parameters
+    ----------
+    existing
+        The address is that of a dataset to be read: what follows a local one may hold `/` and `@`, as names of branches
+        may.
 
     Raises
     ------
@@ -61,17 +69,23 @@ def parse(url: str | os.PathLike[str]) -> Location:
         )
     if found and scheme == "file":
         rest = unquote(rest.removeprefix("localhost") if rest.startswith("localhost/") else rest)
-    path, ref = _split_ref(scheme, rest)
+    path, ref = _split_ref(scheme, rest, existing=existing)
     if not path:
         raise InvalidInputError(f"the address {text!r} names no dataset")
     return Location(scheme, os.path.expanduser(path) if scheme == "file" else path, ref)
 
 
-def _split_ref(scheme: str, text: str) -> tuple[str, str | None]:
+def _split_ref(scheme: str, text: str, *, existing: bool) -> tuple[str, str | None]:
     path, at, ref = text.rpartition("@")
-    if not at or "/" in ref:
+    if not at:
         return text, None
-    if scheme == "file" and os.path.lexists(os.path.expanduser(text)):
+    if scheme == "file":
+        if os.path.lexists(os.path.expanduser(text)):
+            return text, None
+        for position in (i for i in range(len(text) - 2, 0, -1) if existing and text[i] == "@"):
+            if os.path.lexists(f"{os.path.expanduser(text[:position])}/{_MARK}"):
+                return text[:position], text[position + 1 :]
+    if "/" in ref:
         return text, None
     if not ref:
         raise InvalidInputError(f"no branch or commit follows the @ in {text!r}")

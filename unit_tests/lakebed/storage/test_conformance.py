@@ -9,6 +9,7 @@ import pytest
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.memory import MemoryStorage
 from lakebed.testing.faulty import FaultyStorage
+from lakebed.testing.schedule import Planned
 from lakebed.testing.storage_conformance import StorageConformance
 
 if TYPE_CHECKING:
@@ -33,3 +34,11 @@ class TestFaulty(StorageConformance):
     @pytest.fixture
     def storage(self) -> Storage:
         return FaultyStorage(MemoryStorage())
+
+
+class TestScheduled(StorageConformance):
+    """A schedule without faults changes nothing."""
+
+    @pytest.fixture
+    def storage(self, tmp_path: Path) -> Storage:
+        return FaultyStorage(LocalStorage(tmp_path / "scheduled"), Planned())

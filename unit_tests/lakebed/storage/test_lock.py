@@ -39,7 +39,9 @@ def test_second_dataset_of_the_same_process_is_refused(storage: LocalStorage | M
     first.acquire()
     first.acquire()
     assert first.held
-    with pytest.raises(LockedException, match=r"branch 'main' of .*this process since 20\d\d-.* UTC, 0 s ago; wait"):
+    with pytest.raises(
+        LockedException, match=r"branch 'main' of .*this process since 20\d\d-.* UTC, 0 s ago; wait"
+    ):
         second.acquire()
     assert not second.held
     second.release()

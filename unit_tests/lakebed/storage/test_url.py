@@ -48,6 +48,22 @@ def test_existing_path_with_an_at_is_a_path(tmp_path: Path) -> None:
     assert parse(f"{tmp_path}/ds@work").ref == "work"
 
 
+def test_names_of_branches_with_a_slash_or_an_at(tmp_path: Path) -> None:
+    """Behind a dataset that is there any name can stand; only to read, so that nobody removes another by mistake."""
+    (tmp_path / "ds").mkdir()
+    for name in ("feature/x", "a@b", "a@b/c", "main"):
+        assert parse(f"{tmp_path}/ds@{name}", existing=True).ref != name or name == "main"
+    (tmp_path / "ds" / "version_control_info.json").touch()
+    for name in ("feature/x", "a@b", "a@b/c", "main"):
+        assert parse(f"{tmp_path}/ds@{name}", existing=True) == Location("file", f"{tmp_path}/ds", name)
+    assert parse(f"{tmp_path}/ds@feature/x") == Location("file", f"{tmp_path}/ds@feature/x")
+    (tmp_path / "ds@a").mkdir()
+    (tmp_path / "ds@a" / "version_control_info.json").touch()
+    assert parse(f"{tmp_path}/ds@a@b", existing=True) == Location("file", f"{tmp_path}/ds@a", "b")
+    with pytest.raises(InvalidInputError, match="follows the @"):
+        parse(f"{tmp_path}/ds@", existing=True)
+
+
 @pytest.mark.parametrize(
     "text", ["s3://key:secret@bucket/ds", "hub://user/ds", "http://host/ds", "gcs://b/x"]
 )
