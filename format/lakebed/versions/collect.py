@@ -34,6 +34,8 @@ _MANY = 128
 _TOO_MANY = 192
 # Seconds that a sweep may take of one publish, at every look.
 _SLICE_SECONDS = 0.02
+# A sweep of everything that is due for so long, since writers are too short-lived for it, is done in one go.
+_OVERDUE_SECONDS = 86_400.0
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +46,8 @@ def collect(storage: Storage, *, grace: float | None = None, dry_run: bool = Fal
     Parameters
     ----------
     grace
-        Seconds that everything stays after it was last part of the dataset; None is ``config.GRACE_SECONDS``.
+        Seconds that everything stays after it was last part of the dataset; None is what writers go by:
+        ``config.GRACE_SECONDS``, or ``config.KEEP_HEADS`` newer ones where readers are known.
     dry_run
         Only tell what would be removed.
 
@@ -57,7 +60,10 @@ def collect(storage: Storage, *, grace: float | None = None, dry_run: bool = Fal
     StorageError
         If the storage fails; what is not removed yet stays for the next time.
     """
-    sweep = Sweep(storage, grace=config.GRACE_SECONDS if grace is None else grace, dry_run=dry_run)
+    if grace is None:
+        sweep = Sweep(storage, grace=config.GRACE_SECONDS, keep=config.KEEP_HEADS, dry_run=dry_run)
+    else:
+        sweep = Sweep(storage, grace=grace, dry_run=dry_run)
     for _ in sweep.steps():
         pass
     return sweep.report
@@ -95,7 +101,10 @@ class Collector:
         self._gone: set[str] = set()
         self._noted: set[str] = set()
         self._publishes = 0
-        self._sweep: Iterator[None] | None = None
+        self._retired = Retired()
+        self._sweep: Sweep | None = None
+        self._steps: Iterator[None] = iter(())
+        self._more = 0
         self._swept: float | None = None
         self._suspicious = False
         self.reading: Lease | None = None
@@ -129,8 +138,25 @@ class Collector:
         """Note that a writer before this one crashed: what it left is looked for once the grace period is over."""
         self._suspicious = True
 
-    def noting(self, edit: Callable[[VersionTree], VersionTree]) -> Callable[[VersionTree], VersionTree]:
-        """Return an edit of the tree that also notes in it what was collected."""
+    def noting(
+        self, edit: Callable[[VersionTree], VersionTree], tree: VersionTree, branch: str
+    ) -> Callable[[VersionTree], VersionTree]:
+        """Return an edit of the tree that also notes in it what was collected.
+
+        What has to be collected at once is collected first: a writer that publishes only once would not note it after.
+
+        Parameters
+        ----------
+        tree
+            The tree as it is now.
+        branch
+            Where this writer is at work.
+        """
+        if not self._publishes:
+            self._retired = Retired.of(tree)
+        wanted = self._wanted(self._retired)
+        if wanted is not None and wanted[1]:
+            self._try(lambda: self._go_on_sweeping(wanted, branch))
         gone, swept, self._noted = self._gone, self._swept, self._gone
         due = clock.now() + config.GRACE_SECONDS if self._suspicious else None
 
@@ -161,7 +187,8 @@ class Collector:
         self._gone, self._swept, self._suspicious, self._noted = self._gone - self._noted, None, False, set()
         self._number += 1
         head = new[-1]
-        is_gone = Retired.of(tree).lists(old.version_id)
+        self._retired = Retired.of(tree)
+        is_gone = self._retired.lists(old.version_id)
         if is_gone:
             chunks = self._dropped(old, new)
             self._heads.append(_Head(old.version_id, self._number - 1, clock.now(), chunks))
@@ -197,16 +224,22 @@ class Collector:
         self._publishes += 1
         if self._publishes % _EVERY:
             return
+        self._try(lambda: self._remove_heads(tree))
+        self._try(self._prune)
+        wanted = self._wanted(self._retired)
+        if wanted is not None or self._sweep is not None:
+            self._try(lambda: self._go_on_sweeping(wanted or (False, False), branch))
+
+    def _try(self, step: Callable[[], None]) -> None:
         try:
-            try:
-                self._remove_heads(tree)
-            finally:
-                prune(self._storage, self._folders)
-                self._folders = set()
-            self._go_on_sweeping(tree, branch)
+            step()
         except LakebedError as error:
             self._sweep = None
             _log.warning("garbage of %s stays for now: %s", self._storage.url, error)
+
+    def _prune(self) -> None:
+        folders, self._folders = self._folders, set()
+        prune(self._storage, folders)
 
     def _is_due(self, head: _Head, newer: int) -> bool:
         age = clock.now() - head.time
@@ -224,7 +257,7 @@ class Collector:
             except LakebedError:
                 self._read += [head, *again]
                 raise
-        retired = Retired.of(tree)
+        retired = self._retired
         while self._heads and self._is_due(self._heads[0], len(self._heads) - 1):
             head = self._heads[0]
             if (retired.lists(head.id) or head.id not in tree.commits) and not self._end(head):
@@ -264,20 +297,30 @@ class Collector:
 
     # -- what others left --------------------------------------------------------------------------------------
 
-    def _go_on_sweeping(self, tree: VersionTree, branch: str) -> None:
-        retired = Retired.of(tree)
-        left = retired.left - self.waiting
+    def _wanted(self, retired: Retired) -> tuple[bool, bool] | None:
+        """Return whether a sweep is due of everything, or only of what left lately, and whether at once; else None."""
+        now = clock.now()
+        if retired.since is not None and now >= retired.sweep:
+            return True, now >= retired.sweep + _OVERDUE_SECONDS
+        left = retired.left - self.waiting if self._knows_readers else 0
+        return (False, left >= _TOO_MANY) if left >= _MANY + self._more else None
+
+    def _go_on_sweeping(self, wanted: tuple[bool, bool], branch: str) -> None:
+        whole, at_once = wanted
         if self._sweep is None:
-            if retired.since is None or (left < _MANY and clock.now() < retired.sweep):
-                return
-            self._sweep = Sweep(
-                self._storage, grace=config.GRACE_SECONDS, keep=config.KEEP_HEADS, mine=branch
-            ).steps()
+            grace, keep = config.GRACE_SECONDS, config.KEEP_HEADS
+            self._sweep = Sweep(self._storage, grace=grace, keep=keep, mine=branch, recent=not whole)
+            self._steps = self._sweep.steps()
         stop = clock.monotonic() + _SLICE_SECONDS
-        for _ in self._sweep:
-            if left < _TOO_MANY and clock.monotonic() > stop:
+        for _ in self._steps:
+            if not at_once and clock.monotonic() > stop:
                 return
-        self._sweep, self._swept = None, clock.now()
+        self._gone.update(self._sweep.ended)
+        if not self._sweep.recent:
+            self._swept = clock.now()
+        # What it had to leave is not worth another look before there is more.
+        self._more = min(_MANY, len(self._sweep.report.kept))
+        self._sweep = None
 
 
 def _rows_not_in(old: ChunkTable, tables: Sequence[ChunkTable]) -> list[int]:

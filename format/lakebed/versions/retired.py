@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from lakebed import config
 from lakebed.documents.commits import Commits
 from lakebed.documents.version_tree import OURS, VersionTree
 
@@ -111,6 +112,8 @@ def with_retired(before: VersionTree, after: VersionTree, now: float) -> Version
         since = max(since, times.pop(id_))
     # 3.9.52, or a release before this one, wrote the tree before: nobody knows what it left behind.
     sweep = known.sweep if known.since is not None else now + _SWEEP_EVERY
+    if len(gone) > 1:  # a branch, or a history: it takes a full sweep to find what only they had
+        sweep = min(sweep, now + config.GRACE_SECONDS)
     return Retired(times, since, known.left + len(gone), sweep).into(after)
 
 

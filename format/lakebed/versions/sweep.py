@@ -35,6 +35,8 @@ _UNDER_WAY = 300.0
 _VERSIONS = "versions/"
 _MANIFESTS = manifest_key("")
 _STEP = 256
+# Seconds that the clocks of two machines may differ.
+_SKEW = 3600.0
 
 
 @dataclass(slots=True)
@@ -65,6 +67,13 @@ class Sweep:
         None: all.
     mine
         Branch whose writer runs this.
+    recent
+        Look only at the versions that left the tree last: what that takes does not grow with the history.
+
+    Attributes
+    ----------
+    ended
+        Versions that were removed, but for chunks that others need.
     """
 
     def __init__(
@@ -74,8 +83,11 @@ class Sweep:
         grace: float,
         keep: int | None = None,
         mine: str | None = None,
+        recent: bool = False,
         dry_run: bool = False,
     ) -> None:
+        self.ended: list[str] = []
+        self.recent = recent
         self.report = Report(storage.url, dry_run=dry_run)
         self._storage = storage
         self._grace = grace
@@ -83,9 +95,11 @@ class Sweep:
         self._mine = mine
         self._dry_run = dry_run
         self._now = clock.now()
+        self._oldest = self._now
         self._folders: dict[str, _Folder] = {}
         self._manifests: dict[str, Stat] = {}
         self._live = Live()
+        self._seen: set[str] = set()
         self._unlisted_wait = grace
 
     def steps(self) -> Iterator[None]:
@@ -124,6 +138,9 @@ class Sweep:
         for version in dead:
             self._remove_version(version)
             yield
+        self.ended = dead
+        if self.recent:
+            return
         for version in self._live.versions:
             self._remove_chunks(version)
             yield
@@ -137,7 +154,10 @@ class Sweep:
     # -- looking -----------------------------------------------------------------------------------------------
 
     def _list(self) -> Iterator[None]:
-        for prefix in (_VERSIONS, _MANIFESTS):
+        prefixes = [_VERSIONS, _MANIFESTS]
+        if self.recent:
+            prefixes = [_VERSIONS + digits for digits in Retired.of(read_tree(self._storage)).times]
+        for prefix in prefixes:
             for number, (key, stat) in enumerate(self._storage.list(prefix)):
                 if prefix == _MANIFESTS:
                     self._manifests[key[len(_MANIFESTS) :]] = stat
@@ -151,6 +171,7 @@ class Sweep:
         folder = self._folders.setdefault(version, _Folder())
         (folder.files if split_chunk(version, key) is None else folder.chunks)[key] = stat
         folder.newest = max(folder.newest, self._changed(stat))
+        self._oldest = min(self._oldest, self._changed(stat))
 
     def _changed(self, stat: Stat) -> float:
         """POSIX seconds of a file's last change; where the storage has another clock, it might be now."""
@@ -229,7 +250,10 @@ class Sweep:
     # -- marking -----------------------------------------------------------------------------------------------
 
     def _mark_tree(self, tree: VersionTree) -> Iterator[None]:
-        for version in tree.commits:
+        for version, node in tree.commits.items():
+            if self.recent and node.time is not None and node.time < self._oldest - _SKEW:
+                self._seen.add(version)  # it refers to nothing that is younger than itself
+                continue
             if version not in self._live.versions:
                 self._mark_one(tree, version)
                 yield
@@ -246,7 +270,8 @@ class Sweep:
             yield
         while True:
             again = read_tree(self._storage)
-            new = [version for version in again.commits if version not in self._live.versions]
+            known = self._live.versions | self._seen
+            new = [version for version in again.commits if version not in known]
             if not new:
                 break
             for version in new:
@@ -281,6 +306,8 @@ class Sweep:
         folder = self._folders[version]
         gone = {key: stat for key, stat in folder.chunks.items() if not self._is_live(version, key)}
         self._remove("version", version, folder.files | gone, "no branch leads to it")
+        if self.recent and not self._dry_run:
+            self._storage.delete(manifest_key(version))
 
     def _remove_chunks(self, version: str) -> None:
         folder = self._folders.get(version)

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,12 +17,14 @@ import lakebed
 from lakebed import clock, config
 from lakebed.dataset import lines
 from lakebed.dataset import opened as opened_module
+from lakebed.documents.version_tree import VersionTree
 from lakebed.reading.verify import verify
 from lakebed.storage.base import Storage
 from lakebed.storage.local import LocalStorage
 from lakebed.testing import Crash, FaultyStorage, VirtualClock
 from lakebed.testing.schedule import Fault, Planned, refused
 from lakebed.versions import collect as collect_module
+from lakebed.versions import sweep as sweep_module
 from lakebed.versions.collect import collect
 from lakebed.versions.refs import Tag, drop_tag, set_tag
 from lakebed.versions.retired import Retired
@@ -172,6 +175,27 @@ def test_a_reader_keeps_its_version(virtual: VirtualClock, tmp_path: Path, place
     only_what_is_needed(storage)
 
 
+def test_a_reader_keeps_chunks_that_later_heads_dropped(virtual: VirtualClock) -> None:
+    """A chunk stays as long as any head that had it is read, however many publishes lie between, and no longer."""
+    storage = new_memory()
+    ds = started(storage)
+    ds.n.extend(np.arange(2000))
+    ds.flush()
+    (chunk,) = {k for k, _ in storage.list("versions/") if "/n/chunks/" in k}
+    publish(ds, 3, virtual)
+    reader = open_on(storage, read_only=True)
+    publish(ds, 3, virtual)
+    ds.n[0] = 0
+    ds.flush()
+    publish(ds, 30, virtual)
+    assert storage.stat(chunk) is not None
+    assert_rows(reader, 2030)
+    del reader
+    publish(ds, 2, virtual)
+    assert storage.stat(chunk) is None
+    assert_rows(ds, 2380)
+
+
 def test_a_reader_that_outlives_a_publish_of_its_own_keeps_what_it_reads(virtual: VirtualClock) -> None:
     """Samples that were asked for before this dataset published on are still there afterwards."""
     storage = new_memory()
@@ -289,6 +313,42 @@ def test_writers_of_one_publish_each_leave_a_bounded_number_of_heads(
         ds.close()
         most = max(most, len(heads(storage)))
     assert most <= config.KEEP_HEADS + 14
+    assert_rows(open_on(storage), 600)
+
+
+def test_what_left_lately_is_collected_without_a_look_at_old_commits(
+    virtual: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long the history, a writer's sweep reads only versions that can refer to what it removes."""
+    monkeypatch.setattr(collect_module, "_MANY", 12)
+    monkeypatch.setattr(collect_module, "_TOO_MANY", 12)
+    storage = new_memory()
+    ds = started(storage)
+    with clock.replaced(VirtualClock(time.time() - 10 * config.GRACE_SECONDS)):
+        old = []
+        for _ in range(20):
+            ds.n.extend(np.arange(len(ds.n), len(ds.n) + 10))
+            old.append(ds.commit("old"))
+        ds.close()
+    marked: list[str] = []
+    mark = sweep_module.mark
+
+    def marking(storage: Storage, tree: VersionTree, version: str, *others: Any) -> None:
+        marked.append(version)
+        mark(storage, tree, version, *others)
+
+    monkeypatch.setattr(sweep_module, "mark", marking)
+    for _ in range(40):
+        ds = open_on(storage)
+        publish(ds, 1, virtual)
+        ds.close()
+    assert marked
+    assert not set(old) & set(marked)
+    assert len(heads(storage)) <= len(old) + config.KEEP_HEADS + 14
+    monkeypatch.undo()
+    collect(storage, grace=0)
+    only_what_is_needed(storage)
+    assert_rows(open_on(storage, old[3]), 40)
     assert_rows(open_on(storage), 600)
 
 

@@ -78,9 +78,9 @@ def main() -> None:
     hasty()
     played = {"write": write, "read": read, "collect": collect}[role]
     try:
-        print(json.dumps({"role": role, "done": played(path, branch, float(seconds))}))
+        sys.stdout.write(json.dumps({"role": role, "done": played(path, branch, float(seconds))}))
     except (LakebedError, AssertionError) as error:
-        print(json.dumps({"role": role, "error": f"{type(error).__name__}: {error}"}))
+        sys.stdout.write(json.dumps({"role": role, "error": f"{type(error).__name__}: {error}"}))
         raise
 
 
@@ -127,8 +127,8 @@ def test_readers_and_writers_do_not_notice_collections(tmp_path: Path, seconds: 
     storage = LocalStorage(path)
     assert verify(storage, None, deep=True).is_sound
     assert lakebed.gc(path, grace=0).removed == []
-    tree = lakebed.load(path, read_only=True)._session.tree
-    assert {p.name for p in (path / "versions").iterdir() if (p / "dataset_meta.json").exists()} <= set(tree.commits)
+    known = set(lakebed.load(path, read_only=True)._session.tree.commits)
+    assert {p.name for p in (path / "versions").iterdir() if (p / "dataset_meta.json").exists()} <= known
 
 
 def test_a_writer_keeps_its_lock_while_others_collect(tmp_path: Path) -> None:

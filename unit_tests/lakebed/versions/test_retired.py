@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lakebed.documents.version_tree import OURS, VersionTree
+from lakebed import config
+from lakebed.documents.version_tree import FIRST, OURS, VersionTree
 from lakebed.versions.retired import MOST, Retired, collected, suspected, with_retired
 
 
@@ -71,6 +72,16 @@ def test_a_suspicion_brings_the_next_sweep_forward() -> None:
     sooner = suspected(tree, 500.0)
     assert Retired.of(sooner).sweep == 500.0
     assert suspected(sooner, 600.0) is sooner
+
+
+def test_a_dropped_branch_brings_the_next_sweep_forward() -> None:
+    """What only its versions had is looked for once the grace period is over."""
+    tree = swapped(VersionTree.initial(number(0)), 1, 100.0)
+    tree = with_retired(tree, tree.add_branch("side", number(2), FIRST), 200.0)
+    tree = with_retired(tree, tree.seal_head("side", number(3), "m", 1.0, "me"), 300.0)
+    assert Retired.of(tree).sweep > 80_000.0
+    tree = with_retired(tree, tree.drop_branch("side"), 400.0)
+    assert Retired.of(tree).sweep == 400.0 + config.GRACE_SECONDS
 
 
 def test_a_tree_of_another_writer_tells_nothing() -> None:

@@ -1,0 +1,86 @@
+"""Changes of versions that nobody gets to see, told as part of the version after them. Pure.
+
+A long uncommitted history is cut by checkpoints: versions that are no commits, and no heads any more, with a head below
+them that inherits what they hold. Users see one version: whatever changed since the last commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import takewhile
+
+import numpy as np
+
+from lakebed.documents.commit_diff import CommitDiff
+from lakebed.documents.dataset_diff import DatasetDiff
+from lakebed.documents.version_tree import CommitNode
+from lakebed.versions.changes import VersionChange
+from lakebed.writing import diffs
+
+
+def is_checkpoint(node: CommitNode) -> bool:
+    """Whether a version on a line of history is one that nobody gets to see."""
+    return not node.is_committed and node.parent is not None and bool(node.children)
+
+
+def first_step(line: Iterable[CommitNode]) -> list[CommitNode]:
+    """Return the newest version of a line, and the checkpoints below it: all since the commit before."""
+    nodes = iter(line)
+    return [next(nodes), *takewhile(is_checkpoint, nodes)]
+
+
+def folded(changes: Sequence[VersionChange]) -> list[VersionChange]:
+    """Return changes, newest first, with those of checkpoints as part of the version after them."""
+    found: list[VersionChange] = []
+    for change in changes:
+        if found and is_checkpoint(change.node):
+            found[-1] = joined(change, found[-1])
+        else:
+            found.append(change)
+    return found
+
+
+def joined(older: VersionChange, newer: VersionChange) -> VersionChange:
+    """Return the changes of two versions, one after the other, as those of the second."""
+    before = {new: old for old, new in newer.schema.renamed}
+    tensors = {}
+    for name, diff in newer.tensors.items():
+        earlier = older.tensors.get(before.get(name, name))
+        tensors[name] = diff if earlier is None else joined_diff(earlier, diff)
+    return VersionChange(newer.node, _joined_schema(older, newer.schema), tensors)
+
+
+def joined_diff(older: CommitDiff, newer: CommitDiff) -> CommitDiff:
+    """Return what two versions, one after the other, recorded of a tensor, as one would have (FORMAT.md 10.2)."""
+    if newer.created:
+        return newer
+    info = older.info_updated or newer.info_updated
+    transformed = older.data_transformed or newer.data_transformed
+    if newer.cleared:
+        return replace(newer, created=older.created, info_updated=info, data_transformed=transformed)
+    diff = older
+    if len(newer.deleted):
+        rows, at = np.unique(newer.deleted, return_index=True)
+        has_ids = len(newer.deleted_ids) == len(newer.deleted)
+        diff = diffs.with_removed(diff, rows.tolist(), newer.deleted_ids[at] if has_ids else None)
+    diff = diffs.with_updated(diff, newer.updated.tolist())
+    diff = diffs.with_added(diff, newer.added)
+    return replace(diff, info_updated=info, data_transformed=transformed)
+
+
+def _joined_schema(older: VersionChange, newer: DatasetDiff) -> DatasetDiff:
+    schema = older.schema
+    first = {new: old for old, new in schema.renamed}
+    renamed = dict(schema.renamed)
+    for old, new in newer.renamed:
+        origin = first.get(old, old)
+        renamed[origin] = new
+        if origin == new or (old in older.tensors and older.tensors[old].created):
+            del renamed[origin]  # back to its name, or never known by another
+    deleted = list(schema.deleted)
+    for name in newer.deleted:
+        renamed.pop(first.get(name, name), None)
+        if name not in older.tensors or not older.tensors[name].created:
+            deleted.append(first.get(name, name))
+    return DatasetDiff(schema.info_updated or newer.info_updated, tuple(renamed.items()), tuple(deleted))
