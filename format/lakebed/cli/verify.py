@@ -9,12 +9,12 @@ import click
 
 from lakebed.reading.verify import verify as check
 from lakebed.storage.url import open_storage, parse
-from lakebed.versions.check import Damage, Findings
+from lakebed.versions.check import UNUSED, Damage, Findings
 
 
 def verify(url: str, *, deep: bool, as_json: bool) -> None:
     """Check the dataset at an address, or one version of it, print what was found, and exit with 1 on damage."""
-    location = parse(url)
+    location = parse(url, existing=True)
     findings = check(open_storage(location), location.ref, deep=deep)
     if as_json:
         click.echo(json.dumps(findings.to_json(), indent=2))
@@ -25,7 +25,11 @@ def verify(url: str, *, deep: bool, as_json: bool) -> None:
 
 
 def _print(findings: Findings) -> None:
-    for kind, found in (("note", findings.notes), ("DAMAGED", findings.damage)):
+    unused = [note for note in findings.notes if note.message == UNUSED]
+    if unused:
+        click.echo(f"note: {len(unused):,} folders are {UNUSED}")
+    notes = [note for note in findings.notes if note.message != UNUSED]
+    for kind, found in (("note", notes), ("DAMAGED", findings.damage)):
         for line in _merged(found):
             click.echo(f"{kind}: {line}")
     counts = f"{findings.versions:,} versions, {findings.tensors:,} tensors, {findings.chunks:,} chunk files"

@@ -11,7 +11,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from lakebed import clock
+from lakebed.dataset.rebasing import Rebase, lost_publishes
+from lakebed.documents.dataset_meta import DatasetMeta
 from lakebed.documents.lock import DatasetLock
+from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.version_tree import FIRST, MAIN, CommitNode, VersionTree, new_id
 from lakebed.errors import (
     CommitFailed,
@@ -104,8 +107,13 @@ class _Repair:
             node = tree.commits[head]
             if not node.is_committed and any(d.kind == "content" for d in findings.get(head, ())):
                 tree = self._head(tree, node, branch)
-        for version, damages in findings.items():
-            if version in tree.commits and tree.commits[version].is_committed:
+        for version in lost_publishes(self._storage, tree):
+            if version in tree.commits:
+                tree = self._rebased(tree, version)
+        for committed, damages in findings.items():
+            if committed is None or committed not in tree.commits:
+                continue
+            if tree.commits[committed].is_committed:
                 for damage in dict.fromkeys(damages):
                     if damage.kind == "content":
                         self._keep(damage)
@@ -172,9 +180,11 @@ class _Repair:
         """Take branches back to the last commit that is there, or drop them: a deletion was cut off."""
         for branch, head in list(tree.branches.items()):
             mine = [i for i in tree.ancestors(head) if tree.commits[i].branch == branch and i != FIRST]
-            gone = [i for i in mine if self._storage.stat(f"{folder_of(i)}dataset_meta.json") is None]
-            if not gone or branch == MAIN or (gone == [head] and self._has_tensors(head)):
-                continue
+            if branch == MAIN or head not in mine or not self._is_going(tree, head):
+                continue  # 3.9.52 removes the head first
+            gone = [i for i in mine if tree.commits[i].is_committed and self._is_going(tree, i)]
+            if not gone:
+                continue  # the head can be made again from the commit below
             if any(node.parent in mine and node.branch != branch for node in tree.commits.values()):
                 continue  # another branch begins on it; its head is mended as well as can be
             left = [i for i in mine if i not in gone and i != head]
@@ -197,11 +207,23 @@ class _Repair:
             tree = self._changed(tree, edit, [start])
         return tree
 
-    def _has_tensors(self, version: str) -> bool:
-        return any(
-            key.endswith("/tensor_meta.json")
-            for key, _ in self._storage.list(folder_of(version) or "versions/")
-        )
+    def _is_going(self, tree: VersionTree, version: str) -> bool:
+        """Whether files of a version are gone for good, as while its branch is being deleted."""
+        documents = DocumentCheck(self._storage, tree, Findings(self._storage.url))
+        if documents.manifest(tree.commits[version]) is not None:
+            return False
+        folder = folder_of(version)
+        try:
+            meta = DatasetMeta.from_bytes(self._storage.get(f"{folder}dataset_meta.json"))
+            for key in meta.tensors:
+                settings = TensorMeta.from_bytes(self._storage.get(f"{folder}{key}/tensor_meta.json"))
+                if settings.length:
+                    self._storage.get(f"{folder}{key}/chunks_index/unsharded")
+        except KeyNotFound:
+            return True
+        except FormatError:
+            return False
+        return False
 
     def _changed(
         self, tree: VersionTree, edit: Callable[[VersionTree], VersionTree], versions: list[Snapshot]
@@ -302,6 +324,16 @@ class _Repair:
         documents = Check(self._storage, tree, Findings(self._storage.url)).documents
         found = Salvage(self._storage, tree, node, parent, documents.manifest(node), new).read()
         return Mender(self._storage, found, parent, branch=node.branch, old_id=node.id, new_id=new).mend()
+
+    def _rebased(self, tree: VersionTree, version: str) -> VersionTree:
+        """Take a displaced publish back in."""
+        rebase = Rebase(self._storage, tree, version)
+        branch = tree.commits[version].branch
+        head = rebase.run(apply=self._apply)
+        self.report.steps += rebase.steps
+        if head is not None:
+            self.report.versions[branch] = head
+        return read_whole_tree(self._storage).tree if self._apply else tree
 
     # -- locks -------------------------------------------------------------------------------------------------
 

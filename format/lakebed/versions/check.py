@@ -33,11 +33,14 @@ from lakebed.versions.manifests import base_reader
 from lakebed.versions.opening import manifest_key, open_version, resolve_chunks, untouched
 from lakebed.versions.refs import REFS_KEY, Refs
 from lakebed.versions.seals import seals_of
-from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, ChunkTable, TensorState, folder_of
+from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, ChunkTable, Snapshot, TensorState, folder_of
 
 _IDS = "chunks_index/unsharded"
 # 3.9.52 rounds times when it saves the history again.
 _ROUNDING = 2e-6
+
+UNUSED = "not part of the history; `lakebed gc` removes what no version refers to"
+"""What is said of folders of versions that are in no tree."""
 
 T = TypeVar("T")
 
@@ -118,6 +121,24 @@ class CheckedVersion:
     tensors: Mapping[str, TensorState]
 
 
+def contradiction(snapshot: Snapshot) -> str | None:
+    """Return how the lengths of a version contradict each other; None if they do not (FORMAT.md 15.2)."""
+    for key, state in snapshot.tensors.items():
+        if state.meta.length != state.table.count:
+            return f"tensor {key!r} has {state.meta.length:,} samples, its chunk index {state.table.count:,}"
+        if state.sequence is not None and state.sequence.total != state.meta.length:
+            return f"tensor {key!r} has {state.meta.length:,} items, its sequences {state.sequence.total:,}"
+        for link, settings in state.meta.links.items():
+            other = snapshot.tensors.get(link)
+            wanted = state.meta.length if settings.get("flatten_sequence") else state.length
+            if other is None or other.meta.length != wanted:
+                found = (
+                    "is missing" if other is None else f"has {other.meta.length:,} samples, not {wanted:,}"
+                )
+                return f"hidden tensor {link!r} of tensor {key!r} {found}"
+    return None
+
+
 class DocumentCheck:
     """Reads every document of a dataset and notes what is wrong with it."""
 
@@ -142,7 +163,7 @@ class DocumentCheck:
             else:
                 self._note("left over: no branch leads to it (a reset, or a publish that was cut off)", node)
         for folder in sorted(self._version_folders() - set(tree.commits)):
-            self._findings.notes.append(Damage("not part of the history: garbage", key=f"versions/{folder}"))
+            self._findings.notes.append(Damage(UNUSED, key=f"versions/{folder}"))
         return [version for version in tree.commits if version in needed]
 
     def _version_folders(self) -> set[str]:
@@ -172,7 +193,10 @@ class DocumentCheck:
             new = self._findings.damage[known:]
             harmless = [damage for damage in new if damage.kind == "content"]
             self._findings.damage[known:] = [damage for damage in new if damage.kind != "content"]
-            self._findings.notes += harmless
+            if harmless:
+                self._note(
+                    f"{len(harmless)} damaged documents that nobody reads; lakebed has put a head below", node
+                )
             return None
         return found
 

@@ -63,7 +63,7 @@ def rebuild(storage: Storage, damaged: bytes | None) -> Rebuilt:
     branch_of = dict(_NODE.findall(text)) | {
         head: name for name, head in _HEAD.findall(text[text.rfind('"branches"') :])
     }
-    tree = _Builder(nodes, folders, branch_of)
+    tree = _Builder(nodes, folders, {i: name for i, name in branch_of.items() if "\ufffd" not in name})
     tree.build()
     what = "missing" if damaged is None else "damaged"
     steps.insert(

@@ -1,8 +1,12 @@
 """What a repair decides: which rows of a tensor stay, what becomes of its companions and encoders. Pure.
 
 A tensor keeps every sample that is whole. Lost samples at its end are cut off; lost ones with whole samples behind them
-become empty, so that the rows behind stay where they are. Tensors are cut one by one: rows that one tensor has and
-another one lacks are kept, as 3.x has it after an append to one tensor.
+become empty, so that the rows behind stay where they are.
+
+Tensors are looked at one by one, but for two things, without which rows would be torn and ``ds.append`` impossible
+(both libraries refuse it for tensors of unequal lengths). Rows that an append had announced in several tensors and
+written to only some of them never were complete: they are left out of all. And what such tensors lost at their end
+becomes empty, where others still have those rows. Tensors of other lengths are none of that append: they stay.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from lakebed.documents.pad_index import PadIndex
 from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.tile_index import TileIndex
+from lakebed.documents.version_tree import VersionTree
 
 Kind = Literal["history", "branch", "tensor", "rows", "companion", "document", "lock", "rebase", "damage"]
 
@@ -126,6 +131,31 @@ def kept_sequences(sequence: SequenceIndex, flat: int) -> SequenceIndex:
     return SequenceIndex.from_lengths(lengths[np.cumsum(lengths) <= flat])
 
 
+def restored_sequences(
+    sequence: SequenceIndex, flat: int, ids: Sequence[int | None], removed: Collection[int]
+) -> SequenceIndex | None:
+    """Return the sequences as they were before a removal that was cut off: the index lacks one whose items are there.
+
+    Parameters
+    ----------
+    flat
+        Number of items that are there.
+    ids
+        Sample ids of the sequences, those that are removed among them.
+    removed
+        Ids of samples that the version removed.
+
+    Returns
+    -------
+    None if nobody knows where the sequence was.
+    """
+    rows = [row for row, number in enumerate(ids) if number in removed]
+    if len(rows) != 1 or len(ids) != sequence.count + 1:
+        return None
+    lengths = sequence.lengths.astype(np.int64)
+    return SequenceIndex.from_lengths(np.insert(lengths, rows[0], flat - sequence.total))
+
+
 def guessed_index(
     found: ChunkIds | None, inherited: ChunkIds | None, files: Iterable[int]
 ) -> tuple[list[int], list[int]]:
@@ -144,6 +174,111 @@ def guessed_index(
     order = [] if base is None else [int(i) for i in base.ids]
     rest = [i for i in files if i not in set(order)]
     return (order + rest, []) if len(rest) < 2 else (order, rest)
+
+
+# -- displaced publishes -------------------------------------------------------------------------------------
+
+
+def displaced(tree: VersionTree) -> list[str]:
+    """Return uncommitted versions at the end of the history that are no heads: displaced publishes, or resets."""
+    heads = set(tree.branches.values())
+    return [
+        version
+        for version, node in tree.commits.items()
+        if not node.is_committed
+        and version not in heads
+        and not node.children
+        and node.parent is not None
+        and node.parent in tree.commits
+    ]
+
+
+def beyond(ids: Sequence[int], known: Collection[int], removed: Collection[int]) -> list[int]:
+    """Return the rows whose ids the other head neither has nor removed."""
+    gone = {*known, *removed}
+    return [row for row, number in enumerate(ids) if number not in gone]
+
+
+# -- rows of several tensors -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TensorLeft:
+    """What is left of one visible tensor, in rows.
+
+    Parameters
+    ----------
+    promised
+        Rows by its metadata.
+    written
+        Rows that its chunks say there are, lost ones among them.
+    kept
+        Rows up to the last one that is whole.
+    is_unfinished
+        Whether its metadata is ahead of its chunks: an append was cut off before it wrote them.
+    is_removed
+        Whether nothing is left, and its files are gone rather than damaged.
+    is_shrinking
+        Whether its metadata has fewer rows than its chunks: a removal was cut off.
+    to_remove
+        The rows which that removal meant; None if nobody knows.
+    has_removed
+        Whether rows were removed since the last commit.
+    """
+
+    promised: int
+    written: int
+    kept: int
+    is_unfinished: bool = False
+    is_removed: bool = False
+    is_shrinking: bool = False
+    to_remove: tuple[int, ...] | None = None
+    has_removed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a tensor is to be: its first ``rows`` rows without some of them."""
+
+    rows: int
+    without: tuple[int, ...] = ()
+    reason: str = ""
+
+
+def targets(left: Mapping[str, TensorLeft]) -> dict[str, Target]:
+    """Decide how many rows each tensor keeps.
+
+    A removal that was cut off is completed where some tensors have it behind them already and the others' records say
+    which rows it meant; otherwise nothing is removed.
+    """
+    found = {key: Target(tensor.kept) for key, tensor in left.items()}
+    shrinking = {key: tensor for key, tensor in left.items() if tensor.is_shrinking}
+    if shrinking:
+        others = [tensor for tensor in left.values() if not tensor.is_shrinking]
+        if any(tensor.has_removed for tensor in others):
+            for key, tensor in shrinking.items():
+                if tensor.to_remove:
+                    found[key] = Target(
+                        tensor.kept, tensor.to_remove, "a removal that was cut off is completed"
+                    )
+        return found
+    sets: dict[int, list[str]] = {}
+    for key, tensor in left.items():
+        if not tensor.is_removed:
+            sets.setdefault(tensor.promised, []).append(key)
+    for promised, keys in sets.items():
+        if len(keys) < 2:
+            continue
+        unfinished = [left[key].written for key in keys if left[key].is_unfinished]
+        rows = min([promised, *unfinished])
+        for key in keys:
+            reason = (
+                "these rows were never complete: other tensors of the same append lack them"
+                if unfinished
+                else ""
+            )
+            found[key] = Target(min(rows, left[key].written), reason=reason)
+    return found
 
 
 # -- documents -----------------------------------------------------------------------------------------------

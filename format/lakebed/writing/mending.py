@@ -10,24 +10,32 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lakebed.codecs.block import Block
 from lakebed.documents.dataset_diff import DatasetDiff
+from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.errors import EmptyTensorError, FormatError, LakebedError, LimitError, StorageError
 from lakebed.htypes.base import Storing
 from lakebed.reading.fetch import ChunkSource
 from lakebed.reading.samples import SampleReader
+from lakebed.reading.verify import decodes
 from lakebed.storage.base import Storage
 from lakebed.versions.repair_plan import (
     Kind,
     Step,
+    Target,
+    TensorLeft,
     fitted_creds,
     fitted_diff,
     fitted_pad,
     guessed_diff,
     kept_length,
     kept_sequences,
+    restored_sequences,
     runs,
+    targets,
 )
-from lakebed.versions.salvage import SalvagedTensor, SalvagedVersion
+from lakebed.versions.salvage import SalvagedVersion
+from lakebed.versions.salvaged_chunks import SalvagedTensor
 from lakebed.versions.state import Snapshot, TensorState
 from lakebed.writing import structure
 from lakebed.writing.coerce import encode_column
@@ -96,15 +104,21 @@ class Mender:
         self._source.heads = frozenset([old_id])
         self._steps = list(found.steps)
         self._names = {key: name for name, key in found.meta.tensor_names.items()}
+        # Samples from the parent version, by tensor and row.
+        self._restored: dict[str, dict[int, Encoded]] = {}
 
     def mend(self) -> Mended:
         """Return the version to publish."""
         found = self._found
         for tensor in found.tensors.values():
             self._overlay.files.update(tensor.files)
+        for key, tensor in found.tensors.items():
+            self._decode(key, tensor)
+        visible = [key for key in found.tensors if key not in found.meta.hidden_tensors]
+        chosen = targets({key: self._left(found.tensors[key]) for key in visible})
         states, lost = {}, {}
         for key, tensor in found.tensors.items():
-            states[key], lost[key] = self._tensor(key, tensor)
+            states[key], lost[key] = self._tensor(key, tensor, chosen.get(key))
         meta, diff = found.meta, found.diff
         gone = [key for key in meta.tensors if key not in states and key not in meta.hidden_tensors]
         for key in gone:
@@ -115,8 +129,8 @@ class Mender:
                 diff = structure.with_deleted(diff or DatasetDiff(), name)
         meta = structure.without(meta, [key for key in meta.tensors if key not in states])
         matching = Matching(self._source, self._draft, meta, states)
-        unremoved = {key for key in states if len(found.tensors[key].lost) > found.tensors[key].promised}
-        matching.match({key: lost[key] for key in states}, unremoved)
+        shrinking = {key for key in states if found.tensors[key].is_shrinking}
+        matching.match({key: lost[key] for key in states}, shrinking)
         meta, states = matching.meta, matching.states
         self._overlay.files.update(matching.files)
         self._steps += [
@@ -146,34 +160,134 @@ class Mender:
 
     # -- samples ---------------------------------------------------------------------------------------------
 
-    def _tensor(self, key: str, found: SalvagedTensor) -> tuple[TensorState, Sequence[int]]:
+    def _decode(self, key: str, found: SalvagedTensor) -> None:
+        """Find out which samples do not decode, though their chunk is whole."""
+        name, table = self._names.get(key, key), found.state.table
+        for ordinal in range(len(table)):
+            rows = range(table.first(ordinal), int(table.ids.last[ordinal]) + 1)
+            if not rows or (
+                not found.lost[rows.start : rows.stop].any()
+                and decodes(self._reader(name, found.state), rows)
+            ):
+                continue
+            for row in (row for row in rows if not found.lost[row]):
+                error = self._error(name, found.state, row)
+                if error is not None:
+                    found.lost[row] = True
+                    found.reason = found.reason or error
+        known = None if self._parent is None else self._parent.tensors.get(key)
+        diff = found.state.diff
+        if (
+            known is None
+            or diff is None
+            or diff.cleared
+            or len(diff.deleted)
+            or found.state.sequence is not None
+        ):
+            return
+        updated = set(diff.updated.tolist())
+        for row in np.flatnonzero(found.lost[: known.meta.length]).tolist():
+            if row not in updated:
+                self._restore(key, name, found, known, row)
+
+    def _restore(self, key: str, name: str, found: SalvagedTensor, known: TensorState, row: int) -> None:
+        """Take a lost sample from the parent version, where it is the same."""
+        if self._error(name, known, row) is not None:
+            return
+        reader = self._reader(name, known)
+        if reader.is_tiled(row):
+            return
+        data, shape = reader.raw(row, decompress=reader.decoder.compression is None)
+        block = Block.of_buffers([bytes(data)], shape or (0,) * max(1, len(known.meta.max_shape)))
+        self._restored.setdefault(key, {})[row] = Encoded(block, found.state.meta)
+        found.lost[row] = False
+
+    def _left(self, found: SalvagedTensor) -> TensorLeft:
+        """Return what is left of a tensor, in rows."""
+        kept, written, promised = kept_length(found.lost), len(found.lost), found.promised
+        removed = set() if found.state.diff is None else set(found.state.diff.deleted_ids.tolist())
+        is_unfinished = found.has_index and written < promised
+        if found.state.sequence is not None:
+            sequence = self._sequences(found)
+            promised = max(sequence.count, len(self._ids_of(found)))
+            kept, written = (kept_sequences(sequence, flat).count for flat in (kept, written))
+            is_unfinished = found.has_index and written < sequence.count
+        ids = self._ids_of(found) if found.is_shrinking and removed else []
+        rows = tuple(row for row, number in enumerate(ids) if number in removed)
+        return TensorLeft(
+            promised,
+            written,
+            kept,
+            is_unfinished=is_unfinished,
+            is_removed=not kept and promised > 0 and (found.is_missing or not written),
+            is_shrinking=found.is_shrinking,
+            to_remove=rows or None,
+            has_removed=bool(removed),
+        )
+
+    def _tensor(
+        self, key: str, found: SalvagedTensor, target: Target | None
+    ) -> tuple[TensorState, Sequence[int]]:
         """Return a tensor with what decodes of it, and the rows among those that are empty now."""
-        name, state = self._names.get(key, key), found.state
-        lost, reason = found.lost.copy(), found.reason
-        for row in np.flatnonzero(~lost).tolist():
-            error = self._error(name, state, row)
-            if error is not None:
-                lost[row], reason = True, reason or error
-        kept = kept_length(lost)
+        name, state, lost = self._names.get(key, key), found.state, found.lost
+        kept, without = (
+            kept_length(lost) if target is None else target.rows,
+            () if target is None else target.without,
+        )
+        sequence = None
         if state.sequence is not None:
-            sequence = kept_sequences(state.sequence, kept)
-            kept = sequence.total
+            lengths = self._sequences(found).lengths.astype(np.int64)[:kept]
+            ends = np.cumsum(lengths)
+            without = tuple(
+                i for row in without for i in range(int(ends[row] - lengths[row]), int(ends[row]))
+            )
+            kept = int(ends[-1]) if len(ends) else 0
+            gone = () if target is None else target.without
+            sequence = SequenceIndex.from_lengths(np.delete(lengths, list(gone)))
         emptied = np.flatnonzero(lost[:kept]).tolist()
         draft = self._draft(replace(state, pad=None))
         for first, last in runs(lost[:kept]):
             self._empty(draft, first, last, name)
-        if kept < len(lost):
-            draft.remove(range(kept, len(lost)))
+        for row, part in self._restored.get(key, {}).items():
+            if row < kept:
+                draft.update(row, part)
+        if kept < len(lost) or without:
+            draft.remove([*without, *range(kept, len(lost))])
         draft.seal()
         self._overlay.files.update(draft.new_chunks)
         mended = self._with_extent(name, draft.state)
-        if state.sequence is not None:
+        if sequence is not None:
             mended = replace(mended, sequence=sequence)
         if state.meta.is_link:
-            mended = replace(mended, creds=fitted_creds(state.creds, kept))
+            mended = replace(mended, creds=fitted_creds(state.creds, mended.meta.length))
         mended = replace(mended, pad=fitted_pad(state.pad, mended.length))
-        self._tell(name, found, mended, emptied, reason)
+        self._tell(name, found, mended, emptied, target)
         return mended, emptied if state.sequence is None else []
+
+    def _sequences(self, found: SalvagedTensor) -> SequenceIndex:
+        """Return which items make a row; none where items were removed from the index that are still there."""
+        sequence = found.state.sequence or SequenceIndex.from_lengths([])
+        if sequence.total >= len(found.lost) or not found.is_shrinking:
+            return sequence
+        ids = self._ids_of(found)
+        removed = set() if found.state.diff is None else set(found.state.diff.deleted_ids.tolist())
+        restored = restored_sequences(sequence, len(found.lost), ids, removed)
+        return SequenceIndex.from_lengths([]) if restored is None else restored
+
+    def _ids_of(self, found: SalvagedTensor) -> list[int | None]:
+        """Read the sample ids of a tensor, as far as they are left."""
+        links = found.state.meta.links.items()
+        key = next((key for key, link in links if link.get("extend") == "extend_id"), "")
+        ids = self._found.tensors.get(key)
+        if ids is None:
+            return []
+        reader = SampleReader(key, ids.state, self._source)
+        found_ids: list[int | None] = []
+        for row in range(len(ids.lost)):
+            is_lost = bool(ids.lost[row]) or self._error(key, ids.state, row) is not None
+            value = np.zeros(0, np.uint64) if is_lost else np.ravel(reader.value(row))
+            found_ids.append(int(value[0]) if len(value) else None)
+        return found_ids
 
     def _error(self, name: str, state: TensorState, row: int) -> str | None:
         """Decode a sample; return what is wrong with it."""
@@ -221,43 +335,45 @@ class Mender:
         if not table.size:
             return state
         low, high = table.min(axis=0), table.max(axis=0)
-        if len(low) != len(meta.max_shape):
+        if len(low) == len(meta.max_shape):
+            low, high = np.minimum(low, meta.min_shape), np.maximum(high, meta.max_shape)
+        elif meta.max_shape:
             return state
-        low, high = np.minimum(low, meta.min_shape), np.maximum(high, meta.max_shape)
         meta = meta.with_(min_shape=tuple(low.tolist()), max_shape=tuple(high.tolist()))
         return replace(state, meta=meta)
 
     def _tell(
-        self, name: str, found: SalvagedTensor, mended: TensorState, emptied: list[int], reason: str
+        self, name: str, found: SalvagedTensor, mended: TensorState, emptied: list[int], target: Target | None
     ) -> None:
-        old = found.state
-        if name in self._hidden():
+        if target is None or name in self._hidden():
             return
-        before = max(old.meta.length, found.promised)
-        if old.sequence is not None:
-            before = max(old.sequence.count, mended.length)
-        reason = reason or "its files say different lengths: the last rows were not finished"
-        if before > mended.length:
+        before, now = max(len(found.lost), found.promised), mended.length + len(target.without)
+        if mended.sequence is not None:
+            before = max(self._sequences(found).count, now, len(self._ids_of(found)))
+        restored = [row for row in self._restored.get(found.state.key, {}) if row < now]
+        if restored:
             self._step(
-                "rows",
-                f"cut off: {reason}",
+                "tensor",
+                f"{len(restored):,} samples are those of the parent version: {found.reason}",
                 name,
-                (mended.length, before - 1),
-                before - mended.length,
-                0 if emptied else found.lost_bytes,
+                (restored[0], restored[-1]),
             )
-        mask = np.zeros(mended.meta.length, np.bool_)
+        if target.without:
+            first, last, count = target.without[0], target.without[-1], len(target.without)
+            self._step("rows", f"removed: {target.reason}", name, (first, last), count)
+        elif before > now:
+            reason = target.reason or found.reason
+            reason = reason or "its files say different lengths: the last rows were not finished"
+            lost = 0 if emptied else found.lost_bytes
+            self._step("rows", f"cut off: {reason}", name, (now, before - 1), before - now, lost)
+        mask = np.zeros(max(mended.meta.length, *emptied, 0) + 1, np.bool_)
         mask[emptied] = True
         for number, (first, last) in enumerate(runs(mask)):
+            lost = 0 if number else found.lost_bytes
             self._step(
-                "rows",
-                f"empty from now on: {reason}",
-                name,
-                (first, last),
-                last + 1 - first,
-                0 if number else found.lost_bytes,
+                "rows", f"empty from now on: {found.reason}", name, (first, last), last + 1 - first, lost
             )
-        if found.is_changed and before <= mended.length and not emptied:
+        if found.is_changed and before <= now and not (emptied or restored or target.without):
             self._step("tensor", f"{mended.length:,} samples, as its chunks have them", name)
 
     def _hidden(self) -> set[str]:

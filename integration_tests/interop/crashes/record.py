@@ -1,14 +1,16 @@
-"""Record every file write of 3.9.52 during some operations, for ``unit_tests/lakebed/dataset/test_crash_states.py``.
+"""Record every file write of 3.9.52 during some operations, for ``unit_tests/lakebed/crash_states.py``.
 
 Run it with the Python that has Deep Lake 3.9.52::
 
-    BUGGER_OFF=true PYTHON integration_tests/interop/record_crashes.py unit_tests/data/crashes-3.9.52.json.xz
+    BUGGER_OFF=true PYTHON integration_tests/interop/crashes/record.py unit_tests/data/crashes-3.9.52.json.xz
 
 A log is JSON: for each operation the files before it, the changes in order (``[path, content]``, content null where a
 file was removed), and what every branch held before and after. Contents are numbers of blobs, which are base64. A file
 that is opened for writing is empty until it is written: whoever replays a prefix may also cut its last change short.
 """
 
+# Paths are strings, as audit events have them.
+# ruff: noqa: PTH100, PTH110, PTH118, PTH123
 from __future__ import annotations
 
 import base64
@@ -30,7 +32,7 @@ Op = Callable[[Any], None]
 
 
 class Recorder:
-    """Watches one folder through the interpreter's audit events; what an open file got is read when it is touched again."""
+    """Watches one folder through the interpreter's audit events; what a file got is read when it is touched again."""
 
     def __init__(self) -> None:
         self.root: str | None = None
@@ -269,7 +271,10 @@ OPERATIONS: dict[str, tuple[Callable[[str], Any], Op]] = {
     "clear": (fresh, lambda ds: ds.words.clear()),
     "clear after commit": (grown, lambda ds: ds.image.clear()),
     "large append": (large, lambda ds: ds.append(big_row(5))),
-    "large extend": (large, lambda ds: ds.extend({k: [big_row(i)[k] for i in (6, 7, 8)] for k in big_row(0)})),
+    "large extend": (
+        large,
+        lambda ds: ds.extend({k: [big_row(i)[k] for i in (6, 7, 8)] for k in big_row(0)}),
+    ),
     "large update": (large, sizes),
     "large pop": (large, lambda ds: ds.pop(1)),
 }
@@ -278,7 +283,8 @@ OPERATIONS: dict[str, tuple[Callable[[str], Any], Op]] = {
 def main(target: pathlib.Path) -> None:
     """Record everything and write the archive."""
     warnings.simplefilter("ignore")
-    recorder, blobs, logs = Recorder(), {}, {}
+    recorder, logs = Recorder(), {}
+    blobs: dict[bytes, int] = {}
 
     def blob(data: bytes | None) -> int | None:
         return None if data is None else blobs.setdefault(data, len(blobs))
@@ -293,9 +299,7 @@ def main(target: pathlib.Path) -> None:
             act(ds)
             ds.flush()
             log = recorder.stop()
-            state = dict(before)
-            for path, data in log:
-                state[path] = data
+            state: dict[str, bytes | None] = {**before, **dict(log)}
             after = files(root)
             missed = {k for k in state.keys() | after.keys() if state.get(k) != after.get(k)}
             assert not missed, f"{name}: writes of {missed} were missed"
@@ -305,7 +309,7 @@ def main(target: pathlib.Path) -> None:
                 "before": had,
                 "after": content(root),
             }
-            print(f"{name}: {len(log)} writes")
+            sys.stdout.write(f"{name}: {len(log)} writes\n")
     document = {"logs": logs, "blobs": [base64.b64encode(data).decode() for data in blobs]}
     text = json.dumps(document, separators=(",", ":"), default=lambda value: value.tolist())
     target.write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
