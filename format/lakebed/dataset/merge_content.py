@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lakebed.codecs.registry import BYTE_NAMES
 from lakebed.dataset.given import encode_sample
 from lakebed.dataset.session import Session
-from lakebed.errors import InvalidOperationError
+from lakebed.errors import InvalidOperationError, MergeMismatchError
 from lakebed.reading.same import Comparison, Held
 from lakebed.reading.samples import SampleReader
 from lakebed.versions.ancestry import Ancestry
@@ -22,9 +23,11 @@ from lakebed.versions.merge_plan import (
     RowPlan,
     Steps,
     Value,
+    along,
     combined,
     conflicts,
     decide,
+    filler_ids,
     plan_rows,
 )
 from lakebed.versions.merge_schema import (
@@ -33,14 +36,19 @@ from lakebed.versions.merge_schema import (
     check_ids,
     check_settings,
     id_key,
+    joined,
     plan_schema,
 )
-from lakebed.versions.state import ChunkTable, Snapshot
+from lakebed.versions.state import Snapshot, TensorState
+from lakebed.writing import structure
 from lakebed.writing.draft import Draft
 from lakebed.writing.merged import Incoming, meant
 from lakebed.writing.names import companion_key
 
 _NO_ROWS = Line.of(np.empty(0, np.uint64), 0)
+
+# Compressions of whole chunks that give back what was put in.
+_KEEPS_PIXELS = (None, *BYTE_NAMES, "png", "bmp", "tiff", "ppm", "tga")
 
 Choice = str | Callable[[str, Any, Any], Any] | None
 
@@ -67,18 +75,13 @@ class Merger:
         self._readers: dict[tuple[int, str], SampleReader] = {}
         here = session.snapshot.version_id
         self._bases = ancestry.bases(here, target)
-        self._base = self._open(self._bases[0])
+        self.base = joined([self._versions[self._open(version)] for version in self._bases])
         self._ours, self._theirs = self._open(here), self._open(target)
         self._pairs: dict[str, Pair] = {}
         self._plans: dict[str, RowPlan] = {}
         self._steps: dict[str, Steps] = {}
         self._schema = SchemaPlan()
         self._prefers_theirs = False
-
-    @property
-    def base(self) -> Snapshot:
-        """The version that both lines come from; the newest of several."""
-        return self._versions[self._base]
 
     @property
     def ours(self) -> Snapshot:
@@ -118,7 +121,27 @@ class Merger:
         if key is None or key not in version.tensors:
             return None
         nulls = companion_key(version.meta, version.tensors[key].meta.name or key, "null")
-        return Held(self._reader(number, key), None if nulls is None else self._reader(number, nulls))
+        return Held(
+            self._reader(number, key),
+            None if nulls is None else self._reader(number, nulls),
+            self._written(number, key),
+        )
+
+    def _written(self, number: int, key: str) -> NDArray[np.bool_] | None:
+        """Return which rows of a line were written since the common ancestor, where only the commits tell."""
+        compression = self._versions[number].tensors[key].meta.chunk_compression
+        if compression in _KEEPS_PIXELS or number not in (self._ours, self._theirs):
+            return None
+        tip = self._versions[number].version_id
+        since = self._ancestry.of(tip) - self._ancestry.of(self.base.version_id)
+        found = [np.empty(0, np.uint64)]
+        for version_id in since:
+            version = self._open(version_id)
+            state = self._versions[version].tensors.get(key)
+            if state is not None and state.diff is not None:
+                ids = self._line(version, key).ids
+                found.append(ids[state.diff.updated[state.diff.updated < len(ids)].astype(np.int64)])
+        return np.isin(self._line(number, key).ids, np.concatenate(found))
 
     def _line(self, number: int, key: str | None) -> Line:
         version = self._versions[number]
@@ -135,9 +158,10 @@ class Merger:
         self, versions: Sequence[str], key: str | None, comparison: Callable[[], Comparison]
     ) -> Line:
         """Return the rows that both lines come from; of several common ancestors, what came of them together."""
-        line = self._line(self._open(versions[0]), key)
-        for other in versions[1:]:
-            below = self._ancestry.bases(versions[0], other)
+        first, *others = [v for v in versions if key in self._versions[self._open(v)].tensors] or versions[:1]
+        line = self._line(self._open(first), key)
+        for other in others:
+            below = self._ancestry.bases(first, other)
             base = self._base_line(below, key, comparison)
             its = self._line(self._open(other), key)
             line = combined(base, line, its, comparison().differ)
@@ -170,34 +194,37 @@ class Merger:
             check_settings(name, ours.meta, theirs.meta)
             self._plans[name] = self._plan_pair(pair)
 
+    def plan_deletions(self) -> bool:
+        """Only delete the tensors that they deleted, on a line that is merged already; tell whether there are any."""
+        there = self.theirs.tensors
+        hidden = set(self.ours.meta.hidden_tensors)
+        gone = [key for key in self.base.tensors if key in self.ours.tensors and key not in there]
+        names = [self.ours.tensors[key].meta.name or key for key in gone if key not in hidden]
+        self._schema = SchemaPlan(deleted=names)
+        return bool(names)
+
+    def apply_deletions(self, draft: Draft) -> None:
+        """Do what :meth:`plan_deletions` found."""
+        for name in self._schema.deleted:
+            draft.delete_tensor(name)
+
     def _plan_pair(self, pair: Pair) -> RowPlan:
         def comparison() -> Comparison:
             keys = {self._ours: pair.ours, self._theirs: pair.theirs}
-            return Comparison([self._held(i, keys.get(i, pair.base)) for i in range(len(self._versions))])
+            numbers = range(len(self._versions))
+            return Comparison([self._held(i, keys.get(i, pair.base)) for i in numbers])
 
         base = self._base_line(self._bases, pair.base, comparison)
         ours, theirs = self._line(self._ours, pair.ours), self._line(self._theirs, pair.theirs)
-        shared = 0
-        if len(self._bases) == 1 and pair.base is not None and len(base):
-            shared = self._shared_rows(pair.base, pair)
-        return plan_rows(base, ours, theirs, comparison().differ, shared)
-
-    def _shared_rows(self, base: str, pair: Pair) -> int:
-        """Count the first rows whose ids are in the same chunks in all three versions."""
-        tables = []
-        for version, key in ((self.base, base), (self.ours, pair.ours), (self.theirs, pair.theirs)):
-            hidden = id_key(version, key)
-            if hidden is None:
-                return 0
-            tables.append(version.tensors[hidden].table)
-        return min(_same_start(tables[0], table) for table in tables[1:])
+        return plan_rows(base, ours, theirs, comparison().differ)
 
     def _is_recreated(self, key: str) -> bool:
         """Whether the tensor of a key was deleted, and another one made under the key, on one of the lines."""
-        base = self._line(self._base, key)
+        having = [self._open(v) for v in self._bases if key in self._versions[self._open(v)].tensors]
+        base = np.concatenate([self._line(number, key).ids for number in having])
         for number, version in ((self._ours, self.ours), (self._theirs, self.theirs)):
             line = self._line(number, key)
-            if len(base) and len(line) and not np.isin(line.ids, base.ids).any():
+            if len(base) and len(line) and not _share(base, line.ids):
                 since = self._ancestry.of(version.version_id) - self._ancestry.of(self.base.version_id)
                 if any(self._was_created(other, key) for other in since):
                     return True
@@ -217,6 +244,10 @@ class Merger:
             return Keep.THEIRS if self._prefers_theirs else Keep.OURS
 
         self._steps = decide(self._plans, choose)
+        names = self._aligned()
+        plans, steps = along({n: self._plans[n] for n in names}, {n: self._steps[n] for n in names})
+        self._plans |= plans
+        self._steps |= steps
 
     def _asked(self, choose: Callable[[str, Any, Any], Any], conflict: Conflict) -> Keep | Value:
         pair = self._pairs[conflict.tensor]
@@ -255,7 +286,7 @@ class Merger:
             count = self.theirs.tensors[key].length
             aligned = layout is not None and count == self._length(self.theirs, "theirs")
             if aligned and layout is not None:
-                incoming.arrange(key, name, layout)
+                incoming.arrange(key, name, layout, filler_ids(self._result_ids(), key))
             else:
                 incoming.create(key, name)
         if layout is not None:
@@ -290,6 +321,32 @@ class Merger:
             return None
         return found[0]
 
+    def check_in_step(self) -> None:
+        """Refuse to let tensors go apart whose rows belong together since the common ancestor.
+
+        What both lines made for themselves under one name is joined row by row, as in 3.x.
+
+        Raises
+        ------
+        MergeMismatchError
+            If they would.
+        """
+        names = [name for name in self._aligned() if self._pairs[name].base is not None]
+        layouts = {name: self._steps[name].layout(self._plans[name]) for name in names}
+        apart = [name for name in names if not np.array_equal(layouts[name], layouts[names[0]])]
+        if apart:
+            raise MergeMismatchError(
+                f"rows of {', '.join(map(repr, apart))} would no longer be beside those of {names[0]!r}: other rows of "
+                "them were removed on one line. Nothing was changed; with force=True each tensor is merged by itself."
+            )
+
+    def _result_ids(self) -> NDArray[np.uint64]:
+        """Return the ids of the rows of the result, in the tensor of which most lines will have the key."""
+        name = min(self._aligned(), key=lambda aligned: self._pairs[aligned].ours)
+        pair, steps = self._pairs[name], self._steps[name]
+        ours, theirs = self._line(self._ours, pair.ours), self._line(self._theirs, pair.theirs)
+        return np.concatenate([np.delete(ours.ids, steps.deletes), theirs.ids[steps.appends]])
+
     def _keep_up(self, draft: Draft) -> None:
         """Let tensors that are here only lose and gain rows as the others do, so that lengths stay equal."""
         steps = self._steps[self._aligned()[0]]
@@ -297,15 +354,21 @@ class Merger:
         for key in self._schema.alone:
             if self.ours.tensors[key].length == count and count:
                 if len(steps.appends):
-                    draft.pad(key, len(steps.appends))
+                    ids = filler_ids(self._result_ids()[-len(steps.appends) :], key)
+                    draft.pad(key, len(steps.appends), ids)
                 draft.pop(key, steps.deletes.tolist())
 
     def _apply_rows(
         self, draft: Draft, incoming: Incoming, name: str, meanings: NDArray[np.int64] | None
     ) -> None:
-        pair, steps = self._pairs[name], self._steps[name]
+        pair, steps, plan = self._pairs[name], self._steps[name], self._plans[name]
         if steps.is_empty:
             return
+        count = self.theirs.tensors[pair.theirs].length
+        if meanings is None and steps.takes_all(plan, count) and self._is_unchanged(pair):
+            updated, added = steps.updates[:, 0], len(steps.appends)
+            if incoming.replace(pair.ours, pair.theirs, updated, steps.deletes, added):
+                return
         incoming.update(pair.ours, pair.theirs, steps.updates, meanings)
         before = self.ours.tensors[pair.ours].length
         incoming.append(pair.ours, pair.theirs, steps.appends, meanings)
@@ -318,15 +381,26 @@ class Merger:
             draft.update(pair.ours, [row], encode_sample(value, state))
         draft.pop(pair.ours, steps.deletes.tolist())
 
+    def _is_unchanged(self, pair: Pair) -> bool:
+        """Whether our tensor, with its companions, is what it was in the only common ancestor."""
+        if pair.base is None or len(self._bases) > 1:
+            return False
+        keys = {pair.ours: pair.base}
+        names, before = (
+            structure.companions_of(version.meta, version.tensors[key].meta.name or key)
+            for version, key in ((self.ours, pair.ours), (self.base, pair.base))
+        )
+        if names.keys() != before.keys():
+            return False
+        for kind, name in names.items():
+            keys[self.ours.meta.tensor_names[name]] = self.base.meta.tensor_names[before[kind]]
+        return all(_is_same(self.ours.tensors[a], self.base.tensors[b]) for a, b in keys.items())
+
     def _class_names(self, pair: Pair) -> tuple[list[str] | None, NDArray[np.int64] | None]:
         """Return the names of classes of the result, and what numbers there mean here."""
         ours, theirs = self.ours.tensors[pair.ours], self.theirs.tensors[pair.theirs]
-        if theirs.meta.htype not in ("class_label", "segment_mask"):
-            return None, None
-        names = theirs.info.get("class_names")
-        if not isinstance(names, list) or not names:
-            return None, None
-        return merged_names(ours.info.get("class_names") or [], names)
+        names = _class_names(theirs)
+        return merged_names(_class_names(ours), names) if names else (None, None)
 
     def _merge_info(self, draft: Draft, pair: Pair) -> NDArray[np.int64] | None:
         ours, theirs = self.ours.tensors[pair.ours], self.theirs.tensors[pair.theirs]
@@ -341,14 +415,30 @@ class Merger:
         return meanings
 
 
-def _same_start(one: ChunkTable, other: ChunkTable) -> int:
-    """Count the first samples that lie in the same chunks in both tables."""
-    rows = min(len(one), len(other))
-    same = (one.ids.ids[:rows] == other.ids.ids[:rows]) & (one.ids.last[:rows] == other.ids.last[:rows])
-    rows = int(np.argmin(same)) if not same.all() else rows
-    while rows and any(one.folder(row) != other.folder(row) for row in range(rows)):
-        rows -= 1
-    return int(one.ids.last[rows - 1]) + 1 if rows else 0
+def _class_names(state: TensorState) -> list[str]:
+    """Return what the numbers of a tensor stand for; nothing if they are no numbers of classes."""
+    names = state.info.get("class_names")
+    is_named = state.meta.htype in ("class_label", "segment_mask") and isinstance(names, list)
+    return [str(name) for name in names] if is_named and isinstance(names, list) else []
+
+
+def _is_same(one: TensorState, other: TensorState) -> bool:
+    """Whether a tensor has the same samples, settings and chunks in two versions; names may differ."""
+    table, its = one.table, other.table
+    return (
+        one.meta.with_(name=None, links={}) == other.meta.with_(name=None, links={})
+        and len(table) == len(its)
+        and table.count == its.count == table.same_start(its)
+        and one.sequence == other.sequence
+        and one.creds == other.creds
+        and one.tiles == other.tiles
+    )
+
+
+def _share(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> bool:
+    """Whether two columns of ids have one in common."""
+    count = min(len(one), len(other))
+    return bool((one[:count] == other[:count]).any() or np.isin(one, other).any())
 
 
 def _rename(draft: Draft, renames: Sequence[tuple[str, str]]) -> None:

@@ -53,7 +53,8 @@ def merge(
         session.refresh()
         found = _Target.find(session, target)
         if found is None:
-            print(_NEEDLESS)
+            if not (delete_removed_tensors and _delete_removed(session, target)):
+                print(_NEEDLESS)
             return
         if not session.is_head:
             _merger(session, found, options)  # refuses before a branch is made
@@ -140,6 +141,8 @@ def _merger(session: Session, target: _Target, options: _Options) -> Merger:
     if options.resolution is None and merger.conflicts:
         raise _conflict(session, target, merger.conflicts)
     merger.decide(options.resolution)
+    if not options.force:
+        merger.check_in_step()
     return merger
 
 
@@ -188,6 +191,30 @@ def _merge(session: Session, address: str, options: _Options) -> None:
             session.abandon()
             raise
         session.flush()
+
+
+def _delete_removed(session: Session, address: str) -> bool:
+    """Delete what a line deleted that was merged without asking for that; tell whether there was anything."""
+    version_id = resolve(session.storage, session.tree, str(address), session.branch)
+    node = session.tree.commits[version_id]
+    if not node.is_committed and node.parent is not None:
+        version_id = node.parent
+    ancestry = Ancestry(session.tree, None)
+    if version_id in ancestry.of(session.snapshot.version_id):
+        return False  # not merged, but the line itself
+    if not Merger(session, version_id, ancestry).plan_deletions():
+        return False
+    with session.writing() as draft:
+        merger = Merger(session, version_id, ancestry)
+        try:
+            if merger.plan_deletions():
+                merger.apply_deletions(draft)
+                _publish(session, draft, _Target(version_id, None, ancestry), None)
+        except BaseException:
+            session.abandon()
+            raise
+        session.flush()
+    return True
 
 
 @contextmanager

@@ -29,10 +29,14 @@ class Held:
         Reads its samples.
     nulls
         Reads the marks of nulls, if there are any; they may be fewer than rows.
+    written
+        For each row whether it was ever written since the common ancestor; None where the samples tell. Images that
+        are compressed together with a loss change a little whenever their chunk is written anew.
     """
 
     reader: SampleReader
     nulls: SampleReader | None = None
+    written: Mask | None = None
 
     def null_marks(self) -> Mask:
         """Tell for each row whether it is marked as null: shape (rows,)."""
@@ -58,10 +62,11 @@ class Comparison:
     def differ(self, left: tuple[Ints, Ints], right: tuple[Ints, Ints]) -> Mask:
         """Tell for pairs of rows, each as (numbers of versions, rows), whether they hold something else."""
         result = np.zeros(len(left[0]), np.bool_)
-        pairs = np.stack([left[0], right[0]], axis=1)
-        for pair in np.unique(pairs, axis=0) if len(pairs) else ():
-            at = np.flatnonzero((pairs == pair).all(axis=1))
-            one, other = (self._versions[int(number)] for number in pair)
+        count = len(self._versions)
+        pairs = left[0] * count + right[0]
+        for pair in np.flatnonzero(np.bincount(pairs, minlength=1)).tolist():
+            at = np.flatnonzero(pairs == pair)
+            one, other = (self._versions[number] for number in divmod(pair, count))
             if one is not other and one is not None and other is not None:
                 result[at] = _differ(one, other, left[1][at], right[1][at])
             elif one is other and one is not None:
@@ -70,6 +75,17 @@ class Comparison:
 
 
 def _differ(one: Held, other: Held, left: Ints, right: Ints) -> Mask:
+    result = _samples_differ(one, other, left, right)
+    if one.written is None and other.written is None:
+        return result
+    written = np.zeros(len(left), np.bool_)
+    for held, rows in ((one, left), (other, right)):
+        if held.written is not None:
+            written |= held.written[rows]
+    return result & written
+
+
+def _samples_differ(one: Held, other: Held, left: Ints, right: Ints) -> Mask:
     a, b = one.reader.state.sequence, other.reader.state.sequence
     if a is not None and b is not None:
         return _sequences_differ(one, other, left, right)
@@ -98,24 +114,72 @@ def _sequences_differ(one: Held, other: Held, left: Ints, right: Ints) -> Mask:
 
 
 def _flat_differ(one: SampleReader, other: SampleReader, left: Ints, right: Ints) -> Mask:
-    (ord_l, in_l), (ord_r, in_r) = one.locate(left), other.locate(right)
-    result = ~(_same_chunk(one, other, ord_l, ord_r) & (in_l == in_r))
+    result: Mask = np.zeros(len(left), np.bool_)
     a, b = one.state, other.state
-    tiled = np.isin(left, a.tiles.indices.astype(np.int64)) | np.isin(right, b.tiles.indices.astype(np.int64))
-    for pair in np.flatnonzero(tiled).tolist():
-        result[pair] = _tiled_differ(one, other, int(left[pair]), int(right[pair]))
-    doubtful = np.flatnonzero(result & ~tiled)
-    pairs = np.stack([ord_l[doubtful], ord_r[doubtful]], axis=1)
-    known, group = np.unique(pairs, axis=0, return_inverse=True)
-    order = np.argsort(group.reshape(-1), kind="stable")
-    ends = np.searchsorted(group.reshape(-1)[order], np.arange(len(known) + 1))
-    for number, (row_l, row_r) in enumerate(known.tolist()):
-        at = doubtful[order[ends[number] : ends[number + 1]]]
-        result[at] = _chunks_differ(one, other, (row_l, in_l[at]), (row_r, in_r[at]), int(left[at[0]]))
+    at = np.flatnonzero((left != right) | (left >= a.table.same_start(b.table)))
+    if len(at):
+        result[at] = _placed_differ(one, other, left[at], right[at])
     if a.creds is not None and b.creds is not None:
         result |= a.creds.values()[left] != b.creds.values()[right]
-    changed: Mask = result
-    return changed
+    return result
+
+
+def _placed_differ(one: SampleReader, other: SampleReader, left: Ints, right: Ints) -> Mask:
+    (ord_l, in_l), (ord_r, in_r) = one.locate(left), other.locate(right)
+    result: Mask = ~(_same_chunk(one, other, ord_l, ord_r) & (in_l == in_r))
+    tiled = _is_tiled(one, left) | _is_tiled(other, right)
+    meanings = _meanings(one, other)
+    if meanings is not None:
+        at = np.flatnonzero(result | tiled)
+        result[at] = _labels_differ((one, left[at], meanings[0]), (other, right[at], meanings[1]))
+        return result
+    for place in np.flatnonzero(tiled).tolist():
+        result[place] = _tiled_differ(one, other, int(left[place]), int(right[place]))
+    doubtful = np.flatnonzero(result & ~tiled)
+    rows = len(other.state.table)
+    known, group = np.unique(ord_l[doubtful] * rows + ord_r[doubtful], return_inverse=True)
+    order = np.argsort(group, kind="stable")
+    ends = np.searchsorted(group[order], np.arange(len(known) + 1))
+    for number, pair in enumerate(known.tolist()):
+        row_l, row_r = divmod(pair, rows)
+        at = doubtful[order[ends[number] : ends[number + 1]]]
+        result[at] = _chunks_differ(one, other, (row_l, in_l[at]), (row_r, in_r[at]), int(left[at[0]]))
+    return result
+
+
+def _meanings(one: SampleReader, other: SampleReader) -> tuple[Ints, Ints] | None:
+    """Number the names of classes of two versions together, each shape (names,); None if their numbers mean the same.
+
+    Names that are new on two lines have the same number there.
+    """
+    mine, its = one.state.info.get("class_names"), other.state.info.get("class_names")
+    if one.state.meta.htype not in ("class_label", "segment_mask"):
+        return None
+    if not isinstance(mine, list) or not isinstance(its, list):
+        return None
+    count = min(len(mine), len(its))
+    if mine[:count] == its[:count]:
+        return None
+    known: dict[str, int] = {}
+    ids = [[known.setdefault(str(name), len(known)) for name in each] for each in (mine, its)]
+    return np.array(ids[0], np.int64), np.array(ids[1], np.int64)
+
+
+def _labels_differ(one: tuple[SampleReader, Ints, Ints], other: tuple[SampleReader, Ints, Ints]) -> Mask:
+    """Compare labels by what they mean; numbers without a name mean themselves."""
+    found = []
+    for reader, rows, meanings in (one, other):
+        values = [np.asarray(reader.value(row)).astype(np.int64) for row in rows.tolist()]
+        last = len(meanings) - 1
+        found.append([np.where(v > last, -1 - v, meanings[np.minimum(v, last)]) for v in values])
+    return np.array([not np.array_equal(a, b) for a, b in zip(*found, strict=True)], np.bool_)
+
+
+def _is_tiled(reader: SampleReader, rows: Ints) -> Mask:
+    tiles = reader.state.tiles
+    if not len(tiles):
+        return np.zeros(len(rows), np.bool_)
+    return np.isin(rows, tiles.indices.astype(np.int64))
 
 
 def _same_chunk(one: SampleReader, other: SampleReader, left: Ints, right: Ints) -> Mask:

@@ -27,17 +27,25 @@ class Ancestry:
     tree
         The versions.
     merges
-        Further parents of merge commits, by id; versions that are not in the tree are ignored.
+        Further parents of merge commits, by id; versions that are not in the tree are ignored. None: as if nothing
+        had ever been merged.
     """
 
-    def __init__(self, tree: VersionTree, merges: Mapping[str, tuple[str, ...]]) -> None:
+    def __init__(self, tree: VersionTree, merges: Mapping[str, tuple[str, ...]] | None) -> None:
         self._commits = tree.commits
         self._merges = merges
+        self._parents: dict[str, tuple[str, ...]] = {}
 
     def parents(self, version_id: str) -> tuple[str, ...]:
         """Return the parents of a version, that of its own line first."""
+        known = self._parents.get(version_id)
+        if known is None:
+            known = self._parents[version_id] = self._find_parents(version_id)
+        return known
+
+    def _find_parents(self, version_id: str) -> tuple[str, ...]:
         node = self._commits[version_id]
-        others = self._merges.get(version_id)
+        others = () if self._merges is None else self._merges.get(version_id)
         if others is None:
             found = _MERGE.match(node.message or "") if node.is_committed else None
             others = () if found is None else (found[1],)

@@ -17,11 +17,12 @@ whether they differ.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
 import numpy as np
+import xxhash
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
@@ -65,16 +66,11 @@ class Line:
         return Line(self.ids[places], self.version[places], self.row[places])
 
 
-def _matched(lines: Sequence[Line], shared: int = 0) -> list[Ints]:
-    """Join lines by id: for every id the place in each line, int64, -1 where it is not.
-
-    Parameters
-    ----------
-    shared
-        So many first rows are the same in all lines.
-    """
+def _matched(lines: Sequence[Line]) -> list[Ints]:
+    """Join lines by id: for every id the place in each line, int64, -1 where it is not."""
+    shared = _same_start([line.ids for line in lines])
     tails = [line.ids[shared:] for line in lines]
-    known, inverse = np.unique(np.concatenate(tails), return_inverse=True)
+    known, inverse = _distinct(tails)
     head = np.arange(shared, dtype=np.int64)
     found, at = [], 0
     for tail in tails:
@@ -83,6 +79,24 @@ def _matched(lines: Sequence[Line], shared: int = 0) -> list[Ints]:
         found.append(np.concatenate([head, places]))
         at += len(tail)
     return found
+
+
+def _same_start(columns: Sequence[NDArray[np.uint64]]) -> int:
+    """Count the first rows that have the same ids in all lines: nearly all of them, in most merges."""
+    count = min(map(len, columns))
+    same = np.ones(count, np.bool_)
+    for column in columns[1:]:
+        same &= column[:count] == columns[0][:count]
+    return count if same.all() else int(np.argmin(same))
+
+
+def _distinct(tails: Sequence[NDArray[np.uint64]]) -> tuple[NDArray[np.uint64], Ints]:
+    """Return the ids there are, and for each row the number of its id."""
+    filled = [tail for tail in tails if len(tail)]
+    if len(filled) == 1:
+        return filled[0], np.arange(len(filled[0]), dtype=np.int64)
+    known, inverse = np.unique(np.concatenate(tails), return_inverse=True)
+    return known, inverse.astype(np.int64, copy=False)
 
 
 def combined(base: Line, one: Line, other: Line, differ: Differ) -> Line:
@@ -135,15 +149,9 @@ class RowPlan:
     gone_here: Ints
 
 
-def plan_rows(base: Line, ours: Line, theirs: Line, differ: Differ, shared: int = 0) -> RowPlan:
-    """Compare three lines of a tensor.
-
-    Parameters
-    ----------
-    shared
-        So many first rows have the same ids in all three.
-    """
-    b, o, t = _matched([base, ours, theirs], shared)
+def plan_rows(base: Line, ours: Line, theirs: Line, differ: Differ) -> RowPlan:
+    """Compare three lines of a tensor."""
+    b, o, t = _matched([base, ours, theirs])
     in_b, in_o, in_t = b >= 0, o >= 0, t >= 0
     theirs_of = np.full(len(ours), -1, np.int64)
     theirs_of[o[in_o]] = t[in_o]
@@ -173,7 +181,8 @@ def plan_rows(base: Line, ours: Line, theirs: Line, differ: Differ, shared: int 
 def _table(*columns: NDArray[Any]) -> Ints:
     """Return columns as a table in ascending order of the first one."""
     table = np.stack([column.astype(np.int64) for column in columns], axis=1)
-    return table[np.argsort(table[:, 0], kind="stable")]
+    first = table[:, 0]
+    return table if (first[1:] >= first[:-1]).all() else table[np.argsort(first, kind="stable")]
 
 
 # -- where both lines disagree -----------------------------------------------------------------------------------------
@@ -245,6 +254,11 @@ class Steps:
         """Whether there is nothing to do."""
         return not (len(self.updates) or len(self.appends) or len(self.deletes) or self.values)
 
+    def takes_all(self, plan: RowPlan, their_rows: int) -> bool:
+        """Whether every row becomes what it is there, in the order that they have there."""
+        complete = len(self.updates) == len(plan.updates) and not (self.values or self.new_values)
+        return complete and np.array_equal(self.layout(plan), np.arange(their_rows))
+
     def layout(self, plan: RowPlan) -> Ints:
         """Return for each row of the result its row there, -1 where it is not: int64."""
         return np.concatenate([np.delete(plan.theirs_of, self.deletes), self.appends])
@@ -290,3 +304,47 @@ def decide(plans: Mapping[str, RowPlan], choose: Choose) -> dict[str, Steps]:
 
 def _members(rows: Mapping[int, set[int]], plan: RowPlan) -> Ints:
     return np.array(sorted(rows.get(plan.base_rows, ())), np.int64)
+
+
+def along(
+    plans: Mapping[str, RowPlan], steps: Mapping[str, Steps]
+) -> tuple[dict[str, RowPlan], dict[str, Steps]]:
+    """Let tensors that lack a common ancestor lose and gain rows as those do which have one.
+
+    That is what happens to a tensor which two lines got from a third, or kept although the third deleted it: nobody
+    knows which of its rows were deleted, but the rows of the dataset tell.
+
+    Parameters
+    ----------
+    plans, steps
+        Those of tensors whose rows are the rows of the dataset on both lines.
+    """
+    known = {name: (int((plan.theirs_of >= 0).sum()), plan.base_rows) for name, plan in plans.items()}
+    most = max(known.values(), default=(0, 0))
+    leaders = [name for name in plans if known[name] == most]
+    layouts = [steps[name].layout(plans[name]) for name in leaders]
+    new_plans, new_steps = dict(plans), dict(steps)
+    if not most[1] or any(not np.array_equal(layouts[0], layout) for layout in layouts[1:]):
+        return new_plans, new_steps
+    plan, step = plans[leaders[0]], steps[leaders[0]]
+    for name, mine in plans.items():
+        is_open = mine.gone_there[:, 2].any() or mine.gone_here[:, 2].any()
+        if name in leaders or is_open or not (mine.theirs_of >= 0).any():
+            continue
+        if not np.array_equal(steps[name].layout(mine), layouts[0]):
+            kept = steps[name].updates[~np.isin(steps[name].updates[:, 0], step.deletes)]
+            new_plans[name] = replace(mine, theirs_of=plan.theirs_of)
+            new_steps[name] = replace(steps[name], updates=kept, appends=step.appends, deletes=step.deletes)
+    return new_plans, new_steps
+
+
+def filler_ids(rows: NDArray[np.uint64], key: str) -> NDArray[np.uint64]:
+    """Return ids for the empty samples that a tensor gets beside rows of others.
+
+    They follow from the ids of those rows, so that two lines that fill up the same rows give them the same ids: a later
+    merge knows that they are one row.
+    """
+    mixed = rows ^ np.uint64(xxhash.xxh3_64_intdigest(key.encode()))
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    return mixed ^ (mixed >> np.uint64(31))

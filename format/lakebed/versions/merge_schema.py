@@ -6,8 +6,8 @@ their name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import MergeConflictError, MergeMismatchError, MergeNotSupportedError
@@ -117,8 +117,8 @@ class _Names:
 
     def __init__(self, base: Snapshot, ours: Snapshot, theirs: Snapshot) -> None:
         self.base, self.ours, self.theirs = (
-            {key: name for name, key in version.meta.tensor_names.items()}
-            | {key: key for key in version.meta.tensors if not version.meta.tensor_names}
+            {key: state.meta.name or key for key, state in version.tensors.items()}
+            | {key: name for name, key in version.meta.tensor_names.items()}
             for version in (base, ours, theirs)
         )
         self._key_of = {name: key for key, name in self.ours.items()}
@@ -158,6 +158,23 @@ def _pair_renamed(plan: SchemaPlan, names: _Names, key: str, *, force: bool) -> 
         plan.created.append((key, there))
     else:
         plan.pairs.append(Pair(there, other, key, None))
+
+
+def joined(versions: Sequence[Snapshot]) -> Snapshot:
+    """Return the tensors of several common ancestors, newest first, as those of one: what any of them has."""
+    first, *others = versions
+    for other in others:
+        names = {name: key for name, key in other.meta.tensor_names.items() if key not in first.tensors}
+        new = [key for key in other.meta.tensors if key not in first.tensors]
+        meta = replace(
+            first.meta,
+            tensors=(*first.meta.tensors, *new),
+            tensor_names={**names, **first.meta.tensor_names},
+            hidden_tensors=(*first.meta.hidden_tensors, *(k for k in other.meta.hidden_tensors if k in new)),
+            groups=tuple(dict.fromkeys([*first.meta.groups, *other.meta.groups])),
+        )
+        first = replace(first, meta=meta, tensors={**other.tensors, **first.tensors})
+    return first
 
 
 def _visible(version: Snapshot) -> list[str]:

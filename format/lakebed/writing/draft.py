@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lakebed.codecs.block import Block
 from lakebed.documents.creds_index import CredsIndex
 from lakebed.documents.pad_index import PadIndex
 from lakebed.documents.sequence_index import SequenceIndex
@@ -333,8 +334,14 @@ class Draft(SchemaDraft):
         self._bound_memory()
         self.torn = False
 
-    def pad(self, key: str, count: int) -> None:
-        """Append empty samples that stand for rows which were never given (FORMAT.md 4.6)."""
+    def pad(self, key: str, count: int, ids: NDArray[np.uint64] | None = None) -> None:
+        """Append empty samples that stand for rows which were never given (FORMAT.md 4.6).
+
+        Parameters
+        ----------
+        ids
+            Their sample ids, uint64, shape (count,); None makes new ones.
+        """
         tensor = self.tensors[key]
         meta, before = tensor.meta, tensor.state.length
         if tensor.state.sequence is not None:
@@ -346,6 +353,10 @@ class Draft(SchemaDraft):
         self.extend({key: column})
         pad = tensor.state.pad or PadIndex.empty()
         tensor.state = replace(tensor.state, pad=pad.with_range(before, before + count))
+        for hidden, link in self._links(tensor, flat=False) if ids is not None else ():
+            if link.get("extend") == "extend_id" and ids is not None:
+                block = Block(memoryview(ids.tobytes()), count, 8, (1,))
+                hidden.splice(before, before + count, [Encoded(block, hidden.meta)])
 
     def _unpad(self, tensor: TensorDraft, rows: Sequence[int]) -> None:
         if tensor.state.pad is not None:
@@ -388,6 +399,10 @@ class Draft(SchemaDraft):
         for hidden, _ in self._links(tensor, flat=True):
             self._record(hidden, diffs.with_removed(diffs.touched(hidden.state), flat, None))
             self._pop_flat(hidden, flat)
+
+    def row_ids(self, key: str, rows: Sequence[int]) -> NDArray[np.uint64] | None:
+        """Return the sample ids of rows: uint64, shape (rows,); None if the tensor has none."""
+        return self._ids(self.tensors[key], rows)
 
     def _ids(self, tensor: TensorDraft, rows: Sequence[int]) -> NDArray[np.uint64] | None:
         for hidden, link in self._links(tensor, flat=False):

@@ -56,10 +56,8 @@ class Incoming:
     ----------
     draft
         Takes them in.
-    theirs
-        The version that they come from.
-    source
-        Reads its chunks.
+    theirs, source
+        The version that they come from, and what reads its chunks.
     """
 
     def __init__(self, draft: Draft, theirs: Snapshot, source: ChunkSource) -> None:
@@ -107,8 +105,16 @@ class Incoming:
             pad=None,
         )
 
-    def arrange(self, their_key: str, name: str, layout: Ints) -> None:
-        """Make a tensor that is there only, its rows in a given order; rows -1 are empty samples."""
+    def arrange(self, their_key: str, name: str, layout: Ints, fillers: NDArray[np.uint64]) -> None:
+        """Make a tensor that is there only, its rows in a given order.
+
+        Parameters
+        ----------
+        layout
+            For each row the row there; -1 is an empty sample.
+        fillers
+            Ids for empty samples, by row.
+        """
         count = self._theirs.tensors[their_key].length
         if np.array_equal(layout, np.arange(count)):
             self.create(their_key, name)
@@ -116,9 +122,47 @@ class Incoming:
         key = self.create(their_key, name, empty=True)
         for start, stop in _cuts(np.flatnonzero(np.diff(layout < 0)) + 1, len(layout)):
             if layout[start] < 0:
-                self._draft.pad(key, stop - start)
+                self._draft.pad(key, stop - start, fillers[start:stop])
             else:
                 self.append(key, their_key, layout[start:stop])
+
+    def replace(self, key: str, their_key: str, updated: Ints, deleted: Ints, added: int) -> bool:
+        """Let a tensor that did not change here hold what it holds there; no sample is copied.
+
+        Parameters
+        ----------
+        updated, deleted
+            Rows here that change and go, ascending.
+        added
+            Number of rows that come in behind them.
+
+        Returns
+        -------
+        Whether it was done; not if the tensor has other companions here.
+        """
+        draft, theirs = self._draft, self._theirs
+        name = draft.tensors[key].meta.name or key
+        mine = structure.companions_of(draft.meta, name)
+        its = structure.companions_of(theirs.meta, theirs.tensors[their_key].meta.name or their_key)
+        if mine.keys() != its.keys():
+            return False
+        pairs = {key: their_key}
+        for kind, hidden in mine.items():
+            pairs[draft.meta.tensor_names[hidden]] = theirs.meta.tensor_names[its[kind]]
+        rows = updated.tolist()
+        ids = self._draft.row_ids(key, deleted.tolist())
+        for ours, other in pairs.items():
+            state, new = draft.tensors[ours].state, theirs.tensors[other]
+            diff = diffs.touched(state)
+            if ours == key:
+                diff = diffs.with_added(diffs.with_updated(diff, rows), added)
+                diff = diffs.with_removed(diff, deleted.tolist(), ids) if len(deleted) else diff
+                diff = diffs.with_info(diff) if new.meta.htype == "class_label" else diff
+            meta = new.meta.with_(name=state.meta.name, links=state.meta.links)
+            draft.replace_tensor(
+                ours, replace(new, meta=meta, info=state.info, table=state.table.owning(new.table), diff=diff)
+            )
+        return True
 
     # -- rows --------------------------------------------------------------------------------------------------
 

@@ -128,6 +128,12 @@ class SchemaDraft:
         )
         self.add_groups(groups)
 
+    def replace_tensor(self, key: str, state: TensorState) -> None:
+        """Let a tensor hold what a state says, whose chunks are in storage."""
+        self.loose.forget()
+        self.dirty = True
+        self.tensors[key] = self._tensor_draft(replace(state, key=key))
+
     def free_key(self, name: str) -> str:
         """Return a key that no tensor has: the name, or one made from it."""
         return name if name not in self.tensors else _free_key(name, self.tensors)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,80 +9,21 @@ import pytest
 
 import lakebed
 from lakebed.dataset.session import Session
-from lakebed.storage.memory import MemoryStorage
 from lakebed.versions.refs import read_refs
-from unit_tests.lakebed.datasets import copy_of, create_on, new_memory, objects, open_on
-
-Edit = Callable[[lakebed.Dataset], Any]
-
-
-def storage_of(ds: lakebed.Dataset) -> MemoryStorage:
-    """The storage that a dataset lies in."""
-    storage = ds._session.storage
-    assert isinstance(storage, MemoryStorage)
-    return storage
-
-
-def lines(make: Edit, there: Edit, here: Edit | None = None) -> lakebed.Dataset:
-    """A dataset on main whose branch b holds other changes since the commit that both come from."""
-    ds = create_on(new_memory())
-    make(ds)
-    ds.commit("start")
-    ds.checkout("b", create=True)
-    there(ds)
-    ds.commit("there")
-    ds.checkout("main")
-    if here is not None:
-        here(ds)
-        ds.commit("here")
-    return ds
-
-
-def numbers(*values: int, names: str = "a") -> Edit:
-    """Make tensors of these numbers."""
-
-    def make(ds: lakebed.Dataset) -> None:
-        for name in names:
-            ds.create_tensor(name, dtype="int64").extend(list(values))
-
-    return make
-
-
-def held(ds: lakebed.Dataset) -> dict[str, list[Any]]:
-    """All samples of tensors of numbers; None for empty ones."""
-    return {
-        name: [x.numpy().ravel().tolist()[0] if x.numpy().size else None for x in tensor]
-        for name, tensor in sorted(ds.tensors.items())
-    }
-
-
-def everything(ds: lakebed.Dataset) -> dict[str, bytes]:
-    """All that is stored."""
-    return objects(storage_of(ds))
-
-
-def set_row(row: int, value: int, name: str = "a") -> Edit:
-    """Change one sample."""
-
-    def edit(ds: lakebed.Dataset) -> None:
-        ds[name][row] = value
-
-    return edit
-
-
-def both(*edits: Edit) -> Edit:
-    """Several changes."""
-
-    def edit(ds: lakebed.Dataset) -> None:
-        for each in edits:
-            each(ds)
-
-    return edit
-
-
-def messages(ds: lakebed.Dataset) -> list[str]:
-    return [commit["message"] for commit in ds.commits]
-
+from unit_tests.lakebed.dataset.branching import (
+    Edit,
+    both,
+    commit_of,
+    everything,
+    held,
+    ids,
+    lines,
+    messages,
+    numbers,
+    set_row,
+    storage_of,
+)
+from unit_tests.lakebed.datasets import create_on, new_memory, open_on
 
 # -- what comes in -----------------------------------------------------------------------------------------------------
 
@@ -98,18 +38,17 @@ def test_rows_changes_and_deletions_of_both_lines_come_together() -> None:
         both(set_row(0, 100), lambda ds: ds.a.pop(5), lambda ds: ds.a.extend([7, 8])),
         both(set_row(1, 101), lambda ds: ds.a.pop(3), lambda ds: ds.a.append(6)),
     )
-    ids = {int(x.numpy()[0]): int(i.numpy()[0]) for x, i in zip(ds["b" and "a"], ds["_a_id"], strict=True)}
+    ours = ids(ds)
+    ds.checkout("b")
+    theirs = ids(ds)
+    ds.checkout("main")
     ds.merge("b")
     assert held(ds)["a"] == [100, 101, 2, 4, 6, 7, 8]
     assert len(ds["_a_id"]) == len(ds["_a_shape"]) == 7
-    after = {int(x.numpy()[0]): int(i.numpy()[0]) for x, i in zip(ds.a, ds["_a_id"], strict=True)}
-    assert all(after[value] == ids[value] for value in (2, 4, 6))
-    target = ds.checkout("b")
-    assert {int(x.numpy()[0]): int(i.numpy()[0]) for x, i in zip(ds.a, ds["_a_id"], strict=True)}.items() >= {
-        value: after[value] for value in (7, 8, 100)
-    }.items() - {(100, after[100])}
-    ds.checkout("main")
-    assert messages(ds) == [f"Merge {target} into main", "here", "start"]
+    merged = ids(ds)
+    assert {value: merged[value] for value in (101, 2, 4, 6)} == {v: ours[v] for v in (101, 2, 4, 6)}
+    assert {value: merged[value] for value in (100, 7, 8)} == {v: theirs[v] for v in (100, 7, 8)}
+    assert messages(ds) == [f"Merge {commit_of(ds, 'b')} into main", "here", "start"]
     assert not ds.has_head_changes
 
 
@@ -221,6 +160,24 @@ def test_labels_keep_their_names() -> None:
     assert names == ["fish", "dog", "horse", "dog", "bird", "cat"]
 
 
+def test_labels_are_compared_by_name() -> None:
+    """The same number for another class is another value, and the other way round."""
+
+    def put(*names: str) -> Edit:
+        return both(
+            *(lambda ds, row=row, name=name: ds.l.__setitem__(row, name) for row, name in enumerate(names))
+        )
+
+    make = lambda ds: ds.create_tensor("l", htype="class_label", class_names=["ant"]).extend(["ant"] * 3)  # noqa: E731
+    ds = lines(make, put("dog", "dog", "bee"), put("cat", "bee", "bee"))
+    with pytest.raises(lakebed.MergeConflictError) as caught:
+        ds.merge("b")
+    assert caught.value.conflicts == (("l", 0, 0), ("l", 1, 1))
+    ds.merge("b", conflict_resolution=lambda _, ours, theirs: theirs if ours[0] == 1 else ours)
+    assert [x.data()["text"][0] for x in ds.l] == ["dog", "bee", "bee"]
+    assert ds.l.info.class_names == ["ant", "cat", "bee", "dog"]
+
+
 # -- conflicts ---------------------------------------------------------------------------------------------------------
 
 
@@ -248,7 +205,7 @@ def test_all_conflicts_are_reported_before_anything_is_touched() -> None:
     ds.checkout("main")
     before = everything(ds)
     with pytest.raises(
-        lakebed.MergeConflictError, match="'a', rows 0, 3 .deleted there., 1 there .deleted here"
+        lakebed.MergeConflictError, match=r"'a', rows 0, 3 .deleted there., 1 there .deleted here"
     ):
         ds.merge("b")
     try:
@@ -403,7 +360,7 @@ def test_new_tensors_come_in_along_the_rows() -> None:
 
 def test_new_tensors_of_other_lengths_come_in_as_they_are() -> None:
     """Their chunks are not copied."""
-    ds = lines(numbers(0, 1), lambda ds: ds.create_tensor("g/n", dtype="int64").extend(list(range(50_000))))
+    ds = lines(numbers(0, 1), lambda ds: ds.create_tensor("g/n", dtype="int64").extend(np.arange(50_000)))
     ds.create_group("h")
     before = everything(ds)
     ds.merge("b")
@@ -436,6 +393,37 @@ def test_deleted_tensors_go_only_when_asked() -> None:
         assert held(ds)["e"] == [0, 1, 5]
 
 
+def test_tensors_that_two_lines_got_or_kept_alone_stay_beside_their_rows() -> None:
+    """Lines that went different ways with a tensor merge it row by row all the same: no row is torn."""
+    ds = lines(numbers(0, 1, 2, 3, names="ag"), lambda ds: ds.delete_tensor("g"))
+    ds.checkout("b")
+    ds.create_tensor("n", dtype="int64").extend([0, 1, 2, 3])
+    ds.commit("n")
+    for name in ("x", "y"):
+        ds.checkout("main")
+        ds.checkout(name, create=True)
+        ds.append({"a": 4 + ord(name), "g": 4 + ord(name)})
+        ds.merge("b")
+        ds.pop(1 if name == "x" else 2)
+        ds.commit("popped")
+    ds.merge("x")
+    assert held(ds) == {"a": [0, 3, 125, 124], "g": [0, 3, 125, 124], "n": [0, 3, None, None]}
+
+
+def test_deleted_tensors_can_go_later() -> None:
+    """Who merged first, and asks for the deletions afterwards, gets those and nothing else."""
+    ds = lines(numbers(0, 1, names="ad"), lambda ds: ds.delete_tensor("d"), set_row(0, 5))
+    ds.merge("b")
+    ds.a[1] = 6
+    assert sorted(ds.tensors) == ["a", "d"]
+    ds.merge("b", delete_removed_tensors=True)
+    assert held(ds) == {"a": [5, 6]}
+    assert [message.split()[0] for message in messages(ds)] == ["Merge", "Merge", "here", "start"]
+    before = everything(ds)
+    ds.merge("b", delete_removed_tensors=True)
+    assert everything(ds) == before
+
+
 def test_renamed_tensors_are_the_same_tensors() -> None:
     """Names of either line are taken over; rows of both come together.
 
@@ -464,154 +452,3 @@ def test_renamed_tensors_are_the_same_tensors() -> None:
         ds.merge("b")
     ds.merge("b", force=True)
     assert held(ds) == {"y": [0, 1], "z": [0, 1]}
-
-
-# -- how the samples are taken over ------------------------------------------------------------------------------------
-
-
-KINDS: dict[str, tuple[dict[str, Any], Callable[[int], Any]]] = {
-    "ragged": ({"dtype": "float32"}, lambda i: np.full((i % 5, 2), i, "f4")),
-    "lz4": ({"dtype": "int32", "chunk_compression": "lz4"}, lambda i: np.full((3,), i, "i4")),
-    "text": ({"htype": "text"}, lambda i: f"text {i}"),
-    "json": ({"htype": "json", "sample_compression": "lz4"}, lambda i: {"n": i}),
-    "jpeg": (
-        {"htype": "image", "sample_compression": "jpeg"},
-        lambda i: np.full((8, 8 + i % 3, 3), i % 250, "u1"),
-    ),
-    "canvas": (
-        {"htype": "image", "chunk_compression": "png"},
-        lambda i: np.full((4, 4 + i % 3, 3), i % 250, "u1"),
-    ),
-    "sequence": ({"htype": "sequence", "dtype": "int64"}, lambda i: [np.full((2,), i)] * (i % 4)),
-    "tiles": (
-        {"dtype": "uint8", "tiling_threshold": 500},
-        lambda i: np.full((20, 20 + 10 * (i % 3)), i % 250, "u1"),
-    ),
-    "polygon": ({"htype": "polygon"}, lambda i: [np.full((3 + i % 2, 2), i, "f4")]),
-    "pyramid": (
-        {"htype": "image", "sample_compression": "png", "downsampling": (2, 1)},
-        lambda i: np.full((32, 40 + i % 3, 3), i % 250, "u1"),
-    ),
-}
-
-
-def values(ds: lakebed.Dataset, name: str) -> list[Any]:
-    """All samples of a tensor in a form that can be compared."""
-    found = []
-    for sample in ds[name]:
-        value = sample.numpy(aslist=True) if "sequence" in str(ds[name].htype) else sample.data()
-        value = value if not isinstance(value, dict) else value.get("value", value)
-        found.append(repr(np.asarray(value).tolist()) if isinstance(value, np.ndarray) else repr(value))
-    return found
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("many", [3, 40])
-def test_every_kind_of_tensor_merges(kind: str, many: int) -> None:
-    """New and changed samples of every layout come out as they went in, companions included, and can be written on."""
-    settings, make = KINDS[kind]
-    rng = range(many)
-
-    def there(ds: lakebed.Dataset) -> None:
-        ds.x.extend([make(100 + i) for i in rng])
-        for row in (0, many - 1):
-            ds.x[row] = make(200 + row)
-
-    def here(ds: lakebed.Dataset) -> None:
-        ds.x.pop(1)
-        ds.x.append(make(300))
-
-    ds = lines(lambda ds: ds.create_tensor("x", **settings).extend([make(i) for i in rng]), there, here)
-    ds.merge("b")
-    start = [200 if i == 0 else 199 + many if i == many - 1 else i for i in rng if i != 1]
-    wanted = [*start, 300, *(100 + i for i in rng)]
-    plain = create_on(new_memory())
-    plain.create_tensor("x", **settings).extend([make(i) for i in wanted])
-    for step in range(3):
-        seen = open_on(storage_of(ds), read_only=True) if step else ds
-        assert values(seen, "x") == values(plain, "x")
-        for hidden in ("_x_shape", "_x_downsampled_2"):
-            if hidden in plain._session.schema().names(hidden=True):
-                assert values(seen, hidden) == values(plain, hidden)
-        assert len(seen["_x_id"]) == len(plain.x)
-        if step == 1:
-            for each in (ds, plain):
-                each.x.append(make(400))
-                each.x[many] = make(401)
-                each.flush()
-
-
-def test_whole_chunks_are_named_where_they_lie() -> None:
-    """Many new rows cost no copies: the chunks that hold nothing else stay in the folder of the other line."""
-    ds = lines(numbers(0, 1, 2), lambda ds: ds.a.extend(list(range(3_000_000))))
-    before = everything(ds)
-    ds.merge("b")
-    new = {key: len(value) for key, value in everything(ds).items() if key not in before}
-    assert sum(new.values()) < 500_000
-    state = ds._session.schema().tensor("a")
-    assert len({folder for folder, _ in state.table.places.folders}) > 1
-    assert len(ds.a) == 3_000_003
-    assert ds.a[-1].numpy().tolist() == [2_999_999]
-    ds.checkout("c", create=True)
-    ds.a[1_500_000] = -1
-    ds.commit("changed in a chunk of another line")
-    ds.checkout("main")
-    ds.merge("c")
-    assert ds.a[1_500_000].numpy().tolist() == [-1]
-
-
-def test_nulls_come_along() -> None:
-    """Rows that are null there are null here, and a value that replaces a null is none any more."""
-    import pyarrow as pa
-
-    def make(ds: lakebed.Dataset) -> None:
-        ds.create_tensor("t", htype="text").extend(pa.array(["a", None, "c"]))
-
-    def there(ds: lakebed.Dataset) -> None:
-        ds.t[0] = None
-        ds.t[1] = ""
-        ds.t.extend(pa.array([None, "e"]))
-
-    ds = lines(make, there, lambda ds: ds.t.append("d"))
-    ds.merge("b")
-    assert pa.table(ds)["t"].to_pylist() == [None, "", "c", "d", None, "e"]
-
-
-def test_rewritten_chunks_are_no_changes() -> None:
-    """Rows whose chunk was only packed anew on one line do not count as changed there."""
-    ds = lines(
-        lambda ds: [ds.create_tensor("a", dtype="int64"), *[(ds.a.append(i), ds.flush()) for i in range(9)]],
-        both(lambda ds: ds.rechunk(), lambda ds: ds.a.append(9)),
-        both(set_row(4, 40), lambda ds: ds.a.pop(0)),
-    )
-    ds.merge("b")
-    assert held(ds)["a"] == [1, 2, 3, 40, 5, 6, 7, 8, 9]
-
-
-def test_a_merge_is_there_or_not_after_a_lost_answer() -> None:
-    """If the storage fails in the middle, nothing half is left for the next change to publish."""
-    from lakebed.errors import StorageError
-    from lakebed.testing.faulty import FaultyStorage
-
-    start = storage_of(lines(numbers(0, 1), lambda ds: ds.a.append(2), lambda ds: ds.a.append(3)))
-    for lost in (False, True):
-        for fail_after in range(60):
-            storage = copy_of(start)
-            faulty = FaultyStorage(
-                storage, fail_after=fail_after, error=lambda: StorageError("full"), lost_answer=lost
-            )
-            ds = open_on(faulty)
-            try:
-                ds.merge("b")
-            except StorageError:
-                faulty.fail_after = None
-                seen = held(open_on(storage, read_only=True))["a"]
-                assert seen in ([0, 1, 3], [0, 1, 3, 2])
-                ds.a.append(9)
-                ds.flush()
-                assert held(open_on(storage, read_only=True))["a"] == [*seen, 9]
-                ds.merge("b")
-                assert sorted(held(ds)["a"]) == [0, 1, 2, 3, 9]
-            else:
-                break
-        assert fail_after > 5

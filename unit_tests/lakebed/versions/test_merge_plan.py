@@ -18,9 +18,11 @@ from lakebed.versions.merge_plan import (
     RowPlan,
     Steps,
     Value,
+    along,
     combined,
     conflicts,
     decide,
+    filler_ids,
     plan_rows,
 )
 
@@ -103,9 +105,9 @@ def histories(draw: st.DrawFn) -> tuple[Rows, Rows, Rows]:
     return base, lines[0], lines[1]
 
 
-def planned(base: Rows, ours: Rows, theirs: Rows, shared: int = 0) -> RowPlan:
+def planned(base: Rows, ours: Rows, theirs: Rows) -> RowPlan:
     versions = Versions([base, ours, theirs])
-    return plan_rows(*(versions.line(i) for i in range(3)), versions.differ, shared)
+    return plan_rows(*(versions.line(i) for i in range(3)), versions.differ)
 
 
 @given(histories(), st.sampled_from([Keep.OURS, Keep.THEIRS]))
@@ -132,20 +134,6 @@ def test_chosen_values_stand(history: tuple[Rows, Rows, Rows]) -> None:
     steps = decide({"x": plan}, lambda _: Value(77))["x"]
     wanted, _ = model(base, ours, theirs, lambda _o, _t: 77)
     assert merged(ours, theirs, plan, steps) == wanted
-
-
-@given(histories())
-def test_shared_rows_need_no_join(history: tuple[Rows, Rows, Rows]) -> None:
-    """Telling how many first rows are the same in all versions changes nothing."""
-    base, ours, theirs = history
-    shared = 0
-    for a, b, c in zip(base, ours, theirs, strict=False):
-        if not a == b == c:
-            break
-        shared += 1
-    one, other = planned(base, ours, theirs), planned(base, ours, theirs, shared)
-    for name in ("theirs_of", "new", "updates", "clashes", "gone_there", "gone_here"):
-        assert np.array_equal(getattr(one, name), getattr(other, name)), name
 
 
 def test_both_lines_may_change_a_row_to_the_same() -> None:
@@ -179,6 +167,28 @@ def test_a_row_comes_back_in_all_tensors() -> None:
     for keep, appended in ((Keep.OURS, [3]), (Keep.THEIRS, [1, 3])):
         steps = decide({"a": same, "b": changed}, lambda _, keep=keep: keep)
         assert [steps[name].appends.tolist() for name in "ab"] == [appended] * 2
+
+
+def test_tensors_without_a_common_ancestor_follow_the_others() -> None:
+    """Which rows of such a tensor were deleted, nobody knows but the other tensors; unrelated tensors stay alone."""
+    plans = {
+        "a": planned({1: 0, 2: 0, 3: 0}, {1: 0, 2: 0, 3: 0}, {1: 0, 3: 0, 4: 0}),
+        "kept": planned({}, {11: 0, 12: 0, 13: 0}, {11: 0, 13: 0, 14: 0}),
+        "other": planned({}, {21: 0, 22: 0, 23: 0}, {31: 0, 32: 0, 33: 0}),
+    }
+    steps = decide(plans, lambda _: Keep.OURS)
+    assert steps["kept"].deletes.tolist() == []
+    plans, steps = along(plans, steps)
+    assert [steps[name].deletes.tolist() for name in plans] == [[1], [1], []]
+    assert [steps[name].appends.tolist() for name in plans] == [[2], [2], [0, 1, 2]]
+    assert steps["kept"].layout(plans["kept"]).tolist() == [0, 1, 2]
+
+
+def test_fillers_of_the_same_rows_have_the_same_ids() -> None:
+    """Two lines that fill up a tensor beside the same rows make the same ids, others for other rows and tensors."""
+    rows = np.array([5, 6, 2**63], np.uint64)
+    assert filler_ids(rows, "n").tolist() == filler_ids(rows, "n").tolist()
+    assert len({*filler_ids(rows, "n").tolist(), *filler_ids(rows, "m").tolist()}) == 6
 
 
 @given(histories())
