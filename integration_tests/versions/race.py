@@ -128,6 +128,37 @@ def read(path: str, number: int, seconds: float, log: Log) -> None:
         time.sleep(dice.uniform(0, 0.1))
 
 
+def branch(path: str, number: int, seconds: float, log: Log) -> None:
+    """Start branches beside the others' work, write there, merge the others' work in, tag, and delete them again."""
+    dice, batch = random.Random(number), 0
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        name, began = f"tmp{number}-{batch}", time.monotonic()
+        ds = lakebed.load(f"{path}@{dice.choice(BRANCHES)}")
+        ds.checkout(ds.commits[0]["commit"])
+        ds.checkout(name, create=True)
+        ds.extend(rows(1000 + batch, 0, 3))
+        ds.commit("mine")
+        try:
+            ds.merge(dice.choice(BRANCHES), "theirs")
+        except (LockedException, CommitFailed) as error:
+            # Its head is to be committed first, and somebody is writing it.
+            log.add("not merged", began, error=repr(error))
+        if check(ds).get(str(1000 + batch)) != 1:
+            raise AssertionError(f"{name} has lost its rows")
+        ds.create_tag(f"v{name}")
+        ds.delete_tag(f"v{name}")
+        ds.checkout("main")
+        try:
+            ds.delete_branch(name)
+        except CommitFailed as error:
+            log.add("not deleted", began, error=repr(error))
+        ds.close()
+        log.add("branched", began)
+        batch += 1
+        time.sleep(dice.uniform(0.1, 0.4))
+
+
 def check(ds: lakebed.Dataset) -> dict[str, int]:
     """Check every row; return the number of batches by writer."""
     lengths = {name: len(ds[name]) for name in (*COLUMNS, "text")}
@@ -188,7 +219,9 @@ def main() -> None:
     config.LEASE_SECONDS = float(os.environ.get("LAKEBED_TEST_LEASE", config.LEASE_SECONDS))
     warnings.simplefilter("ignore", LockedWarning)
     try:
-        {"write": write, "read": read, "collect": collect}[role](path, int(number), float(seconds), log)
+        {"write": write, "read": read, "branch": branch, "collect": collect}[role](
+            path, int(number), float(seconds), log
+        )
     except BaseException as error:
         log.add("error", time.monotonic(), error=repr(error), trace=traceback.format_exc())
         raise

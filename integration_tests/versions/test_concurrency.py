@@ -29,7 +29,8 @@ def compete(folder: Path, seconds: float) -> dict[str, list[Line]]:
     """Let all processes run; return what each of them logged."""
     path = folder / "dataset"
     race.create(path)
-    roles = [("write", n) for n in range(WRITERS)] + [("read", n) for n in range(READERS)] + [("collect", 0)]
+    roles = [("write", n) for n in range(WRITERS)] + [("read", n) for n in range(READERS)]
+    roles += [("branch", 0), ("collect", 0)]
     logs, processes = {}, []
     for role, number in roles:
         log = folder / f"{role}{number}"
@@ -94,6 +95,7 @@ def check_branches(path: Path, acknowledged: dict[tuple[int, int], Publish]) -> 
             )
             latest = max(latest, acknowledged[key].began)
         messages = [entry["message"] for entry in ds.commits]
+        messages = [text for text in messages if not text.startswith("Auto commit before merging into tmp")]
         commits = [f"{w}/{b}" for w, b in there if acknowledged[w, b].is_commit]
         assert messages == [*reversed(commits), "base"], branch
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 import lakebed
-from integration_tests.versions.operations import operations
 from lakebed.reading.verify import verify
 from lakebed.storage.local import LocalStorage
 from lakebed.testing.kill import Ended, Nursery
 from lakebed.testing.model import Model
 from lakebed.testing.observe import state_of
+from lakebed.testing.work import operations
 
 OPERATIONS = 14
 KILLS_PER_DATASET = 20
@@ -90,6 +90,7 @@ def kill_often(folder: Path, kills: int, record: Record) -> None:
     assert sum((cut_off + trial.cut_off).values()) - (cut_off + trial.cut_off)["nothing"] >= kills // 2
 
 
+@pytest.mark.timeout(600)
 def test_a_killed_process_loses_nothing_that_it_acknowledged(tmp_path: Path, record_property: Record) -> None:
     """100 kills: 0 unopenable, 0 torn rows, all acknowledged operations there."""
     kill_often(tmp_path, 100, record_property)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import lakebed
-from integration_tests.versions.operations import operations
 from lakebed.testing.model import Model
+from lakebed.testing.work import operations
 
 
 def work(arguments: Sequence[Any], say: Callable[[str], None]) -> None:

@@ -13,17 +13,20 @@ and the next write works.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from lakebed import clock
 from lakebed.dataset.dataset import Dataset
 from lakebed.dataset.siblings import sessions_at
 from lakebed.errors import CommitFailed, CommitStateUnknown, StorageError
 from lakebed.reading.verify import verify
 from lakebed.storage.base import Storage
 from lakebed.storage.memory import MemoryStorage, open_memory
+from lakebed.testing.clock import VirtualClock
 from lakebed.testing.content import State
 from lakebed.testing.faulty import FaultyStorage
 from lakebed.testing.model import Model
@@ -32,6 +35,8 @@ from lakebed.testing.schedule import Call, Crash, Fault, Planned, When, refused
 from lakebed.versions.create import create
 
 _PROBE = "probe"
+_LONGEST_OUTAGE = 12
+_PATIENCE = 30
 _number = itertools.count()
 
 
@@ -59,13 +64,28 @@ class Step:
 
 @dataclass(frozen=True)
 class Position:
-    """Where a fault happens, and which: the call is counted from the opening of the dataset at the step's begin."""
+    """Where a fault happens, and which.
+
+    Parameters
+    ----------
+    step
+        Number of the step.
+    call
+        Number of the call, counted from the opening of the dataset at the step's begin.
+    when, seed
+        See ``Fault``.
+    is_crash
+        The process ends there; otherwise it sees an error, and goes on.
+    outage
+        So many further calls fail, as when a connection is lost for a while.
+    """
 
     step: int
     call: int
     when: When
     is_crash: bool
     seed: int = 0
+    outage: int = 0
 
 
 @dataclass(frozen=True)
@@ -104,13 +124,11 @@ class CrashRunner:
             step.model(model)
             faulty = FaultyStorage(storage, Planned())
             _do(step, faulty)
-            _expect(
-                state_of(storage) == model.state(), f"{step.name}: {_difference(storage, [model.state()])}"
-            )
+            _expect_one_of([model.state()], storage, step.name)
             self._prepared.append(_Prepared(step, start, [before, *model.published], [*faulty.trace]))
 
     def positions(self) -> Iterator[Position]:
-        """Iterate over all faults: each call x before, after, torn x crash, error; a torn call in two ways."""
+        """Iterate over all faults: each call x before, after, torn x crash, error, outage; a torn call in two ways."""
         for number, prepared in enumerate(self._prepared):
             for i, call in enumerate(prepared.trace):
                 kinds: list[tuple[When, int]] = [("before", 0), ("after", 0)]
@@ -119,12 +137,13 @@ class CrashRunner:
                 for when, seed in kinds:
                     for is_crash in (True, False):
                         yield Position(number, i, when, is_crash, seed)
+                    yield Position(number, i, when, False, seed, outage=1 + i % _LONGEST_OUTAGE)
 
     def describe(self, position: Position) -> str:
         """Say where a position is."""
         prepared = self._prepared[position.step]
         call = prepared.trace[position.call]
-        kind = "crash" if position.is_crash else "error"
+        kind = "crash" if position.is_crash else f"error (and {position.outage} more)"
         keys = ", ".join(call.keys[:3])
         return f"{prepared.step.name}: {kind} {position.when} call {position.call}, {call.method}({keys}); {position}"
 
@@ -140,30 +159,32 @@ class CrashRunner:
         storage = copy_of(prepared.storage)
         error = Crash if position.is_crash else refused
         fault = Fault(position.when, position.call, error=error, seed=position.seed)
-        faulty = FaultyStorage(storage, Planned(fault))
+        outage = Fault("before", position.call + 1, times=position.outage, error=refused)
+        faulty = FaultyStorage(storage, Planned(fault, outage))
         where = self.describe(position)
         try:
             run = self._crash if position.is_crash else self._go_on
-            done = run(prepared, faulty, where)
-            _judge(storage, prepared.allowed[-1:] if done else prepared.allowed, prepared.step.at, where)
+            with clock.replaced(VirtualClock()):
+                allowed = run(prepared, faulty, where)
+            _judge(storage, allowed, prepared.step.at, where)
         finally:
             end_of_process(storage)
 
-    def _crash(self, prepared: _Prepared, faulty: FaultyStorage, where: str) -> bool:  # noqa: ARG002
-        """Let the process end at the fault; return whether the step was done all the same."""
+    def _crash(self, prepared: _Prepared, faulty: FaultyStorage, where: str) -> Sequence[State]:  # noqa: ARG002
+        """Let the process end at the fault; return the states that may be there now."""
         ds = None  # kept until the end, as it publishes what it has when nobody needs it any more
         try:
             ds = open_on(faulty, prepared.step.at)
             prepared.step.act(ds)
             ds.close()
         except Crash:
-            return False
+            return prepared.allowed
         finally:
             end_of_process(faulty.inner)
-        return True
+        return prepared.allowed[-1:]
 
-    def _go_on(self, prepared: _Prepared, faulty: FaultyStorage, where: str) -> bool:
-        """Let the program go on after the error; return whether it saw none."""
+    def _go_on(self, prepared: _Prepared, faulty: FaultyStorage, where: str) -> Sequence[State]:
+        """Let the program go on after the error; return the states that may be there now."""
         step, ds, failed = prepared.step, None, False
         try:
             ds = open_on(faulty, step.at)
@@ -171,14 +192,21 @@ class CrashRunner:
             ds.flush()
         except (StorageError, CommitFailed, CommitStateUnknown):
             failed = True
-        seen = state_of(faulty.inner)
         allowed = prepared.allowed if failed else prepared.allowed[-1:]
-        _expect(seen in allowed, f"{where}: after the error {_difference(faulty.inner, allowed)}")
+        seen = _expect_one_of(allowed, faulty.inner, f"{where}: after the error")
         if ds is not None:
+            for _ in range(_PATIENCE):
+                with contextlib.suppress(StorageError, CommitStateUnknown):
+                    ds.flush()
+                    break
+            faulty.schedule = Planned()
             ds.flush()
-            seen = state_of(faulty.inner)
-            _expect(seen in allowed, f"{where}: after a second flush {_difference(faulty.inner, allowed)}")
+            # What was seen once stays.
+            allowed = allowed[allowed.index(seen) :]
+            seen = _expect_one_of(allowed, faulty.inner, f"{where}: after a second flush")
             if ds.branch in seen["branches"] and ds.is_head_node:
+                shown = content_of(ds).items() <= seen["branches"][ds.branch].items()
+                _expect(shown, f"{where}: the dataset itself shows something else than readers see")
                 _write_on(ds, where)
                 _expect(
                     _without_probe(state_of(faulty.inner)) == _without_probe(seen),
@@ -186,8 +214,7 @@ class CrashRunner:
                 )
                 ds.delete_tensor(_PROBE)
             ds.close()
-            return False
-        return not failed
+        return allowed[allowed.index(seen) :]
 
 
 def _do(step: Step, storage: Storage) -> None:
@@ -198,9 +225,7 @@ def _do(step: Step, storage: Storage) -> None:
 
 def _judge(storage: MemoryStorage, allowed: Sequence[State], at: str, where: str) -> None:
     """Look at a dataset as the next process does."""
-    seen = _without_probe(state_of(storage))
-    ok = seen in [_without_probe(state) for state in allowed]
-    _expect(ok, f"{where}: {_difference(storage, allowed)}")
+    seen = _expect_one_of([_without_probe(state) for state in allowed], storage, where, _without_probe)
     _expect_sound(storage, where)
     ds = open_on(storage, at if at in seen["branches"] else "main")
     _write_on(ds, where)
@@ -212,7 +237,7 @@ def _judge(storage: MemoryStorage, allowed: Sequence[State], at: str, where: str
     for name, branch in seen["branches"].items():
         kept = {**after["branches"][name], "log": branch["log"], "changed": branch["changed"]}
         _expect(kept == branch, f"{where}: the next write changed branch {name}")
-    _expect_sound(storage, f"{where}: after the next write")
+    _expect_sound(storage, f"{where}: after the next write", ds.branch)
 
 
 def _write_on(ds: Dataset, where: str) -> None:
@@ -238,17 +263,22 @@ def _without_probe(state: State) -> State:
     return {**state, "branches": {n: {**line, "changed": None} for n, line in branches.items()}}
 
 
-def _expect_sound(storage: Storage, where: str) -> None:
-    findings = verify(storage, deep=True)
+def _expect_sound(storage: Storage, where: str, branch: str | None = None) -> None:
+    findings = verify(storage, branch, deep=True)
     _expect(findings.is_sound, f"{where}: damage: {'; '.join(str(damage) for damage in findings.damage[:3])}")
 
 
-def _difference(storage: Storage, allowed: Sequence[State]) -> str:
-    """Show what readers see where the last allowed state says something else."""
-    seen, wanted = _flat(state_of(storage)), _flat(allowed[-1])
-    keys = sorted(key for key in seen.keys() | wanted.keys() if seen.get(key) != wanted.get(key))
-    shown = "; ".join(f"{key} is {seen.get(key)!r}, not {wanted.get(key)!r}" for key in keys[:4])
-    return f"readers see a state that is none of {len(allowed)}: {shown}"
+def _expect_one_of(
+    allowed: Sequence[State], storage: Storage, where: str, view: Callable[[State], State] = dict
+) -> State:
+    """Return what readers see, which must be one of some states."""
+    seen = view(state_of(storage))
+    if seen not in allowed:
+        found, wanted = _flat(seen), _flat(allowed[-1])
+        keys = sorted(key for key in found.keys() | wanted.keys() if found.get(key) != wanted.get(key))
+        shown = "; ".join(f"{key} is {found.get(key)!r}, not {wanted.get(key)!r}" for key in keys[:4])
+        raise AssertionError(f"{where}: readers see none of {len(allowed)} states: {shown}")
+    return seen
 
 
 def _flat(value: object, path: str = "") -> dict[str, object]:

@@ -158,12 +158,18 @@ class FaultyStorage:
         return lambda: self.inner.put_many([(key, data)], durable=durable)
 
     def copy(self, source: str, target: str, *, durable: bool = True) -> None:
-        """Count, and pass on or fail."""
+        """Count, and pass on or fail; a torn copy is cut short, if there was none before."""
 
         def write() -> None:
             self._change(target, lambda: self.inner.copy(source, target, durable=durable))
 
-        self._call("copy", (source, target), write)
+        def tear(fault: Fault) -> None:
+            part = _torn(self.inner, [(target, self.inner.get(source))], fault.seed)
+            self.inner.put_many(part, durable=durable)
+            self.changed += [key for key, _ in part]
+            raise fault.error()
+
+        self._call("copy", (source, target), write, tear)
 
     def sync(self, keys: Iterable[str]) -> None:
         """Count, and pass on or fail."""

@@ -121,35 +121,38 @@ def _kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def _say(text: str) -> None:
-    """Print a line with one system call, so that a kill leaves all of it or nothing."""
-    os.write(1, f"{text}\n".encode())
+def _say(channel: int, text: str) -> None:
+    """Write a line with one system call, so that a kill leaves all of it or nothing."""
+    os.write(channel, f"{text}\n".encode())
 
 
-def _fork(worker: Worker, arguments: Sequence[Any]) -> None:
+def _fork(worker: Worker, arguments: Sequence[Any], channel: int) -> None:
     """Run the worker in a forked child and tell how it ended."""
     pid = os.fork()
     if pid == 0:
         status = 1
         try:
-            worker(arguments, lambda text: _say(f"said {text}"))
+            worker(arguments, lambda text: _say(channel, f"said {text}"))
             status = 0
         except BaseException:
             traceback.print_exc()
             raise
         finally:
             os._exit(status)
-    _say(f"began {pid}")
+    _say(channel, f"began {pid}")
     _, status = os.waitpid(pid, 0)
-    _say(f"ended {os.waitstatus_to_exitcode(status)}")
+    _say(channel, f"ended {os.waitstatus_to_exitcode(status)}")
 
 
 def main() -> None:
     """Fork a worker for each line of arguments on stdin."""
     module, _, name = sys.argv[1].partition(":")
     worker = getattr(importlib.import_module(module), name)
+    # What workers print, half lines of killed ones too, must not get between the answers.
+    channel = os.dup(1)
+    os.dup2(2, 1)
     while line := sys.stdin.readline():
-        _fork(worker, json.loads(line))
+        _fork(worker, json.loads(line), channel)
 
 
 if __name__ == "__main__":

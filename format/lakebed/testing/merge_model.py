@@ -99,6 +99,8 @@ def _paired(
         was, here = base_names.get(tensor.key), our_names.get(tensor.key)
         if was is not None and here is not None:
             if there not in (here, was):
+                if here == was and _leaves(there, base, ours, theirs):
+                    raise NotModelled("names that change places")
                 if here != was or there in ours.tensors:
                     raise Refused(f"{was} is {here} here and {there} there")
                 pairs[there] = (here, there, was)
@@ -117,6 +119,12 @@ def _paired(
         elif (tensor.samples, tensor.info) != (base.tensors[was].samples, base.tensors[was].info):
             created.append(there)
     return pairs, created
+
+
+def _leaves(name: str, base: Content, ours: Content, theirs: Content) -> bool:
+    """Whether our tensor of that name has another one there."""
+    ours_key = ours.tensors[name].key if name in ours.tensors else None
+    return any(t.key == ours_key and n != name for n, t in theirs.tensors.items()) and name in base.tensors
 
 
 def _decided(

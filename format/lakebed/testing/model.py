@@ -186,7 +186,9 @@ class Model:
         self._write(content)
 
     def set_info(self, key: str, value: Any, tensor: str | None = None) -> None:
-        """Set one key of the info of the dataset, or of a tensor."""
+        """Set one key of the info of the dataset, or of a tensor; those of old commits stay as they are."""
+        if not self.is_head:
+            raise Refused("an old commit")
         if tensor is None:
             info = {**self.content.info, key: value}
             self._write(replace(self.content, info=info, is_recorded=True))

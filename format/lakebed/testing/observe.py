@@ -29,7 +29,7 @@ def state_of(storage: Storage) -> State:
         messages = [message_of(entry) for entry in ds.commits]
         branches[name] = {"log": messages, "changed": ds.has_head_changes, **content_of(ds)}
     tags = {}
-    for name in ds.tags:
+    for name in ds.get_tags():
         ds.checkout(name)
         tags[name] = len(ds.commits)
     return {"branches": branches, "tags": tags}

@@ -12,10 +12,7 @@ from lakebed.errors import StorageError, StorageFullError
 
 When = Literal["before", "after", "torn", "delay"]
 
-CHANGES = frozenset({"put", "put_many", "put_if", "delete", "delete_prefix"})
-"""Methods that change objects."""
-
-TEARABLE = frozenset({"put_many", "delete_prefix", "list"})
+TEARABLE = frozenset({"put_many", "copy", "delete_prefix", "list"})
 """Methods that can be done in part; all others are done whole or not at all (``lakebed.storage.base``)."""
 
 
@@ -62,6 +59,8 @@ class Fault:
         Names of methods; empty is all.
     keys
         Shell pattern; a call matches if one of its keys does.
+    times
+        How many calls of those that match, one after the other, fail.
     error
         Makes what is raised. After a `Crash` the storage is dead: all further calls raise it too.
     seconds
@@ -74,6 +73,7 @@ class Fault:
     nth: int | None = 0
     methods: Collection[str] = ()
     keys: str = "*"
+    times: int = 1
     error: Callable[[], BaseException] = Crash
     seconds: float = 0.0
     seed: int = 0
@@ -111,7 +111,7 @@ class Planned:
         found = None
         for i, fault in enumerate(self.faults):
             if fault.matches(call):
-                if found is None and fault.nth in (None, self._seen[i]):
+                if found is None and (fault.nth is None or 0 <= self._seen[i] - fault.nth < fault.times):
                     found = fault
                 self._seen[i] += 1
         return found

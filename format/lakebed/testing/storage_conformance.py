@@ -164,6 +164,61 @@ class StorageConformance:
         with pytest.raises(InvalidInputError):
             storage.get_range("k", *span)
 
+    def test_reads_the_end_of_an_object(self, storage: Storage) -> None:
+        """The last bytes, or all if there are fewer, come with size and etag of the object that they are of."""
+        etag = storage.put("k", b"0123456789")
+        for length, expected in (
+            (0, b""),
+            (1, b"9"),
+            (9, b"123456789"),
+            (10, b"0123456789"),
+            (2**40, b"0123456789"),
+        ):
+            found = storage.get_tail("k", length)
+            expect((found.data, found.stat) == (expected, Stat(10, etag)))
+        storage.put("empty", b"")
+        expect(storage.get_tail("empty", 5).data == b"")
+        with pytest.raises(KeyNotFound):
+            storage.get_tail("missing", 5)
+        with pytest.raises(InvalidInputError):
+            storage.get_tail("k", -1)
+
+    # -- copies ---------------------------------------------------------------------------------------------
+
+    @pytest.mark.parametrize("durable", [True, False])
+    @pytest.mark.parametrize("size", [0, 1, 4097, 3_000_001])
+    def test_copies_an_object(self, storage: Storage, size: int, durable: bool) -> None:
+        """The copy has the bytes of the original; what replaces one of them leaves the other alone."""
+        data = np.random.default_rng(size).bytes(size)
+        storage.put("a/source", data)
+        storage.copy("a/source", "b/c/target", durable=durable)
+        storage.sync(["b/c/target"])
+        expect(storage.get("b/c/target") == data)
+        storage.put("a/source", b"new")
+        expect(storage.get("b/c/target") == data)
+        storage.put("b/c/target", b"newer")
+        expect(storage.get("a/source") == b"new")
+
+    def test_a_copy_replaces_what_was_there(self, storage: Storage) -> None:
+        """Its etag is a new one, and nothing of the longer object before it is left."""
+        storage.put("source", b"short")
+        before = storage.put("target", b"something longer")
+        storage.copy("source", "target")
+        expect(storage.get("target") == b"short")
+        found = storage.stat("target")
+        expect(found is not None and found.etag != before)
+
+    def test_a_copy_of_nothing_is_an_error(self, storage: Storage) -> None:
+        """It leaves no object and no litter."""
+        with pytest.raises(KeyNotFound):
+            storage.copy("missing", "target")
+        expect(not list(storage.list()))
+        with pytest.raises(InvalidKeyError):
+            storage.copy("../a", "target")
+        storage.put("source", b"")
+        with pytest.raises(InvalidKeyError):
+            storage.copy("source", "../a")
+
     # -- batches --------------------------------------------------------------------------------------------
 
     @pytest.mark.parametrize("durable", [True, False])

@@ -8,15 +8,16 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
 import lakebed
 from lakebed.testing.crash import CrashRunner, Position, Step, sampled
 from lakebed.testing.model import Model
+from unit_tests.lakebed.testing.eager import CONFIGURATIONS, configure
 
-SAMPLES = 500
+SAMPLES = 250
 
 Record = Callable[[str, object], None]
 
@@ -99,9 +100,11 @@ SCRIPT = [
 ]
 
 
-@pytest.fixture(scope="module")
-def runner() -> CrashRunner:
-    return CrashRunner(SCRIPT)
+@pytest.fixture(scope="module", params=CONFIGURATIONS)
+def runner(request: pytest.FixtureRequest) -> Iterator[CrashRunner]:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        configure(monkeypatch, request.param)
+        yield CrashRunner(SCRIPT)
 
 
 def attempt(runner: CrashRunner, positions: list[Position], record: Record, source: str) -> None:
@@ -117,8 +120,9 @@ def attempt(runner: CrashRunner, positions: list[Position], record: Record, sour
     assert not wrong, f"{len(wrong)} of {len(positions)} wrong:\n" + "\n".join(wrong[:12])
 
 
+@pytest.mark.timeout(600)
 def test_a_sample_of_all_faults(runner: CrashRunner, record_property: Record) -> None:
-    """500 of all calls x before, after, torn x crash, error; reading calls too."""
+    """250 with each configuration of all calls x before, after, torn x crash, error; reading calls too."""
     seed = int(os.environ.get("LAKEBED_SEED", random.randrange(1 << 32)))
     every = [*runner.positions()]
     attempt(runner, sampled(every, SAMPLES, seed), record_property, f"of {len(every)}, LAKEBED_SEED={seed}")

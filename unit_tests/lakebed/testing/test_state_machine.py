@@ -20,6 +20,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+import lakebed
+from lakebed.dataset.history import commit_entries
 from lakebed.errors import LakebedError
 from lakebed.reading.verify import verify
 from lakebed.testing.content import Refused, shown
@@ -27,7 +29,9 @@ from lakebed.testing.crash import end_of_process
 from lakebed.testing.merge_model import Choice, NotModelled
 from lakebed.testing.model import Model
 from lakebed.testing.observe import content_of, open_on, state_of
+from lakebed.versions.collect import collect
 from unit_tests.lakebed.datasets import create_on, new_memory
+from unit_tests.lakebed.testing.eager import CONFIGURATIONS, configure
 
 KINDS = {"n": "generic", "t": "text", "c": "class_label", "u": "text", "l": "class_label"}
 names = st.sampled_from([*KINDS])
@@ -57,6 +61,7 @@ class Dataset(RuleBasedStateMachine):
         self.model = Model(lambda: self.ds.branch)
         self.ids: dict[str, str] = {}
         self.serial = 0
+        self.readers: list[tuple[lakebed.Dataset, dict[str, Any]]] = []
         for name in "ntc":
             self.create(name)
 
@@ -90,10 +95,15 @@ class Dataset(RuleBasedStateMachine):
 
     def bind(self) -> None:
         """Learn which commits of the dataset are which of the model."""
-        real, names = [entry["commit"] for entry in self.ds.commits], self.model.log()
-        assert len(real) == len(names), (self.ds.commits, names)
-        for name, commit in zip(names, real, strict=True):
-            assert self.ids.setdefault(name, commit) == commit
+        tree = self.ds._session.tree
+        lines = {at: tree.branches[at] for at in self.model.branches}
+        if not self.model.is_head:
+            lines[self.model.at] = self.ids[self.model.at]
+        for at, version in lines.items():
+            real, names = [entry["commit"] for entry in commit_entries(tree, version)], self.model.log(at)
+            assert len(real) == len(names), (at, real, names)
+            for name, commit in zip(names, real, strict=True):
+                assert self.ids.setdefault(name, commit) == commit
 
     def kind(self, name: str) -> str:
         return self.model.content.tensors[name].htype
@@ -287,6 +297,35 @@ class Dataset(RuleBasedStateMachine):
             self.ds.close()
         self.ds = open_on(self.storage, self.ids.get(self.model.at, self.model.at))
 
+    # -- others --------------------------------------------------------------------------------------------------
+
+    @precondition(lambda self: len(self.readers) < 3)
+    @rule(data=st.data())
+    def begin_to_read(self, data: st.DataObject) -> None:
+        """A reader opens some version and keeps it."""
+        self.ds.flush()
+        real, name = self.address(data)
+        seen = open_on(self.storage, real, read_only=True)
+        content = self.model.branches[name].head if name in self.model.branches else None
+        content = content or self.model.commits[self.model.tags.get(name, name)].content
+        assert content_of(seen) == shown(content)
+        self.readers.append((seen, shown(content)))
+
+    @precondition(lambda self: self.readers)
+    @rule(data=st.data())
+    def look_again(self, data: st.DataObject) -> None:
+        """A reader still sees what it has opened, whatever was done since."""
+        seen, content = self.readers.pop(data.draw(st.integers(0, len(self.readers) - 1), label="reader"))
+        seen.clear_cache()
+        assert content_of(seen) == content
+        seen.close()
+
+    @rule()
+    def collect(self) -> None:
+        """What nobody needs goes at once."""
+        self.ds.flush()
+        collect(self.storage, grace=0.0)
+
     @invariant()
     def agrees(self) -> None:
         """What is not published yet is there for whoever wrote it."""
@@ -309,17 +348,30 @@ def run(examples: int, steps: int, record: Callable[[str, object], None]) -> Non
     run_state_machine_as_test(seeded(seed)(Dataset), settings=chosen)
 
 
+@pytest.fixture(params=CONFIGURATIONS)
+def eagerness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also with collections and copies of files at every turn.
+
+    Without checkpoints: a tensor that is made before one and deleted after it leaves a head with changes, though there
+    are none since the last commit.
+    """
+    configure(monkeypatch, request.param, checkpoints=False)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.usefixtures("eagerness")
 def test_any_sequence_of_operations_does_what_the_model_does(
     record_property: Callable[[str, object], None],
 ) -> None:
-    """100 runs."""
-    run(100, 30, record_property)
+    """100 runs, half of them with each configuration."""
+    run(50, 40, record_property)
 
 
+@pytest.mark.usefixtures("eagerness")
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 def test_many_sequences_of_operations_do_what_the_model_does(
     record_property: Callable[[str, object], None],
 ) -> None:
-    """2,000 runs of up to 50 steps."""
+    """2,000 runs of up to 50 steps with each configuration."""
     run(2000, 50, record_property)
