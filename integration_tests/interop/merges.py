@@ -33,6 +33,7 @@ def row(turn: int, number: int) -> dict[str, Any]:
         "label": f"class {turn}",
         "g/im": np.full((4 + number, 5, 3), mark % 256, "uint8"),
         "lz": np.full((3,), mark, "uint16"),
+        "big": np.full((40_000,), mark % 251, "uint8"),  # chunks of these are worth naming instead of copying
         "s": [np.full((2,), mark, "int32")] * (mark % 3),
     }
 
@@ -50,6 +51,7 @@ def create(path: str) -> None:
         dataset.create_tensor("label", htype="class_label", class_names=names)
         dataset.create_tensor("g/im", htype="image", sample_compression="png")
         dataset.create_tensor("lz", dtype="uint16", chunk_compression="lz4")
+        dataset.create_tensor("big", dtype="uint8")
         dataset.create_tensor("s", htype="sequence", dtype="int32")
         for number in range(ROWS):
             dataset.append(row(0, number))
@@ -66,7 +68,7 @@ def work(path: str, branch: str, turn: str) -> None:
         for i in range(2):
             dataset.append(row(number, i))
         changed = row(number, 50)
-        for name in ("n", "t", "lz", "g/im"):
+        for name in ("n", "t", "lz", "g/im", "big"):
             dataset[name][number % ROWS] = changed[name]
     dataset.commit(f"turn {turn}")
 
