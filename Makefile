@@ -41,6 +41,7 @@ lint: .venv/.dev ## style, types, layers, cycles
 bench: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready ## speed and memory against peers, in the same run
 	@.venv/bin/python -m benchmarks.sync $(BENCH)
 	.venv/bin/python -m benchmarks.format $(BENCH_FORMAT)
+	.venv/bin/python -m benchmarks.versions $(BENCH_VERSIONS)
 
 .PHONY: interop
 interop: .venv/.dev $(FAKER)/.ready $(DEEPLAKE3)/.ready ## Deep Lake 3.9.52 reads and extends what we write, and back
