@@ -10,7 +10,7 @@ from lakebed.dataset.dataset import Dataset
 from lakebed.dataset.moment import Moment, posix_seconds
 from lakebed.dataset.places import Path
 from lakebed.errors import InvalidInputError, UnsupportedParameterException
-from lakebed.storage.url import open_storage, parse
+from lakebed.storage.url import Location, open_storage, parse
 from lakebed.versions.collect import collect
 from lakebed.versions.opening import TREE_KEY
 from lakebed.versions.report import Report
@@ -113,16 +113,32 @@ def dataset(
     **options: Any,
 ) -> Dataset:
     """Open the dataset at an address, or create one if there is none; see :func:`load` and :func:`empty`."""
-    if overwrite or not exists(path):
+    if overwrite or not _is_there(parse(path, existing=True)):
         return empty(path, overwrite=overwrite, memory_cache_size=memory_cache_size, **options)
-    checks = {"reset": reset, "check_integrity": check_integrity}
-    return load(path, read_only=read_only, memory_cache_size=memory_cache_size, **checks, **options)
+    return load(
+        path,
+        read_only=read_only,
+        memory_cache_size=memory_cache_size,
+        reset=reset,
+        check_integrity=check_integrity,
+        **options,
+    )
 
 
 def exists(path: Path, **options: Any) -> bool:
-    """Tell whether there is a dataset at an address."""
+    """Tell whether there is a dataset at an address.
+
+    Raises
+    ------
+    InvalidInputError
+        If the address names a version.
+    """
     _check_options(options)
-    return open_storage(parse(path)).stat(TREE_KEY) is not None
+    return _is_there(places.whole(path))
+
+
+def _is_there(location: Location) -> bool:
+    return open_storage(location).stat(TREE_KEY) is not None
 
 
 def like(
@@ -243,8 +259,8 @@ def gc(path: Path, *, grace: float | None = None, dry_run: bool = False) -> Repo
     Parameters
     ----------
     grace
-        Seconds that everything stays after it was last in use, for readers that nobody knows of; None is
-        ``lakebed.config.GRACE_SECONDS``.
+        Seconds that everything stays after it was last in use, for readers that nobody knows of; None is what writers
+        go by: ``lakebed.config.GRACE_SECONDS``, or ``KEEP_HEADS`` newer versions where readers are known.
     dry_run
         Only tell what would be removed.
 

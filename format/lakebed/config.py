@@ -20,6 +20,10 @@ LEASE_SECONDS = 300.0
 GRACE_SECONDS = 3600.0
 KEEP_HEADS = 64
 
+# Chunks of one tensor that an uncommitted version names itself at most: every publish writes the names of all of them.
+# Beyond that what is published goes on below it, as if it was committed, which nobody gets to see.
+CHECKPOINT_CHUNKS = 1024
+
 # Whether a publish waits until the disk has everything. LAKEBED_FSYNC=0 switches it off, for data that may be lost when
 # the power fails: measurements beside programs that do not wait either, tests, scratch folders.
 FSYNC = os.environ.get("LAKEBED_FSYNC", "1") != "0"

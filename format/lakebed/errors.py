@@ -70,6 +70,7 @@ what happened, where, and what to do::
     │   └── CorruptError                                 with `dataset`, `tensor`, `row`
     │       ├── ChecksumError
     │       ├── DatasetCorruptError*
+    │       │   └── HistoryMissingError                  also a DatasetNotFoundError
     │       ├── GetChunkError*, ReadSampleFromChunkError*
     │       └── SampleDecompressionError*                also a CompressionError*
     │           └── CorruptedSampleError*                its header already is wrong
@@ -185,6 +186,10 @@ class LockedException(LakebedError, RuntimeError):
 
 class LockedWarning(UserWarning):
     """Another process writes the branch that was opened; reading works, and changes must wait."""
+
+
+class DisplacedWarning(UserWarning):
+    """A writer of Deep Lake 3.x pushed a version off its branch that we published; `lakebed repair` brings it back."""
 
 
 class ReadOnlyModeError(LakebedError, PermissionError):
@@ -538,6 +543,10 @@ class ChecksumError(CorruptError):
 
 class DatasetCorruptError(CorruptError):
     """The files of a dataset contradict each other."""
+
+
+class HistoryMissingError(DatasetCorruptError, DatasetNotFoundError):
+    """There are versions of a dataset, but no version tree: it was lost, or a copy was cut off."""
 
 
 class GetChunkError(CorruptError):

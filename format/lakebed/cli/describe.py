@@ -60,7 +60,7 @@ def facts(ds: Dataset) -> dict[str, Any]:
 def tags(ds: Dataset) -> dict[str, str] | None:
     """Return the commit of each tag; None if nobody can tell."""
     try:
-        return {name: tag.commit for name, tag in ds.tags.items()}
+        return {name: tag.commit for name, tag in ds.get_tags().items()}
     except CorruptError:
         return None
 

@@ -53,7 +53,7 @@ def log(
         click.echo(f"Warning: {error}", err=True)
         refs = Refs()
     chronicle = Chronicle(session, refs)
-    is_bare = parse(url).ref is None and as_of is None
+    is_bare = parse(url, existing=True).ref is None and as_of is None
     if everything or (graph and is_bare):
         commits = chronicle.everything()
     elif graph:

@@ -36,7 +36,7 @@ def tag(
 
 
 def _list(ds: lakebed.Dataset, *, as_json: bool) -> None:
-    found = list(ds.tags.values())
+    found = list(ds.get_tags().values())
     if as_json:
         click.echo(json.dumps([_plain(tag) for tag in found], indent=2))
     elif not found:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from lakebed.dataset.folding import first_step, folded
 from lakebed.dataset.history import entry, last_commit
 from lakebed.dataset.session import Session
 from lakebed.documents.commit_diff import CommitDiff
@@ -110,8 +111,9 @@ class Chronicle:
         DatasetCorruptError
             If its metadata is damaged.
         """
-        snapshot = open_version(self._session.storage, self._tree, commit)
-        change = VersionChange.of(self._tree.commits[commit], snapshot)
+        storage, tree = self._session.storage, self._tree
+        nodes = first_step(tree.commits[version] for version in tree.ancestors(commit))
+        (change,) = folded([VersionChange.of(n, open_version(storage, tree, n.id)) for n in nodes])
         return {
             "info_updated": change.schema.info_updated,
             "renamed": dict(change.schema.renamed),

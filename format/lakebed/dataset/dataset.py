@@ -13,6 +13,7 @@ from lakebed.dataset.assign import assign_all
 from lakebed.dataset.columns import Batches, arrow_stream
 from lakebed.dataset.copyable import Copyable
 from lakebed.dataset.info import Edit, Info, Live
+from lakebed.dataset.lines import check_info_changeable
 from lakebed.dataset.pickling import Address
 from lakebed.dataset.rows import append_row, extend_rows, pop_rows
 from lakebed.dataset.tensor import Tensor
@@ -75,6 +76,7 @@ class Dataset(Copyable, Accountless):
         self.info.replace_with(value)
 
     def _change_info(self, edit: Edit) -> None:
+        check_info_changeable(self._session)
         with self._session.writing() as draft:
             draft.set_info(edit(self._session.schema().info))
 
@@ -188,6 +190,8 @@ class Dataset(Copyable, Accountless):
         try:
             return self._named(name)
         except TensorDoesNotExistError as error:
+            if name == "tags":  # no property, as in 3.x it is a name like any other for a tensor
+                return self.get_tags()
             raise AttributeError(
                 f"'Dataset' object has no attribute {name!r}, and no tensor of that name"
             ) from error

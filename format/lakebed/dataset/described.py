@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.dataset.info import Edit, Info, Live
+from lakebed.dataset.lines import check_info_changeable
 from lakebed.dataset.public_meta import PublicMeta
 from lakebed.dataset.shape_interval import ShapeInterval
 from lakebed.dataset.structure import blank
@@ -103,6 +104,7 @@ class Described:
         self.info.replace_with(value)
 
     def _change_info(self, edit: Edit) -> None:
+        check_info_changeable(self._handle.session)
         with self._handle.session.writing() as draft:
             draft.set_tensor_info(self._state.key, edit(self._state.info))
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lakebed.dataset.folding import first_step, folded
 from lakebed.dataset.history import when
 from lakebed.dataset.session import Session
 from lakebed.documents.commit_diff import CommitDiff
@@ -95,10 +96,12 @@ def compare(session: Session, id_1: str | None, id_2: str | None) -> Compared:
         here = lines.here
         title = f"{here.id} (current commit)" if here.is_committed else "HEAD"
         if id_1 is None:
-            return Compared((Side(f"{title} relative to the previous commit", lines.changes([here])),))
+            return Compared(
+                (Side(f"{title} relative to the previous commit", lines.changes(first_step(lines.own()))),)
+            )
         if id_2 is None:
             titles, what = (title, f"{id_1} (target id)"), "the current state and the commit passed"
-            forked = fork(lines.own(), lines.of(id_1))
+            forked = fork(list(lines.own()), lines.of(id_1))
         else:
             titles, what = (f"{id_1} (target id 1)", f"{id_2} (target id 2)"), "the two commits passed"
             forked = fork(lines.of(id_1), lines.of(id_2))
@@ -119,11 +122,12 @@ class _Lines:
         published = session.tree.commits[session.snapshot.version_id]
         self.here = replace(published, id=self._snapshot.version_id)
 
-    def own(self) -> list[CommitNode]:
-        """Nodes from the version that is checked out to the root version."""
+    def own(self) -> Iterator[CommitNode]:
+        """Yield the nodes from the version that is checked out to the root version."""
         session = self._session
-        _, *above = session.tree.ancestors(session.snapshot.version_id)
-        return [self.here, *(session.tree.commits[i] for i in above)]
+        yield self.here
+        for id_ in islice(session.tree.ancestors(session.snapshot.version_id), 1, None):
+            yield session.tree.commits[id_]
 
     def of(self, address: str) -> list[CommitNode]:
         """Nodes from the version that an address stands for to the root version."""
@@ -137,7 +141,7 @@ class _Lines:
                 f"The commit/branch {address} does not exist in the dataset: {error}"
             ) from error
         if found == session.snapshot.version_id:
-            return self.own()
+            return list(self.own())
         return [self._stored.commits[i] for i in self._stored.ancestors(found)]
 
     def snapshot(self, version_id: str) -> Snapshot:
@@ -151,7 +155,7 @@ class _Lines:
 
     def changes(self, nodes: Iterable[CommitNode]) -> list[VersionChange]:
         """Read what each version recorded."""
-        return [VersionChange.of(node, self.snapshot(node.id)) for node in nodes]
+        return folded([VersionChange.of(node, self.snapshot(node.id)) for node in nodes])
 
 
 # -- rows of a tensor ----------------------------------------------------------------------------------------------
@@ -169,9 +173,10 @@ def modified(session: Session, key: str, target: str | None) -> list[int]:
     """
     with session.mutex:
         lines = _Lines(session)
-        since, base = [lines.here], lines.here.parent
+        since = first_step(lines.own())
+        base = since[-1].parent
         if target is not None:
-            forked: Fork = fork(lines.own(), lines.of(target))
+            forked: Fork = fork(list(lines.own()), lines.of(target))
             if forked.right:
                 raise TensorModifiedError(
                     "The target commit is not an ancestor of the current commit, modified can't be calculated: "

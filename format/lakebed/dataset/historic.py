@@ -47,12 +47,13 @@ class Historic(Versioned):
         Parameters
         ----------
         conflict_resolution
-            What to do with samples that changed on both lines: None refuses, ``"ours"`` and ``"theirs"`` choose, and a
-            function ``(tensor name, our sample, their sample)`` returns the value to keep.
+            What to do with samples that both lines changed, or one changed and the other deleted: None refuses,
+            ``"ours"`` and ``"theirs"`` choose, and a function ``(tensor name, our sample, their sample)`` returns the
+            value to keep. To it a deleted sample is None; if it returns None then, the sample is deleted.
         delete_removed_tensors
             Also delete tensors that the other line deleted.
         force
-            Go on where both lines renamed a tensor differently, or made one of the same name.
+            Go on where both lines renamed a tensor differently, or the new name is that of another tensor here.
 
         Raises
         ------
@@ -110,22 +111,47 @@ class Historic(Versioned):
         self._check_changeable("delete_branch")
         lines.delete_branch(self._session, name, force=force)
 
+    def fix_vc(self) -> None:
+        """Make the history again from what the versions say of themselves, if its file is lost or damaged.
+
+        Raises
+        ------
+        ReadOnlyModeError
+            If the dataset was opened read-only.
+        """
+        self._check_changeable("fix_vc")
+        rewinding.fix_history(self._session)
+
     # -- tags --------------------------------------------------------------------------------------------------
 
-    @property
-    def tags(self) -> dict[str, Tag]:
-        """Names that were given to commits."""
+    def get_tags(self) -> dict[str, Tag]:
+        """Return the names that were given to commits; ``ds.tags`` is the same unless a tensor has that name.
+
+        Raises
+        ------
+        DatasetCorruptError
+            If the file that holds them is damaged.
+        """
         return tagging.tags(self._session)
 
     def create_tag(self, name: str, commit: str | None = None, message: str | None = None) -> Tag:
-        """Give a commit a name that works wherever its id does; None is the last commit on this line.
+        """Give a commit a name that works wherever its id does.
+
+        Parameters
+        ----------
+        commit
+            Any address; None is the line that is checked out. A branch stands for its last commit.
 
         Raises
         ------
         TagExistsError
             If there is a tag, branch or version of this name.
+        InvalidInputError
+            If the name can not stand in an address.
         CheckoutError
-            If there is no such commit, or it is not committed yet.
+            If there is no such commit.
+        ReadOnlyModeError
+            If the dataset was opened read-only.
         """
         return tagging.create_tag(self._session, name, commit, message)
 
@@ -136,5 +162,7 @@ class Historic(Versioned):
         ------
         CheckoutError
             If there is no such tag.
+        ReadOnlyModeError
+            If the dataset was opened read-only.
         """
         tagging.delete_tag(self._session, name)

@@ -14,6 +14,7 @@ from lakebed.errors import (
     CheckoutError,
     DatasetCorruptError,
     EmptyCommitError,
+    InfoError,
     ReadOnlyModeError,
     VersionControlError,
 )
@@ -75,18 +76,19 @@ def checkout(session: Session, address: str, *, create: bool, reset: bool = Fals
         session.flush()
         if reset and not create:
             recover(session.storage, address)
-        tree = read_tree(session.storage)
-        target = None if create else resolve(session.storage, tree, address, session.branch)
-        session.tree = tree
-        if session.snapshot.version_id not in tree.commits and session.branch in tree.branches:
-            session.enter(tree.branches[session.branch])  # another writer has replaced the head meanwhile
+        tree, target = session.tree, None
+        if create:
+            session.refresh()
+        else:
+            tree = read_tree(session.storage)
+            target = resolve(session.storage, tree, address, session.branch)
         if create and session.is_head and is_changed(session, session.snapshot) and not session.read_only:
             commit(session, f"auto commit before checkout to {address}", allow_empty=False)
         session.unlock()  # the lock is that of a branch
         if target is None:
             session.create_branch(address)
         else:
-            session.enter(target)
+            session.enter(target, tree=tree)
         if session.is_held and session.is_head and not session.read_only:
             session.take_lock()
 
@@ -95,6 +97,22 @@ def is_changed(session: Session, head: Snapshot) -> bool:
     """Whether a head differs from the commit below it; before the first commit it always counts as changed (9.4)."""
     parent = session.tree.commits[session.snapshot.version_id].parent
     return head.has_changes or parent is None or not session.tree.commits[parent].is_committed
+
+
+def check_info_changeable(session: Session) -> None:
+    """Refuse to change an info at an old commit: as in 3.x that starts no branch, unlike a change of samples.
+
+    Raises
+    ------
+    InfoError
+        If a commit is checked out.
+    """
+    node = session.tree.commits.get(session.snapshot.version_id)
+    if node is not None and node.is_committed and not session.read_only:
+        raise InfoError(
+            "Cannot modify info from a non-head commit. Checkout a branch, or make one here with checkout(name, "
+            "create=True)."
+        )
 
 
 def _check_new(session: Session, name: str) -> None:
@@ -116,7 +134,7 @@ def drop_branch(session: Session, name: str) -> None:
     """Remove a branch from the tree; its folders become garbage."""
     with session.mutex:
         publish(session.storage, read_tree_at(session.storage), lambda tree: tree.drop_branch(name), [])
-        session.tree = read_tree(session.storage)
+        session.refresh()
 
 
 def adopt(session: Session, name: str) -> None:

@@ -12,7 +12,7 @@ from lakebed.versions.collect import Collector
 from lakebed.versions.opened import OpenedVersions
 from lakebed.versions.opening import open_version
 from lakebed.versions.refs import commit_as_of, resolve
-from lakebed.versions.state import TensorState
+from lakebed.versions.state import Snapshot, TensorState
 from lakebed.versions.swap import TreeAt, read_tree_at
 from lakebed.writing.unpublished import Unpublished
 
@@ -57,17 +57,45 @@ class Opened:
             return False
         return True
 
-    def enter(self, version_id: str) -> None:
-        """Go to a version of the present tree, and hold it: as long as anybody reads it, it is not collected."""
+    def enter(
+        self, version_id: str, snapshot: Snapshot | None = None, tree: VersionTree | None = None
+    ) -> None:
+        """Go to a version, and hold it: as long as anybody reads it, it is not collected.
+
+        After an error everything is as before: tree and version always belong together.
+
+        Parameters
+        ----------
+        snapshot
+            What it holds, if that is known already.
+        tree
+            A newer tree, in which the version is; None is the present one.
+        """
+        tree, before = tree or self.tree, self._collector.reading
         self._collector.enter(version_id)
-        self.snapshot = open_version(self.storage, self.tree, version_id)
+        try:
+            found = open_version(self.storage, tree, version_id) if snapshot is None else snapshot
+        except BaseException:
+            self._collector.reading = before
+            raise
+        self.tree, self.snapshot = tree, found
         self.branch = self.tree.commits[version_id].branch
         self.source.heads = frozenset(self.tree.branches.values())
         self._readers.clear()
 
     def refresh(self) -> None:
-        """See the branches and commits that there are now; what is read stays the same version."""
+        """See the branches and commits that there are now.
+
+        A commit stays the same. Whoever is at the tip of a branch goes to where that is now: another writer may have
+        replaced the head, or committed it.
+        """
         at = read_tree_at(self.storage)
+        here, tip = self.snapshot.version_id, at.tree.branches.get(self.branch)
+        is_there = here in at.tree.commits
+        if tip is not None and tip != here and (self.is_head or not is_there):
+            self.enter(tip, tree=at.tree)
+        elif not is_there:
+            return  # what is read is gone, and only the tree that had it knows where it came from
         self.tree = at.tree
         if self._at is not None and at.tree.branches.get(self.branch) == self.snapshot.version_id:
             self._at = at  # else the next publish finds out that somebody was here

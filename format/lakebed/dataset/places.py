@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+import re
+import warnings
 
-from lakebed.dataset import repairing
+from lakebed.dataset import rebasing, repairing
 from lakebed.dataset.handle import Handle
 from lakebed.dataset.session import Session
 from lakebed.dataset.siblings import flush_open
@@ -15,18 +16,39 @@ from lakebed.errors import (
     DatasetHandlerError,
     DatasetNotFoundError,
     DatasetTooLargeToDelete,
+    DisplacedWarning,
     FormatError,
+    InvalidInputError,
+    LockedWarning,
     PathNotEmptyException,
 )
 from lakebed.storage.base import Storage
 from lakebed.storage.url import Location, open_storage, parse
 from lakebed.versions.create import create
+from lakebed.versions.leases import LOCK_NAME, live_owner
 from lakebed.versions.opening import TREE_KEY
 from lakebed.versions.refs import REFS_KEY
 
 Path = str | os.PathLike[str]
 
 _LARGE = 1_000_000_000
+
+
+def whole(path: Path) -> Location:
+    """Return the place of an address that must not name a version: what is asked for is done to all of them.
+
+    Raises
+    ------
+    InvalidInputError
+        If it does.
+    """
+    location = parse(path)
+    if location.ref is not None:
+        raise InvalidInputError(
+            f"{location.shown}@{location.ref} is the address of a version, and this is about a whole dataset: leave "
+            f"@{location.ref} out"
+        )
+    return location
 
 
 def vacate(path: Path, *, overwrite: bool) -> tuple[Storage, Location]:
@@ -39,7 +61,7 @@ def vacate(path: Path, *, overwrite: bool) -> tuple[Storage, Location]:
     PathNotEmptyException
         If the folder holds other files.
     """
-    location = replace(parse(path), ref=None)
+    location = whole(path)
     if location.scheme == "file" and os.path.isfile(location.path):  # noqa: PTH113
         raise PathNotEmptyException(f"{location.shown} is a file; choose an empty or new folder")
     storage = open_storage(location)
@@ -96,9 +118,9 @@ def open_at(
     """
     if not path or (not hasattr(path, "__fspath__") and not isinstance(path, str)):
         raise DatasetNotFoundError(f"{path!r} is no path of a dataset; give a path or mem://name")
-    location = parse(path)
+    location = parse(path, existing=True)
     storage = open_storage(location)
-    flush_open(storage.url)
+    flush_open(storage.url, to_read=read_only is True)
     if reset:
         repairing.recover(storage, location.ref)
     session = Session(
@@ -109,14 +131,30 @@ def open_at(
         lock_timeout=lock_timeout,
         as_of=as_of,
     )
+    message = rebasing.warning_of(storage, session.tree)
+    if message is not None:
+        warnings.warn(message, DisplacedWarning, stacklevel=3)
     if check_integrity:
         repairing.check_integrity(storage, session.tree, session.snapshot.version_id)
     handle = Handle(session, location.shown)
     if session.is_head and read_only is False:
         session.check_writable()
     elif session.is_head and read_only is None:
-        session.warn_if_locked()
+        _warn_if_locked(session)
     return handle
+
+
+def _warn_if_locked(session: Session) -> None:
+    """Tell whoever may want to write that another process does."""
+    owner = live_owner(session.storage, session.snapshot.version_id)
+    if owner is not None:
+        warnings.warn(
+            f"branch {session.branch!r} of {session.storage.url} is being written by {owner}: what is published can be "
+            "read, and a change will raise LockedException until that is done. Open it with read_only=True if "
+            "nothing is to be changed.",
+            LockedWarning,
+            stacklevel=4,
+        )
 
 
 def discard(path: Path, *, force: bool, large_ok: bool) -> None:
@@ -136,7 +174,7 @@ def discard(path: Path, *, force: bool, large_ok: bool) -> None:
     DatasetTooLargeToDelete
         If it is above 1 GB and ``large_ok`` is false.
     """
-    location = parse(path)
+    location = whole(path)
     storage = open_storage(location)
     flush_open(storage.url)
     if not force:
@@ -184,12 +222,18 @@ def _nested(storage: Storage) -> list[str]:
     return [key.removesuffix(TREE_KEY) for key in trees if not key.startswith(".queries/")]
 
 
+# What a creation leaves that was cut off, by a kill or a full disk: no tensor is among it.
+_UNBORN = re.compile(
+    rf"(versions/[0-9a-f]{{40}}/)?(dataset_meta\.json|commit_info\.json|{re.escape(LOCK_NAME)})"
+)
+
+
 def _check_folder(storage: Storage) -> None:
     nested = _nested(storage)
     if storage.stat(REFS_KEY) is not None:
         storage.delete(REFS_KEY)  # of a dataset whose removal was cut off
     for key, _ in storage.list(""):
-        if not key.startswith((".lakebed/", *nested)):
+        if not key.startswith((".lakebed/", *nested)) and not _UNBORN.fullmatch(key):
             raise PathNotEmptyException(
                 f"{storage.url} holds other files ({key}) and no dataset; choose an empty or new folder"
             )

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakebed import clock, config
+from lakebed.dataset import repairing
+from lakebed.dataset.folding import is_checkpoint
+from lakebed.dataset.lines import is_changed
 from lakebed.dataset.session import Session
 from lakebed.documents.version_tree import VersionTree, new_id
-from lakebed.errors import VersionControlError
+from lakebed.errors import CorruptError, ReadOnlyModeError, VersionControlError
+from lakebed.reading.verify import read_whole_tree
 from lakebed.versions.derive import as_commit, empty_snapshot, inherited
 from lakebed.versions.opening import open_version
 from lakebed.versions.refs import read_refs
@@ -22,13 +26,15 @@ def reset(session: Session, *, force: bool) -> None:
         if not session.is_head:
             print("You are not at the head node of the branch, cannot reset.")
             return
+        had_unpublished = session.has_unpublished
         session.discard()
-        if session.read_only or not (session.snapshot.has_changes or force):
-            print("There are no uncommitted changes on this branch.")
+        if session.read_only or not (force or is_changed(session, session.snapshot)):
+            if not had_unpublished:
+                print("There are no uncommitted changes on this branch.")
             return
-        with session.writing() as draft:
+        with session.writing(sound=False) as draft:
             tree = session.tree
-            parent = tree.commits[session.snapshot.version_id].parent
+            parent = _last_seen(tree, session.snapshot.version_id)
             if parent is None:
                 head = empty_snapshot(new_id())
             else:
@@ -36,11 +42,31 @@ def reset(session: Session, *, force: bool) -> None:
             branch = session.branch
 
             def edit(tree: VersionTree) -> VersionTree:
-                return tree.swap_head(branch, head.version_id)
+                return tree.rewind_head(branch, head.version_id)
 
             session.publish(draft, edit, [head])
             session.source.clear()
             session.flush()
+
+
+def _last_seen(tree: VersionTree, head: str) -> str | None:
+    """Return the version below a head that is no checkpoint; None below the root version."""
+    _, *above = tree.ancestors(head)
+    return next((i for i in above if not is_checkpoint(tree.commits[i])), None)
+
+
+def fix_history(session: Session) -> None:
+    """Repair the dataset if its version tree can not be read; see ``Dataset.fix_vc``."""
+    if session.read_only:
+        raise ReadOnlyModeError(
+            f"{session.storage.url} was opened read-only; open it with read_only=False to repair it"
+        )
+    with session.mutex:
+        try:
+            read_whole_tree(session.storage)
+        except CorruptError:
+            repairing.repair(session.storage, apply=True)
+        session.refresh()
 
 
 def squash(session: Session, message: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -16,18 +15,18 @@ from lakebed.documents.version_tree import FIRST, VersionTree, new_id
 from lakebed.errors import (
     CommitFailed,
     CommitStateUnknown,
+    DatasetCorruptError,
     InvalidOperationError,
     LockedException,
-    LockedWarning,
     ReadOnlyModeError,
     StorageError,
 )
 from lakebed.reading.samples import SampleReader
 from lakebed.storage.base import Storage
 from lakebed.storage.lock import WriterLock
-from lakebed.versions.derive import inherited
-from lakebed.versions.leases import Lease, live_owner, release_lock
-from lakebed.versions.opening import open_version
+from lakebed.versions.check import contradiction
+from lakebed.versions.derive import inherited, own_chunks
+from lakebed.versions.leases import Lease, release_lock
 from lakebed.versions.publish import publish
 from lakebed.versions.state import Snapshot, TensorState
 from lakebed.versions.swap import TreeAt, kept, read_tree_at
@@ -136,8 +135,13 @@ class Session(Opened):
 
     # -- writing -----------------------------------------------------------------------------------------------
 
-    def draft(self) -> Draft:
+    def draft(self, *, sound: bool = True) -> Draft:
         """Return the draft to write into, taking the writer's lock if need be.
+
+        Parameters
+        ----------
+        sound
+            Refuse a head whose lengths contradict each other, as a killed Deep Lake 3.x leaves it.
 
         Raises
         ------
@@ -145,6 +149,8 @@ class Session(Opened):
             If the dataset was opened read-only or a commit that is no branch head is checked out.
         LockedException
             If another writer holds the branch.
+        DatasetCorruptError
+            If the head contradicts itself.
         """
         self._after_fork()
         self.settle()
@@ -152,10 +158,37 @@ class Session(Opened):
             self._draft.settle()
             return self._draft
         self.take_lock()
+        if sound:
+            self._check_sound()
+        if own_chunks(self.snapshot) > config.CHECKPOINT_CHUNKS:
+            self._go_on_below()
         self._draft = Draft(self.snapshot, new_id(), self.storage, self._read_chunk, self._guard)
         self._unpublished.draft = self._draft
         self._first_unpublished = clock.monotonic()
         return self._draft
+
+    def _check_sound(self) -> None:
+        problem = contradiction(self.snapshot)
+        if problem is None:
+            return
+        if self._holds == 0:
+            self.unlock()
+        raise DatasetCorruptError(
+            f"{self.storage.url} can be read, but not changed: {problem}; `lakebed repair URL --plan` shows what can "
+            "be saved",
+            dataset=self.storage.url,
+        )
+
+    def _go_on_below(self) -> None:
+        """Let a new head inherit what is uncommitted, so that it need not name all of it at every publish."""
+        head, branch = inherited(self.snapshot, new_id()), self.branch
+        edit = self._collector.noting(lambda tree: tree.grow_head(branch, head.version_id), self.tree, branch)
+        try:
+            at = publish(self.storage, self.tree_at(), edit, [head])
+        except (CommitFailed, CommitStateUnknown, StorageError):
+            self.unlock()  # whoever takes the lock again finds out what has become of it
+            raise
+        self._published(at, [head])
 
     def _guard(self, version_id: str) -> None:
         if self._lock is not None:
@@ -193,10 +226,10 @@ class Session(Opened):
                 raise
             at = lease.acquire(self.lock_timeout)
         try:
-            seen, self._at, self.tree = self.tree, at, at.tree
-            if seen != at.tree:
+            if self.tree != at.tree:
                 self.source.clear()
-                self.enter(at.tree.head(self.branch).id)
+                self.enter(at.tree.head(self.branch).id, tree=at.tree)
+            self._at, self.tree = at, at.tree
         except BaseException:
             lease.release()
             raise
@@ -220,26 +253,14 @@ class Session(Opened):
                 if self._holds == 0:
                     self.unlock()
 
-    def warn_if_locked(self) -> None:
-        """Tell whoever may want to write that another process does."""
-        owner = live_owner(self.storage, self.snapshot.version_id)
-        if owner is not None:
-            warnings.warn(
-                f"branch {self.branch!r} of {self.storage.url} is being written by {owner}: what is published can be "
-                "read, and a change will raise LockedException until that is done. Open it with read_only=True if "
-                "nothing is to be changed.",
-                LockedWarning,
-                stacklevel=4,
-            )
-
     @contextmanager
-    def writing(self) -> Iterator[Draft]:
-        """Give the draft for one change; what has waited for too long is published afterwards.
+    def writing(self, *, sound: bool = True) -> Iterator[Draft]:
+        """Give the draft for one change; what has waited for too long is published afterwards; see :meth:`draft`.
 
         The schema to write by must be read inside: taking the lock may have brought in another writer's version.
         """
         with self.mutex:
-            draft = self.draft()
+            draft = self.draft(sound=sound)
             try:
                 yield draft
             except BaseException:
@@ -349,7 +370,7 @@ class Session(Opened):
         try:
             if self._lock is not None:
                 self._lock.check()
-            edit = self._collector.noting(edit)
+            edit = self._collector.noting(edit, self.tree, self.branch)
             at = publish(
                 self.storage, self.tree_at(), edit, versions, draft.new_chunks().items(), draft.spilled
             )
@@ -453,7 +474,7 @@ class Session(Opened):
         here = self.snapshot.version_id
         node = self.tree.commits[here]
         base = here if node.is_committed else node.parent or FIRST
-        start = self.snapshot if node.is_committed else open_version(self.storage, self.tree, base)
+        start = self.snapshot if node.is_committed else self.versions.get(self.tree, base)
         self.start_branch(name, base, inherited(start, new_id()))
 
     def start_branch(self, name: str, base: str, head: Snapshot) -> None:
@@ -465,5 +486,4 @@ class Session(Opened):
 
             at = publish(self.storage, read_tree_at(self.storage), edit, [head])
             release_lock(self.storage, head.version_id)
-        self.tree = at.tree
-        self.enter(head.version_id)
+        self.enter(head.version_id, head, at.tree)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import weakref
 from typing import TYPE_CHECKING
+
+from lakebed.errors import StorageError
 
 if TYPE_CHECKING:
     from lakebed.dataset.session import Session
 
+_log = logging.getLogger(__name__)
 _sessions: dict[str, weakref.WeakSet[Session]] = {}
 
 
@@ -21,11 +25,20 @@ def sessions_at(url: str) -> list[Session]:
     return list(_sessions.get(url, ()))
 
 
-def flush_open(url: str) -> None:
-    """Publish what other datasets of this process have unpublished at an address, so that a new one sees it."""
+def flush_open(url: str, *, to_read: bool = False) -> None:
+    """Publish what other datasets of this process have unpublished at an address, so that a new one sees it.
+
+    Where the storage does not take it, as when the disk is full, whoever only wants ``to_read`` sees what is published.
+    The rows stay with the dataset that has them, whose own flush meets the error again.
+    """
     for session in sessions_at(url):
         if session.has_unpublished:
-            session.flush()
+            try:
+                session.flush()
+            except StorageError as error:
+                if not to_read:
+                    raise
+                _log.warning("%s is read without rows that wait to be published: %s", url, error)
 
 
 def flush_siblings(session: Session) -> bool:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any, Self
 
 from lakebed.dataset import lines, printing
+from lakebed.dataset.details import details
 from lakebed.dataset.handle import Handle
-from lakebed.dataset.history import commit_entries, entry, last_commit
+from lakebed.dataset.history import commit_entries, last_commit
 from lakebed.dataset.session import Session
 from lakebed.documents.version_tree import FIRST, new_id
-from lakebed.errors import CheckoutError, InvalidOperationError, InvalidViewException, VersionNotFoundError
+from lakebed.errors import CheckoutError, InvalidOperationError, InvalidViewException
 from lakebed.reading.select import Index
 from lakebed.versions.derive import empty_snapshot
-from lakebed.versions.refs import resolve
 
 
 class Versioned:
@@ -89,12 +89,7 @@ class Versioned:
         VersionNotFoundError
             If there is none; this is a ``KeyError``.
         """
-        session = self._session
-        try:
-            found = resolve(session.storage, session.tree, str(commit_id), session.branch)
-        except CheckoutError as error:
-            raise VersionNotFoundError(f"Commit {commit_id} not found in dataset. {error}") from error
-        return entry(session.tree.commits[found])
+        return details(self._session, str(commit_id))
 
     @property
     def is_head_node(self) -> bool:

@@ -352,8 +352,11 @@ def _uptime() -> float:
 
 
 def release_lock(storage: Storage, head: str) -> None:
-    """Remove the 3.x lock of a head."""
-    storage.delete(lock_key(head))
+    """Remove the 3.x lock of a head that is published; one that stays runs out by itself."""
+    try:
+        storage.delete(lock_key(head))
+    except StorageError as error:
+        _log.warning("a lock file of %s stays: %s", storage.url, error)
 
 
 os.register_at_fork(after_in_child=_keeper.reset)

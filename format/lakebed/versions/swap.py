@@ -68,19 +68,23 @@ def swap(storage: Storage, at: TreeAt, edit: Edit, tree: VersionTree, seals: dic
             storage.put_many(node_files(now.tree, tree), durable=True)
             at = now
         except StorageError as error:
-            now = _read_again(storage, error)
+            now = _read_again(storage, error, is_new=at.etag is None)
             if _took_effect(at.tree, tree, now.tree):
                 return kept(storage, now)
             raise
     raise CommitFailed(f"{storage.url} is rewritten all the time by other processes; nothing was published")
 
 
-def _read_again(storage: Storage, error: StorageError | PreconditionFailed) -> TreeAt:
+def _read_again(
+    storage: Storage, error: StorageError | PreconditionFailed, *, is_new: bool = False
+) -> TreeAt:
     """Read what is stored after an attempt that may, or may not, have worked (ARCHITECTURE section 3.3)."""
     for pause in (*_PAUSES, None):
         try:
             return read_tree_at(storage)
         except DatasetNotFoundError as again:
+            if is_new:
+                raise error from None
             raise CommitFailed(f"{storage.url} was deleted meanwhile; nothing was published") from again
         except (StorageError, FormatError) as again:
             if isinstance(again, FormatError) and storage.stat(TREE_KEY) is None:

@@ -198,7 +198,7 @@ def test_dangling_versions_are_noted(path: Path) -> None:
     assert report["sound"]
     notes = {str(note["version"] or note["key"]): note["message"] for note in report["notes"]}
     assert "left over" in notes[lost]
-    assert "garbage" in notes["versions/" + "cd" * 20]
+    assert "lakebed gc" in notes["versions/" + "cd" * 20]
 
 
 def test_no_dataset_is_an_error(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, date, datetime, timedelta, timezone
 
 import numpy as np
@@ -35,6 +36,18 @@ def test_text_means_the_end_of_what_it_names(text: str, first_after: str) -> Non
     """A day, an hour, a minute or a second is over when the next one begins, and not before."""
     end = datetime.fromisoformat(first_after).replace(tzinfo=UTC).timestamp()
     assert posix_seconds(text) < end <= posix_seconds(text) + 1e-6
+
+
+def test_text_without_a_zone_is_utc_wherever_the_machine_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log prints UTC everywhere, and so it is read."""
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        assert posix_seconds("2026-11-21 12:00:05.0") == NOON
+        assert clock.utc(NOON) == "2026-11-21 12:00:05"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_exact_moments() -> None:

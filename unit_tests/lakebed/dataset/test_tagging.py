@@ -1,47 +1,25 @@
-"""Tags, addresses and time travel, as users meet them."""
+"""Tags, as users make and meet them, and who made them."""
 
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 import lakebed
-from lakebed import clock
 from lakebed.reading.verify import verify
 from lakebed.storage.local import LocalStorage
-from lakebed.testing.clock import VirtualClock
 from lakebed.testing.faulty import FaultyStorage
 from lakebed.versions.refs import REFS_KEY
+from unit_tests.lakebed.dataset.history import ids, rows, three_commits
 from unit_tests.lakebed.datasets import create_on, new_memory, open_on
-
-HOUR = 3600.0
 
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
     """Three commits an hour apart, with as many rows, and an uncommitted fourth row."""
-    path = str(tmp_path / "ds")
-    with clock.replaced(VirtualClock(start=1_000_000.0)), lakebed.empty(path) as ds:
-        ds.create_tensor("x", create_shape_tensor=False, create_id_tensor=False)
-        for i in range(3):
-            ds.x.append(i)
-            ds.commit(f"commit {i}")
-            clock.sleep(HOUR)
-        ds.x.append(3)
-    return path
-
-
-def ids(url: str) -> list[str]:
-    """The commits of the main line, oldest first."""
-    return [entry["commit"] for entry in lakebed.load(url, read_only=True).commits][::-1]
-
-
-def rows(ds: lakebed.Dataset) -> int:
-    """Count the rows."""
-    return len(ds.x)
+    return three_commits(tmp_path / "ds")
 
 
 # -- tags ----------------------------------------------------------------------------------------------------------
@@ -203,126 +181,6 @@ def test_a_plain_load_does_not_look_for_tags() -> None:
     assert before % 5 == 0
 
 
-# -- addresses -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("ref", "count"),
-    [("main", 4), ("HEAD", 4), ("HEAD~0", 4), ("HEAD~1", 3), ("HEAD~", 3), ("main~2", 2), ("main~3", 1)],
-)
-def test_opening_at_an_address(url: str, ref: str, count: int) -> None:
-    """``HEAD~1`` is the last commit; the head itself has what is not committed, too."""
-    ds = lakebed.load(f"{url}@{ref}")
-    assert rows(ds) == count
-    assert ds.is_head_node == (count == 4)
-
-
-def test_head_is_the_branch_that_is_checked_out(url: str) -> None:
-    """Not the main branch, once another one is checked out; also from an old commit of it."""
-    ds = lakebed.load(f"{url}@HEAD~1")
-    ds.checkout("side", create=True)
-    ds.x.extend([10, 11])
-    one = ds.commit("on the side")
-    ds.x.append(12)
-    assert ds.checkout("HEAD~1") == one
-    assert (rows(ds), ds.branch, ds.is_head_node) == (5, "side", False)
-    ds.checkout("HEAD")
-    assert (rows(ds), ds.is_head_node) == (6, True)
-    assert ds.get_commit_details("HEAD~2")["message"] == "commit 2"
-
-
-@pytest.mark.parametrize("ref", ["HEAD~4", "main~99", "nobody", "nobody~1", "abcdef1"])
-def test_addresses_of_nothing(url: str, ref: str) -> None:
-    """The error names the address, and an open dataset stays where it is."""
-    with pytest.raises(lakebed.CheckoutError, match=re.escape(ref)):
-        lakebed.load(f"{url}@{ref}")
-    ds = lakebed.load(url)
-    with pytest.raises(lakebed.CheckoutError, match=re.escape(ref)):
-        ds.checkout(ref)
-    assert (rows(ds), ds.branch) == (4, "main")
-    with pytest.raises(KeyError, match=re.escape(ref)):
-        ds.get_commit_details(ref)
-
-
-def test_details_of_what_is_not_committed(url: str) -> None:
-    """As in Deep Lake 3.x: an entry of which only the id is known."""
-    ds = lakebed.load(url)
-    expected = {"commit": ds.pending_commit_id, "author": None, "time": None, "message": None}
-    assert ds.get_commit_details(ds.pending_commit_id) == ds.get_commit_details("HEAD") == expected
-
-
-# -- time travel ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("moment", "count"),
-    [
-        (1_000_000, 1),
-        (1_000_000 + HOUR - 1, 1),
-        (1_000_000 + HOUR, 2),
-        (1_000_000 + 2 * HOUR + 0.5, 3),
-        (4e9, 3),
-        (datetime.fromtimestamp(1_000_000 + HOUR, UTC), 2),
-        ("1970-01-12T13:46:40", 1),
-        ("1970-01-12 15:46:39", 2),
-        ("1970-01-12 15:46:40", 3),
-        ("1970-01-12", 3),
-    ],
-    ids=repr,
-)
-def test_as_of_opens_the_newest_commit_of_that_time(url: str, moment: object, count: int) -> None:
-    """What is not committed has no time, so the head is never meant."""
-    ds = lakebed.load(url, as_of=moment)  # type: ignore[arg-type]
-    assert rows(ds) == count
-    assert not ds.is_head_node
-    assert ds.commit_id == ids(url)[count - 1]
-
-
-def test_as_of_the_printed_time(url: str) -> None:
-    """The time that the log shows for a commit opens that commit."""
-    for entry in lakebed.load(url).commits:
-        assert lakebed.load(url, as_of=entry["time"]).commit_id == entry["commit"]
-
-
-def test_as_of_goes_along_the_line_that_is_named(url: str) -> None:
-    """A branch has its own past; a commit or tag limits it from above."""
-    ds = lakebed.load(f"{url}@HEAD~2")
-    with clock.replaced(VirtualClock(start=1_000_000 + 1.5 * HOUR)):
-        ds.checkout("side", create=True)
-        ds.x.extend([8, 9, 9])
-        ds.commit("side")
-    ds.create_tag("v1", "main~3")
-    late = 1_000_000 + 9 * HOUR
-    assert rows(lakebed.load(f"{url}@side", as_of=late)) == 5
-    assert rows(lakebed.load(f"{url}@side", as_of=1_000_000 + HOUR)) == 2
-    assert rows(lakebed.load(url, as_of=late)) == 3
-    assert rows(lakebed.load(f"{url}@v1", as_of=late)) == 1
-
-
-def test_before_the_first_commit_there_is_nothing(url: str) -> None:
-    """The error says when the first one was."""
-    with pytest.raises(
-        lakebed.CheckoutError,
-        match=r"1970-01-12 13:46:39 UTC there was no commit yet.*1970-01-12 13:46:40 UTC",
-    ):
-        lakebed.load(url, as_of=999_999)
-    empty = create_on(new_memory())
-    with pytest.raises(lakebed.CheckoutError, match="no commit yet on branch 'main'"):
-        lakebed.load(empty.path, as_of=4e9)
-    with pytest.raises(lakebed.InvalidInputError, match="time zone"):
-        lakebed.load(url, as_of=datetime(2026, 1, 1))  # noqa: DTZ001
-
-
-def test_writing_in_the_past_starts_a_branch(url: str) -> None:
-    """History is not rewritten."""
-    with lakebed.load(url, as_of=1_000_000) as ds:
-        ds.x.append(5)
-        assert ds.branch.startswith("auto_")
-    assert rows(lakebed.load(url)) == 4
-    with pytest.raises(lakebed.ReadOnlyModeError):
-        lakebed.load(url, as_of=1_000_000, read_only=True).x.append(5)
-
-
 # -- where datasets come and go ------------------------------------------------------------------------------------
 
 
@@ -372,3 +230,17 @@ def test_the_author_is_configured_or_the_user(monkeypatch: pytest.MonkeyPatch) -
     ds.commit("as configured", allow_empty=True)
     assert ds.create_tag("v1").user == "Ada Lovelace"
     assert [entry["author"] for entry in ds.commits] == ["Ada Lovelace", "from the environment", "login"]
+
+
+def test_a_tensor_may_be_called_tags() -> None:
+    """Scripts for 3.x that have such a tensor, or group, go on as they are."""
+    ds = create_on(new_memory())
+    assert ds.tags == {}
+    ds.create_tensor("tags", htype="text")
+    ds.tags.append("a")
+    first = ds.commit()
+    ds.create_tag("v1")
+    assert [ds.tags[0].text(), ds.get_tags()["v1"].commit] == ["a", first]
+    grouped = create_on(new_memory())
+    grouped.create_tensor("tags/x")
+    assert list(grouped.tags.tensors) == ["x"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,13 @@ from lakebed.documents.dataset_diff import DatasetDiff
 from lakebed.documents.dataset_meta import DatasetMeta
 from lakebed.documents.lock import DatasetLock, is_live_foreign
 from lakebed.documents.manifest import ChunkPlaces, Manifest, block_sums, seal_of
+from lakebed.documents.manifest_delta import Whole, base_of, delta_bytes, read_manifest
 from lakebed.documents.pad_index import PadIndex
 from lakebed.documents.refs import Refs, Tag
 from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.tile_index import TileIndex
-from lakebed.documents.version_tree import CommitNode, VersionTree
+from lakebed.documents.version_tree import CommitNode, VersionTree, tail_begins
 from lakebed.errors import CheckoutError, FormatError, LimitError
 from unit_tests.lakebed.fuzz.harness import Case, Target
 
@@ -112,6 +114,40 @@ def _tree(case: Case) -> None:
         tree.resolve("firstdb")
 
 
+def _tree_end(case: Case) -> None:
+    """Read a history from its end as it is (its checksum tells) and as somebody would sign it who wants to do harm."""
+    for data in (case.data, _signed_end(case.data)):
+        with contextlib.suppress(FormatError, LimitError, CheckoutError):
+            tree = VersionTree.from_tail(data[-600:], len(data), lambda data=data: data)  # type: ignore[misc]
+            for branch, head in ({} if tree is None else tree.branches).items():
+                assert tree is not None
+                assert tree.head(branch).id == head
+                assert len(tree.commits) > 0
+                assert next(iter(tree.ancestors(head))) == head
+                assert VersionTree.from_bytes(tree.to_bytes()).branches == tree.branches
+    _tree(Case(_signed_end(case.data)))
+
+
+def _signed_end(data: bytes) -> bytes:
+    """Put right checksums into what may be the end of a history."""
+    begins = tail_begins(data)
+    if begins is None or begins > len(data):
+        return data
+    tail = data[begins:-19].replace(data[-46:-30], xxhash.xxh3_64_hexdigest(data[:begins]).encode())
+    return data[:begins] + tail + xxhash.xxh3_64_hexdigest(tail + b"0" * 16 + b'"}}').encode() + b'"}}'
+
+
+def _histories() -> list[Case]:
+    made = []
+    for commits in (0, 1, 6):
+        tree = replace(VersionTree.initial("0" * 40), extra={"lakebed": {"times": {"0" * 40: 1}}})
+        for i in range(commits):
+            tree = tree.seal_head("main", f"{i + 1:040x}", 'a "message" {', float(i), "me")
+            tree = tree.with_seals({f"{i:040x}": f"{i:016x}"})
+        made.append(tree if commits < 2 else tree.add_branch("side", "a" * 40, f"{2:040x}"))
+    return [Case(tree.to_bytes()) for tree in made]
+
+
 def _node(case: Case) -> None:
     node = CommitNode.from_json("id", json_style.load(case.data, "commit_info.json"))
     VersionTree({"id": node}, {}).node_bytes("id")
@@ -149,6 +185,50 @@ def _manifest(case: Case) -> None:
         for places in manifest.chunks.values():
             assert len(places.folder_of) == len(places.sizes) == len(places.own) == len(places.sum_counts())
         assert Manifest.from_bytes(manifest.to_bytes()).files == manifest.files
+
+
+def _delta(case: Case) -> None:
+    """Read a manifest that builds on another, as it is and as somebody would sign it who wants to do harm."""
+    for data in (case.data, _signed(case.data)):
+        with contextlib.suppress(LimitError, FormatError):
+            manifest = read_manifest(data, lambda _: _base().to_bytes()).manifest
+            for places in manifest.chunks.values():
+                assert (
+                    len(places.folder_of) == len(places.sizes) == len(places.own) == len(places.sum_counts())
+                )
+            assert Manifest.from_bytes(manifest.to_bytes()).files == manifest.files
+    base_of(_signed(case.data))
+
+
+def _base() -> Manifest:
+    rows = np.zeros(3, np.uint32)
+    places = ChunkPlaces(
+        (("ab" * 20, "t"),),
+        rows,
+        np.full(3, 9, np.uint64),
+        np.arange(3, dtype=np.uint64),
+        rows.astype(np.bool_),
+    )
+    return Manifest("ab" * 20, {"t/a": bytes(300), "t/chunk_set": b"x"}, {"t": places, "u": places})
+
+
+def _deltas() -> list[Case]:
+    base = _base()
+    data = base.to_bytes()
+    old = base.chunks["t"]
+    more = ChunkPlaces(
+        (*old.folders, ("cd" * 20, "t")),
+        np.append(old.folder_of, np.uint32(1)),
+        np.append(old.sizes, np.uint64(5)),
+        np.append(old.sums, np.uint64(5)),
+        np.array([False, True, False, True]),
+    )
+    made = [
+        Manifest("cd" * 20, dict(base.files), dict(base.chunks)),
+        Manifest("cd" * 20, {"t/a": bytes(300) + b"1", "b": b"2"}, {"t": more}),
+    ]
+    whole = Whole(base, seal_of(data), len(data))
+    return [Case(delta_bytes(manifest, whole, 0)) for manifest in made]
 
 
 def _signed(data: bytes) -> bytes:
@@ -212,6 +292,8 @@ NAMES = [
     "tensor_meta",
     "info",
     "manifest",
+    "delta",
+    "end of the tree",
     "refs",
 ]
 
@@ -236,5 +318,7 @@ def targets(golden: Path) -> list[Target]:
         Target("tensor_meta", _tensor_meta, corpus(golden, "tensor_meta.json"), structured=True),
         Target("info", _info, corpus(golden, "*_info.json"), structured=True),
         Target("manifest", _manifest, _manifests(golden)),
+        Target("delta", _delta, _deltas()),
+        Target("end of the tree", _tree_end, _histories()),
         Target("refs", _refs, _some_refs(), structured=True),
     ]

@@ -129,21 +129,13 @@ def test_an_index_of_more_samples_than_chunks_can_hold(bare: Path) -> None:
 
 @pytest.mark.usefixtures("bounded")
 def test_an_index_of_as_many_samples_as_are_allowed(bare: Path) -> None:
-    """The dataset opens; reading compares with the chunk before anything is made of that size."""
+    """The dataset opens with the samples that the chunk holds, as a killed 3.9.52 leaves its index ahead of it."""
     count = limits.MAX_CHUNK_SAMPLES
+    rows = len(lakebed.load(bare, read_only=True).x)
     put_index(bare, "x", [(int(ids(bare, "x").ids[0]), count - 1)])
     edit_json(head(bare) / "x" / "tensor_meta.json", length=count)
     ds = lakebed.load(bare, read_only=True)
-    assert len(ds.x) == count
-    reads: list[Callable[[], Any]] = [
-        lambda: ds.x.numpy(),
-        lambda: ds.x[:].numpy(),
-        lambda: ds.x[5].numpy(),
-        lambda: next(iter(ds.batches(9, ["x"]))),
-    ]
-    for read in reads:
-        with pytest.raises((FormatError, LimitError)):
-            read()
+    assert len(ds.x) == len(ds.x.numpy(aslist=True)) == rows
 
 
 @pytest.mark.usefixtures("bounded")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from dataclasses import replace
 
@@ -168,6 +169,22 @@ def test_writers_at_the_same_time_lose_nothing(tmp_path: object) -> None:
     ]
 
 
+def test_what_others_set_between_reading_and_writing_stays(storage: MemoryStorage) -> None:
+    """A change is made to the file as it is then, not as it was read."""
+    other = replace(TAG, name="other")
+
+    class Interrupted(FaultyStorage):
+        def get(self, key: str) -> bytes:
+            data = super().get(key)
+            if "other" not in read_refs(self.inner).tags:
+                set_tag(self.inner, other)
+            return data
+
+    set_tag(storage, replace(TAG, name="old"))
+    set_tag(Interrupted(storage), TAG)
+    assert list(read_refs(storage).tags) == ["old", "other", "v1"]
+
+
 class Racing(FaultyStorage):
     """Somebody else is always faster."""
 
@@ -320,6 +337,16 @@ def test_addresses_of_nothing(tagged: MemoryStorage, tree: VersionTree, address:
     """What stands for nothing, or for several versions, is an error that says so."""
     with pytest.raises(CheckoutError, match=message):
         resolve(tagged, tree, address)
+
+
+@pytest.mark.parametrize("message", [5, True, 1.5, [1], {"a": None}, "text", None])
+def test_messages_that_are_no_text(message: object) -> None:
+    """3.9.52 stores whatever it is given as a message: such a history can be read, and shows what was given."""
+    doc = json.loads(line(C1, C2).to_bytes())
+    doc["commits"][C1]["commit_message"] = message
+    read = VersionTree.from_bytes(json.dumps(doc).encode())
+    assert read.commits[C1].message == (None if message is None else str(message))
+    assert VersionTree.from_bytes(read.to_bytes()) == read
 
 
 def test_a_branch_with_a_tilde_in_its_name(storage: MemoryStorage, tree: VersionTree) -> None:

@@ -1,0 +1,35 @@
+"""What is known of one version of a dataset, by any of its addresses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from lakebed.dataset.history import entry
+from lakebed.dataset.session import Session
+from lakebed.errors import CheckoutError, VersionNotFoundError
+from lakebed.versions.opening import read_tree
+from lakebed.versions.refs import resolve
+
+
+def details(session: Session, address: str) -> dict[str, Any]:
+    """Return ``commit, author, time, message`` of a version; see ``Dataset.get_commit_details``.
+
+    Raises
+    ------
+    VersionNotFoundError
+        If there is none.
+    """
+    known = session.tree.commits.get(address)
+    if known is not None and known.is_committed:
+        return entry(known)
+    if known is None and address == session.structure().version_id:
+        # What is not published yet has an id, and is in no tree.
+        return entry(replace(session.tree.commits[session.snapshot.version_id], id=address))
+    tree = read_tree(session.storage)  # somebody else may have made it, or committed it, since
+    try:
+        return entry(tree.commits[resolve(session.storage, tree, address, session.branch)])
+    except CheckoutError as error:
+        if known is not None:
+            return entry(known)
+        raise VersionNotFoundError(f"Commit {address} not found in dataset. {error}") from error
