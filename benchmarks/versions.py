@@ -55,6 +55,11 @@ CONTESTANTS = (
 Found = dict[str, dict[str, dict[str, float]]]
 
 
+def _shown(folder: Path) -> str:
+    """Return a folder as the repository sees it."""
+    return str(folder.relative_to(ROOT) if folder.is_relative_to(ROOT) else folder)
+
+
 def once(
     row: Contestant, given: argparse.Namespace, chunks: int, folder: Path
 ) -> dict[str, dict[str, float]]:
@@ -138,9 +143,10 @@ def write(found: dict[int, Found], given: argparse.Namespace) -> None:
     when = f"{time.strftime('%Y-%m-%d %H:%M')}, load {os.getloadavg()[0]:.1f}"
     lines.append(
         f"`python -m benchmarks.versions`, {when} on {machine}, "
-        f"in `{given.folder}`. Best of {given.rounds} rounds of several repetitions each; {given.tensors} tensors of "
-        f"int64, {ROWS_PER_CHUNK * 8 // 1000} kB a chunk. Nobody but lakebed with fsync waits for the disk. Lance has "
-        "neither chunks nor empty commits: its commit appends a row; that of icechunk sets an attribute."
+        f"in `{_shown(given.folder)}`. Best of {given.rounds} rounds of several repetitions each; "
+        f"{given.tensors} tensors of int64, {ROWS_PER_CHUNK * 8 // 1000} kB a chunk. "
+        "Nobody but lakebed with fsync waits for the disk. "
+        "Lance has neither chunks nor empty commits: its commit appends a row; that of icechunk sets an attribute."
     )
     for chunks, one in found.items():
         lines += ["", f"### {given.tensors} tensors, {chunks:,} chunks", *tables(one)]
