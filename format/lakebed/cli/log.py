@@ -65,10 +65,11 @@ def log(
         click.echo(json.dumps([_plain(chronicle, commit, stat=stat) for commit in chosen], indent=2))
         return
     blocks = _drawn(chronicle, chosen, stat=stat) if graph else _listed(chronicle, chosen, stat=stat)
-    number = 0
-    for number, block in enumerate(blocks, 1):  # noqa: B007
+    is_empty = True
+    for block in blocks:
         click.echo(block)
-    if not number and count != 0:
+        is_empty = False
+    if is_empty and count != 0:
         click.echo("no commits yet", err=True)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from lakebed import clock
 from lakebed.dataset.rebasing import Rebase, lost_publishes
@@ -193,7 +194,7 @@ class _Repair:
                 self._step(
                     "branch", f"dropped: its deletion was cut off, {len(gone)} versions are gone", branch
                 )
-                tree = self._changed(tree, lambda now, b=branch: now.drop_branch(b), [])  # type: ignore[misc]
+                tree = self._changed(tree, partial(VersionTree.drop_branch, name=branch), [])
                 continue
             start = inherited(open_version(self._storage, tree, last), new_id())
             self._step("branch", "goes back to this commit: the versions after it are gone", branch, last)

@@ -161,14 +161,7 @@ class _ChunkCheck:
     def _sample(self, version: CheckedVersion, reader: SampleReader, row: int) -> str | None:
         """Decode one sample; return what is wrong with it."""
         try:
-            if reader.is_link:
-                reader.raw(row)
-            else:
-                reader.value(row)
-        except (FormatError, LimitError, StorageError) as error:
-            return str(error)
-        except EmptyTensorError:
-            return None
+            return damage(reader, row)
         except LakebedError as error:
             self._undecoded(version, reader, row, str(error))
         return None
@@ -247,3 +240,23 @@ def _sequences(state: TensorState, flat: tuple[int, int]) -> tuple[int, int]:
     ends = np.cumsum(state.sequence.lengths)
     first, last = np.searchsorted(ends, np.array(flat, np.uint64), side="right").tolist()
     return min(first, len(ends) - 1), min(last, len(ends) - 1)
+
+
+def damage(reader: SampleReader, row: int) -> str | None:
+    """Decode a sample, or look at what a link says; return what is wrong with it.
+
+    Raises
+    ------
+    LakebedError
+        If it can not be decoded here for a reason that is no damage, such as a package that is missing.
+    """
+    try:
+        if reader.is_link:
+            reader.raw(row)
+        else:
+            reader.value(row)
+    except (FormatError, LimitError, StorageError) as error:
+        return str(error)
+    except EmptyTensorError:
+        return None
+    return None

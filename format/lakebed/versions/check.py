@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -175,7 +176,7 @@ class DocumentCheck:
         for key in ("linked_creds.json", "queries.json"):
             data = self._get(key)
             if data is not None:
-                self._parsed(key, data, lambda raw, key=key: json_style.load(raw, key), kind="shared")  # type: ignore[misc]
+                self._parsed(key, data, partial(json_style.load, what=key), kind="shared")
         data = self._get(REFS_KEY)
         if data is not None:
             self._parsed(REFS_KEY, data, Refs.from_bytes, kind="shared")

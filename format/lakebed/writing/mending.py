@@ -13,11 +13,11 @@ import numpy as np
 from lakebed.codecs.block import Block
 from lakebed.documents.dataset_diff import DatasetDiff
 from lakebed.documents.sequence_index import SequenceIndex
-from lakebed.errors import EmptyTensorError, FormatError, LakebedError, LimitError, StorageError
+from lakebed.errors import LakebedError
 from lakebed.htypes.base import Storing
 from lakebed.reading.fetch import ChunkSource
 from lakebed.reading.samples import SampleReader
-from lakebed.reading.verify import decodes
+from lakebed.reading.verify import damage, decodes
 from lakebed.storage.base import Storage
 from lakebed.versions.repair_plan import (
     Kind,
@@ -291,19 +291,10 @@ class Mender:
 
     def _error(self, name: str, state: TensorState, row: int) -> str | None:
         """Decode a sample; return what is wrong with it."""
-        reader = self._reader(name, state)
         try:
-            if reader.is_link:
-                reader.raw(row)
-            else:
-                reader.value(row)
-        except (FormatError, LimitError, StorageError) as error:
-            return str(error)
-        except EmptyTensorError:
-            return None
+            return damage(self._reader(name, state), row)
         except LakebedError:
             return None  # a package is missing; that is no damage
-        return None
 
     _cached: tuple[TensorState, SampleReader] | None = None
 
