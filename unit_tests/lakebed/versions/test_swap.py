@@ -183,3 +183,20 @@ def test_a_dataset_that_is_deleted_meanwhile_is_commit_failed(storage: Flaky) ->
     with pytest.raises(CommitFailed, match="deleted"):
         ds.flush()
     assert storage.stat(TREE_KEY) is None
+
+
+def test_a_retry_does_not_write_over_an_attempt_that_may_still_become_visible(storage: Flaky) -> None:
+    """A put that was given up may arrive late: the folder that it names must hold what it held then."""
+    ds = opened(storage)
+    ds.x.append(2)
+    storage.refuse = True
+    with pytest.raises(StorageError, match="503"):
+        ds.flush()
+    # The parent's commit_info.json names its child, and so changes with every publish.
+    keys = [k for k, _ in storage.list("versions/") if not k.endswith((".lock", "/commit_info.json"))]
+    attempt = {key: storage.get(key) for key in keys}
+    storage.refuse = False
+    ds.x.append(3)
+    ds.flush()
+    assert rows(storage) == [1, 2, 3]
+    assert {k: storage.get(k) for k in attempt} == attempt
