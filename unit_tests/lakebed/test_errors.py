@@ -70,6 +70,7 @@ DEEP_LAKE_3 = [
     "ModuleNotInstalledException",
     "BadLinkError",
     "MissingCredsError",
+    "ManagedCredentialsNotFoundError",
     "EmptyPolygonError",
     "SampleHtypeMismatchError",
     "IncompatibleHtypeError",

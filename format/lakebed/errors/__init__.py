@@ -1,0 +1,310 @@
+"""Every error that lakebed raises, in one tree.
+
+A branch of the tree says what a handler can do about it; each class also inherits the builtin that a Python
+user would expect to catch.  Names marked * are those of Deep Lake 3.x and keep their meaning.  A message says
+what happened, where, and what to do::
+
+    LakebedError
+    ├── NotFoundError (LookupError)                      ask for something else, or create it
+    │   ├── KeyNotFound (KeyError)                       no object under this storage key
+    │   ├── DatasetNotFoundError (FileNotFoundError)     also a DatasetHandlerError
+    │   ├── VersionNotFoundError (KeyError)              no branch, commit or tag of this name
+    │   ├── TensorDoesNotExistError* (KeyError, AttributeError)
+    │   └── TensorGroupDoesNotExistError* (KeyError)
+    ├── AlreadyExistsError (ValueError)                  choose another name, or open the existing one
+    │   ├── DatasetExistsError (FileExistsError)         also a DatasetHandlerError
+    │   ├── PathNotEmptyException* (FileExistsError)
+    │   ├── BranchExistsError, TagExistsError            also a CheckoutError
+    │   ├── TensorAlreadyExistsError*
+    │   └── TensorGroupAlreadyExistsError*
+    ├── DatasetHandlerError*                             there is none to open, or one in the way of a new one
+    ├── ConflictError (RuntimeError)                     somebody else was faster
+    │   ├── PreconditionFailed                           a conditional put met another object
+    │   ├── VersionReplaced                              the version to open is gone: read the tree again
+    │   ├── CommitFailed                                 nothing was published: safe to retry
+    │   │   └── LeaseLost                                another writer took the branch over
+    │   └── CommitStateUnknown                           published or not: read again before a retry
+    ├── ModuleNotInstalledException* (ImportError)       install the extra that the message names
+    ├── LockedException* (RuntimeError)                  wait for the writer named in the message
+    ├── ReadOnlyModeError* (PermissionError)             open for writing
+    ├── InvalidInputError (ValueError)                   the caller must change the arguments
+    │   ├── InvalidKeyError                              a storage key that could lead out of the root
+    │   ├── UnsupportedUrlError
+    │   ├── InvalidTensorNameError*, InvalidTensorGroupNameError*
+    │   ├── InvalidKeyTypeError* (TypeError)
+    │   ├── InvalidOperationError* (RuntimeError)
+    │   ├── GroupInfoNotSupportedError*, InfoError*
+    │   ├── DynamicTensorNumpyError*, EmptyTensorError*
+    │   ├── SampleAppendError*, SampleAppendingError*, SampleExtendError*, SampleExtendingError*
+    │   ├── SampleUpdateError*, SampleReadError*, BadLinkError*
+    │   ├── MissingCredsError* (KeyError)                no such name of credentials, or nothing behind it
+    │   ├── ManagedCredentialsNotFoundError*             no provider knows the name
+    │   ├── TensorInvalidSampleShapeError*, InvalidShapeIntervalError*, EmptyPolygonError*
+    │   ├── SampleHtypeMismatchError*, IncompatibleHtypeError*
+    │   ├── RenameError*
+    │   ├── InvalidViewException* (RuntimeError)
+    │   ├── UnsupportedParameterException* (TypeError)
+    │   ├── MemoryDatasetCanNotBePickledError* (TypeError)
+    │   ├── SampleCompressionError*                      also a CompressionError*
+    │   ├── UnsupportedCompressionError*                 also a CompressionError*
+    │   └── MetaError*
+    │       ├── TensorDtypeMismatchError* (TypeError)
+    │       ├── TensorMetaInvalidHtype*
+    │       ├── TensorMetaInvalidHtypeOverwriteKey*, TensorMetaInvalidHtypeOverwriteValue*
+    │       ├── TensorMetaMissingRequiredValue*, MeshTensorMetaMissingRequiredValue*
+    │       └── TensorMetaMutuallyExclusiveKeysError*
+    ├── VersionControlError*
+    │   ├── CheckoutError* (ValueError)                  no such branch or commit
+    │   ├── CommitError*
+    │   │   └── EmptyCommitError*
+    │   ├── TensorModifiedError*                         the version to compare with is on another line
+    │   └── MergeError*
+    │       └── MergeConflictError*, MergeMismatchError*, MergeNotSupportedError*
+    ├── StorageError (OSError)                           the store failed; `errno` is kept where there is one
+    │   ├── StorageFullError                             no space, or quota used up
+    │   ├── StoragePermissionError (PermissionError)     the account may not do this
+    │   │   └── CredentialsRejectedError                 the store knows the credentials not, or no longer
+    │   ├── StorageUnavailableError (ConnectionError)    no answer, or "slow down", again and again: try later
+    │   ├── BucketNotFoundError (FileNotFoundError)      also a NotFoundError
+    │   ├── StorageReadOnlyError                         read-only file system, or a web server
+    │   ├── UnsafePathError (PermissionError)            a link in the dataset leads where it must not
+    │   ├── TruncatedReadError (EOFError)                the object ends before the range that was asked for
+    │   ├── UnableToReadFromUrlError*                    the server refuses, fails, or is not there; with `status`
+    │   └── GetDataFromLinkError*                        also a SampleReadError; with `url`, `dataset`, `tensor`, `row`
+    │       ├── LinkMissingError (FileNotFoundError)     nothing is there
+    │       ├── LinkCredentialsError (PermissionError)   credentials are missing, wrong or do not suffice
+    │       ├── LinkForbiddenError (PermissionError)     the policy does not allow to go there
+    │       └── LinkUnavailableError (ConnectionError)   the network or the server failed
+    ├── FormatError (ValueError)                         bytes that no writer of the format produces
+    │   └── CorruptError                                 with `dataset`, `tensor`, `row`
+    │       ├── ChecksumError
+    │       ├── DatasetCorruptError*
+    │       │   └── HistoryMissingError                  also a DatasetNotFoundError
+    │       ├── GetChunkError*, ReadSampleFromChunkError*
+    │       └── SampleDecompressionError*                also a CompressionError*
+    │           └── CorruptedSampleError*                its header already is wrong
+    └── LimitError (RuntimeError)                        raise the limit that the message and `limit` name
+        └── DatasetTooLargeToDelete*, TensorTooLargeToDelete*
+"""
+
+from __future__ import annotations
+
+from lakebed.errors.data import (
+    ChecksumError,
+    CorruptedSampleError,
+    CorruptError,
+    DatasetCorruptError,
+    DatasetTooLargeToDelete,
+    FormatError,
+    GetChunkError,
+    HistoryMissingError,
+    LimitError,
+    ReadSampleFromChunkError,
+    SampleDecompressionError,
+    TensorTooLargeToDelete,
+)
+from lakebed.errors.history import (
+    BranchExistsError,
+    CheckoutError,
+    CommitError,
+    EmptyCommitError,
+    MergeConflictError,
+    MergeError,
+    MergeMismatchError,
+    MergeNotSupportedError,
+    TagExistsError,
+    TensorModifiedError,
+    VersionControlError,
+)
+from lakebed.errors.inputs import (
+    BadLinkError,
+    CompressionError,
+    DynamicTensorNumpyError,
+    EmptyPolygonError,
+    EmptyTensorError,
+    GroupInfoNotSupportedError,
+    IncompatibleHtypeError,
+    InfoError,
+    InvalidInputError,
+    InvalidKeyError,
+    InvalidKeyTypeError,
+    InvalidOperationError,
+    InvalidShapeIntervalError,
+    InvalidTensorGroupNameError,
+    InvalidTensorNameError,
+    InvalidViewException,
+    ManagedCredentialsNotFoundError,
+    MemoryDatasetCanNotBePickledError,
+    MeshTensorMetaMissingRequiredValue,
+    MetaError,
+    MissingCredsError,
+    RenameError,
+    SampleAppendError,
+    SampleAppendingError,
+    SampleCompressionError,
+    SampleExtendError,
+    SampleExtendingError,
+    SampleHtypeMismatchError,
+    SampleReadError,
+    SampleUpdateError,
+    TensorDtypeMismatchError,
+    TensorInvalidSampleShapeError,
+    TensorMetaInvalidHtype,
+    TensorMetaInvalidHtypeOverwriteKey,
+    TensorMetaInvalidHtypeOverwriteValue,
+    TensorMetaMissingRequiredValue,
+    TensorMetaMutuallyExclusiveKeysError,
+    UnsupportedCompressionError,
+    UnsupportedParameterException,
+    UnsupportedUrlError,
+)
+from lakebed.errors.root import (
+    AlreadyExistsError,
+    CommitFailed,
+    CommitStateUnknown,
+    ConflictError,
+    DatasetExistsError,
+    DatasetHandlerError,
+    DatasetNotFoundError,
+    DisplacedWarning,
+    KeyNotFound,
+    LakebedError,
+    LeaseLost,
+    LockedException,
+    LockedWarning,
+    ModuleNotInstalledException,
+    NotFoundError,
+    PathNotEmptyException,
+    PreconditionFailed,
+    ReadOnlyModeError,
+    TensorAlreadyExistsError,
+    TensorDoesNotExistError,
+    TensorGroupAlreadyExistsError,
+    TensorGroupDoesNotExistError,
+    VersionNotFoundError,
+    VersionReplaced,
+    WeakStoreWarning,
+)
+from lakebed.errors.stores import (
+    BucketNotFoundError,
+    CredentialsRejectedError,
+    GetDataFromLinkError,
+    LinkCredentialsError,
+    LinkForbiddenError,
+    LinkMissingError,
+    LinkUnavailableError,
+    StorageError,
+    StorageFullError,
+    StoragePermissionError,
+    StorageReadOnlyError,
+    StorageUnavailableError,
+    TruncatedReadError,
+    UnableToReadFromUrlError,
+    UnsafePathError,
+)
+
+__all__ = [
+    "AlreadyExistsError",
+    "BadLinkError",
+    "BranchExistsError",
+    "BucketNotFoundError",
+    "CheckoutError",
+    "ChecksumError",
+    "CommitError",
+    "CommitFailed",
+    "CommitStateUnknown",
+    "CompressionError",
+    "ConflictError",
+    "CorruptError",
+    "CorruptedSampleError",
+    "CredentialsRejectedError",
+    "DatasetCorruptError",
+    "DatasetExistsError",
+    "DatasetHandlerError",
+    "DatasetNotFoundError",
+    "DatasetTooLargeToDelete",
+    "DisplacedWarning",
+    "DynamicTensorNumpyError",
+    "EmptyCommitError",
+    "EmptyPolygonError",
+    "EmptyTensorError",
+    "FormatError",
+    "GetChunkError",
+    "GetDataFromLinkError",
+    "GroupInfoNotSupportedError",
+    "HistoryMissingError",
+    "IncompatibleHtypeError",
+    "InfoError",
+    "InvalidInputError",
+    "InvalidKeyError",
+    "InvalidKeyTypeError",
+    "InvalidOperationError",
+    "InvalidShapeIntervalError",
+    "InvalidTensorGroupNameError",
+    "InvalidTensorNameError",
+    "InvalidViewException",
+    "KeyNotFound",
+    "LakebedError",
+    "LeaseLost",
+    "LimitError",
+    "LinkCredentialsError",
+    "LinkForbiddenError",
+    "LinkMissingError",
+    "LinkUnavailableError",
+    "LockedException",
+    "LockedWarning",
+    "ManagedCredentialsNotFoundError",
+    "MemoryDatasetCanNotBePickledError",
+    "MergeConflictError",
+    "MergeError",
+    "MergeMismatchError",
+    "MergeNotSupportedError",
+    "MeshTensorMetaMissingRequiredValue",
+    "MetaError",
+    "MissingCredsError",
+    "ModuleNotInstalledException",
+    "NotFoundError",
+    "PathNotEmptyException",
+    "PreconditionFailed",
+    "ReadOnlyModeError",
+    "ReadSampleFromChunkError",
+    "RenameError",
+    "SampleAppendError",
+    "SampleAppendingError",
+    "SampleCompressionError",
+    "SampleDecompressionError",
+    "SampleExtendError",
+    "SampleExtendingError",
+    "SampleHtypeMismatchError",
+    "SampleReadError",
+    "SampleUpdateError",
+    "StorageError",
+    "StorageFullError",
+    "StoragePermissionError",
+    "StorageReadOnlyError",
+    "StorageUnavailableError",
+    "TagExistsError",
+    "TensorAlreadyExistsError",
+    "TensorDoesNotExistError",
+    "TensorDtypeMismatchError",
+    "TensorGroupAlreadyExistsError",
+    "TensorGroupDoesNotExistError",
+    "TensorInvalidSampleShapeError",
+    "TensorMetaInvalidHtype",
+    "TensorMetaInvalidHtypeOverwriteKey",
+    "TensorMetaInvalidHtypeOverwriteValue",
+    "TensorMetaMissingRequiredValue",
+    "TensorMetaMutuallyExclusiveKeysError",
+    "TensorModifiedError",
+    "TensorTooLargeToDelete",
+    "TruncatedReadError",
+    "UnableToReadFromUrlError",
+    "UnsafePathError",
+    "UnsupportedCompressionError",
+    "UnsupportedParameterException",
+    "UnsupportedUrlError",
+    "VersionControlError",
+    "VersionNotFoundError",
+    "VersionReplaced",
+    "WeakStoreWarning",
+]

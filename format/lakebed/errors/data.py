@@ -1,0 +1,103 @@
+"""Stored bytes that are not what they should be, and bounds that they would exceed."""
+
+from __future__ import annotations
+
+from lakebed.errors.inputs import CompressionError
+from lakebed.errors.root import DatasetNotFoundError, LakebedError
+
+
+class FormatError(LakebedError, ValueError):
+    """Bytes are not what the format says they should be."""
+
+
+class CorruptError(FormatError):
+    """Stored data is damaged.
+
+    Parameters
+    ----------
+    message
+        What happened, where, what to do.
+    dataset, tensor, row
+        Where, as far as known.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        dataset: str | None = None,
+        tensor: str | None = None,
+        row: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.dataset = dataset
+        self.tensor = tensor
+        self.row = row
+
+
+class ChecksumError(CorruptError):
+    """Stored bytes differ from those that were written."""
+
+
+class DatasetCorruptError(CorruptError):
+    """The files of a dataset contradict each other."""
+
+
+class HistoryMissingError(DatasetCorruptError, DatasetNotFoundError):
+    """There are versions of a dataset, but no version tree: it was lost, or a copy was cut off."""
+
+
+class GetChunkError(CorruptError):
+    """A chunk that the index names cannot be read."""
+
+
+class ReadSampleFromChunkError(CorruptError):
+    """A chunk does not yield the sample that the index places in it."""
+
+
+class SampleDecompressionError(CompressionError, CorruptError):
+    """A stored sample cannot be decompressed."""
+
+
+class CorruptedSampleError(SampleDecompressionError):
+    """The header of a file is damaged, or that of another format."""
+
+
+# -- limits --------------------------------------------------------------------------------------------------
+
+
+class LimitError(LakebedError, RuntimeError):
+    """A limit of the format or of the configuration would be exceeded.
+
+    Parameters
+    ----------
+    message
+        What happened, where, what to do.
+    limit
+        Name of the limit in `lakebed.limits`, if it is one of those.
+    dataset, tensor, row
+        Where, as far as known.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        limit: str | None = None,
+        dataset: str | None = None,
+        tensor: str | None = None,
+        row: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.limit = limit
+        self.dataset = dataset
+        self.tensor = tensor
+        self.row = row
+
+
+class DatasetTooLargeToDelete(LimitError):
+    """Deleting this much needs `large_ok=True`."""
+
+
+class TensorTooLargeToDelete(LimitError):
+    """Deleting this much needs `large_ok=True`."""

@@ -1,0 +1,124 @@
+"""The root of the error tree, and what has no room of its own: not found, there already, somebody else was faster."""
+
+from __future__ import annotations
+
+
+class LakebedError(Exception):
+    """Root of every error that lakebed raises on purpose."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message)
+
+    @property
+    def message(self) -> str:
+        """Text of the error."""
+        return str(self.args[0]) if self.args else ""
+
+    def __str__(self) -> str:
+        # KeyError would show the repr, OSError "[Errno ...]".
+        return self.message
+
+
+# -- not found -----------------------------------------------------------------------------------------------
+
+
+class NotFoundError(LakebedError, LookupError):
+    """Something that was asked for by name is not there."""
+
+
+class KeyNotFound(NotFoundError, KeyError):
+    """The store holds no object under this key."""
+
+
+class DatasetHandlerError(LakebedError):
+    """There is no dataset to open, or there is one where a new one should go."""
+
+
+class DatasetNotFoundError(DatasetHandlerError, NotFoundError, FileNotFoundError):
+    """There is no dataset at this address."""
+
+
+class VersionNotFoundError(NotFoundError, KeyError):
+    """No branch, commit or tag goes by this name."""
+
+
+class TensorDoesNotExistError(NotFoundError, KeyError, AttributeError):
+    """The dataset has no tensor of this name."""
+
+
+class TensorGroupDoesNotExistError(NotFoundError, KeyError):
+    """The dataset has no group of this name."""
+
+
+# -- already exists ------------------------------------------------------------------------------------------
+
+
+class AlreadyExistsError(LakebedError, ValueError):
+    """Something of this name is already there."""
+
+
+class DatasetExistsError(DatasetHandlerError, AlreadyExistsError, FileExistsError):
+    """A dataset is already at this address."""
+
+
+class PathNotEmptyException(AlreadyExistsError, FileExistsError):
+    """The folder for a new dataset holds other files."""
+
+
+class TensorAlreadyExistsError(AlreadyExistsError):
+    """The dataset already has a tensor of this name."""
+
+
+class TensorGroupAlreadyExistsError(AlreadyExistsError):
+    """The dataset already has a group of this name."""
+
+
+# -- conflicts and locks -------------------------------------------------------------------------------------
+
+
+class ConflictError(LakebedError, RuntimeError):
+    """Somebody else changed the same thing first."""
+
+
+class PreconditionFailed(ConflictError):
+    """The object is not, or no longer, the one that a conditional put expected; nothing was written."""
+
+
+class VersionReplaced(ConflictError):
+    """A version was replaced, and its files were removed, while it was being opened; the next try sees the new one."""
+
+
+class CommitFailed(ConflictError):
+    """Nothing was published: reading again and retrying is safe."""
+
+
+class LeaseLost(CommitFailed):
+    """The writer stood still for longer than its lease, and another took the branch over; nothing was published."""
+
+
+class CommitStateUnknown(ConflictError):
+    """The answer of the store was lost: whether the version is published shows only by reading again."""
+
+
+class LockedException(LakebedError, RuntimeError):
+    """Another writer holds the lock."""
+
+
+class LockedWarning(UserWarning):
+    """Another process writes the branch that was opened; reading works, and changes must wait."""
+
+
+class WeakStoreWarning(UserWarning):
+    """The store takes conditional writes and does not enforce them: write from one process at a time."""
+
+
+class DisplacedWarning(UserWarning):
+    """A writer of Deep Lake 3.x pushed a version off its branch that we published; `lakebed repair` brings it back."""
+
+
+class ReadOnlyModeError(LakebedError, PermissionError):
+    """The dataset was opened for reading."""
+
+
+class ModuleNotInstalledException(LakebedError, ImportError):
+    """A package that this needs is not installed."""
