@@ -28,15 +28,37 @@ CHECKPOINT_CHUNKS = 1024
 # the power fails: measurements beside programs that do not wait either, tests, scratch folders.
 FSYNC = os.environ.get("LAKEBED_FSYNC", "1") != "0"
 
+# Object stores. Requests that are under way at the same time; seconds in which a stream must bring something or is
+# asked for again; seconds for one request that writes; seconds after which a request that fails again and again fails.
+REQUESTS = 64
+STALL_SECONDS = 15.0
+REQUEST_SECONDS = 300.0
+RETRY_SECONDS = 60.0
+
+# What is read ahead of an open dataset on a store and not used yet, in bytes.
+AHEAD_BYTES = 128 * 1024 * 1024
+
+# Objects above this size are written in parts.
+PART_BYTES = 8 * 1024 * 1024
+
+# Bytes of several objects that are on their way to an object store at the same time.
+UPLOAD_BYTES = 64 * 1024 * 1024
+
 # Seconds for one file over HTTP, from connecting to the last byte.
 HTTP_TIMEOUT = 60.0
 
-# Where the links of a dataset may lead: whoever wrote it chose them, not who reads it. Folders: None for any.
-LINK_SCHEMES: frozenset[str] = frozenset({"file", "http", "https"})
-LINK_ROOTS: tuple[str, ...] | None = None
+# Where the links of a dataset may lead: whoever wrote it chose them, not who reads it. Files of its own folder and of
+# these folders; the internet, and these hosts of private networks ("nas", "*.example.org", "10.1.0.0/16",
+# "localhost:8000"); links that this process appended itself. lakebed.allow_links adds to both.
+LINK_SCHEMES: frozenset[str] = frozenset({"file", "http", "https", "s3", "gs", "gcs", "az", "azure"})
+LINK_ROOTS: tuple[str, ...] = tuple(filter(None, os.environ.get("LAKEBED_LINK_ROOTS", "").split(os.pathsep)))
+LINK_HOSTS: tuple[str, ...] = tuple(os.environ.get("LAKEBED_LINK_HOSTS", "").replace(",", " ").split())
 
-# Links that are followed at the same time.
-LINK_THREADS = 16
+# Links to servers that are followed at the same time; fewer are if they lead to files of this machine.
+LINK_THREADS = 48
+
+# Seconds after which a provider of named credentials is asked again, unless the entry has a ttl.
+CREDS_SECONDS = 300.0
 
 # Threads that decode the images of one call. 1 decodes in the thread that calls.
 THREADS = int(os.environ.get("LAKEBED_THREADS") or len(os.sched_getaffinity(0)))

@@ -27,6 +27,8 @@ class Stat:
     etag: str
     modified: int = field(default=0, compare=False)
     """Nanoseconds since 1970, by the clock of this machine; 0 where the store has another clock."""
+    stored: int = field(default=0, compare=False)
+    """Nanoseconds since 1970 by the clock of the store, where that is another one: to be compared only with its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,14 @@ class Storage(Protocol):
 
 
 @runtime_checkable
+class BulkStorage(Storage, Protocol):
+    """A storage that removes many objects at the price of one."""
+
+    def delete_many(self, keys: Sequence[str]) -> None:
+        """Remove objects; missing ones are no error. A failure leaves any of them."""
+
+
+@runtime_checkable
 class MappableStorage(Storage, Protocol):
     """A storage whose objects can be read without a copy."""
 
@@ -151,6 +161,37 @@ class MappableStorage(Storage, Protocol):
         KeyNotFound
             If there is no such object.
         """
+
+
+@runtime_checkable
+class CachingStorage(Storage, Protocol):
+    """A storage that keeps on this machine what it has read of another, and for how long is its own affair.
+
+    Whoever reads it as any storage gets what the origin holds: of objects that may be other ones by now it asks the
+    origin. Whoever knows checksums of what he reads spares himself that question with `sealed`::
+
+        data = storage.sealed.get_range(key, start, length)
+        if is_wrong(data):
+            storage.forget(key)
+            data = storage.origin.get_range(key, start, length)
+    """
+
+    @property
+    def origin(self) -> Storage:
+        """The storage that is cached: reads and writes past the cache."""
+
+    @property
+    def sealed(self) -> Storage:
+        """The same objects, for reading only and without a question to the origin: they may be outdated."""
+
+    def forget(self, key: str) -> None:
+        """Drop what is kept of an object."""
+
+
+def place_of(storage: Storage) -> str:
+    """Return what tells where the objects of a storage are from all other places: its url, and the server's address."""
+    place: str = getattr(storage, "place", "") or storage.url
+    return place
 
 
 def pieces(data: Data) -> list[memoryview]:

@@ -8,6 +8,7 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
+from lakebed.storage.base import BulkStorage
 from lakebed.storage.disk import storage_error
 from lakebed.storage.folders import TEMPORARY
 from lakebed.storage.local import LocalStorage
@@ -20,13 +21,16 @@ if TYPE_CHECKING:
 
 
 def remove(storage: Storage, keys: Iterable[str]) -> None:
-    """Remove objects one by one in the order given, then the folders that this empties.
+    """Remove objects one by one in the order given, then the folders that this empties; at once where that can be.
 
     Raises
     ------
     StorageError
-        If one can not be removed; those before it are gone.
+        If one can not be removed; others, those before it in any case, may be gone.
     """
+    if isinstance(storage, BulkStorage):
+        storage.delete_many(list(keys))
+        return
     folders = set()
     try:
         for key in keys:

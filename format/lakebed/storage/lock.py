@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Self
 
 from lakebed import clock
 from lakebed.errors import LockedException
+from lakebed.storage.base import place_of
 from lakebed.storage.disk import exclusive, lock_file, storage_error, unlock_file
 
 if TYPE_CHECKING:
@@ -74,6 +75,11 @@ _table = _Table()
 _all: weakref.WeakSet[WriterLock] = weakref.WeakSet()
 
 
+def frees_itself(storage: Storage) -> bool:
+    """Whether nothing is left of a writer's lock when its holder ends: in files the system sees to that."""
+    return storage.url.startswith("mem://") or os.path.isabs(storage.url)
+
+
 class WriterLock:
     """Right to write one branch of one dataset.
 
@@ -89,17 +95,14 @@ class WriterLock:
         self._fd: int | None = None
         self._owner: Owner | None = None
         self._url = storage.url
+        self._place = place_of(storage)
         self._branch = branch
+        self.frees_itself = frees_itself(storage)
 
     @property
     def held(self) -> bool:
         """Whether this object holds the lock."""
         return self._owner is not None
-
-    @property
-    def frees_itself(self) -> bool:
-        """Whether nothing is left of the lock when its holder ends: in files the system sees to that."""
-        return self._in_memory or os.path.isabs(self._url)
 
     @property
     def _in_memory(self) -> bool:
@@ -184,7 +187,7 @@ class WriterLock:
             (unlock_file if self._owner.pid == os.getpid() else os.close)(self._fd)
         self._fd = self._owner = None
         _all.discard(self)
-        _table.leave((self._url, self._branch))
+        _table.leave((self._place, self._branch))
 
     def __del__(self) -> None:
         self.release()
@@ -207,7 +210,7 @@ class WriterLock:
     def _try(self) -> Owner | None:
         """Take the lock if it is free; return its owner, None if unknown."""
         me = Owner(os.getpid(), socket.gethostname(), clock.now())
-        slot = self._url, self._branch
+        slot = self._place, self._branch
         # The table also covers file systems whose file locks do not tell two openings by one process apart.
         other = _table.enter(slot, me)
         if other is not me:

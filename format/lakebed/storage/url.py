@@ -1,4 +1,4 @@
-"""Addresses: a path, `file://...` or `mem://name`, each with an optional `@branch` or `@commit`."""
+"""Addresses: a path, `file://...`, `mem://name`, a bucket's or a web server's, each with an optional `@branch`."""
 
 # Paths are strings throughout this package.
 # ruff: noqa: PTH111
@@ -6,16 +6,22 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from lakebed.errors import InvalidInputError, UnsupportedUrlError
+from lakebed.storage.buckets import SCHEMES
+from lakebed.storage.cache.caching import cached
+from lakebed.storage.credentials import kept
+from lakebed.storage.foreign import FsspecStorage, is_known
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.memory import open_memory
+from lakebed.storage.objects import ObjectStorage
 
 if TYPE_CHECKING:
     from lakebed.storage.base import Storage
+    from lakebed.storage.credentials import Creds
 
 # A folder with this file is a dataset.
 _MARK = "version_control_info.json"
@@ -24,11 +30,30 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A parsed address: scheme `file` or `mem`, path or name, and the branch or commit after `@`."""
+    """A parsed address, and how to get there.
+
+    Parameters
+    ----------
+    scheme
+        ``file``, ``mem`` or that of an object store.
+    path
+        Path or name; bucket and prefix.
+    ref
+        The branch, commit or tag after ``@``.
+    creds
+        Credentials of an object store; None asks the environment for them.
+    local_cache_bytes
+        Bound of the cache on this machine's disk, for object stores; 0 for none.
+    query
+        What followed the ``?`` in the address of a web server; it may be a signature, and is shown nowhere.
+    """
 
     scheme: str
     path: str
     ref: str | None = None
+    creds: Creds | None = field(default=None, repr=False, compare=False)
+    local_cache_bytes: int = field(default=0, compare=False)
+    query: str = field(default="", repr=False)
 
     @property
     def shown(self) -> str:
@@ -36,8 +61,14 @@ class Location:
         return self.path if self.scheme == "file" else f"{self.scheme}://{self.path}"
 
 
-def parse(url: str | os.PathLike[str], *, existing: bool = False) -> Location:
-    """Split an address.
+def parse(
+    url: str | os.PathLike[str] | Location,
+    *,
+    existing: bool = False,
+    creds: Creds | None = None,
+    local_cache_bytes: int = 0,
+) -> Location:
+    """Split an address; one that is split already stays as it is.
 
     `@` begins a branch, commit or tag only if no `/` follows it and no local file or folder has the whole name.
 
@@ -46,14 +77,22 @@ def parse(url: str | os.PathLike[str], *, existing: bool = False) -> Location:
     existing
         The address is that of a dataset to be read: what follows a local one may hold `/` and `@`, as names of branches
         may.
+    creds, local_cache_bytes
+        See :class:`Location`.
 
     Raises
     ------
     UnsupportedUrlError
         If no storage handles the scheme.
     InvalidInputError
-        If the address is empty or no text.
+        If the address is empty or no text, or the size of the cache negative.
     """
+    if local_cache_bytes < 0:
+        raise InvalidInputError(
+            f"local_cache_size is a number of MB, 0 for none, not {local_cache_bytes / 1e6:g}"
+        )
+    if isinstance(url, Location):
+        return url
     text = os.fspath(url)
     if not isinstance(text, str):
         raise InvalidInputError(f"an address is text or a path, not {type(text).__name__}")
@@ -62,30 +101,72 @@ def parse(url: str | os.PathLike[str], *, existing: bool = False) -> Location:
     found = _SCHEME.match(text)
     scheme = found[1].lower() if found else "file"
     rest = text[found.end() :] if found else text
-    if scheme not in ("file", "mem"):
-        # The rest of the address may hold a password: it stays out of the message.
-        raise UnsupportedUrlError(
-            f"no storage for {scheme}:// addresses; use a local path, file:// or mem://name"
-        )
-    if found and scheme == "file":
-        rest = unquote(rest.removeprefix("localhost") if rest.startswith("localhost/") else rest)
-    path, ref = _split_ref(scheme, rest, existing=existing)
-    if not path:
-        raise InvalidInputError(f"the address {text!r} names no dataset")
-    return Location(scheme, os.path.expanduser(path) if scheme == "file" else path, ref)
-
-
-def _split_ref(scheme: str, text: str, *, existing: bool) -> tuple[str, str | None]:
-    path, at, ref = text.rpartition("@")
-    if not at:
-        return text, None
+    query = ""
     if scheme == "file":
-        if os.path.lexists(os.path.expanduser(text)):
-            return text, None
-        for position in (i for i in range(len(text) - 2, 0, -1) if existing and text[i] == "@"):
-            if os.path.lexists(f"{os.path.expanduser(text[:position])}/{_MARK}"):
-                return text[:position], text[position + 1 :]
-    if "/" in ref:
+        path, ref = _local(rest if found is None else _unquoted(rest), existing=existing)
+    elif scheme in ("http", "https"):
+        path, ref, query = _web(rest)
+    else:
+        _check_scheme(scheme)
+        if scheme != "mem":
+            _check_no_password(scheme, rest)
+        path, ref = _split_ref(rest)
+    if not path:
+        raise InvalidInputError(f"the address {_shown(scheme, rest)!r} names no dataset")
+    return Location(scheme, path, ref, kept(creds), local_cache_bytes, query)
+
+
+def _unquoted(rest: str) -> str:
+    """Return the path of a ``file://`` address."""
+    return unquote(rest.removeprefix("localhost") if rest.startswith("localhost/") else rest)
+
+
+def _local(text: str, *, existing: bool) -> tuple[str, str | None]:
+    path = os.path.expanduser(text)
+    if "@" not in text or os.path.lexists(path):
+        return path, None
+    for position in (i for i in range(len(text) - 2, 0, -1) if existing and text[i] == "@"):
+        if os.path.lexists(f"{os.path.expanduser(text[:position])}/{_MARK}"):
+            return os.path.expanduser(text[:position]), text[position + 1 :]
+    path, ref = _split_ref(text)
+    return os.path.expanduser(path), ref
+
+
+def _web(rest: str) -> tuple[str, str | None, str]:
+    """Split host and path, branch or commit, and query."""
+    address, _, query = rest.partition("?")
+    _check_no_password("https", address)
+    path, ref = _split_ref(address)
+    return unquote(path).rstrip("/"), ref, query.partition("#")[0]
+
+
+def _check_no_password(scheme: str, address: str) -> None:
+    host, slash, _ = address.partition("/")
+    user, at, name = host.rpartition("@")
+    if at and (slash or ":" in user):
+        raise UnsupportedUrlError(
+            f"the {scheme}:// address holds a user name or password before {name!r}: it would end up in logs; leave it "
+            "out and pass it in creds="
+        )
+
+
+def _check_scheme(scheme: str) -> None:
+    if scheme in ("mem", *SCHEMES) or is_known(scheme):
+        return
+    # The rest of the address may hold a password: it stays out of the message.
+    raise UnsupportedUrlError(
+        f"no storage for {scheme}:// addresses; use a local path, file://, mem://name, s3://, gs://, az:// or "
+        "https://, or install the extra destination-deeplake[fsspec] and what that needs for the protocol"
+    )
+
+
+def _shown(scheme: str, rest: str) -> str:
+    return rest if scheme == "file" else f"{scheme}://{rest.partition('?')[0]}"
+
+
+def _split_ref(text: str) -> tuple[str, str | None]:
+    path, at, ref = text.rpartition("@")
+    if not at or "/" in ref:
         return text, None
     if not ref:
         raise InvalidInputError(f"no branch or commit follows the @ in {text!r}")
@@ -94,7 +175,14 @@ def _split_ref(scheme: str, text: str, *, existing: bool) -> tuple[str, str | No
 
 def open_storage(url: str | os.PathLike[str] | Location) -> Storage:
     """Return the storage of an address; a branch or commit in it plays no part here."""
-    location = url if isinstance(url, Location) else parse(url)
+    location = parse(url)
     if location.scheme == "mem":
         return open_memory(location.path)
+    if location.scheme in SCHEMES:
+        bucket, _, prefix = location.path.partition("/")
+        scheme = SCHEMES[location.scheme]
+        storage = ObjectStorage(scheme, bucket, prefix, location.creds, query=location.query)
+        return cached(storage, location.local_cache_bytes) if location.local_cache_bytes > 0 else storage
+    if location.scheme != "file":
+        return FsspecStorage(location.scheme, location.path, location.creds)
     return LocalStorage(location.path)

@@ -18,10 +18,17 @@ import numpy as np
 import pytest
 
 import lakebed
+from lakebed.dataset import farewell
 from lakebed.errors import StorageError, StoragePermissionError
 from lakebed.reading.verify import verify
 from lakebed.storage.disk import exclusive, lock_file, unlock_file
 from lakebed.storage.local import LocalStorage
+
+
+def collect() -> None:
+    """Close all that nobody holds any more, here and in the thread that closes what the collector finds."""
+    gc.collect()
+    farewell.settle()
 
 
 def open_files() -> set[int]:
@@ -50,7 +57,7 @@ def test_a_batch_needs_few_open_files(count: int, tmp_path: Path) -> None:
     storage = LocalStorage(tmp_path / "ds")
     items = [(f"folder{i % 5}/{i}", bytes([i])) for i in range(40)]
     storage.put("first", b"")
-    gc.collect()  # what other tests left would be closed meanwhile
+    collect()  # what other tests left would be closed meanwhile
     before = open_files()
     with files_left(count):
         storage.put_many(items)
@@ -69,7 +76,7 @@ def test_too_few_open_files_are_said_and_nothing_is_lost(tmp_path: Path) -> None
     ds = lakebed.load(url, read_only=False)
     published, refused = 0, []
     for count in range(24):
-        gc.collect()  # what other tests left would be closed meanwhile
+        collect()  # what other tests left would be closed meanwhile
         before = open_files()
         row = {f"t{number}": np.int32(count) for number in range(8)}
         with files_left(count):
@@ -216,7 +223,7 @@ def test_a_file_system_without_locks_is_said(tmp_path: Path, monkeypatch: pytest
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr("lakebed.storage.disk.fcntl.flock", flock)
-    gc.collect()  # what other tests left would be closed meanwhile
+    collect()  # what other tests left would be closed meanwhile
     before = open_files()
     with pytest.raises(StorageError, match="no locks") as caught:
         lakebed.empty(str(tmp_path / "ds"))

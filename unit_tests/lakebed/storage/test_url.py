@@ -64,9 +64,7 @@ def test_names_of_branches_with_a_slash_or_an_at(tmp_path: Path) -> None:
         parse(f"{tmp_path}/ds@", existing=True)
 
 
-@pytest.mark.parametrize(
-    "text", ["s3://key:secret@bucket/ds", "hub://user/ds", "http://host/ds", "gcs://b/x"]
-)
+@pytest.mark.parametrize("text", ["hub://user/ds", "nothing://b/x", "gdrive2://b/x"])
 def test_other_schemes_are_refused_without_repeating_the_address(text: str) -> None:
     """An address may hold a secret, so the message names the scheme only."""
     with pytest.raises(UnsupportedUrlError, match="use a local path") as caught:
@@ -74,6 +72,48 @@ def test_other_schemes_are_refused_without_repeating_the_address(text: str) -> N
     assert text.split("://", maxsplit=1)[0] in str(caught.value)
     assert text.split("://")[1] not in str(caught.value)
     assert isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["s3://key:secret@bucket/ds", "https://secret@host/ds", "ftp://me:secret@host", "az://secret@c/d@main"],
+)
+def test_passwords_do_not_belong_into_addresses(text: str) -> None:
+    """They are refused, and not repeated."""
+    with pytest.raises(UnsupportedUrlError, match="creds=") as caught:
+        parse(text)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("s3://b", Location("s3", "b")),
+        ("s3://b@main", Location("s3", "b", "main")),
+        ("S3://b/a/ds?x#y%20@main", Location("s3", "b/a/ds?x#y%20", "main")),
+        ("s3://b/me@home/ds", Location("s3", "b/me@home/ds")),
+        ("gs://b/ds@0a", Location("gs", "b/ds", "0a")),
+        ("gcs://b/ds", Location("gcs", "b/ds")),
+        ("az://c/a/ds", Location("az", "c/a/ds")),
+        ("azure://c/ds@dev", Location("azure", "c/ds", "dev")),
+        ("https://host:8000/a%20b/ds/", Location("https", "host:8000/a b/ds")),
+        ("http://host/ds@dev?sig=%2Fx@y#part", Location("http", "host/ds", "dev", query="sig=%2Fx@y")),
+        ("ftp://host/ds@dev", Location("ftp", "host/ds", "dev")),
+    ],
+)
+def test_addresses_of_stores(text: str, expected: Location) -> None:
+    """Bucket and key as they are; a path of the web unquoted, its query apart; a branch behind any of them."""
+    pytest.importorskip("fsspec")
+    assert parse(text) == expected
+
+
+def test_a_query_is_not_shown() -> None:
+    """It may be a signature."""
+    found = parse("https://host/ds@dev?sig=topsecret")
+    assert "topsecret" not in f"{found!r}{found.shown}"
+    with pytest.raises(InvalidInputError) as caught:
+        parse("https://?sig=topsecret")
+    assert "topsecret" not in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["", "mem://", "file://", "@dev", "ds@", "a\0b"])

@@ -1,0 +1,81 @@
+"""The keys of a dictionary of credentials: one spelling each, and an error for those that nobody knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from lakebed.errors import InvalidInputError
+from lakebed.storage.secret import Secret
+
+T = TypeVar("T")
+
+
+def known(
+    values: Mapping[str, Any], store: str, keys: tuple[str, ...], aliases: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the values under one spelling of their keys; None counts as not given.
+
+    Raises
+    ------
+    InvalidInputError
+        If a key is unknown, or given in two spellings. Values are never shown.
+    """
+    strange = sorted(key for key in values if key not in keys and key not in aliases)
+    if strange:
+        raise InvalidInputError(
+            f"credentials for {store} have unknown keys {', '.join(strange)}; known are {', '.join(keys)}"
+        )
+    result: dict[str, Any] = {}
+    for key, value in values.items():
+        if value is None:
+            continue
+        name = aliases.get(key, key)
+        if name in result and result[name] != value:
+            raise InvalidInputError(f"credentials for {store} have {name} twice, under two spellings")
+        result[name] = value
+    return result
+
+
+def secret(values: Mapping[str, Any], key: str) -> Secret | None:
+    """Return a value as a secret, None if it is missing or empty."""
+    value = values.get(key)
+    if value is None or isinstance(value, Secret):
+        return value or None
+    if isinstance(value, str):
+        return Secret(value) if value else None
+    raise InvalidInputError(f"{key} in creds is text, not {type(value).__name__}")
+
+
+def plain(values: Mapping[str, Any], key: str) -> str | None:
+    """Return a value that is no secret as text, None if it is missing or empty."""
+    value = values.get(key)
+    if isinstance(value, Secret):
+        value = value.reveal()
+    if value is None or isinstance(value, str):
+        return value or None
+    raise InvalidInputError(f"{key} in creds is text, not {type(value).__name__}")
+
+
+def flag(values: Mapping[str, Any], key: str) -> bool:
+    """Return a value that says yes or no; a missing one says no."""
+    value = values.get(key, False)
+    if isinstance(value, Secret):
+        value = value.reveal()
+    if isinstance(value, str) and value.lower() in ("true", "1", "yes", "false", "0", "no", ""):
+        return value.lower() in ("true", "1", "yes")
+    if isinstance(value, bool):
+        return value
+    raise InvalidInputError(f"{key} in creds is True or False, not {type(value).__name__}")
+
+
+def whole(values: Mapping[str, Any], key: str) -> int | None:
+    """Return a value that is a whole number, None if it is missing."""
+    value = values.get(key)
+    if isinstance(value, Secret):
+        value = value.reveal()
+    if isinstance(value, str) and value.strip().isdecimal():
+        return int(value)
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    raise InvalidInputError(f"{key} in creds is a whole number")

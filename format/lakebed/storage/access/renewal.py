@@ -1,0 +1,188 @@
+"""Credentials that run out, and are asked for again in good time: once for all threads, anew in a forked child."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from typing import NamedTuple
+
+from lakebed import clock
+from lakebed.errors import LakebedError, MissingCredsError
+from lakebed.storage.credentials import CredentialSource, Grant
+
+log = logging.getLogger(__name__)
+
+# Seconds before the end at which new ones are asked for; those that live for less than four times as long are
+# renewed when three quarters of their time are over.
+MARGIN = 300.0
+_SHARE = 0.25
+
+# Seconds for which credentials are used that ended before they came: the clock of this machine is ahead.
+_AHEAD = 30.0
+
+# Seconds until the next try after a renewal that failed, while the present ones are still valid.
+_PAUSE = 5.0
+
+
+class _Kept(NamedTuple):
+    grant: Grant
+    due: float | None
+
+
+class Renewal:
+    """A source that keeps what another one grants until shortly before it runs out.
+
+    While the present credentials are valid, nobody waits for the new ones: a thread of its own asks for them, as those
+    who call here may be the few threads that serve all requests. If that fails, the present ones stay until their end.
+
+    Parameters
+    ----------
+    source
+        Who is asked; or a function that asks, with the name of what it asks.
+    name
+        What the function asks; a source has a name of its own.
+    """
+
+    def __init__(self, source: CredentialSource | Callable[[], Grant], name: str = "") -> None:
+        self._source = source
+        self._name = name
+        self._kept: _Kept | None = None
+        self._busy = threading.Lock()
+        _all.add(self)
+
+    @property
+    def name(self) -> str:
+        """Name of what is asked."""
+        return self._source.name if isinstance(self._source, CredentialSource) else self._name
+
+    def __repr__(self) -> str:
+        return f"Renewal({self.name!r})"
+
+    def __reduce__(self) -> tuple[type[Renewal], tuple[CredentialSource | Callable[[], Grant], str]]:
+        return type(self), (self._source, self._name)
+
+    def grant(self) -> Grant:
+        """Return credentials that are valid now.
+
+        Raises
+        ------
+        MissingCredsError
+            If there are none.
+        """
+        kept, now = self._kept, clock.now()
+        if kept is not None and (kept.due is None or now < kept.due):
+            return kept.grant
+        if kept is not None and (kept.grant.expires is None or now < kept.grant.expires):
+            self._ask_aside(kept)
+            return kept.grant
+        with self._busy:
+            if self._kept is not None and self._kept is not kept:
+                return self._kept.grant
+            return self._ask(kept)
+
+    def _ask_aside(self, kept: _Kept) -> None:
+        """Ask in another thread, unless one is at it."""
+        busy = self._busy
+        if not busy.acquire(blocking=False):
+            return
+
+        def ask() -> None:
+            try:
+                if self._kept is kept:
+                    self._ask(kept)
+            except LakebedError as error:
+                log.warning("credentials from %s could not be renewed: %s", self.name, error)
+            finally:
+                busy.release()
+
+        try:
+            threading.Thread(target=ask, name="lakebed-credentials", daemon=True).start()
+        except RuntimeError:  # the interpreter is about to end
+            busy.release()
+
+    def renew(self, rejected: Grant | None) -> bool:
+        """Ask again although the credentials should be valid, as the store did not accept them.
+
+        Parameters
+        ----------
+        rejected
+            What the store did not accept. If something newer is there already, nobody is asked.
+
+        Returns
+        -------
+        bool
+            Whether there are other credentials now.
+        """
+        with self._busy:
+            if self._kept is None or (rejected is not None and self._kept.grant is not rejected):
+                return True
+            before = self._kept
+            self._forget()
+            return self._ask(None).values != before.grant.values
+
+    def refresh(self) -> None:
+        """Ask anew at the next occasion, and let whoever is asked do so too."""
+        with self._busy:
+            self._forget()
+
+    def _forget(self) -> None:
+        self._kept = None
+        refresh = getattr(self._source, "refresh", None)
+        if refresh is not None:
+            refresh()
+
+    def _ask(self, kept: _Kept | None) -> Grant:
+        started = clock.now()
+        try:
+            grant = self._granted()
+        except LakebedError as error:
+            if kept is None or (kept.grant.expires is not None and clock.now() >= kept.grant.expires):
+                raise
+            log.warning("credentials from %s could not be renewed yet: %s", self.name, error)
+            self._kept = _Kept(kept.grant, clock.now() + _PAUSE)
+            return kept.grant
+        self._kept = _Kept(grant, _due(grant, started))
+        if grant.expires is not None and grant.expires <= started:
+            log.warning(
+                "credentials from %s ended %.0f seconds ago by the clock of this machine: set it right",
+                self.name,
+                started - grant.expires,
+            )
+        elif grant.expires is not None:
+            log.debug("credentials from %s are valid until %s UTC", self.name, clock.utc(grant.expires))
+        return grant
+
+    def _granted(self) -> Grant:
+        try:
+            return self._source.grant() if isinstance(self._source, CredentialSource) else self._source()
+        except LakebedError:
+            raise
+        except Exception as error:  # noqa: BLE001 - of anybody's code
+            failure = type(error).__name__
+        # Sources may be anybody's: what theirs says, and its frames, may hold a secret.
+        raise MissingCredsError(
+            f"{self.name} gives no credentials: it failed with {failure}; call its grant() to see why"
+        )
+
+
+def _due(grant: Grant, now: float) -> float | None:
+    if grant.expires is None:
+        return None
+    if grant.expires <= now:
+        return now + _AHEAD
+    return grant.expires - min(MARGIN, _SHARE * (grant.expires - now))
+
+
+_all: weakref.WeakSet[Renewal] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    # Another thread of the parent may hold the lock; in the child nobody would ever release it.
+    for renewal in list(_all):
+        renewal._busy = threading.Lock()  # noqa: SLF001 - the module's own
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,206 @@
+"""What a store answered, as an error of this package: one line, what happened and what to do, and nothing secret.
+
+The client below tells everything in a text: status, the server's XML, addresses that may carry signatures. Of that
+text only the status, the server's error code and the first line of its message get through.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from typing import TYPE_CHECKING, Any
+
+from lakebed.errors import (
+    BucketNotFoundError,
+    CredentialsRejectedError,
+    KeyNotFound,
+    PreconditionFailed,
+    StorageError,
+    StorageFullError,
+    StoragePermissionError,
+    StorageReadOnlyError,
+    StorageUnavailableError,
+    TruncatedReadError,
+)
+from lakebed.storage.secret import hidden
+
+if TYPE_CHECKING:
+    from lakebed.errors import LakebedError
+
+_STATUS = re.compile(r"status code: (\d{3})")
+_CODE = re.compile(r"<Code>\s*([\w.]+)\s*</Code>")
+_MESSAGE = re.compile(r"<Message>\s*([^<\r\n]*)")
+_OS_ERROR = re.compile(r"\bOs \{\s*code: (\d+)")
+_HTTP = re.compile(r"https?://\S+")
+_MOST_TEXT = 160
+
+_NO_BUCKET = frozenset("NoSuchBucket ContainerNotFound ContainerBeingDeleted InvalidBucketName".split())
+_REJECTED = frozenset(
+    """
+    InvalidAccessKeyId SignatureDoesNotMatch ExpiredToken InvalidToken TokenRefreshRequired RequestExpired
+    ExpiredTokenException InvalidClientTokenId UnrecognizedClientException AuthFailure AuthenticationFailed
+    AuthenticationRequired NoAuthenticationInformation InvalidAuthenticationInfo UserSuspended NotSignedUp
+    AccessKeyDisabled InvalidSecurity MissingSecurityHeader AuthorizationHeaderMalformed
+    """.split()
+)
+_FULL = frozenset(
+    "QuotaExceeded InsufficientCapacity InsufficientStorage AccountIsFull XMinioStorageFull".split()
+)
+_BUSY = frozenset(
+    "SlowDown ServerBusy TooManyRequests ServiceUnavailable InternalError OperationTimedOut".split()
+)
+_CONFLICTS = frozenset(
+    "ConditionalRequestConflict OperationAborted PreconditionFailed ConditionNotMet".split()
+)
+
+_BAD, _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _NOT_ALLOWED = 400, 401, 403, 404, 405
+_CONFLICT, _PRECONDITION, _NO_SUCH_RANGE, _TOO_MANY = 409, 412, 416, 429
+_FAILED, _NOT_IMPLEMENTED, _NO_SPACE = 500, 501, 507
+
+# What the client says when a connection fails, or an answer ends before its end.
+_BROKEN_BODY = ("error decoding response body", "request or response body error")
+_BROKEN = (*_BROKEN_BODY, "error sending request", "operation timed out", "connection closed", "HTTP error")
+
+
+# What it says of an answer that is not the part that was asked for.
+_NO_PARTS = ("non-partial", "RangeNotSupported", "suffix range", "Wanted range starting at")
+
+
+class NoPartError(TruncatedReadError):
+    """There is no such part of the object, or the server gives no parts at all."""
+
+
+class SilentError(StoragePermissionError):
+    """A refusal without a reason, as every one to a HEAD request is."""
+
+
+class Answer:
+    """The text of one failure, taken apart.
+
+    Parameters
+    ----------
+    error
+        What the client raised.
+    """
+
+    def __init__(self, error: BaseException) -> None:
+        self._error, self._text = error, str(error)
+        status = _STATUS.search(self._text)
+        code, message = _CODE.search(self._text), _MESSAGE.search(self._text)
+        self.status = int(status[1]) if status else 0
+        self.code = code[1] if code else ""
+        self.message = message[1].strip() if message else ""
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether there was no answer, or only a part of it."""
+        return not self.status and any(text in self._text for text in _BROKEN)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything came back from the store."""
+        return bool(self.status) or any(text in self._text for text in _BROKEN_BODY)
+
+    @property
+    def is_no_part(self) -> bool:
+        """Whether a part was asked for and the store has no such part, or gives no parts at all."""
+        return self.status == _NO_SUCH_RANGE or (
+            not self.status and any(text in self._text for text in _NO_PARTS)
+        )
+
+    @property
+    def reason(self) -> str:
+        """What the store says, in one line."""
+        if self.status:
+            said = " ".join(part for part in (str(self.status), self.code) if part)
+            return f"the store answered {said}" + (f" ({_clean(self.message)})" if self.message else "")
+        if "dns error" in self._text or "failed to lookup address" in self._text:
+            return "the name of the host is not known"
+        if self.is_timeout:
+            return "the store did not answer in time"
+        found = _OS_ERROR.search(self._text)
+        if found:
+            return _system_says(int(found[1]))
+        if self.is_broken:
+            return "the connection failed"
+        return _clean(self._text.partition("\n")[0])
+
+    @property
+    def is_timeout(self) -> bool:
+        """Whether the patience of the client ended."""
+        return "TimedOut" in self._text or "kind: Timeout" in self._text or "timed out" in self._text
+
+    @property
+    def errno(self) -> int | None:
+        """Number of the system's error, if there is one."""
+        found = _OS_ERROR.search(self._text)
+        if found:
+            return int(found[1])
+        return errno.ETIMEDOUT if self.is_timeout else None
+
+    def explained(self, doing: str, key: str, where: str, client: Any) -> LakebedError:
+        """Return the error to raise.
+
+        Parameters
+        ----------
+        doing
+            What was tried: "read", "write", ...
+        key, where
+            Key of the object, and address of the storage without secrets.
+        client
+            The module whose errors these are.
+        """
+        kinds = client.exceptions
+        at = f"{key!r} in {where}" if key else where
+        what = f"cannot {doing} {at}: {self.reason}"
+        if self.code in _NO_BUCKET:
+            return BucketNotFoundError(f"{what}; create the bucket, or correct its name")
+        if self.status in (_CONFLICT, _PRECONDITION) or isinstance(
+            self._error, (kinds.AlreadyExistsError, kinds.PreconditionError)
+        ):
+            return PreconditionFailed(f"{at} changed since it was read; read it again and repeat the change")
+        if isinstance(self._error, FileNotFoundError) or self.status == _NOT_FOUND:
+            return KeyNotFound(f"{key!r} does not exist in {where}")
+        return self._refusal(what, kinds) or self._failure(what)
+
+    def _refusal(self, what: str, kinds: Any) -> LakebedError | None:
+        is_rejected = self.code in _REJECTED or self.status == _UNAUTHORIZED
+        if is_rejected or isinstance(self._error, kinds.UnauthenticatedError):
+            return CredentialsRejectedError(f"{what}; check the credentials, they may be wrong or expired")
+        if self.status in (_BAD, _FORBIDDEN) and not self.code:
+            return SilentError(f"{what}; check the credentials and what the account may do")
+        if self.status == _FORBIDDEN or isinstance(self._error, kinds.PermissionDeniedError):
+            return StoragePermissionError(f"{what}; the account needs the permission, or other credentials")
+        if self.is_no_part:
+            return NoPartError(
+                f"{what}; the object is shorter than that, or the server gives no parts of objects"
+            )
+        if self.code in _FULL or self.status == _NO_SPACE:
+            return StorageFullError(f"{what}; make room, or raise the quota")
+        if self.status == _NOT_ALLOWED:
+            return StorageReadOnlyError(f"{what}; this server does not take that")
+        return None
+
+    def _failure(self, what: str) -> StorageError:
+        is_busy = self.status == _TOO_MANY or self.code in _BUSY
+        if is_busy or (self.status >= _FAILED and self.status != _NOT_IMPLEMENTED) or self.is_broken:
+            return StorageUnavailableError(
+                f"{what}; check the network and the address, or try again later", errno=self.errno
+            )
+        if 300 <= self.status < 400 or "configured region" in self._text:
+            return StorageError(
+                f"{what}; the bucket is in another region: name it, by creds={{'aws_region': ...}}"
+            )
+        return StorageError(what, errno=self.errno)
+
+
+def _clean(text: str) -> str:
+    """Return a text that holds no address, which could carry a signature, in one short line."""
+    line = " ".join(_HTTP.sub("(address)", hidden(text)).split())
+    return line if len(line) <= _MOST_TEXT else f"{line[:_MOST_TEXT]}..."
+
+
+def _system_says(number: int) -> str:
+    import os
+
+    return os.strerror(number)

@@ -1,0 +1,403 @@
+"""A storage in front of a remote one that keeps chunks and manifests on this machine's disk.
+
+What is kept
+    Chunk files and manifests: what no writer changes once others can see it, but for Deep Lake 3.9.52, which rewrites
+    chunks of an uncommitted head in place. Never the version file, locks or refs, and nothing of what is written
+    through here: it is read first, if ever.
+
+Whether it still is the same
+    Chunk ids are random, but a dataset may be deleted and made again at the same address, from the same source, and
+    writers of other programs keep no promise. So what is kept goes by the address of the server, the key, and the size
+    and etag that the origin tells when it is asked, once per object and storage. Readers who know checksums use
+    `sealed`, which does not ask, and `forget` what turns out to be wrong. Readers of what may change under them use
+    `origin`.
+
+How
+    In blocks of 256 KiB, counted from the beginning of the object: what is asked for is widened to whole blocks, as far
+    as the size of the object is known, and to the beginning of the first block in any case. Threads that want the same
+    block wait for one download; no lock is held meanwhile. Whatever goes wrong with the cache is no error of a read.
+"""
+
+# Paths are strings throughout this package.
+# ruff: noqa: PTH100, PTH111
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import TYPE_CHECKING
+
+from lakebed.errors import InvalidInputError
+from lakebed.storage import leftovers
+from lakebed.storage.base import check_key, check_spans, place_of
+from lakebed.storage.cache.files import CacheFiles, Item
+from lakebed.storage.cache.flights import Flights
+from lakebed.storage.cache.layout import BLOCK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from lakebed.storage.base import Buffer, Data, Stat, Storage, Tail
+
+_KEPT = re.compile(r"(?:.*/)?(?:chunks/[0-9a-f]{1,16}|\.lakebed/manifest-[^/]+)")
+# Objects whose identity is remembered.
+_REMEMBERED = 65_536
+# Of a server that tells none.
+_NO_ETAG = frozenset(("", "None"))
+_WHOLE = -1
+
+_flights = Flights()
+
+
+def is_kept(key: str) -> bool:
+    """Whether objects of this name stay the same once they are there."""
+    return _KEPT.fullmatch(key) is not None
+
+
+def cached(origin: Storage, bound: int) -> Storage:
+    """Put the cache of this user on this machine before a remote storage.
+
+    Parameters
+    ----------
+    bound
+        Bytes that the cache may take, of this storage and all others; where somebody gave more, that holds.
+    """
+    return CachedStorage(origin, CacheFiles(folder(), bound))
+
+
+def folder() -> str:
+    """Where the cache lies: `LAKEBED_CACHE_DIR`, or else in the user's folder for caches."""
+    given = os.environ.get("LAKEBED_CACHE_DIR")
+    if given:
+        return os.path.abspath(os.path.expanduser(given))
+    usual = "~/Library/Caches" if sys.platform == "darwin" else "~/.cache"
+    return f"{os.path.expanduser(os.environ.get('XDG_CACHE_HOME') or usual)}/lakebed/blocks"
+
+
+class CachedStorage:
+    """A remote storage, and what is kept of it here; safe to use from several threads and after a fork.
+
+    Parameters
+    ----------
+    origin
+        Where the objects are.
+    files
+        Where they are kept.
+    place
+        What tells this storage from all others; `storage.base.place_of` if not given.
+    asks
+        Whether the origin is asked if an object still is the one that is kept.
+    kept
+        Whether objects of a key are kept.
+    """
+
+    def __init__(
+        self,
+        origin: Storage,
+        files: CacheFiles,
+        place: str | None = None,
+        *,
+        asks: bool = True,
+        kept: Callable[[str], bool] = is_kept,
+    ) -> None:
+        self.origin = origin
+        self.inner = origin
+        self._files = files
+        self._place = place
+        self._asks = asks
+        self._is_kept = kept
+        self._known: dict[str, Stat] = {}
+        # How often something was forgotten: what the origin said before that is not remembered.
+        self._forgotten = 0
+        self._sealed = CachedStorage(origin, files, place, asks=False, kept=kept) if asks else None
+
+    @property
+    def sealed(self) -> Storage:
+        """The same for readers who know checksums: the origin is not asked whether an object is another by now."""
+        return self._sealed or self
+
+    @property
+    def url(self) -> str:
+        """Address of the origin."""
+        return self.origin.url
+
+    @property
+    def place(self) -> str:
+        """What tells the origin from all others."""
+        return place_of(self.origin)
+
+    def __repr__(self) -> str:
+        return f"CachedStorage({self.origin!r}, {self._files.folder!r})"
+
+    def __reduce__(self) -> tuple[type[CachedStorage], tuple[Storage, CacheFiles, str | None]]:
+        return CachedStorage, (self.origin, self._files, self._place)
+
+    def forget(self, key: str) -> None:
+        """Drop what is kept of an object."""
+        self._forgotten += 1
+        stat = self._known.pop(key, None)
+        if self._is_kept(key):
+            self._files.drop(self._named(key))
+            if stat is not None:
+                self._files.drop(self._named(key, stat))
+
+    # -- what is kept ----------------------------------------------------------------------------------------
+
+    def _item(self, key: str) -> tuple[Item, int | None] | None:
+        """Name an object in the cache, with its size where that is known; None for what is not kept."""
+        check_key(key)
+        if not self._is_kept(key):
+            return None
+        if not self._asks:
+            return self._named(key), None
+        stat = self._known.get(key) or self.stat(key)
+        if stat is None or stat.etag in _NO_ETAG:
+            return None
+        return self._named(key, stat), stat.size
+
+    def _named(self, key: str, stat: Stat | None = None) -> Item:
+        if self._place is None:
+            self._place = place_of(self.origin)
+        return Item(self._place, key, "" if stat is None else f"{stat.etag}/{stat.size}")
+
+    def stat(self, key: str) -> Stat | None:
+        """Size and etag of an object, None if there is none."""
+        before = self._forgotten
+        stat = self.origin.stat(key)
+        if stat is None:
+            self._known.pop(key, None)
+        elif self._asks and self._is_kept(key) and self._forgotten == before:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[key] = stat
+        return stat
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    def get(self, key: str) -> bytes:
+        """Read a whole object."""
+        found = self._item(key)
+        if found is None:
+            return self.origin.get(key)
+        item, size = found
+        while True:
+            data = self._whole(item, size)
+            if data is not None:
+                return data
+            mine, others = _flights.board([(item, _WHOLE)])
+            for landing in others.values():
+                brought = landing.result()
+                if brought is not None:
+                    return bytes(brought)
+            if mine:
+                try:
+                    data = self._whole(item, size)  # another thread may just have brought it
+                    if data is None:
+                        data = self.origin.get(key)
+                        self._keep_whole(item, data)
+                finally:
+                    _flights.land(mine, {} if data is None else dict.fromkeys(mine, data))
+                return data
+
+    def _whole(self, item: Item, size: int | None) -> bytes | None:
+        size = self._files.size(item) if size is None else size
+        return None if size is None else self._files.run(item, 0, size) if size else b""
+
+    def get_into(self, key: str, buffer: memoryview) -> int:
+        """Read a whole object into the start of a writable byte buffer and return its length."""
+        found = self._item(key)
+        if found is None:
+            return self.origin.get_into(key, buffer)
+        item = found[0]
+        size = self._files.size(item) if found[1] is None else found[1]
+        if size and size <= len(buffer) and self._files.run_into(item, size, buffer):
+            return size
+        data = self.get(key)
+        if len(data) > buffer.nbytes:
+            raise InvalidInputError(
+                f"buffer of {buffer.nbytes} bytes cannot hold {key!r} of {len(data)} bytes"
+            )
+        buffer[: len(data)] = data
+        return len(data)
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        """Read exactly `length` bytes from offset `start`."""
+        return self.get_ranges(key, ((start, length),))[0]
+
+    def get_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Read several (start, length) ranges of one object, in the order given."""
+        check_spans(key, spans)
+        found = self._item(key)
+        if found is None:
+            return self.origin.get_ranges(key, spans)
+        item, size = found
+        if any(not length or (size is not None and start + length > size) for start, length in spans):
+            return self.origin.get_ranges(key, spans)  # which knows what to say of them
+        results = [self._here(item, start, length) for start, length in spans]
+        missing = [span for span, data in zip(spans, results, strict=True) if data is None]
+        if not missing:
+            return [data for data in results if data is not None]
+        if size is None:
+            # What is known of it may be of an outdated one: then it does not matter.
+            size = self._files.size(item)
+            size = None if size is None or any(start + length > size for start, length in spans) else size
+        blocks = self._bring(item, key, _wanted(missing, size))
+        return [
+            _cut(blocks, *span) if data is None else data for span, data in zip(spans, results, strict=True)
+        ]
+
+    def _here(self, item: Item, start: int, length: int) -> bytes | None:
+        first = start // BLOCK
+        data = self._files.run(item, first, start + length)
+        before = start - first * BLOCK
+        return data[before:] if data is not None and before else data
+
+    def _bring(self, item: Item, key: str, wanted: Mapping[int, int]) -> dict[int, Buffer]:
+        """Get blocks from here, from other threads and from the origin; `wanted` is how much of each is needed."""
+        whole = _flights.found((item, _WHOLE))
+        data = None if whole is None else whole.result()
+        if data is not None:
+            parts = _split(data)
+            if all(len(parts.get(block, b"")) >= length for block, length in wanted.items()):
+                return parts
+        blocks: dict[int, Buffer] = {}
+        while missing := {block: length for block, length in wanted.items() if block not in blocks}:
+            mine, others = _flights.board((item, block) for block in missing)
+            if mine:
+                brought: dict[int, Buffer] = {}
+                try:
+                    own = {block: length for block, length in missing.items() if (item, block) in mine}
+                    brought = self._fetch(item, key, own)
+                finally:
+                    _flights.land(mine, {(item, block): data for block, data in brought.items()})
+                blocks |= brought
+            for name, landing in others.items():
+                (_, block), data = name, landing.result()
+                if data is not None and len(data) >= missing[block]:
+                    blocks[block] = data
+        return blocks
+
+    def _fetch(self, item: Item, key: str, wanted: Mapping[int, int]) -> dict[int, Buffer]:
+        """Get blocks from here, where another thread or process may just have put them, or from the origin."""
+        blocks: dict[int, Buffer] = {}
+        for block, length in wanted.items():
+            data = self._files.run(item, block, block * BLOCK + length)
+            if data is not None:
+                blocks[block] = data
+        runs: list[tuple[int, int]] = []
+        for block in sorted(wanted.keys() - blocks.keys()):
+            start, stop = block * BLOCK, block * BLOCK + wanted[block]
+            if runs and start == runs[-1][0] + runs[-1][1]:
+                runs[-1] = runs[-1][0], stop - runs[-1][0]
+            else:
+                runs.append((start, stop - start))
+        fresh: dict[int, Buffer] = {}
+        for (start, _), data in zip(runs, self.origin.get_ranges(key, runs) if runs else (), strict=True):
+            fresh |= {start // BLOCK + number: part for number, part in _split(data).items()}
+        if fresh:
+            self._files.keep(item, fresh)
+        return blocks | fresh
+
+    def _keep_whole(self, item: Item, data: Buffer) -> None:
+        self._files.keep(item, _split(data), len(data))
+
+    def get_tail(self, key: str, length: int) -> Tail:
+        """Read the last `length` bytes of an object from the origin, or all of it if it is shorter."""
+        return self.origin.get_tail(key, length)
+
+    def list(self, prefix: str = "") -> Iterator[tuple[str, Stat]]:
+        """Iterate over the objects of the origin whose keys start with `prefix`."""
+        return self.origin.list(prefix)
+
+    # -- writing ---------------------------------------------------------------------------------------------
+
+    def put(self, key: str, data: Data) -> str:
+        """Write an object to the origin, replacing any before it, and return its etag."""
+        try:
+            return self.origin.put(key, data)
+        finally:
+            self.forget(key)
+
+    def put_many(self, items: Iterable[tuple[str, Data]], *, durable: bool = True) -> None:
+        """Write a batch of objects to the origin."""
+        keys: list[str] = []
+
+        def noted() -> Iterator[tuple[str, Data]]:
+            for key, data in items:
+                keys.append(key)
+                yield key, data
+
+        try:
+            self.origin.put_many(noted(), durable=durable)
+        finally:
+            for key in keys:
+                self.forget(key)
+
+    def copy(self, source: str, target: str, *, durable: bool = True) -> None:
+        """Let the origin make a new object that holds what another holds."""
+        try:
+            self.origin.copy(source, target, durable=durable)
+        finally:
+            self.forget(target)
+
+    def sync(self, keys: Iterable[str]) -> None:
+        """Make what the origin wrote without `durable` survive a power cut."""
+        self.origin.sync(keys)
+
+    def put_if(self, key: str, data: Data, etag: str | None) -> str:
+        """Write an object to the origin only if the present one has this etag (None: only if there is none)."""
+        try:
+            return self.origin.put_if(key, data, etag)
+        finally:
+            self.forget(key)
+
+    def delete(self, key: str) -> None:
+        """Remove an object from the origin; a missing one is no error."""
+        try:
+            self.origin.delete(key)
+        finally:
+            self.forget(key)
+
+    def delete_many(self, keys: Sequence[str]) -> None:
+        """Remove objects from the origin; missing ones are no error. A failure leaves any of them."""
+        try:
+            leftovers.remove(self.origin, keys)
+        finally:
+            for key in keys:
+                self.forget(key)
+
+    def delete_prefix(self, prefix: str) -> None:
+        """Remove every object of the origin whose key starts with `prefix`."""
+        try:
+            self.origin.delete_prefix(prefix)
+        finally:
+            self._forgotten += 1
+            self._known.clear()
+
+
+def _split(data: Buffer) -> dict[int, Buffer]:
+    view = memoryview(data)
+    return {at // BLOCK: view[at : at + BLOCK] for at in range(0, len(view), BLOCK)}
+
+
+def _wanted(spans: Iterable[tuple[int, int]], size: int | None) -> dict[int, int]:
+    """Blocks that hold the spans, and how many bytes of each are needed, from its beginning."""
+    wanted: dict[int, int] = {}
+    for start, length in spans:
+        stop = start + length
+        for block in range(start // BLOCK, (stop - 1) // BLOCK + 1):
+            end = stop if size is None else size
+            wanted[block] = max(wanted.get(block, 0), min(BLOCK, end - block * BLOCK))
+    for block in wanted:
+        if block + 1 in wanted:
+            wanted[block] = BLOCK
+    return wanted
+
+
+def _cut(blocks: Mapping[int, Buffer], start: int, length: int) -> bytes:
+    stop = start + length
+    pieces = [
+        memoryview(blocks[block])[max(0, start - block * BLOCK) : stop - block * BLOCK]
+        for block in range(start // BLOCK, (stop - 1) // BLOCK + 1)
+    ]
+    return b"".join(pieces)

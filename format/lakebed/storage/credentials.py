@@ -1,0 +1,200 @@
+"""Credentials for stores: what a user may give, what of it is secret, and what other processes get to see.
+
+A dictionary that a user gives is wrapped at once, see :func:`kept`: its secrets become :class:`Secret`, and they do not
+travel when a dataset is pickled. :func:`lakebed.storage.access.resolve` makes of it what a client needs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+from urllib.parse import urlsplit
+
+from lakebed.errors import InvalidInputError, ManagedCredentialsNotFoundError
+from lakebed.storage.secret import SHOWN, Secret
+
+NAMED = "creds_key"
+"""Key of the dictionary under which credentials are named instead of given."""
+
+FROM_ENVIRONMENT = "ENV"
+"""What 3.x takes instead of a dictionary for "look where you usually look"."""
+
+SETTINGS = frozenset(
+    """
+    creds_key endpoint_url aws_region region region_name profile_name role_arn role_session_name duration_seconds
+    sts_endpoint_url requester_pays sse sse_kms_key_id bucket_key_enabled addressing_style anonymous ca_bundle verify
+    account_name client_id tenant_id authority_host use_emulator managed_identity federated_token_file use_azure_cli
+    project
+    """.split()
+)
+"""Keys that say where and how, but do not open any door. All others are taken to be secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Credentials that are valid now.
+
+    Parameters
+    ----------
+    values
+        By the keys of the 3.x dictionary: ``aws_access_key_id``, ``aws_secret_access_key``, ``endpoint_url``, ...
+    expires
+        POSIX seconds; None if they do not run out.
+    """
+
+    values: Mapping[str, Any]
+    expires: float | None = None
+
+
+@runtime_checkable
+class CredentialSource(Protocol):
+    """Where credentials come from, asked whenever they are needed, in every process."""
+
+    @property
+    def name(self) -> str:
+        """What this is, for logs and ``lakebed doctor``: never a secret."""
+        ...
+
+    def grant(self) -> Grant:
+        """Return credentials that are valid for the next minutes.
+
+        What asks keeps the answer until shortly before it expires: a source need not keep it too.
+
+        Raises
+        ------
+        MissingCredsError
+            If there are none.
+        """
+        ...
+
+
+Creds = Mapping[str, Any] | CredentialSource | str
+"""What the ``creds`` argument of the public functions takes."""
+
+
+class Given(Mapping[str, Any]):
+    """Credentials that a caller gave; whatever may be secret in them is a :class:`Secret`.
+
+    A pickle holds the settings, the names of the secrets and the source, not the secrets: see `left_behind`.
+
+    Parameters
+    ----------
+    values
+        The dictionary. None as a value counts as not given.
+    left_behind
+        Names of secrets that were given in another process.
+    source
+        A source of credentials that was given instead of a dictionary.
+    """
+
+    def __init__(
+        self,
+        values: Mapping[str, Any],
+        left_behind: tuple[str, ...] = (),
+        source: CredentialSource | None = None,
+    ) -> None:
+        for key in values:
+            if not isinstance(key, str):
+                raise InvalidInputError(f"the keys of creds are text, not {type(key).__name__}")
+        self._values = {key: _covered(key, value) for key, value in values.items() if value is not None}
+        self.left_behind = left_behind
+        self.source = source
+        self.made: dict[Any, Any] = {}
+        """What was made of them, so that all who hold these credentials share it."""
+
+    def __getitem__(self, key: str) -> Any:
+        return self._values[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __bool__(self) -> bool:
+        return self.source is not None or bool(self._values)
+
+    def __repr__(self) -> str:
+        if self.source is not None:
+            return f"Given({self.source.name})"
+        return f"Given({', '.join(f'{key}={_shown(value)}' for key, value in self._values.items())})"
+
+    def __copy__(self) -> Given:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Given:
+        # Nobody changes it, and what is for this process may keep its secrets.
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        settings = {key: value for key, value in self._values.items() if not _is_secret(key, value)}
+        secrets = tuple(key for key in self._values if key not in settings)
+        return type(self), (settings, self.left_behind + secrets, self.source)
+
+
+def kept(creds: Creds | None) -> Given | None:
+    """Wrap what a caller gave, so that no secret in it can be seen by accident.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is neither a dictionary nor a source of credentials.
+    """
+    if creds is None or isinstance(creds, Given):
+        return creds
+    if isinstance(creds, CredentialSource):
+        return Given({}, source=creds)
+    if isinstance(creds, str):
+        return None if creds == FROM_ENVIRONMENT else Given({"token": creds})
+    if isinstance(creds, Mapping):
+        return Given(creds)
+    raise InvalidInputError(f"creds is a dictionary or a source of credentials, not {type(creds).__name__}")
+
+
+Resolver = Callable[[str], CredentialSource]
+_resolvers: list[Resolver] = []
+
+
+def register_named(resolver: Resolver) -> None:
+    """Say who finds credentials by name, for ``creds={"creds_key": name}``; the last one that was registered does."""
+    _resolvers.append(resolver)
+
+
+def named(name: str) -> CredentialSource:
+    """Return the source of credentials that go by a name.
+
+    Raises
+    ------
+    ManagedCredentialsNotFoundError
+        If nobody knows the name.
+    """
+    if not _resolvers:
+        raise ManagedCredentialsNotFoundError(f"nothing here resolves names of credentials, such as {name!r}")
+    return _resolvers[-1](name)
+
+
+def _is_secret(key: str, value: Any) -> bool:
+    return key not in SETTINGS or isinstance(value, Secret)
+
+
+def _covered(key: str, value: Any) -> Any:
+    if isinstance(value, (Secret, bool)):
+        return value
+    if key in SETTINGS:
+        holds_password = isinstance(value, str) and "@" in value and bool(urlsplit(value).password)
+        return Secret(value) if holds_password else value
+    if isinstance(value, str):
+        return Secret(value)
+    if isinstance(value, Mapping):
+        # A service account as Google hands it out, or headers: one text, so that nothing of it shows.
+        plain = {str(k): v.reveal() if isinstance(v, Secret) else v for k, v in value.items()}
+        return Secret(json.dumps(plain))
+    return value
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, str) and "@" in value and urlsplit(value).password:
+        return SHOWN
+    return repr(value)

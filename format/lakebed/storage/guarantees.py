@@ -1,0 +1,113 @@
+"""What a dataset can count on, by where it lies: the table that `lakebed doctor` and the pages for users show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakebed.storage.local import LocalStorage
+from lakebed.storage.memory import MemoryStorage
+from lakebed.storage.objects import ObjectStorage
+
+if TYPE_CHECKING:
+    from lakebed.storage.base import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantees:
+    """One row of the table.
+
+    Parameters
+    ----------
+    place
+        Where the dataset lies.
+    publish
+        What makes a version visible as a whole or not at all.
+    writers
+        What keeps two writers of a branch apart, and what happens if they meet nevertheless.
+    crash
+        What is left when a process, a machine or an answer is lost.
+    """
+
+    place: str
+    publish: str
+    writers: str
+    crash: str
+
+
+_LEASE = "a lease in the head's folder, renewed, 300 s; whoever publishes second gets CommitFailed"
+_ANSWER = "what was answered stays; a lost answer is settled by reading again"
+
+LOCAL = Guarantees(
+    "local disk",
+    "a rename, after everything else is synced",
+    "a file lock that ends with its process; one writer per branch, the other gets LockedException",
+    "nothing published is lost by kill -9 or a power cut (LAKEBED_FSYNC=0 gives up the latter)",
+)
+NETWORK_FOLDER = Guarantees(
+    "network folder (NFS, SMB, FUSE)",
+    "a rename by the server, after fsync",
+    "a file lock of the server: mount with locks (NFSv4, or lockd)",
+    "as a local disk, if the server keeps what fsync returned for",
+)
+S3 = Guarantees("Amazon S3", "a conditional put (If-Match)", _LEASE, _ANSWER)
+S3_LIKE = Guarantees(
+    "S3 alike that enforces conditions (R2, Ceph, MinIO, ...)",
+    "a conditional put (If-Match); a probe has shown that it is enforced",
+    _LEASE,
+    _ANSWER,
+)
+GOOGLE = Guarantees("Google Cloud Storage", "a conditional put (x-goog-if-generation-match)", _LEASE, _ANSWER)
+AZURE = Guarantees("Azure blob storage", "a conditional put (If-Match)", _LEASE, _ANSWER)
+WEAK = Guarantees(
+    "a store without enforced conditions (rclone, older gateways, fsspec)",
+    "a plain put, with a look before and after it",
+    "a lock file that is written, and read again after 0.5 s; two writers within one round trip may still meet, and "
+    "the last one wins: write from one process at a time",
+    "as its server keeps what it has answered",
+)
+WEB = Guarantees("web server", "for reading only", "none can write", "as its server has it")
+MEMORY = Guarantees("memory of this process", "a lock", "a lock in this process", "gone with the process")
+
+TABLE = (LOCAL, NETWORK_FOLDER, S3, S3_LIKE, GOOGLE, AZURE, WEAK, WEB, MEMORY)
+
+_NETWORK = ("nfs", "cifs", "smb", "9p", "fuse.", "lustre", "ceph", "gluster", "afs", "beegfs")
+
+
+def guarantees_of(storage: Storage, *, conditional: bool = True) -> Guarantees:
+    """Return the row for a storage.
+
+    Parameters
+    ----------
+    conditional
+        Whether its conditional puts were found to be enforced.
+    """
+    if isinstance(storage, MemoryStorage):
+        return MEMORY
+    if isinstance(storage, LocalStorage):
+        kind = file_system(storage.url)
+        return NETWORK_FOLDER if kind.startswith(_NETWORK) else LOCAL
+    if not isinstance(storage, ObjectStorage):
+        return WEAK
+    if storage.scheme in ("http", "https"):
+        return WEB
+    if not conditional:
+        return WEAK
+    if storage.scheme == "s3":
+        return S3_LIKE if storage.endpoint else S3
+    return GOOGLE if storage.scheme == "gs" else AZURE
+
+
+def file_system(path: str) -> str:
+    """Return the kind of file system that a path lies on, as Linux calls it; empty where that is unknown."""
+    try:
+        with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as mounts:  # noqa: PTH123
+            found = [line.split()[1:3] for line in mounts]
+    except OSError:
+        return ""
+    there = [
+        (place.encode().decode("unicode_escape"), kind)
+        for place, kind in found
+        if f"{path.rstrip('/')}/".startswith(f"{place.rstrip('/')}/")
+    ]
+    return max(there, key=lambda entry: len(entry[0]))[1] if there else ""

@@ -1,0 +1,463 @@
+"""Objects in a bucket: S3 and what speaks like it, Google Cloud Storage, Azure, web servers (read-only)."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from typing import TYPE_CHECKING, Any
+
+from lakebed import config
+from lakebed.errors import (
+    BucketNotFoundError,
+    InvalidInputError,
+    InvalidKeyError,
+    KeyNotFound,
+    PreconditionFailed,
+    StorageError,
+    StoragePermissionError,
+    StorageReadOnlyError,
+    StorageUnavailableError,
+    TruncatedReadError,
+)
+from lakebed.storage.answers import NoPartError, SilentError
+from lakebed.storage.base import Stat, Tail, check_key, check_spans, pieces
+from lakebed.storage.batches import put_in_parallel
+from lakebed.storage.concurrently import concurrently
+from lakebed.storage.conditions import Conditions, conditions, put_weakly, warn_of
+from lakebed.storage.requests import Requests
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from lakebed.storage.base import Data
+    from lakebed.storage.credentials import Creds
+
+_log = logging.getLogger(__name__)
+
+# A position beyond it is not even asked for.
+_LARGEST = 1 << 62
+
+# Ranges of one object that lie closer together are fetched as one.
+_GAP = 64 * 1024
+
+# Bodies below this size arrive in good time on any line, so that silence means that the connection is gone.
+_SMALL = 64 * 1024
+
+_LIST_PAGE = 1000
+
+# What of a stream is copied at a time.
+_PIECE = 256 * 1024
+
+
+class ObjectStorage:
+    """Objects below a prefix of a bucket.
+
+    Parameters
+    ----------
+    scheme
+        ``s3``, ``gs``, ``az``, ``http`` or ``https``.
+    bucket
+        Name of the bucket or container; host and port for web servers.
+    prefix
+        What all keys begin with, without the ``/`` at its end.
+    creds
+        Credentials in the form of the 3.x dictionary, or a source of them; None goes through the chain.
+    query
+        What follows the ``?`` of a web server's addresses; it may be a signature, and is shown nowhere.
+    """
+
+    def __init__(
+        self, scheme: str, bucket: str, prefix: str = "", creds: Creds | None = None, *, query: str = ""
+    ) -> None:
+        self._scheme, self._bucket, self._prefix, self._query = scheme, bucket, prefix.strip("/"), query
+        self._is_web = scheme in ("http", "https")
+        # On the web the prefix is part of the client's address, which has the query behind it.
+        self._root = f"{self._prefix}/" if self._prefix and not self._is_web else ""
+        tail = ""
+        if self._is_web:
+            tail = (f"/{self._prefix}" if self._prefix else "") + (f"?{query}" if query else "")
+        self._requests = Requests(scheme, bucket, creds, tail, self.url)
+
+    @property
+    def url(self) -> str:
+        """Address of the root, without credentials."""
+        return f"{self._scheme}://{self._bucket}" + (f"/{self._prefix}" if self._prefix else "")
+
+    @property
+    def scheme(self) -> str:
+        """The scheme of its addresses."""
+        return self._scheme
+
+    @property
+    def endpoint(self) -> str:
+        """Address of the server if it is not that of the cloud, else empty."""
+        return self._requests.way().endpoint
+
+    @property
+    def place(self) -> str:
+        """The url, and the server's address: buckets of two servers may have one name."""
+        return f"{self.url} at {self.endpoint}" if self.endpoint else self.url
+
+    @property
+    def authenticated_by(self) -> str:
+        """Who let us in: never a secret."""
+        return self._requests.way().access.name
+
+    @property
+    def conditional(self) -> bool:
+        """Whether the store enforces the conditions of `put_if`; it is asked, by a small object, the first time."""
+        return not self._is_web and self._conditions().hold
+
+    def __repr__(self) -> str:
+        return f"ObjectStorage({self.url!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._query:
+            raise InvalidInputError(
+                f"the address of {self.url} holds a query, which may be a secret and does not travel to other processes"
+            )
+        return type(self), (self._scheme, self._bucket, self._prefix, self._requests.creds)
+
+    def use(self, creds: Creds) -> None:
+        """Do the next requests with other credentials."""
+        self._requests.use(creds)
+
+    def around(self, other: ObjectStorage) -> tuple[ObjectStorage, str, str] | None:
+        """Return a storage of the bucket that both lie in, the prefix of the other and ours; None if there is none."""
+        if self._is_web or (self._scheme, self._bucket) != (other._scheme, other._bucket):
+            return None
+        if self.endpoint != other.endpoint:
+            return None
+        return type(self)(self._scheme, self._bucket, "", self._requests.creds), other._root, self._root
+
+    def _path(self, key: str) -> str:
+        return self._root + check_key(key)
+
+    def _refuse_on_web(self, doing: str, key: str) -> None:
+        if self._is_web:
+            raise StorageReadOnlyError(
+                f"cannot {doing} {key!r} in {self.url}: web servers are for reading. Write to a bucket, or to the "
+                "folder that the server shows"
+            )
+
+    # -- reading --------------------------------------------------------------------------------------------
+
+    def get(self, key: str) -> bytes:
+        """Read a whole object."""
+        return bytes(self.view(key))
+
+    def view(self, key: str) -> memoryview:
+        """Read a whole object into memory of the client's: a copy less than `get`."""
+        path = self._path(key)
+
+        def ask(obs: Any, store: Any) -> memoryview:
+            result = obs.get(store, path)
+            data = memoryview(result.bytes())
+            self._check_length(key, len(data), result.meta["size"])
+            return data
+
+        return self._requests.ask("read", key, ask)
+
+    def get_into(self, key: str, buffer: memoryview) -> int:
+        """Read a whole object into the start of a writable byte buffer and return its length."""
+        path = self._path(key)
+
+        def ask(obs: Any, store: Any) -> int:
+            result = obs.get(store, path)
+            size: int = result.meta["size"]
+            if size > buffer.nbytes:
+                raise InvalidInputError(
+                    f"buffer of {buffer.nbytes} bytes cannot hold {key!r} of {size} bytes"
+                )
+            position = 0
+            for piece in result.stream(min_chunk_size=_PIECE):
+                end = position + len(piece)
+                self._check_length(key, min(end, size), end)
+                buffer[position:end] = piece
+                position = end
+            self._check_length(key, position, size)
+            return size
+
+        return self._requests.ask("read", key, ask)
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        """Read exactly `length` bytes from offset `start`."""
+        return bytes(self.view_range(key, start, length))
+
+    def view_range(self, key: str, start: int, length: int) -> memoryview:
+        """Read exactly `length` bytes from offset `start` into memory of the client's: a copy less than `get_range`."""
+        return self._ranges(key, ((start, length),))[0]
+
+    def get_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Read several (start, length) ranges of one object, in the order given.
+
+        Ranges that lie close together are one request; the others are asked for at the same time.
+        """
+        return [bytes(view) for view in self._ranges(key, spans)]
+
+    def _ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> list[memoryview]:
+        check_spans(key, spans)
+        path = self._path(key)
+        full = [(start, length) for start, length in spans if length]
+        end = max((start + length for start, length in full), default=0)
+        if end > _LARGEST or any(start > end for start, _ in spans):
+            self._check_end(key, max(start + length for start, length in spans))
+        if not full:
+            return [memoryview(b"")] * len(spans)
+        starts, lengths = [s for s, _ in full], [n for _, n in full]
+
+        def ask(obs: Any, store: Any) -> list[Any]:
+            if len(full) == 1:
+                return [obs.get_range(store, path, start=starts[0], length=lengths[0])]
+            found: list[Any] = obs.get_ranges(store, path, starts=starts, lengths=lengths, coalesce=_GAP)
+            return found
+
+        try:
+            found = self._requests.ask("read", key, ask)
+        except NoPartError:
+            self._check_end(key, end)
+            whole = memoryview(self._whole(key))
+            return [whole[start : start + length] for start, length in spans]
+        for data, (start, length) in zip(found, full, strict=True):
+            self._check_length(key, start + len(data), start + length)
+        parts = iter(found)
+        return [memoryview(next(parts) if length else b"") for _, length in spans]
+
+    def get_part(self, key: str, start: int, length: int) -> Tail:
+        """Read at most `length` bytes from offset `start`, and learn whose bytes they are, by one request."""
+        check_spans(key, ((start, length),))
+        path = self._path(key)
+        end = min(start + length, _LARGEST)
+
+        def ask(obs: Any, store: Any) -> Tail:
+            result = obs.get(store, path, options={"range": (start, end)})
+            data = result.bytes().to_bytes()
+            self._check_length(key, start + len(data), min(end, result.meta["size"]))
+            return Tail(data, self._stat(result.meta))
+
+        if length:
+            with contextlib.suppress(NoPartError):
+                return self._requests.ask("read", key, ask)
+        found = self._present(key)
+        if length and start < found.size:
+            return Tail(self._whole(key)[start:end], found)
+        return Tail(b"", found)
+
+    def _whole(self, key: str) -> bytes:
+        """Read an object of which the server gives no part, though it has it; some do so if the part is all."""
+        _log.info("%s gave no part of %r: it is read as a whole", self.url, key)
+        return self.get(key)
+
+    def get_tail(self, key: str, length: int) -> Tail:
+        """Read the last `length` bytes of an object, or all of it if it is shorter.
+
+        Azure has no ranges from the end: what is longer than `length` costs two requests there.
+        """
+        check_spans(key, ((0, length),))
+        path = self._path(key)
+        if not length:
+            return Tail(b"", self._present(key))
+        if self._scheme == "az":
+            head = self.get_part(key, 0, length)
+            return head if head.stat.size <= length else self._exact_tail(key, length, head.stat)
+
+        def ask(obs: Any, store: Any) -> Tail:
+            result = obs.get(store, path, options={"range": {"suffix": min(length, _LARGEST)}})
+            data = result.bytes().to_bytes()
+            self._check_length(key, len(data), min(length, result.meta["size"]))
+            return Tail(data, self._stat(result.meta))
+
+        try:
+            return self._requests.ask("read", key, ask)
+        except (NoPartError, TruncatedReadError):  # an empty object has no part, and some know no ends
+            found = self._present(key)
+        return self._exact_tail(key, length, found)
+
+    def _exact_tail(self, key: str, length: int, found: Stat) -> Tail:
+        length = min(length, found.size)
+        tail = self.get_part(key, found.size - length, length)
+        if tail.stat.size != found.size:  # replaced between two requests
+            return self._exact_tail(key, length, tail.stat)
+        return tail
+
+    def stat(self, key: str) -> Stat | None:
+        """Size and etag of an object, None if there is none."""
+        path = self._path(key)
+        try:
+            return self._stat(self._requests.ask("look at", key, lambda obs, store: obs.head(store, path)))
+        except KeyNotFound:
+            return None
+        except SilentError:
+            # A server has no room for reasons in its answer to HEAD. It has in that to GET.
+            try:
+                return self.get_part(key, 0, 1).stat
+            except KeyNotFound:
+                return None
+
+    def _present(self, key: str) -> Stat:
+        found = self.stat(key)
+        if found is None:
+            raise KeyNotFound(f"{key!r} does not exist in {self.url}")
+        return found
+
+    def _check_end(self, key: str, end: int) -> None:
+        found = self._present(key)
+        if end > found.size:
+            raise TruncatedReadError(
+                f"{key!r} in {self.url} has {found.size} bytes, and ends before byte {end}"
+            )
+
+    def _check_length(self, key: str, found: int, wanted: int) -> None:
+        if found != wanted:
+            raise TruncatedReadError(f"{key!r} in {self.url} ends at byte {found}, before byte {wanted}")
+
+    def _stat(self, meta: Any) -> Stat:
+        """Return size and identity: what `put_if` needs on this store, in one spelling."""
+        tag = meta["version"] if self._scheme == "gs" and meta["version"] else meta["e_tag"]
+        if not tag:
+            tag = f"{meta['last_modified'].timestamp():.6f}-{meta['size']}"
+        stored = round(meta["last_modified"].timestamp() * 1e9)
+        return Stat(meta["size"], str(tag).strip('"'), stored=stored)
+
+    # -- writing --------------------------------------------------------------------------------------------
+
+    def put(self, key: str, data: Data) -> str:
+        """Write an object, replacing any before it, and return its etag."""
+        etag, size = self._write(key, data)
+        if etag and size <= config.PART_BYTES:
+            return etag
+        # Some stores name an object that came in parts otherwise than they call it afterwards, or not at all.
+        return self._present(key).etag
+
+    def _write(self, key: str, data: Data, mode: Any = "overwrite") -> tuple[str, int]:
+        self._refuse_on_web("write", key)
+        path, parts = self._path(key), pieces(data)
+        content = parts[0] if len(parts) == 1 else b"".join(parts)
+        size = len(content)
+
+        def ask(obs: Any, store: Any) -> Any:
+            large = mode == "overwrite" and size > config.PART_BYTES
+            return obs.put(store, path, content, mode=mode, use_multipart=large, chunk_size=config.PART_BYTES)
+
+        try:
+            result = self._requests.ask("write", key, ask, slow=size > _SMALL, once=mode != "overwrite")
+        except KeyNotFound as error:  # what was to be replaced is gone, or there is no bucket
+            if mode != "overwrite":
+                raise PreconditionFailed(f"{key!r} in {self.url} was deleted since it was read") from error
+            raise BucketNotFoundError(f"there is no bucket {self._bucket!r} for {self.url}") from error
+        tag = result["version"] if self._scheme == "gs" else result["e_tag"]
+        return str(tag or "").strip('"'), size
+
+    def put_many(self, items: Iterable[tuple[str, Data]], *, durable: bool = True) -> None:  # noqa: ARG002
+        """Write a batch of objects at the same time."""
+        put_in_parallel(self._write, items)
+
+    def copy(self, source: str, target: str, *, durable: bool = True) -> None:  # noqa: ARG002
+        """Let a new object hold what another holds; the store copies it."""
+        self._refuse_on_web("write", target)
+        here, there = self._path(source), self._path(target)
+        self._requests.ask("copy", source, lambda obs, store: obs.copy(store, here, there), slow=True)
+
+    def sync(self, keys: Iterable[str]) -> None:
+        """Do nothing: what a store has answered, it keeps."""
+
+    def put_if(self, key: str, data: Data, etag: str | None) -> str:
+        """Write an object only if the present one has this etag (None: only if there is none).
+
+        An answer that is lost is a `StorageUnavailableError`: the object may have been written. Where the store
+        enforces no conditions, this does its best by reading before and after.
+        """
+        self._refuse_on_web("write", key)
+        check_key(key)
+        found = self._conditions()
+        if not (found.creates if etag is None else found.replaces):
+            warn_of(self.endpoint, self.url)
+            return put_weakly(self, key, data, etag)
+        return self._put_under(key, data, etag, found.is_quoted)
+
+    def _put_under(self, key: str, data: Data, etag: str | None, is_quoted: bool) -> str:
+        if etag is None:
+            return self._write(key, data, "create")[0]
+        if self._scheme != "gs":
+            return self._write(key, data, {"e_tag": f'"{etag}"' if is_quoted else etag})[0]
+        if not etag.isdigit():
+            raise PreconditionFailed(f"{key!r} in {self.url} is not what was read: {etag!r} is no generation")
+        return self._write(key, data, {"version": etag})[0]
+
+    def _conditions(self) -> Conditions:
+        return conditions(
+            self._scheme,
+            self.endpoint,
+            self._bucket,
+            self._put_under,
+            lambda key, data: self._write(key, data)[0],
+            self.delete,
+        )
+
+    def delete(self, key: str) -> None:
+        """Remove an object; a missing one is no error."""
+        self._refuse_on_web("delete", key)
+        path = self._path(key)
+        with contextlib.suppress(KeyNotFound):
+            self._requests.ask("delete", key, lambda obs, store: obs.delete(store, path))
+
+    def delete_prefix(self, prefix: str) -> None:
+        """Remove every object whose key starts with `prefix`."""
+        self._refuse_on_web("delete", prefix)
+        batch: list[str] = []
+        for key, _ in self.list(prefix):
+            batch.append(key)
+            if len(batch) == _LIST_PAGE:
+                self._delete_page(batch)
+                batch = []
+        self._delete_page(batch)
+
+    def delete_many(self, keys: Sequence[str]) -> None:
+        """Remove objects; missing ones are no error. A failure leaves any of them."""
+        for at in range(0, len(keys), _LIST_PAGE):
+            page = keys[at : at + _LIST_PAGE]
+            self._refuse_on_web("delete", page[0])
+            self._delete_page(list(map(check_key, page)))
+
+    def _delete_page(self, keys: Sequence[str]) -> None:
+        """Remove objects by one request, or by one each where the store can not do that."""
+        if not keys:
+            return
+        paths = [self._root + key for key in keys]
+        try:
+            self._requests.ask("delete", keys[0], lambda obs, store: obs.delete(store, paths), slow=True)
+        except (StorageUnavailableError, StoragePermissionError, BucketNotFoundError):
+            raise
+        except (StorageError, KeyNotFound):
+            concurrently([lambda key=key: self.delete(key) for key in keys])  # type: ignore[misc]
+
+    # -- listing --------------------------------------------------------------------------------------------
+
+    def list(self, prefix: str = "") -> Iterator[tuple[str, Stat]]:
+        """Iterate over the objects whose keys start with `prefix`."""
+        if self._is_web:
+            raise StorageReadOnlyError(
+                f"{self.url} cannot be listed: web servers do not tell what they have. Name the dataset itself"
+            )
+        folder = self._root + prefix.rpartition("/")[0]
+        try:
+            check_key(folder.strip("/") or "a")
+        except InvalidKeyError:
+            return  # no key begins like this
+        found = self._requests.ask(
+            "list", prefix, lambda obs, store: obs.list(store, prefix=folder, chunk_size=_LIST_PAGE)
+        )
+        while True:
+            batch = self._page(prefix, found)
+            if batch is None:
+                return
+            for meta in batch:
+                key = meta["path"][len(self._root) :]
+                if key.startswith(prefix) and meta["path"].startswith(self._root):
+                    yield key, self._stat(meta)
+
+    def _page(self, prefix: str, found: Iterator[Any]) -> Any:
+        try:
+            return self._requests.ask("list", prefix, lambda *_: next(found, None), once=True)
+        except KeyNotFound as error:
+            raise BucketNotFoundError(f"there is no bucket {self._bucket!r} for {self.url}") from error

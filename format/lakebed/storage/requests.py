@@ -1,0 +1,140 @@
+"""One request to a bucket: on the clients of this process, with credentials that are renewed when they are rejected."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from lakebed import clock, config
+from lakebed.errors import (
+    CredentialsRejectedError,
+    LakebedError,
+    StoragePermissionError,
+    StorageUnavailableError,
+)
+from lakebed.storage.answers import Answer
+from lakebed.storage.buckets import Way, way
+from lakebed.storage.credentials import kept
+from lakebed.storage.obstore_client import client
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakebed.storage.credentials import Creds
+
+T = TypeVar("T")
+
+_mutex = threading.Lock()
+# Servers from which anything ever came back.
+_answering: set[str] = set()
+
+# Clients of a parent process: to free them here could wait for threads that are not here.
+_left_alone: list[Way] = []
+
+
+class Requests:
+    """Requests to one bucket.
+
+    Parameters
+    ----------
+    scheme, bucket, creds
+        As for `ObjectStorage`.
+    tail
+        Path and query of a web server's folder.
+    shown
+        Address for messages.
+    """
+
+    def __init__(self, scheme: str, bucket: str, creds: Creds | None, tail: str, shown: str) -> None:
+        self._scheme, self._bucket, self._tail, self._shown = scheme, bucket, tail, shown
+        self.creds = kept(creds)
+        self._way: Way | None = None
+
+    def way(self) -> Way:
+        """Return the clients of this process."""
+        found = self._way
+        if found is not None and found.pid == os.getpid():
+            return found
+        new = way(self._scheme, self._bucket, self.creds, self._tail)
+        with _mutex:
+            if self._way is not None and self._way.pid != os.getpid():
+                _left_alone.append(self._way)
+                self._way = None
+            if self._way is None:
+                self._way = new
+            return self._way
+
+    def use(self, creds: Creds) -> None:
+        """Do the next requests with other credentials."""
+        with _mutex:
+            self.creds = kept(creds)
+            if self._way is not None:
+                _left_alone.append(self._way)  # other threads may be in the middle of a request
+            self._way = None
+
+    def ask(
+        self, doing: str, key: str, ask: Callable[[Any, Any], T], *, slow: bool = False, once: bool = False
+    ) -> T:
+        """Do one request; failures become errors of this package.
+
+        Credentials that are rejected are renewed, once.
+
+        Parameters
+        ----------
+        doing, key
+            What is tried with which object, for messages.
+        ask
+            Gets the client's module and the store.
+        slow
+            The request carries much.
+        once
+            It is not repeated if its answer is lost or breaks off. Of what can be repeated the client itself repeats
+            only what it did not begin to answer, or what has an etag, and not for long.
+        """
+        deadline = clock.monotonic() + config.RETRY_SECONDS
+        is_renewed = False
+        while True:
+            found, obs = self.way(), client()
+            try:
+                result = ask(obs, found.slow if slow else found.quick)
+            except LakebedError:
+                raise
+            except (obs.exceptions.BaseError, OSError) as error:
+                answer = Answer(error)
+                failure = found.access.failure()
+                ends = failure is not None
+                failure = failure or answer.explained(doing, key, self._shown, obs)
+            else:
+                _answering.add(self._server(found))
+                return result
+            if answer.has_begun:
+                _answering.add(self._server(found))
+            is_suspect = isinstance(failure, CredentialsRejectedError) or (
+                isinstance(failure, StoragePermissionError) and found.access.may_have_ended
+            )
+            if is_suspect and not is_renewed and found.access.renew():
+                is_renewed = True
+                with _mutex:
+                    self._way = None if self._way is found else self._way
+            elif not ends and self._may_pass(failure, answer, found, once) and clock.monotonic() < deadline:
+                clock.sleep(random.uniform(0.05, 0.5))  # noqa: S311 - no secret
+            else:
+                raise failure
+
+    def _server(self, found: Way) -> str:
+        return found.endpoint or f"{self._scheme}://{self._bucket}"
+
+    def _may_pass(self, failure: LakebedError, answer: Answer, found: Way, once: bool) -> bool:
+        """Whether to ask again. Who has never answered is probably not there, or goes by another name."""
+        is_safe = bool(answer.status) or not once
+        return isinstance(failure, StorageUnavailableError) and is_safe and self._server(found) in _answering
+
+
+def _after_fork() -> None:
+    global _mutex  # noqa: PLW0603 - another thread of the parent may hold it
+    _mutex = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)

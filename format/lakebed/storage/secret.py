@@ -1,0 +1,69 @@
+"""Text that must not be shown: passwords, keys, tokens."""
+
+from __future__ import annotations
+
+import weakref
+from typing import NoReturn
+
+from lakebed.errors import InvalidInputError
+
+SHOWN = "***"
+
+# A shorter text may be part of any other.
+_SHORTEST = 8
+_all: weakref.WeakValueDictionary[int, Secret] = weakref.WeakValueDictionary()
+
+
+class Secret:
+    """A text whose every representation is ``***``; :meth:`reveal` is the only way to it.
+
+    It can not be pickled, copied into JSON or formatted by accident.
+    """
+
+    __slots__ = ("__weakref__", "_text")
+
+    def __init__(self, text: str | Secret) -> None:
+        self._text = text.reveal() if isinstance(text, Secret) else text
+        _all[id(self)] = self
+
+    def reveal(self) -> str:
+        """Return the text, to be handed to whoever needs it and to nobody else."""
+        return self._text
+
+    def __repr__(self) -> str:
+        return SHOWN
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return SHOWN
+
+    def __bool__(self) -> bool:
+        return bool(self._text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash((Secret, self._text))
+
+    def __copy__(self) -> Secret:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Secret:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise InvalidInputError(
+            "a secret can not be pickled: name the credentials, so that every process asks for them itself"
+        )
+
+
+def hidden(text: str) -> str:
+    """Return what somebody else says, a server for example, without the secrets of this process that are in it."""
+    for reference in _all.valuerefs():  # a list: other threads may make secrets meanwhile
+        secret = reference()
+        found = "" if secret is None else secret.reveal()
+        if len(found) >= _SHORTEST and found in text:
+            text = text.replace(found, SHOWN)
+    return text
