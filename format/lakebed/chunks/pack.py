@@ -13,13 +13,16 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
 from lakebed import limits
 from lakebed.chunks.canvas import Canvas, ChunkCodec
 from lakebed.codecs.block import Block
+from lakebed.documents.layouts import NO_WORDS, Words, layout_words
+from lakebed.documents.manifest import LARGE
 from lakebed.documents.version_prefix import PREFIX
 from lakebed.errors import LimitError
 from lakebed.native import chunks as native
@@ -31,11 +34,12 @@ _NO_POSITIONS = struct.pack("<i", 0)
 
 @dataclass(frozen=True, slots=True)
 class PackedChunk:
-    """One chunk file, as pieces that are written back to back."""
+    """One chunk file, as pieces that are written back to back; ``layout`` says where the samples of a large one lie."""
 
     pieces: tuple[bytes | memoryview, ...]
     count: int
     nbytes: int
+    layout: Words = field(default_factory=lambda: NO_WORDS)
 
 
 def groups(blocks: Sequence[Block], limit: int, codec: ChunkCodec | None = None) -> list[list[Block]]:
@@ -88,8 +92,17 @@ def _fit(block: Block, start: int, room: int, offsets: np.ndarray | None) -> int
     return max(start, int(np.searchsorted(costs, costs[start] + room, side="right")) - 1)
 
 
-def pack(group: Sequence[Block], codec: ChunkCodec | None = None) -> PackedChunk:
-    """Pack samples into one chunk; ``codec`` is the chunk compression.
+def pack(
+    group: Sequence[Block], codec: ChunkCodec | None = None, *, tells_shape: bool = False
+) -> PackedChunk:
+    """Pack samples into one chunk.
+
+    Parameters
+    ----------
+    codec
+        The chunk compression.
+    tells_shape
+        Whether samples tell their shapes themselves, as text and images do.
 
     Raises
     ------
@@ -112,7 +125,33 @@ def pack(group: Sequence[Block], codec: ChunkCodec | None = None) -> PackedChunk
     elif codec is not None:
         data = [codec.encode(b"".join(data))] if data else []
     pieces = (header, *data)
-    return PackedChunk(pieces, count, sum(len(p) for p in pieces))
+    nbytes = sum(len(p) for p in pieces)
+    if codec is not None or nbytes <= LARGE:
+        return PackedChunk(pieces, count, nbytes)
+    return PackedChunk(pieces, count, nbytes, _layout(group, count, None if tells_shape else ndim))
+
+
+def _layout(group: Sequence[Block], count: int, ndim: int | None) -> Words:
+    """Describe where samples lie, with their shapes if ``ndim`` is given."""
+    first = group[0]
+    is_even = isinstance(first.sizes, int) and all(
+        isinstance(block.sizes, int) and block.sizes == first.sizes for block in group
+    )
+    sizes = first.sizes if is_even else np.concatenate([block.size_array() for block in group])
+    shapes: tuple[int, ...] | Words | None = None
+    if ndim is not None:
+        is_even = isinstance(first.shapes, tuple) and all(block.shapes == first.shapes for block in group)
+        shapes = first.shapes if is_even else np.concatenate([block.shape_array(ndim) for block in group])
+    return layout_words(sizes, shapes, count, lambda: _samples(group))
+
+
+def _samples(group: Sequence[Block]) -> Iterator[bytes | memoryview]:
+    for block in group:
+        if block.buffers is not None:
+            yield from block.buffers
+            continue
+        offsets = block.offsets().tolist()
+        yield from (block.data[start:stop] for start, stop in pairwise(offsets))
 
 
 def pack_tile(shape: tuple[int, ...], data: bytes | memoryview) -> PackedChunk:

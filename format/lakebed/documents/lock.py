@@ -2,17 +2,23 @@
 
 bytes      content
 6          node id, from the network card's address
-8          f64 expiry, POSIX seconds
+8          f64 expiry, POSIX seconds; 0 once its owner has given the lock back
 4          process id; absent in old files
+8          `lakebed:`       } only in heads that lakebed published to a store without locks of its own:
+16         seal, hex digits } the version's manifest, which is right as long as this file says so
+
+Deep Lake 3.9.52 reads the first 18 bytes and lets the rest be. It writes 18 bytes when it opens a head for writing, and
+deletes the file when it is done: a file with a seal says that it has not been there.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import re
 import struct
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakebed.errors import FormatError
 
@@ -21,21 +27,44 @@ LOCK_SECONDS = 300.0
 
 _LAYOUT = struct.Struct("<6sdI")
 _OLD_SIZE = 14
+_OURS = b"lakebed:"
+_SEAL = re.compile(rb"lakebed:([0-9a-f]{16})")
+_FULL_SIZE = _LAYOUT.size + len(_OURS) + 16
+
+RELEASED = 0.0
+"""Expiry of a lock that its owner has given back."""
+
 _WHAT = "lock file"
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetLock:
-    """Owner of a lock (node id, six bytes; process id) and the POSIX time at which it expires."""
+    """Owner of a lock (node id, six bytes; process id) and the POSIX time at which it expires.
+
+    Parameters
+    ----------
+    seal
+        Checksum of the manifest that says what the version holds; empty if the file does not tell.
+    """
 
     node: bytes
     expiry: float
     pid: int
+    seal: str = ""
 
     @classmethod
-    def own(cls, now: float, seconds: float = LOCK_SECONDS) -> DatasetLock:
+    def own(cls, now: float, seconds: float = LOCK_SECONDS, *, seal: str = "") -> DatasetLock:
         """Lock of this process from `now` on."""
-        return cls(uuid.getnode().to_bytes(6, "little"), now + seconds, os.getpid())
+        return cls(uuid.getnode().to_bytes(6, "little"), now + seconds, os.getpid(), seal)
+
+    def released(self) -> DatasetLock:
+        """Return what is left of this lock when its owner gives it back."""
+        return replace(self, expiry=RELEASED)
+
+    @property
+    def is_released(self) -> bool:
+        """Whether its owner has given it back."""
+        return self.expiry == RELEASED
 
     @classmethod
     def from_bytes(cls, data: bytes) -> DatasetLock:
@@ -46,16 +75,21 @@ class DatasetLock:
         FormatError
             If it has another length, or the time is no number.
         """
-        if len(data) not in (_OLD_SIZE, _LAYOUT.size):
-            raise FormatError(f"{_WHAT} has {len(data)} bytes, not {_LAYOUT.size}")
-        node, expiry, pid = _LAYOUT.unpack(data.ljust(_LAYOUT.size, b"\0"))
+        if len(data) not in (_OLD_SIZE, _LAYOUT.size, _FULL_SIZE):
+            raise FormatError(f"{_WHAT} has {len(data)} bytes, not {_LAYOUT.size} or {_FULL_SIZE}")
+        node, expiry, pid = _LAYOUT.unpack(data[: _LAYOUT.size].ljust(_LAYOUT.size, b"\0"))
         if math.isnan(expiry):
             raise FormatError(f"{_WHAT} has no time of expiry")
-        return cls(node, expiry, pid)
+        found = _SEAL.fullmatch(data, _LAYOUT.size)
+        if found is None and len(data) == _FULL_SIZE:
+            raise FormatError(f"{_WHAT} ends in something else than a seal")
+        return cls(node, expiry, pid, found[1].decode() if found else "")
 
     def to_bytes(self) -> bytes:
         """Write the file."""
-        return _LAYOUT.pack(self.node, self.expiry, self.pid)
+        return _LAYOUT.pack(self.node, self.expiry, self.pid) + (
+            _OURS + self.seal.encode() if self.seal else b""
+        )
 
 
 def is_live_foreign(data: bytes, now: float) -> bool:

@@ -8,8 +8,9 @@
     ...     payload: file contents and arrays, back to back, at the offsets that the header names
 
 Header: ``{"version": id, "block": bytes per checksum, "files": {relative key: [offset, length]}, "chunks": {tensor key:
-{"folders": [[commit id, key], ...], "rows": n, "sums": n, "at": offset}}}``. The arrays of a tensor lie at ``at``:
-sizes u64[rows], sums u64[sums], folder_of u32[rows], own u8[rows]. Unknown header keys are ignored.
+{"folders": [[commit id, key], ...], "rows": n, "sums": n, "at": offset, "layouts": [offset, words]}}}``. The arrays of
+a tensor lie at ``at``: sizes u64[rows], sums u64[sums], folder_of u32[rows], own u8[rows]. Where ``layouts`` is there,
+counts u32[rows] and words u32[words] lie at its offset (see `layouts`). Unknown header keys are ignored.
 
 That of a large version may be a delta instead (`manifest_delta`).
 
@@ -31,11 +32,14 @@ from numpy.typing import NDArray
 
 from lakebed import limits
 from lakebed.documents import fields, json_style
+from lakebed.documents.layouts import NO_WORDS, Layouts, Words, no_layouts
 from lakebed.documents.tables import LARGEST_INDEX
 from lakebed.errors import FormatError
 
 MAGIC = b"LBMANIF1"
 BLOCK = 1 << 18
+# Single samples of chunks above this size are read by range, those of smaller ones with the whole chunk.
+LARGE = 2 * BLOCK
 
 _WHAT = "manifest"
 
@@ -56,6 +60,8 @@ class ChunkPlaces:
         xxh3-64 of each block of BLOCK bytes of each chunk of known size, in order: uint64.
     own
         Whether the chunk belongs to this version's chunk_set: bool, shape (rows,).
+    known_layouts
+        Where the samples lie, as far as that is known of any chunk.
     """
 
     folders: tuple[tuple[str, str], ...]
@@ -63,6 +69,16 @@ class ChunkPlaces:
     sizes: NDArray[np.uint64]
     sums: NDArray[np.uint64]
     own: NDArray[np.bool_]
+    known_layouts: Layouts | None = None
+
+    @property
+    def layouts(self) -> Layouts:
+        """Where the samples of each chunk lie, as far as known."""
+        return no_layouts(len(self.sizes)) if self.known_layouts is None else self.known_layouts
+
+    def layout(self, row: int) -> Words:
+        """Return where the samples of one chunk lie; no words where that is not known."""
+        return NO_WORDS if self.known_layouts is None else self.known_layouts.of(row)
 
     def check(self) -> None:
         """Refuse places that contradict each other.
@@ -78,6 +94,8 @@ class ChunkPlaces:
             or int(self.sum_counts().sum()) != len(self.sums)
         ):
             raise FormatError("the manifest is damaged: its chunk places contradict each other")
+        if self.known_layouts is not None:
+            self.known_layouts.check(len(self.sizes))
 
     def sum_counts(self) -> NDArray[np.int64]:
         """Count the checksums of each chunk: int64, shape (rows,)."""
@@ -110,6 +128,7 @@ class Manifest:
             }
             payload += places.sizes.tobytes() + places.sums.tobytes()
             payload += places.folder_of.tobytes() + places.own.astype(np.uint8).tobytes()
+            chunks[key] |= put_layouts(places.known_layouts, payload)
         header = {"version": self.version_id, "block": BLOCK, "files": files, "chunks": chunks}
         return closed(MAGIC, header, payload)
 
@@ -189,6 +208,45 @@ def closed(magic: bytes, header: Mapping[str, Any], payload: bytes | bytearray) 
     return magic + xxhash.xxh3_64_intdigest(body).to_bytes(8, "little") + body
 
 
+def put_layouts(layouts: Layouts | None, payload: bytearray) -> dict[str, list[int]]:
+    """Add layouts to the payload; return what the header says of them, nothing where there are none."""
+    if layouts is None or not len(layouts.words):
+        return {}
+    payload += b"\0" * (-len(payload) % 4)
+    at = len(payload)
+    payload += layouts.counts.tobytes() + layouts.words.tobytes()
+    return {"layouts": [at, len(layouts.words)]}
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutTable:
+    """Layouts of the chunks of one tensor as the header describes them."""
+
+    rows: int
+    words: int
+    at: int
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any], rows: int) -> LayoutTable | None:
+        """Return what the entry of a tensor says of ``rows`` chunks; None if it says nothing."""
+        found = entry.get("layouts")
+        if found is None:
+            return None
+        at, words = found
+        if type(at) is not int or type(words) is not int or min(at, words) < 0:
+            raise FormatError("the manifest is damaged: its layouts of chunks lie nowhere")
+        return cls(rows, words, at)
+
+    @property
+    def nbytes(self) -> int:
+        return 4 * (self.rows + self.words)
+
+    def read(self, payload: memoryview) -> Layouts:
+        """Return the layouts."""
+        data = np.frombuffer(cut(payload, self.at, self.nbytes), np.uint32)
+        return Layouts(data[: self.rows], data[self.rows :])
+
+
 def _parsed(header: Mapping[str, Any], payload: memoryview) -> Manifest:
     named = fields.mapping(header, "files", _WHAT)
     entries = fields.mapping(header, "chunks", _WHAT)
@@ -218,6 +276,7 @@ class _Table:
     rows: int
     sums: int
     at: int
+    layouts: LayoutTable | None
 
     @classmethod
     def from_json(cls, entry: Any) -> _Table:
@@ -228,20 +287,23 @@ class _Table:
             for commit, key in entry["folders"]
         )
         rows, sums, at = (fields.count(entry, name, _WHAT) for name in ("rows", "sums", "at"))
-        return cls(folders, rows, sums, at)
+        return cls(folders, rows, sums, at, LayoutTable.from_json(entry, rows))
 
     @property
     def nbytes(self) -> int:
-        return 13 * self.rows + 8 * self.sums
+        layouts = 0 if self.layouts is None else self.layouts.nbytes
+        return 13 * self.rows + 8 * self.sums + layouts
 
     def read(self, payload: memoryview) -> ChunkPlaces:
-        data, rows, sums = cut(payload, self.at, self.nbytes), self.rows, self.sums
+        rows, sums = self.rows, self.sums
+        data = cut(payload, self.at, 13 * rows + 8 * sums)
         places = ChunkPlaces(
             self.folders,
             np.frombuffer(data, np.uint32, rows, 8 * (rows + sums)),
             np.frombuffer(data, np.uint64, rows, 0),
             np.frombuffer(data, np.uint64, sums, 8 * rows),
             np.frombuffer(data, np.uint8, rows, 12 * rows + 8 * sums).astype(np.bool_),
+            None if self.layouts is None else self.layouts.read(payload),
         )
         places.check()
         return places

@@ -9,14 +9,16 @@
 
 Header: ``{"version": id, "block": bytes per checksum, "base": [id, seal], "spent": bytes,
 "files": {relative key: [offset, length, kept]},
-"chunks": {tensor key: {"kept": rows, "known": folders, "folders": [...], "rows": n, "sums": n, "own": runs, "at": at}},
+"chunks": {tensor key: {"kept": rows, "known": folders, "folders": [...], "rows": n, "sums": n, "own": runs, "at": at,
+"layouts": [at, words]}},
 "gone": [relative keys], "gone_chunks": [tensor keys]}``.
 
 The base is a whole manifest, of a commit that this version descends from, with this seal. A file that is not named is
 that of the base, unless it tells what the base changed; of one that is named, the first ``kept`` bytes are. Likewise
 the first ``kept`` rows of a tensor's chunks, and the first ``known`` of their folders, to which those here are added.
 The arrays are sizes u64[rows], sums u64[sums], folder_of u32[rows] of the rows added, and own u32[runs]: lengths of
-runs of all rows that are not, are, are not, ... this version's own. Of a tensor that is not named no chunk is.
+runs of all rows that are not, are, are not, ... this version's own. Of a tensor that is not named no chunk is. Layouts
+are those of the rows added.
 ``spent`` counts the bytes of all manifests since the base, this one included: beyond the size of the base a whole one
 is written.
 """
@@ -24,7 +26,7 @@ is written.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,14 +34,17 @@ from numpy.typing import NDArray
 
 from lakebed import limits
 from lakebed.documents import fields
+from lakebed.documents.layouts import joined, no_layouts
 from lakebed.documents.manifest import (
     BLOCK,
     MAGIC,
     ChunkPlaces,
+    LayoutTable,
     Manifest,
     closed,
     cut,
     opened,
+    put_layouts,
     seal_of,
 )
 from lakebed.errors import FormatError, KeyNotFound
@@ -182,6 +187,9 @@ def _entry(places: ChunkPlaces, old: ChunkPlaces | None, payload: bytearray) -> 
     }
     payload += places.sizes[kept:].tobytes() + places.sums[first:].tobytes()
     payload += places.folder_of[kept:].tobytes() + own.tobytes()
+    if places.known_layouts is not None:
+        added = places.known_layouts.cut(kept, len(places.sizes))
+        return entry | put_layouts(added, payload)
     return entry
 
 
@@ -196,7 +204,11 @@ def _common_rows(old: ChunkPlaces, new: ChunkPlaces, known: int) -> int:
     n = min(len(old.sizes), len(new.sizes))
     if known < len(old.folders):
         n = _equal(old.folder_of[:n] < known, np.ones(n, np.bool_))
-    for a, b in ((old.folder_of, new.folder_of), (old.sizes, new.sizes)):
+    pairs: list[tuple[NDArray[Any], NDArray[Any]]] = [(old.folder_of, new.folder_of), (old.sizes, new.sizes)]
+    if old.known_layouts is not new.known_layouts:
+        # Of chunks that are the same the words are, too, if both know any.
+        pairs.append((old.layouts.counts, new.layouts.counts))
+    for a, b in pairs:
         if a is not b:
             n = _equal(a[:n], b[:n])
     if old.sums is new.sums:
@@ -263,7 +275,7 @@ def _applied(header: Mapping[str, Any], payload: memoryview, base: Manifest) -> 
     for key, places in base.chunks.items():
         if key not in gone_chunks and key not in tables:
             own = np.zeros(len(places.sizes), np.bool_)
-            chunks[key] = ChunkPlaces(places.folders, places.folder_of, places.sizes, places.sums, own)
+            chunks[key] = replace(places, own=own)
     for key, table in tables.items():
         chunks[key] = table.read(payload, base.chunks.get(key))
     return Manifest(fields.text(header, "version", _WHAT, ""), files, chunks)
@@ -280,6 +292,7 @@ class _Added:
     sums: int
     own: int
     at: int
+    layouts: LayoutTable | None
 
     @classmethod
     def from_json(cls, entry: Any) -> _Added:
@@ -291,19 +304,22 @@ class _Added:
         )
         names = ("kept", "known", "rows", "sums", "own", "at")
         kept, known, rows, sums, own, at = (fields.count(entry, name, _WHAT) for name in names)
-        return cls(kept, known, folders, rows, sums, own, at)
+        return cls(kept, known, folders, rows, sums, own, at, LayoutTable.from_json(entry, rows))
 
     @property
     def nbytes(self) -> int:
-        return 12 * self.rows + 8 * self.sums + 4 * self.own
+        layouts = 0 if self.layouts is None else self.layouts.nbytes
+        return 12 * self.rows + 8 * self.sums + 4 * self.own + layouts
 
     def read(self, payload: memoryview, base: ChunkPlaces | None) -> ChunkPlaces:
-        data, rows, sums, kept = cut(payload, self.at, self.nbytes), self.rows, self.sums, self.kept
+        rows, sums, kept = self.rows, self.sums, self.kept
+        data = cut(payload, self.at, 12 * rows + 8 * sums + 4 * self.own)
         sizes = np.frombuffer(data, np.uint64, rows, 0)
         values = np.frombuffer(data, np.uint64, sums, 8 * rows)
         folder_of = np.frombuffer(data, np.uint32, rows, 8 * (rows + sums))
         runs = np.frombuffer(data, np.uint32, self.own, 12 * rows + 8 * sums)
         folders = self.folders
+        layouts = None if self.layouts is None else self.layouts.read(payload)
         if kept:
             if base is None or kept > len(base.sizes):
                 raise FormatError(f"the manifest is damaged: its base has no {kept} chunks")
@@ -312,6 +328,8 @@ class _Added:
             sizes = np.concatenate([base.sizes[:kept], sizes])
             values = np.concatenate([base.sums[:first], values])
             folder_of = np.concatenate([base.folder_of[:kept], folder_of])
-        places = ChunkPlaces(folders, folder_of, sizes, values, _flags(runs, kept + rows))
+            if layouts is not None or base.known_layouts is not None:
+                layouts = joined([base.layouts.cut(0, kept), layouts or no_layouts(rows)])
+        places = ChunkPlaces(folders, folder_of, sizes, values, _flags(runs, kept + rows), layouts)
         places.check()
         return places

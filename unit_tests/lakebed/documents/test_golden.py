@@ -18,6 +18,7 @@ from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.creds_index import CredsIndex
 from lakebed.documents.dataset_diff import DatasetDiff
 from lakebed.documents.dataset_meta import DatasetMeta
+from lakebed.documents.linked_creds import LinkedCreds
 from lakebed.documents.pad_index import PadIndex
 from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tensor_meta import TensorMeta
@@ -30,6 +31,7 @@ KINDS: dict[str, Callable[[bytes], bytes]] = {
     "commit_info.json": lambda data: VersionTree(
         {"id": CommitNode.from_json("id", json_style.load(data, "node"))}, {}
     ).node_bytes("id"),
+    "linked_creds.json": lambda data: LinkedCreds.from_bytes(data).to_bytes(),
     "dataset_meta.json": lambda data: DatasetMeta.from_bytes(data).to_bytes(),
     "tensor_meta.json": lambda data: TensorMeta.from_bytes(data).to_bytes(),
     "tensor_info.json": lambda data: info.to_bytes(info.from_bytes(data)),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -11,8 +13,10 @@ import pytest
 import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from lakebed import limits
+from lakebed.documents.layouts import Layouts, layouts_of
 from lakebed.documents.manifest import BLOCK, MAGIC, ChunkPlaces, Manifest, block_sums, seal_of
 from lakebed.errors import FormatError, LimitError
 
@@ -28,19 +32,33 @@ def chunk_places(draw: st.DrawFn) -> ChunkPlaces:
         st.lists(st.tuples(st.just(ID), st.sampled_from(["t", "g/t", "u"])), max_size=3, unique=True)
     )
     sizes = draw(st.lists(SIZES, max_size=5)) if folders else []
-    sums = sum(-(-size // BLOCK) for size in sizes)
+    count = sum(-(-size // BLOCK) for size in sizes)
+    sums = np.array(draw(st.lists(st.integers(0, 2**64 - 1), min_size=count, max_size=count)), np.uint64)
     return ChunkPlaces(
         tuple(folders),
         np.array([draw(st.integers(0, len(folders) - 1)) for _ in sizes], np.uint32),
         np.array(sizes, np.uint64),
-        np.array(draw(st.lists(st.integers(0, 2**64 - 1), min_size=sums, max_size=sums)), np.uint64),
+        sums,
         np.array([draw(st.booleans()) for _ in sizes], np.bool_),
+        draw(layouts(sizes, sums)),
     )
+
+
+@st.composite
+def layouts(draw: st.DrawFn, sizes: Sequence[int], sums: NDArray[np.uint64]) -> Layouts | None:
+    """Layouts of some chunks, or of none; of the same chunks they are the same, if they are known."""
+    if draw(st.booleans()):
+        return None
+    ends = np.cumsum([0, *(-(-size // BLOCK) for size in sizes)])
+    words = [(sums[a:b] % 2**32).astype(np.uint32) for a, b in pairwise(ends.tolist())]
+    return layouts_of([w if draw(st.booleans()) else w[:0] for w in words])
 
 
 def same(a: ChunkPlaces, b: ChunkPlaces) -> bool:
     arrays = ("folder_of", "sizes", "sums", "own")
-    return a.folders == b.folders and all(np.array_equal(getattr(a, n), getattr(b, n)) for n in arrays)
+    pairs = [(getattr(a, n), getattr(b, n)) for n in arrays]
+    pairs += [(a.layout(row), b.layout(row)) for row in range(min(len(a.sizes), len(b.sizes)))]
+    return a.folders == b.folders and all(np.array_equal(one, other) for one, other in pairs)
 
 
 @given(
@@ -63,6 +81,28 @@ def test_checksums_do_not_depend_on_pieces(data: bytes, cuts: list[int]) -> None
     ends = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
     pieces = tuple(data[a:b] for a, b in pairwise(ends))
     assert block_sums(pieces) == ([xxhash.xxh3_64_intdigest(data)] if data else [])
+
+
+def test_a_release_that_knows_no_layouts_reads_the_rest() -> None:
+    """They are named beside what was there before, and lie behind it."""
+    sums = np.array([7], np.uint64)
+    place = ChunkPlaces(
+        ((ID, "t"),), np.zeros(1, np.uint32), np.array([9], np.uint64), sums, np.ones(1, np.bool_)
+    )
+    plain = Manifest(ID, {"a": b"1"}, {"t": place}).to_bytes()
+    known = replace(place, known_layouts=layouts_of([np.array([1, 2, 3], np.uint32)]))
+    data = Manifest(ID, {"a": b"1"}, {"t": known}).to_bytes()
+
+    def parts(manifest: bytes) -> tuple[dict[str, Any], bytes]:
+        end = 20 + int.from_bytes(manifest[16:20], "little")
+        return json.loads(manifest[20:end]), manifest[end:]
+
+    (old, old_payload), (new, new_payload) = parts(plain), parts(data)
+    assert new["chunks"]["t"].pop("layouts") == [len(old_payload) + -len(old_payload) % 4, 3]
+    assert new == old
+    assert new_payload[: len(old_payload)] == old_payload
+    assert Manifest.from_bytes(plain).chunks["t"].known_layouts is None
+    assert Manifest.from_bytes(data).chunks["t"].layout(0).tolist() == [1, 2, 3]
 
 
 def test_every_changed_byte_is_noticed() -> None:

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakebed.documents.layouts import joined, layouts_of, no_layouts
 from lakebed.documents.manifest import BLOCK, ChunkPlaces, Manifest, closed, seal_of
 from lakebed.documents.manifest_delta import DELTA, Whole, base_of, delta_bytes, read_manifest
 from lakebed.errors import FormatError, KeyNotFound
-from unit_tests.lakebed.documents.test_manifest import NAMES, chunk_places, same
+from unit_tests.lakebed.documents.test_manifest import NAMES, chunk_places, layouts, same
 
 BASE, ID, OTHER = "ba" * 20, "ab" * 20, "cd" * 20
 
@@ -44,7 +45,14 @@ def changed(draw: st.DrawFn, places: ChunkPlaces) -> ChunkPlaces:
     folder_of = np.concatenate(
         [places.folder_of[:keep], np.full(len(added), max(0, len(folders) - 1), np.uint32)]
     )
-    return ChunkPlaces(folders, folder_of.astype(np.uint32), sizes, values, np.array(own, np.bool_))
+    known = draw(layouts(sizes.tolist(), values))
+    if (
+        draw(st.booleans())
+        and places.known_layouts is not None
+        and np.array_equal(values[:sums], places.sums[:sums])
+    ):
+        known = joined([places.known_layouts.cut(0, keep), no_layouts(len(added))])
+    return ChunkPlaces(folders, folder_of.astype(np.uint32), sizes, values, np.array(own, np.bool_), known)
 
 
 @st.composite
@@ -107,6 +115,23 @@ def test_what_did_not_change_takes_no_space() -> None:
     )
     more = Manifest(ID, {"t/chunks_index/unsharded": index + b"16 more bytes..."}, {"t": grown})
     assert len(delta_bytes(more, whole(base), 0)) < 500
+
+
+@pytest.mark.parametrize(
+    "known", [(None, [3, 0, 2]), ([3, 0, 2], None), ([3, 0, 2], [3, 1, 2]), ([3, 1, 2], [3, 1, 2])]
+)
+def test_layouts_are_those_of_the_version(known: tuple[list[int] | None, list[int] | None]) -> None:
+    """Whatever the base knows of the same chunks: an older release may have written one of both."""
+    old, new = (
+        None if counts is None else layouts_of([np.arange(n, dtype=np.uint32) for n in counts])
+        for counts in known
+    )
+    base = Manifest(BASE, {"a": b"1" * 500}, {"t": replace(places(3), known_layouts=old)})
+    grown = replace(places(4), known_layouts=None if new is None else joined([new, no_layouts(1)]))
+    for later in (replace(places(3), known_layouts=new), grown):
+        data = delta_bytes(Manifest(ID, {}, {"t": later}), whole(base), 0)
+        found = read_manifest(data, lambda _: base.to_bytes()).manifest.chunks["t"]
+        assert same(found, later)
 
 
 def test_a_base_that_is_not_the_one_that_was_named() -> None:

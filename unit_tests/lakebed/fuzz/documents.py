@@ -19,6 +19,7 @@ from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.creds_index import CredsIndex
 from lakebed.documents.dataset_diff import DatasetDiff
 from lakebed.documents.dataset_meta import DatasetMeta
+from lakebed.documents.linked_creds import LinkedCreds
 from lakebed.documents.lock import DatasetLock, is_live_foreign
 from lakebed.documents.manifest import ChunkPlaces, Manifest, block_sums, seal_of
 from lakebed.documents.manifest_delta import Whole, base_of, delta_bytes, read_manifest
@@ -82,6 +83,12 @@ def _creds(case: Case) -> None:
     index = _again(CredsIndex.from_bytes, case.data)
     if index.count:
         index.code(index.count - 1)
+
+
+def _linked_creds(case: Case) -> None:
+    names = _again(LinkedCreds.from_bytes, case.data)
+    for name, code in names.codes.items():
+        assert names.name_of(code) == name
 
 
 def _pad(case: Case) -> None:
@@ -280,6 +287,7 @@ NAMES = [
     "tile index",
     "sequence index",
     "creds index",
+    "linked creds",
     "pad index",
     "version prefix",
     "commit_diff",
@@ -306,6 +314,7 @@ def targets(golden: Path) -> list[Target]:
         Target("tile index", _tiles, _encoder(golden, "tiles_index")),
         Target("sequence index", _sequences, _encoder(golden, "sequence_index")),
         Target("creds index", _creds, _encoder(golden, "creds_index")),
+        Target("linked creds", _linked_creds, corpus(golden, "linked_creds.json"), structured=True),
         Target("pad index", _pad, _encoder(golden, "pad_index")),
         Target("version prefix", _prefix, _encoder(golden, "pad_index")),
         Target("commit_diff", _commit_diff, corpus(golden, "commit_diff")),
