@@ -7,6 +7,7 @@ only its own earlier heads have had. Everything else, as crashes and other write
 from __future__ import annotations
 
 import logging
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,9 +19,10 @@ from lakebed.documents.chunk_ids import chunk_name
 from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import LakebedError
 from lakebed.storage.base import Storage
-from lakebed.storage.leftovers import prune
+from lakebed.storage.leftovers import prune, remove
 from lakebed.storage.shared import Lease, claimed, knows_readers
 from lakebed.versions.holding import held_key, hold
+from lakebed.versions.locks import lock_key
 from lakebed.versions.opening import manifest_key
 from lakebed.versions.report import Report
 from lakebed.versions.retired import Retired, collected, suspected
@@ -77,6 +79,8 @@ class _Head:
     number: int
     time: float
     chunks: list[tuple[str, int]] = field(default_factory=list)
+    files: tuple[str, ...] = ()
+    """Its metadata files, where it would take a request to see what there is."""
 
 
 class Collector:
@@ -191,7 +195,8 @@ class Collector:
         is_gone = self._retired.lists(old.version_id)
         if is_gone:
             chunks = self._dropped(old, new)
-            self._heads.append(_Head(old.version_id, self._number - 1, clock.now(), chunks))
+            files = () if self._knows_readers else _files_of(old)
+            self._heads.append(_Head(old.version_id, self._number - 1, clock.now(), chunks, files))
         if len(new) > 1 or not is_gone:
             self._line = {}  # what was this writer's alone is part of a commit now
         self._line[head.version_id] = self._number
@@ -263,6 +268,10 @@ class Collector:
             if (retired.lists(head.id) or head.id not in tree.commits) and not self._end(head):
                 self._read.append(head)
             self._heads.popleft()
+        if not self._knows_readers:
+            if self._chunks:
+                remove(self._storage, self._chunks)
+            self._chunks = []
         while self._chunks:
             self._delete(self._chunks[-1])
             self._chunks.pop()
@@ -274,6 +283,9 @@ class Collector:
 
     def _end(self, head: _Head) -> bool:
         """Remove a head's metadata, unless somebody reads it; see which of the chunks that went with it may go."""
+        if not self._knows_readers:
+            self._end_by_time(head)
+            return True
         folder = folder_of(head.id)
         held = held_key(head.id)
         with claimed(self._storage, held) as free:
@@ -294,6 +306,16 @@ class Collector:
             else:
                 reader.chunks.append((key, first))
         return True
+
+    def _end_by_time(self, head: _Head) -> None:
+        """Note all that goes with a head: whoever may still read it began so long ago that nobody waits for him."""
+        folder = folder_of(head.id)
+        keys = [folder + name for name in head.files]
+        if not keys:
+            keys = [key for key, _ in self._storage.list(folder) if split_chunk(head.id, key) is None]
+        keys += [lock_key(head.id), manifest_key(head.id), *(key for key, _ in head.chunks)]
+        self._gone.add(head.id)
+        self._chunks += dict.fromkeys(keys)
 
     # -- what others left --------------------------------------------------------------------------------------
 
@@ -321,6 +343,14 @@ class Collector:
         # What it had to leave is not worth another look before there is more.
         self._more = min(_MANY, len(self._sweep.report.kept))
         self._sweep = None
+
+
+def _files_of(head: Snapshot) -> tuple[str, ...]:
+    """Return the names of the metadata files that a head was published with; none if that is not known."""
+    origin = head.origin
+    if origin is None or origin.version_id != head.version_id:
+        return ()
+    return tuple(map(sys.intern, origin.files))
 
 
 def _rows_not_in(old: ChunkTable, tables: Sequence[ChunkTable]) -> list[int]:

@@ -5,20 +5,27 @@ from __future__ import annotations
 from lakebed.documents.version_tree import FIRST, VersionTree, new_id
 from lakebed.storage.base import Storage
 from lakebed.versions.derive import empty_snapshot
-from lakebed.versions.leases import release_lock
+from lakebed.versions.locks import release_lock
 from lakebed.versions.publish import publish
+from lakebed.versions.state import Snapshot
 from lakebed.versions.swap import TreeAt
 
 
-def create(storage: Storage) -> None:
-    """Write a new dataset in one atomic step.
+def create(storage: Storage, filled: Snapshot | None = None) -> tuple[TreeAt, Snapshot]:
+    """Write a new dataset in one atomic step; return its tree and what its head holds.
+
+    Parameters
+    ----------
+    filled
+        The head, if it is to hold something: its chunks are there already.
 
     Raises
     ------
     CommitFailed
         If another process has just created one there.
     """
-    head, root = empty_snapshot(new_id()), empty_snapshot(FIRST)
+    head, root = empty_snapshot(new_id()) if filled is None else filled, empty_snapshot(FIRST)
     tree = VersionTree.initial(head.version_id)
-    publish(storage, TreeAt(VersionTree({}, {}), None), lambda _: tree, [root, head])
+    at = publish(storage, TreeAt(VersionTree({}, {}), None), lambda _: tree, [root, head])
     release_lock(storage, head.version_id)
+    return at, head

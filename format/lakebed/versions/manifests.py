@@ -90,4 +90,5 @@ def _size(manifest: Manifest) -> int:
     """Bytes of the whole manifest, roughly."""
     files = sum(map(len, manifest.files.values()))
     rows = sum(13 * len(places.sizes) + 8 * len(places.sums) for places in manifest.chunks.values())
+    rows += sum(4 * len(places.layouts.words) for places in manifest.chunks.values())
     return files + rows + _NAME_BYTES * (len(manifest.files) + len(manifest.chunks))

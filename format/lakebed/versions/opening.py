@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from weakref import WeakValueDictionary
+from functools import partial
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from lakebed.documents import info as info_document
 from lakebed.documents.chunk_ids import ChunkIds, chunk_name
 from lakebed.documents.chunk_set import ChunkSet
 from lakebed.documents.commit_diff import CommitDiff
-from lakebed.documents.commits import ColdNodes, Commits
 from lakebed.documents.creds_index import CredsIndex
 from lakebed.documents.dataset_diff import DatasetDiff
 from lakebed.documents.dataset_meta import DatasetMeta
@@ -24,20 +23,15 @@ from lakebed.documents.pad_index import PadIndex
 from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.tile_index import TileIndex
-from lakebed.documents.version_tree import FIRST, VersionTree, tail_begins
-from lakebed.errors import (
-    DatasetCorruptError,
-    DatasetNotFoundError,
-    FormatError,
-    HistoryMissingError,
-    KeyNotFound,
-    LimitError,
-)
-from lakebed.storage.base import Storage
+from lakebed.documents.version_tree import FIRST, VersionTree
+from lakebed.errors import DatasetCorruptError, FormatError, KeyNotFound, LimitError
+from lakebed.storage.base import CachingStorage, Storage
+from lakebed.storage.concurrently import concurrently, together
+from lakebed.storage.lock import frees_itself
+from lakebed.versions.locks import Found, look
 from lakebed.versions.manifests import load_manifest, manifest_key, origin_of
-from lakebed.versions.rebuild import is_dataset
 from lakebed.versions.repair_plan import kept_sequences
-from lakebed.versions.seals import sealed_at, seals_of
+from lakebed.versions.seals import seals_of
 from lakebed.versions.state import (
     CREDS,
     PAD,
@@ -48,36 +42,29 @@ from lakebed.versions.state import (
     TensorState,
     folder_of,
 )
+from lakebed.versions.traces import is_witnessed, untouched
+from lakebed.versions.tree_file import (
+    ADVICE,
+    TREE_KEY,
+    TreeAt,
+    located,
+    read_tree,
+    read_tree_at,
+    remembered,
+)
 
 __all__ = [
     "TREE_KEY",
+    "Opening",
     "TreeAt",
     "manifest_key",
     "open_version",
     "read_tree",
     "read_tree_at",
+    "read_version",
     "remembered",
     "untouched",
 ]
-
-TREE_KEY = "version_control_info.json"
-
-_ADVICE = "`lakebed repair URL --plan` shows what can be saved"
-
-_TAIL_BYTES = 16_384
-"""Enough for the end of a history of some forty branches."""
-
-
-_older: WeakValueDictionary[str, ColdNodes] = WeakValueDictionary()
-
-
-@dataclass(frozen=True, slots=True)
-class TreeAt:
-    """The version tree and the identity of the stored object that it was read from."""
-
-    tree: VersionTree
-    etag: str | None
-
 
 _SOMETIMES = (
     *("chunk_set", "commit_diff", "tensor_info.json", "tiles_index/unsharded"),
@@ -86,84 +73,27 @@ _SOMETIMES = (
 """Files of a tensor that come into being only when there is something to write."""
 
 
-def read_tree(storage: Storage) -> VersionTree:
-    """Read the version tree; see :func:`read_tree_at`."""
-    return read_tree_at(storage).tree
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What was read to open a version: what it holds, and its lock file if that had to be looked at."""
 
-
-def read_tree_at(storage: Storage) -> TreeAt:
-    """Read the version tree, and what the object is that it was read from.
-
-    However long the history, one read gets all that opening and publishing need: the end of the file. The rest is read
-    when somebody asks for an older version.
-
-    Raises
-    ------
-    DatasetNotFoundError
-        If there is no dataset.
-    DatasetCorruptError
-        If the file can not be parsed.
-    """
-    with _reading(storage):
-        part = storage.get_tail(TREE_KEY, _TAIL_BYTES)
-        begins = tail_begins(part.data)
-        while len(part.data) < part.stat.size - (begins or 0):
-            part = storage.get_tail(TREE_KEY, part.stat.size - (begins or 0))
-            begins = tail_begins(part.data)
-        tree = VersionTree.from_tail(part.data, part.stat.size, lambda: _get_tree(storage))
-        if tree is None:
-            tree = VersionTree.from_bytes(part.data)
-    known = _older.get(storage.url)
-    if known is not None:
-        tree = replace(tree, commits=Commits.of(tree.commits).sharing(known))
-    return TreeAt(remembered(storage, tree), part.stat.etag)
-
-
-def remembered(storage: Storage, tree: VersionTree) -> VersionTree:
-    """Remember the older versions of a dataset, for as long as anybody has this tree, and return it."""
-    _older[storage.url] = Commits.of(tree.commits).cold
-    return tree
-
-
-def _get_tree(storage: Storage) -> bytes:
-    with _reading(storage):
-        return storage.get(TREE_KEY)
-
-
-@contextmanager
-def _reading(storage: Storage) -> Iterator[None]:
-    """Say of which dataset the version tree is missing or damaged."""
-    try:
-        yield
-    except KeyNotFound:
-        if is_dataset(storage):
-            raise HistoryMissingError(
-                f"{TREE_KEY} of {storage.url} is missing, though versions of a dataset are there; {_ADVICE}",
-                dataset=storage.url,
-            ) from None
-        raise DatasetNotFoundError(
-            f"A dataset does not exist at {storage.url}. Check the path, or create one with lakebed.empty()."
-        ) from None
-    except FormatError as error:
-        raise DatasetCorruptError(
-            f"{TREE_KEY} of {storage.url} is damaged: {error}; {_ADVICE}", dataset=storage.url
-        ) from error
-    except LimitError as error:
-        raise _located(error, f"{TREE_KEY} of {storage.url}", storage.url) from error
-
-
-def _located(error: LimitError, where: str, url: str) -> LimitError:
-    return LimitError(f"{where} can not be opened: {error}", limit=error.limit, dataset=url)
+    snapshot: Snapshot
+    lock: Found | None = None
 
 
 def open_version(storage: Storage, tree: VersionTree, version_id: str) -> Snapshot:
+    """Read what a version holds; see :func:`read_version`."""
+    return read_version(storage, tree, version_id).snapshot
+
+
+def read_version(storage: Storage, tree: VersionTree, version_id: str) -> Opening:
     """Read what a version holds.
 
     Two reads serve a dataset that lakebed wrote last: the version tree and the manifest; three a large one, whose
-    manifest may build on another. Where the tree lacks the
-    manifest's seal, or a file of an uncommitted head is younger than it, as after Deep Lake 3.9.52 had the dataset
-    open for writing, the manifest counts only if every file in it still reads back the same, and then not for chunks
-    that 3.9.52 may have rewritten in place.
+    manifest may build on another. On a store without locks of its own, the lock file of a head is read at the same time
+    as the manifest. Where the tree lacks the manifest's seal, or Deep Lake 3.9.52 has had an uncommitted head open for
+    writing since, the manifest counts only if every file in it still reads back the same, and then not for chunks that
+    3.9.52 may have rewritten in place.
 
     Raises
     ------
@@ -171,109 +101,94 @@ def open_version(storage: Storage, tree: VersionTree, version_id: str) -> Snapsh
         If metadata that the version needs is missing or damaged.
     """
     try:
-        found: Read | None = load_manifest(storage, version_id)
-    except (KeyNotFound, FormatError, LimitError):
-        found = None
-    try:
+        seal = seals_of(tree).get(version_id)
+        found, lock = _read_manifest(storage, tree, version_id, seal)
         if found is not None and found.manifest.version_id == version_id:
             manifest = found.manifest
-            if seals_of(tree).get(version_id) == found.seal and untouched(storage, tree, manifest):
+            if seal == found.seal and untouched(storage, tree, manifest, lock):
                 opened = _assemble(version_id, manifest.files, manifest.chunks, keep=True)
-                return replace(opened, origin=origin_of(found))
+                return Opening(replace(opened, origin=origin_of(found)), lock)
             if _still_true(storage, manifest):
                 chunks = {key: _distrusting(places, version_id) for key, places in manifest.chunks.items()}
-                return _assemble(version_id, manifest.files, chunks)
-        return _open_files(storage, tree, version_id)
+                return Opening(_assemble(version_id, manifest.files, chunks), lock)
+        return Opening(_open_files(storage, tree, version_id), lock)
     except FormatError as error:
         raise DatasetCorruptError(
-            f"version {version_id} of {storage.url} can not be opened: {error}; {_ADVICE}",
+            f"version {version_id} of {storage.url} can not be opened: {error}; {ADVICE}",
             dataset=storage.url,
         ) from error
     except LimitError as error:
-        raise _located(error, f"version {version_id} of {storage.url}", storage.url) from error
+        raise located(error, f"version {version_id} of {storage.url}", storage.url) from error
 
 
-def untouched(storage: Storage, tree: VersionTree, manifest: Manifest) -> bool:
-    """Whether nobody has written into the version since it was sealed: it is committed, or 3.9.52 left no trace.
-
-    Whatever 3.9.52 changes in a head, it makes the tile encoders that are missing there, but of tensors that it clears
-    or deletes. (Tested for append, extend, update, pop, clear, info, create, rename, delete, groups.) A few younger
-    files without that are damage, and the manifest has sound copies.
-    """
-    version_id = manifest.version_id
-    node = tree.commits.get(version_id)
-    if node is None or node.is_committed or version_id not in tree.branches.values():
-        return True
-    if "dataset_meta.json" not in manifest.files:
-        return True  # and of no use, as will turn out
-    sealed, folder = sealed_at(tree, version_id), folder_of(version_id)
-    meta = DatasetMeta.from_bytes(manifest.files["dataset_meta.json"])
-    # A tile encoder that is there already it leaves alone.
-    bare = [key for key in meta.tensors if f"{key}/{TILES}" not in manifest.files]
-    telling = [key for key in bare if key not in meta.hidden_tensors] or bare
-
-    def is_younger(name: str, *, missing: bool = False) -> bool:
-        found = storage.stat(folder + name)
-        return missing if found is None else not 0 < found.modified <= sealed
-
-    def is_gone(key: str) -> bool:
-        name = f"{key}/tensor_meta.json"
-        if not is_younger(name, missing=True):
-            return False
-        if storage.stat(folder + name) is None:
-            return True
-        data = storage.get(folder + name)
-        return _is_empty(data) and _is_other(data, manifest.files.get(name, b""))
-
-    def is_changed(name: str) -> bool:
-        return is_younger(name) and _is_other(storage.get(folder + name), manifest.files.get(name, b""))
-
-    told = False
-    for key in telling:
-        if is_younger(f"{key}/{TILES}"):
-            told = True
-        elif not _is_empty(manifest.files.get(f"{key}/tensor_meta.json", b"")):  # which need not have one
-            if not is_gone(key):
-                return True
-            told = True
-    if told:
-        return False
-    names = ["dataset_meta.json", "dataset_info.json", "dataset_diff"]
-    names += [f"{key}/{name}" for key in meta.tensors for name in ("tensor_meta.json", "commit_diff")]
-    return not any(map(is_changed, names))
+def _read_manifest(
+    storage: Storage, tree: VersionTree, version_id: str, seal: str | None
+) -> tuple[Read | None, Found | None]:
+    """Read the manifest of a version, None without a sound one, and its lock file if that tells whether it counts."""
+    if not is_witnessed(storage, tree, version_id):
+        return _load(storage, version_id, seal), None
+    manifests: list[Read | None] = []
+    locks: list[Found] = []
+    concurrently(
+        [
+            lambda: manifests.append(_load(storage, version_id, seal)),
+            lambda: locks.append(look(storage, version_id)),
+        ]
+    )
+    return manifests[0], locks[0]
 
 
-def _is_other(data: bytes, expected: bytes) -> bool:
-    """Whether a file differs from what was written in more than one byte."""
-    return len(data) != len(expected) or sum(a != b for a, b in zip(data, expected, strict=True)) > 1
-
-
-def _is_empty(data: bytes) -> bool:
+def _load(storage: Storage, version_id: str, seal: str | None) -> Read | None:
+    if isinstance(storage, CachingStorage):
+        with suppress(KeyNotFound, FormatError, LimitError):
+            kept = load_manifest(storage.sealed, version_id)
+            if kept.seal == seal:
+                return kept
+        storage.forget(manifest_key(version_id))
+        storage = storage.origin
     try:
-        return TensorMeta.from_bytes(data).length == 0
-    except FormatError:
-        return False
+        return load_manifest(storage, version_id)
+    except (KeyNotFound, FormatError, LimitError):
+        return None
 
 
 def _still_true(storage: Storage, manifest: Manifest) -> bool:
     folder, files = folder_of(manifest.version_id), manifest.files
     names = ["dataset_info.json", "dataset_diff"]
     names += [f"{key}/{name}" for key in manifest.chunks for name in _SOMETIMES]
+    absent = [name for name in names if name not in files]
+    if not frees_itself(storage):
+        found = _fetched(storage, folder, [*files, *absent])
+        return found == dict(files)
     try:
         if any(storage.get(folder + key) != data for key, data in files.items()):
             return False
     except KeyNotFound:
         return False
-    return all(storage.stat(folder + name) is None for name in names if name not in files)
+    return all(storage.stat(folder + name) is None for name in absent)
+
+
+def _fetched(storage: Storage, folder: str, names: Sequence[str]) -> dict[str, bytes]:
+    """Read files of a folder, at the same time if they come over a network; those that are missing are left out."""
+
+    def fetch(name: str) -> bytes | None:
+        try:
+            return storage.get(folder + name)
+        except KeyNotFound:
+            return None
+
+    found = together(storage, [partial(fetch, name) for name in names])
+    return {name: data for name, data in zip(names, found, strict=True) if data is not None}
 
 
 def _distrusting(places: ChunkPlaces, version_id: str) -> ChunkPlaces:
-    """Forget sizes and checksums of chunks in the version's own folder."""
+    """Forget sizes, checksums and layouts of chunks in the version's own folder."""
     mine = np.array([commit == version_id for commit, _ in places.folders], dtype=np.bool_)
     doubtful = mine[places.folder_of] if len(mine) else np.zeros(len(places.sizes), np.bool_)
     sums = places.sums[np.repeat(~doubtful, places.sum_counts())]
     sizes = np.where(doubtful, np.uint64(0), places.sizes)
-    return ChunkPlaces(places.folders, places.folder_of, sizes, sums, places.own)
+    layouts = None if places.known_layouts is None else places.known_layouts.without(doubtful)
+    return ChunkPlaces(places.folders, places.folder_of, sizes, sums, places.own, layouts)
 
 
 def _assemble(
@@ -340,41 +255,32 @@ def _chunk_ids(data: bytes | None, *, keep: bool = False) -> ChunkIds:
     return ChunkIds.empty() if data is None else ChunkIds.from_bytes(data, keep=keep)
 
 
+_TENSOR_FILES = (
+    *("tensor_meta.json", "tensor_info.json", "chunks_index/unsharded", "commit_diff"),
+    *(TILES, SEQUENCE, CREDS, PAD),
+)
+
+
 def _open_files(storage: Storage, tree: VersionTree, version_id: str) -> Snapshot:
     """Read a version from its metadata files, as any reader of the format would."""
     folder = folder_of(version_id)
-    files: dict[str, bytes] = {}
+    files = _fetched(storage, folder, ["dataset_meta.json", "dataset_info.json", "dataset_diff"])
+    if "dataset_meta.json" not in files:
+        raise FormatError(f"{folder}dataset_meta.json is missing")
+    meta = DatasetMeta.from_bytes(files["dataset_meta.json"])
+    files |= _fetched(storage, folder, [f"{key}/{name}" for key in meta.tensors for name in _TENSOR_FILES])
 
-    def fetch(name: str, *, required: bool = False) -> bytes | None:
-        try:
-            files[name] = storage.get(folder + name)
-        except KeyNotFound:
-            if required:
-                raise FormatError(f"{folder}{name} is missing") from None
-        return files.get(name)
-
-    meta = DatasetMeta.from_bytes(fetch("dataset_meta.json", required=True) or b"")
-    fetch("dataset_info.json")
-    fetch("dataset_diff")
-    tensors = {}
-    for key in meta.tensors:
-        fetch(f"{key}/tensor_meta.json", required=True)
-        for name in (
-            "tensor_info.json",
-            "chunks_index/unsharded",
-            "commit_diff",
-            TILES,
-            SEQUENCE,
-            CREDS,
-            PAD,
-        ):
-            fetch(f"{key}/{name}")
+    def tensor(key: str) -> TensorState:
+        if f"{key}/tensor_meta.json" not in files:
+            raise FormatError(f"{folder}{key}/tensor_meta.json is missing")
         ids = _chunk_ids(files.get(f"{key}/chunks_index/unsharded"))
         state = _tensor(key, files, resolve_chunks(storage, tree, version_id, key, ids))
         if not tree.commits[version_id].is_committed:
             state = _without_unwritten(storage, state)
-        tensors[key] = _shortened(state)
-    return _snapshot(version_id, meta, files, tensors)
+        return _shortened(state)
+
+    states = together(storage, [partial(tensor, key) for key in meta.tensors])
+    return _snapshot(version_id, meta, files, dict(zip(meta.tensors, states, strict=True)))
 
 
 def _without_unwritten(storage: Storage, state: TensorState) -> TensorState:

@@ -8,6 +8,7 @@ it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import chain
 
 from lakebed.documents import info as info_document
@@ -17,7 +18,10 @@ from lakebed.documents.manifest import Manifest, seal_of
 from lakebed.documents.version_tree import FIRST, VersionTree
 from lakebed.errors import KeyNotFound
 from lakebed.storage.base import Data, Storage
-from lakebed.versions.leases import lock_file
+from lakebed.storage.concurrently import concurrently
+from lakebed.storage.lock import frees_itself
+from lakebed.versions.leases import Lease
+from lakebed.versions.locks import lock_file, released_file
 from lakebed.versions.manifests import manifest_key, write_manifest
 from lakebed.versions.seals import with_seals
 from lakebed.versions.state import Origin, Snapshot, TensorState, folder_of
@@ -74,6 +78,9 @@ def publish(
     versions: Sequence[Snapshot],
     chunks: Iterable[tuple[str, Data]] = (),
     spilled: Sequence[str] = (),
+    *,
+    lease: Lease | None = None,
+    leaving: bool = False,
 ) -> TreeAt:
     """Make new versions durable, then visible in one step.
 
@@ -87,6 +94,10 @@ def publish(
         The new version folders, complete; their ids are not in the tree yet (or are the root of a new dataset).
     chunks, spilled
         Chunk files to write now, and keys of those that were written earlier without being synced.
+    lease
+        Right to write the branch that goes on from the last version; None if nobody writes there afterwards.
+    leaving
+        The lease is given back once this is done.
 
     Raises
     ------
@@ -98,42 +109,84 @@ def publish(
         If a Deep Lake 3.x writer holds the branch.
     """
     tree = edit(at.tree)
-    seals = {}
-    items: list[tuple[str, Data]] = []
-    copies: list[tuple[str, str, bytes]] = []
-    origin: Origin | None = None
+    new = _Files(storage)
     for version in versions:
+        new.add(version, tree)
+    new.items += node_files(at.tree, tree)
+    heads = set(tree.branches.values())
+    locked = [v.version_id for v in versions if v.version_id in heads]
+    if frees_itself(storage):
+        # The locks first: a collector that meets anything else in those folders finds somebody at work there.
+        storage.put_many(chain(map(lock_file, locked), chunks, new.items), durable=True)
+        storage.sync([*spilled, *new.copied()])
+    else:
+        _write_at_once(storage, new, chunks, locked, lease, leaving=leaving)
+    return swap(storage, at, edit, with_seals(tree, new.seals), new.seals)
+
+
+class _Files:
+    """What is to be written for some versions, and which of it the storage can copy from older ones."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._origin: Origin | None = None
+        self.items: list[tuple[str, Data]] = []
+        self.copies: list[tuple[str, str, bytes]] = []
+        self.seals: dict[str, str] = {}
+
+    def add(self, version: Snapshot, tree: VersionTree) -> None:
+        """Take in the metadata files and the manifest of a version."""
         files = metadata_files(version)
-        before = origin or version.origin
+        before = self._origin or version.origin
         folder = folder_of(version.version_id)
         for name, data in files.items():
             if before is not None and len(data) >= COPY_BYTES and before.files.get(name) == data:
-                copies.append((folder_of(before.version_id) + name, folder + name, data))
+                self.copies.append((folder_of(before.version_id) + name, folder + name, data))
             else:
-                items.append((folder + name, data))
+                self.items.append((folder + name, data))
         places = {key: tensor.table.places for key, tensor in version.tensors.items()}
-        manifest, origin = write_manifest(
+        manifest, self._origin = write_manifest(
             Manifest(version.version_id, files, places), before, tree, is_changed=version.has_changes
         )
-        object.__setattr__(version, "origin", origin)
-        items.append((manifest_key(version.version_id), manifest))
-        seals[version.version_id] = seal_of(manifest)
-    items += node_files(at.tree, tree)
-    # The locks first: a collector that meets anything else in those folders finds somebody at work there.
-    heads = set(tree.branches.values())
-    locks = [lock_file(v.version_id) for v in versions if v.version_id in heads]
-    storage.put_many(chain(locks, chunks, items), durable=True)
-    storage.sync([*spilled, *_copied(storage, copies)])
-    return swap(storage, at, edit, with_seals(tree, seals), seals)
+        object.__setattr__(version, "origin", self._origin)
+        self.items.append((manifest_key(version.version_id), manifest))
+        self.seals[version.version_id] = seal_of(manifest)
 
+    def copied(self) -> list[str]:
+        """Let the storage copy files from older versions; return their keys."""
+        return [self.copy(*one) for one in self.copies]
 
-def _copied(storage: Storage, copies: Iterable[tuple[str, str, bytes]]) -> list[str]:
-    """Let the storage copy files from older versions, and write those that are not there; return their keys."""
-    made = []
-    for source, target, data in copies:
+    def copy(self, source: str, target: str, data: bytes) -> str:
+        """Let the storage copy a file, or write it if the older one is not there; return its key."""
         try:
-            storage.copy(source, target, durable=False)
+            self._storage.copy(source, target, durable=False)
         except KeyNotFound:
-            storage.put_many([(target, data)], durable=False)
-        made.append(target)
-    return made
+            self._storage.put_many([(target, data)], durable=False)
+        return target
+
+
+def _write_at_once(
+    storage: Storage,
+    new: _Files,
+    chunks: Iterable[tuple[str, Data]],
+    locked: Sequence[str],
+    lease: Lease | None,
+    *,
+    leaving: bool,
+) -> None:
+    """Write everything at the same time; a collector leaves alone what is young, in whatever order it comes.
+
+    Files that would have been copied from versions of the same publish are written: they are not there yet.
+    """
+    mine = locked[-1] if lease is not None and locked else None
+    calls: list[Callable[[], object]] = []
+    items = [released_file(version, new.seals[version]) for version in locked if version != mine]
+    fresh = tuple(folder_of(version) for version in new.seals if version != FIRST)
+    for source, target, data in new.copies:
+        if source.startswith(fresh):
+            items.append((target, data))
+        else:
+            calls.append(partial(new.copy, source, target, data))
+    if lease is not None and mine is not None:
+        calls.append(partial(lease.publish, mine, new.seals[mine], leaving=leaving))
+    concurrently([*calls, lambda: storage.put_many(chain(chunks, new.items, items), durable=True)])

@@ -53,7 +53,7 @@ def rebuild(storage: Storage, damaged: bytes | None) -> Rebuilt:
         if key.count("/") not in (0, 2) or (version != FIRST and not key.startswith("versions/")):
             continue
         if name == _META:
-            folders[version] = stat.modified / 1e9
+            folders[version] = (stat.modified or stat.stored) / 1e9
         elif name == _FILE:
             try:
                 nodes[version] = CommitNode.from_json(version, json_style.load(storage.get(key), key), key)

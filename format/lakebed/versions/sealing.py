@@ -8,22 +8,31 @@ import numpy as np
 
 from lakebed.documents.manifest import BLOCK, ChunkPlaces, Manifest, block_sums, seal_of
 from lakebed.documents.version_tree import VersionTree
-from lakebed.errors import CorruptError, KeyNotFound
+from lakebed.errors import CorruptError, KeyNotFound, PreconditionFailed
 from lakebed.storage.base import Storage
+from lakebed.versions.locks import Found, live_owner, look, released_file
 from lakebed.versions.opening import TREE_KEY, manifest_key, open_version
 from lakebed.versions.seals import seals_of, with_seals
 from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, ChunkTable, Snapshot, folder_of
 from lakebed.versions.swap import TreeAt
+from lakebed.versions.traces import is_witnessed
 
 _DATASET_FILES = ("dataset_meta.json", "dataset_info.json", "dataset_diff")
 _TENSOR_FILES = ("tensor_meta.json", "tensor_info.json", "chunks_index/unsharded", "chunk_set", "commit_diff")
 
 
-def seal(storage: Storage, at: TreeAt) -> VersionTree:
+def seal(
+    storage: Storage, at: TreeAt, known_sums: Mapping[str, tuple[int, Sequence[int]]] | None = None
+) -> VersionTree:
     """Write the manifests that are missing, and a version tree that names them; return the tree.
 
     Every chunk of those versions is read once. Versions that can not be opened, or whose metadata contradicts itself,
     stay as they are. Nobody may write the dataset meanwhile.
+
+    Parameters
+    ----------
+    known_sums
+        Sizes and block checksums by key of chunks that need not be read.
 
     Raises
     ------
@@ -36,14 +45,22 @@ def seal(storage: Storage, at: TreeAt) -> VersionTree:
         storage,
         at,
         [i for i, node in tree.commits.items() if i not in known and (node.is_committed or i in heads)],
+        known_sums,
     )
 
 
-def reseal(storage: Storage, at: TreeAt, versions: Sequence[str]) -> VersionTree:
+def reseal(
+    storage: Storage,
+    at: TreeAt,
+    versions: Sequence[str],
+    known_sums: Mapping[str, tuple[int, Sequence[int]]] | None = None,
+) -> VersionTree:
     """Write the manifests of some versions from their files, whatever was there; otherwise as :func:`seal`."""
     tree, seals = at.tree, {}
-    sums = _Sums(storage)
+    sums = _Sums(storage, known_sums or {})
     for version_id in versions:
+        witnessed = is_witnessed(storage, tree, version_id)
+        found = look(storage, version_id) if witnessed else Found()
         try:
             snapshot = open_version(storage, tree, version_id)
         except CorruptError:
@@ -54,12 +71,24 @@ def reseal(storage: Storage, at: TreeAt, versions: Sequence[str]) -> VersionTree
         if manifest is not None:
             data = manifest.to_bytes()
             storage.put_many([(manifest_key(version_id), data)], durable=True)
-            seals[version_id] = seal_of(data)
+            if not witnessed or _vouch(storage, version_id, seal_of(data), found):
+                seals[version_id] = seal_of(data)
     if not seals:
         return tree
     sealed = with_seals(tree, seals)
     storage.put_if(TREE_KEY, sealed.to_bytes(), at.etag)
     return sealed
+
+
+def _vouch(storage: Storage, version_id: str, seal: str, found: Found) -> bool:
+    """Let the lock file of a head say that its manifest counts, if nobody has been there since it was ``found``."""
+    if live_owner(storage, version_id, found) is not None:
+        return False
+    try:
+        storage.put_if(*released_file(version_id, seal), found.etag)
+    except PreconditionFailed:
+        return False
+    return True
 
 
 def _drop_empty_tile_encoders(storage: Storage, snapshot: Snapshot) -> None:
@@ -95,9 +124,9 @@ def _files(storage: Storage, snapshot: Snapshot) -> Mapping[str, bytes]:
 class _Sums:
     """Sizes and checksums of chunk files, each read once."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, known: Mapping[str, tuple[int, Sequence[int]]]) -> None:
         self._storage = storage
-        self._known: dict[str, tuple[int, list[int]]] = {}
+        self._known: dict[str, tuple[int, Sequence[int]]] = dict(known)
 
     def of(self, table: ChunkTable) -> ChunkPlaces:
         """Return the places of a table's chunks with sizes and checksums; a chunk that is missing has neither."""
@@ -111,7 +140,7 @@ class _Sums:
             places.own,
         )
 
-    def _file(self, key: str) -> tuple[int, list[int]]:
+    def _file(self, key: str) -> tuple[int, Sequence[int]]:
         if key not in self._known:
             try:
                 data = self._storage.get(key)

@@ -14,6 +14,7 @@ from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.creds_index import CredsIndex
 from lakebed.documents.dataset_diff import DatasetDiff
 from lakebed.documents.dataset_meta import DatasetMeta
+from lakebed.documents.layouts import NO_WORDS, Layouts, Words, joined, layouts_of
 from lakebed.documents.manifest import ChunkPlaces
 from lakebed.documents.manifest_delta import Whole
 from lakebed.documents.pad_index import PadIndex
@@ -82,7 +83,8 @@ class ChunkTable:
         sums = int(p.sum_counts()[:rows].sum())
         # A tail that is written again and again would leave a folder behind each time.
         folders = p.folders[: int(folder_of.max()) + 1] if rows else ()
-        places = ChunkPlaces(folders, folder_of, p.sizes[:rows], p.sums[:sums], p.own[:rows])
+        layouts = None if p.known_layouts is None else p.known_layouts.cut(0, rows)
+        places = ChunkPlaces(folders, folder_of, p.sizes[:rows], p.sums[:sums], p.own[:rows], layouts)
         return ChunkTable(ChunkIds(self.ids.ids[:rows], self.ids.last[:rows]), places)
 
     def extended(self, added: list[NewChunk], folder: tuple[str, str]) -> ChunkTable:
@@ -101,6 +103,7 @@ class ChunkTable:
             np.concatenate([p.sizes, np.array([c.size for c in added], dtype=np.uint64)]),
             np.concatenate([p.sums, *[np.array(c.sums, dtype=np.uint64) for c in added]]),
             np.concatenate([p.own, np.ones(n, dtype=np.bool_)]),
+            _with_layouts(p, layouts_of([c.layout for c in added])),
         )
         ids = np.concatenate([self.ids.ids, np.array([c.id for c in added], dtype=np.uint64)])
         return ChunkTable(ChunkIds(ids, np.concatenate([self.ids.last, last])), places)
@@ -112,7 +115,10 @@ class ChunkTable:
         at = np.uint32(folders.index(folder))
         ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(p.sum_counts())])
         columns: list[list[NDArray[Any]]] = [[], [], [], [], [], []]
+        layouts: list[Layouts] = []
+        known = p.layouts
         for step in plan:
+            layouts.append(layouts_of([step.layout]) if isinstance(step, NewChunk) else known.cut(*step))
             if isinstance(step, NewChunk):
                 row: tuple[NDArray[Any], ...] = (
                     np.array([step.id], np.uint64),
@@ -137,7 +143,9 @@ class ChunkTable:
             if 2 * len(used) < len(folders):
                 folders = tuple(folders[i] for i in used.tolist())
                 folder_of = renumbered.astype(np.uint32)
-        return ChunkTable(ChunkIds(ids, last), ChunkPlaces(folders, folder_of, sizes, sums, own))
+        found = joined(layouts)
+        places = ChunkPlaces(folders, folder_of, sizes, sums, own, found if len(found.words) else None)
+        return ChunkTable(ChunkIds(ids, last), places)
 
     def rows_of(self, sample: int) -> range:
         """Return the rows of a sample: several where it is cut into tiles."""
@@ -188,6 +196,7 @@ class ChunkTable:
             np.concatenate([p.sizes, q.sizes[first:stop]]),
             np.concatenate([p.sums, q.sums[ends[first] : ends[stop]]]),
             np.concatenate([p.own, np.ones(stop - first, np.bool_)]),
+            _with_layouts(p, q.layouts.cut(first, stop)),
         )
         ids = np.concatenate([self.ids.ids, other.ids.ids[first:stop]])
         return ChunkTable(ChunkIds(ids, np.concatenate([self.ids.last, last])), places)
@@ -210,6 +219,15 @@ class NewChunk:
     count: int
     size: int
     sums: list[int]
+    layout: Words = field(default_factory=lambda: NO_WORDS)
+    """Where its samples lie (see `lakebed.documents.layouts`); no words where that is not kept."""
+
+
+def _with_layouts(places: ChunkPlaces, added: Layouts) -> Layouts | None:
+    """Return the layouts of chunks followed by others; None where nothing is known of any."""
+    if places.known_layouts is None and not len(added.words):
+        return None
+    return joined([places.layouts, added])
 
 
 def empty_table() -> ChunkTable:

@@ -11,15 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
-from lakebed import clock
+from lakebed import clock, config
 from lakebed.documents.version_tree import FIRST, VersionTree
 from lakebed.errors import CorruptError, FormatError
 from lakebed.storage.base import Stat, Storage
+from lakebed.storage.concurrently import together
 from lakebed.storage.leftovers import remove, remove_temporary, temporary_files
 from lakebed.storage.shared import claimed, is_shared, knows_readers
 from lakebed.versions.holding import held_key
-from lakebed.versions.leases import is_at_work
+from lakebed.versions.locks import is_at_work, look
 from lakebed.versions.marking import Live, mark, mark_kept, viewed
 from lakebed.versions.opening import TREE_KEY, manifest_key, read_tree
 from lakebed.versions.refs import read_refs
@@ -37,6 +39,11 @@ _MANIFESTS = manifest_key("")
 _STEP = 256
 # Seconds that the clocks of two machines may differ.
 _SKEW = 3600.0
+# Versions whose manifests are read at the same time, and files that are removed by one request.
+_AT_ONCE = 64
+_BULK = 1000
+# An object that is made to see what time a store takes it to be.
+_CLOCK = ".lakebed/clock"
 
 
 @dataclass(slots=True)
@@ -101,15 +108,18 @@ class Sweep:
         self._live = Live()
         self._seen: set[str] = set()
         self._unlisted_wait = grace
+        self._behind = 0.0  # seconds that the clock of the files is behind ours
+        self._going: list[str] = []  # files that will be removed by one request
 
     def steps(self) -> Iterator[None]:
-        """Do it; each step takes little time.
+        """Do it; each step takes little time, or a few requests.
 
         Raises
         ------
         StorageError
             If the storage fails; what is not removed yet stays for the next time.
         """
+        self._compare_clocks()
         yield from self._list()
         tree = self._settled_tree()
         dead, kept = self._judge(tree, self._pinned())
@@ -139,19 +149,29 @@ class Sweep:
             self._remove_version(version)
             yield
         self.ended = dead
-        if self.recent:
-            return
-        for version in self._live.versions:
-            self._remove_chunks(version)
+        if not self.recent:
+            for version in self._live.versions:
+                self._remove_chunks(version)
+                yield
+            self._remove_manifests(set(dead))
             yield
-        self._remove_manifests(set(dead))
-        yield
-        self._remove_temporary()
+            self._remove_temporary()
+        self._remove_now()
 
     def _give_up(self, error: FormatError | CorruptError) -> None:
         self.report.keep("everything", "", f"nothing is removed while this is so: {error}")
 
     # -- looking -----------------------------------------------------------------------------------------------
+
+    def _compare_clocks(self) -> None:
+        """Find out what time it is where the files are, if that is another clock than ours."""
+        if knows_readers(self._storage) or self._dry_run:
+            return
+        self._storage.put(_CLOCK, b"now")
+        found = self._storage.stat(_CLOCK)
+        self._storage.delete(_CLOCK)
+        if found is not None and found.stored:
+            self._behind = self._now - found.stored / 1e9
 
     def _list(self) -> Iterator[None]:
         prefixes = [_VERSIONS, _MANIFESTS]
@@ -174,8 +194,10 @@ class Sweep:
         self._oldest = min(self._oldest, self._changed(stat))
 
     def _changed(self, stat: Stat) -> float:
-        """POSIX seconds of a file's last change; where the storage has another clock, it might be now."""
-        return stat.modified / 1e9 if stat.modified else self._now
+        """POSIX seconds of a file's last change, by our clock; where nobody knows, it might be now."""
+        if stat.modified:
+            return stat.modified / 1e9
+        return stat.stored / 1e9 + self._behind if stat.stored else self._now
 
     def _settled_tree(self) -> VersionTree:
         """Return the tree as it is after a look at the locks of all its heads."""
@@ -190,11 +212,21 @@ class Sweep:
                 break
         else:
             busy = True
-        self._unlisted_wait = max(self._grace, _UNDER_WAY) if busy else self._grace
+        if not knows_readers(self._storage):
+            # Files of a publish come in any order there, so that it can not be told from one that was cut off.
+            self._unlisted_wait = max(self._grace, config.GRACE_SECONDS if busy else _UNDER_WAY)
+        elif busy:
+            self._unlisted_wait = max(self._grace, _UNDER_WAY)
         return tree
 
     def _is_locked(self, version: str) -> bool:
         return is_at_work(self._storage, version)
+
+    def _is_in_work(self, version: str, retired: Retired) -> bool:
+        """Whether somebody writes a version that is not in the tree."""
+        # On stores the lock of a head that was replaced is left to run out.
+        is_left = retired.lists(version) and look(self._storage, version).seal != ""
+        return not is_left and self._is_locked(version)
 
     def _pinned(self) -> dict[str, str]:
         """Versions that have a name of their own, whether or not they are in the tree."""
@@ -208,10 +240,14 @@ class Sweep:
     def _judge(self, tree: VersionTree, pinned: dict[str, str]) -> tuple[list[str], dict[str, str]]:
         """Return the versions to end, and those that stay though they are not in the tree, with the reason."""
         dead, kept, retired = [], {}, Retired.of(tree)
-        for version, folder in self._folders.items():
-            if version in tree.commits:
-                continue
-            why = pinned.get(version) or self._why_kept(version, folder, retired)
+        outside = [version for version in self._folders if version not in tree.commits]
+        found = together(self._storage, [partial(self._is_in_work, version, retired) for version in outside])
+        locked = {version for version, is_locked in zip(outside, found, strict=True) if is_locked}
+        for version in outside:
+            why = pinned.get(version)
+            if why is None and version in locked:
+                why = "a writer is at work on it"
+            why = why or self._why_kept(version, self._folders[version], retired)
             if why is None:
                 dead.append(version)
             else:
@@ -219,8 +255,6 @@ class Sweep:
         return dead, kept
 
     def _why_kept(self, version: str, folder: _Folder, retired: Retired) -> str | None:
-        if self._is_locked(version):
-            return "a writer is at work on it"
         rank = retired.rank(version)
         left = retired.left_at(version)
         if rank is None:
@@ -241,6 +275,8 @@ class Sweep:
         key = held_key(version)
         if self._dry_run:
             return "somebody reads it" if is_shared(self._storage, key) else None
+        if not knows_readers(self._storage):
+            return None  # it is so old that nobody begins to read it
         with claimed(self._storage, key) as free:
             if free is False:
                 return "somebody reads it"
@@ -250,13 +286,18 @@ class Sweep:
     # -- marking -----------------------------------------------------------------------------------------------
 
     def _mark_tree(self, tree: VersionTree) -> Iterator[None]:
+        wanted = []
         for version, node in tree.commits.items():
             if self.recent and node.time is not None and node.time < self._oldest - _SKEW:
                 self._seen.add(version)  # it refers to nothing that is younger than itself
-                continue
-            if version not in self._live.versions:
-                self._mark_one(tree, version)
-                yield
+            elif version not in self._live.versions:
+                wanted.append(version)
+        step = 1 if knows_readers(self._storage) else _AT_ONCE
+        for at in range(0, len(wanted), step):
+            together(
+                self._storage, [partial(self._mark_one, tree, version) for version in wanted[at : at + step]]
+            )
+            yield
 
     def _mark_kept(self, kept: dict[str, str]) -> Iterator[None]:
         """Mark what is outside of the tree, and what came into it meanwhile."""
@@ -292,9 +333,17 @@ class Sweep:
     def _remove(self, what: str, name: str, found: dict[str, Stat], why: str) -> None:
         if not found:
             return
-        if not self._dry_run:
+        if not self._dry_run and knows_readers(self._storage):
             remove(self._storage, found)
+        elif not self._dry_run:
+            self._going += found
+            if len(self._going) >= _BULK:
+                self._remove_now()
         self.report.remove(what, name, len(found), sum(stat.size for stat in found.values()), why)
+
+    def _remove_now(self) -> None:
+        going, self._going = self._going, []
+        remove(self._storage, going)
 
     def _is_live(self, version: str, key: str) -> bool:
         parts = split_chunk(version, key)
@@ -307,7 +356,7 @@ class Sweep:
         gone = {key: stat for key, stat in folder.chunks.items() if not self._is_live(version, key)}
         self._remove("version", version, folder.files | gone, "no branch leads to it")
         if self.recent and not self._dry_run:
-            self._storage.delete(manifest_key(version))
+            remove(self._storage, [manifest_key(version)])
 
     def _remove_chunks(self, version: str) -> None:
         folder = self._folders.get(version)

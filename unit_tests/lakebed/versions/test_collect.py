@@ -15,8 +15,9 @@ import pytest
 
 import lakebed
 from lakebed import clock, config
-from lakebed.dataset import lines
 from lakebed.dataset import opened as opened_module
+from lakebed.dataset.history import lines
+from lakebed.documents.lock import DatasetLock
 from lakebed.documents.version_tree import VersionTree
 from lakebed.reading.verify import verify
 from lakebed.storage.base import Storage
@@ -369,7 +370,7 @@ def test_leftovers_of_a_crash_are_collected_by_the_writer_after_it(
     assert len(orphan) == 1
     storage.put(f"versions/{min(orphan)}/dataset_lock.lock", b"\0" * 18)  # of another process, which is gone
     head = open_on(storage)._session.snapshot.version_id
-    storage.put(f"versions/{head}/dataset_lock.lock", b"\1\0\0\0\0\0" + b"\0" * 8 + b"\1\0\0\0")
+    storage.put(f"versions/{head}/dataset_lock.lock", DatasetLock(b"\1\0\0\0\0\0", 1.0, 1).to_bytes())
     ds = open_on(storage)
     publish(ds, 2, virtual)
     assert Retired.of(ds._session.tree).sweep <= clock.now() + config.GRACE_SECONDS

@@ -403,3 +403,32 @@ def test_a_commit_that_copies_and_builds_on_others_is_atomic(monkeypatch: pytest
         assert verify(storage).is_sound
         kill(storage)
     assert seen == {20_000, 20_001}
+
+
+def changed_in_place(storage: MemoryStorage, ds: Dataset) -> None:
+    """Let the last number be 77, as 3.9.52 does by an update, which leaves the version tree as it is."""
+    key = key_like(storage, ds, "x/chunks/")
+    storage.put(key, storage.get(key)[:-8] + (77).to_bytes(8, "little"))
+    flush_as_3_9_52(storage, ds)
+
+
+def test_a_commit_of_a_head_that_3_9_52_changed_in_place_is_read_from_its_files() -> None:
+    """Once it is a commit nobody looks for traces any more: its outdated seal must be gone."""
+    storage, ds = dataset()
+    changed_in_place(storage, ds)
+    commit = open_on(storage).commit("what is there now", allow_empty=True)
+    assert open_on(storage, commit).x[-1].numpy().tolist() == [77]
+    assert open_on(storage).x[-1].numpy().tolist() == [77]
+
+
+def test_a_dataset_that_was_open_while_3_9_52_changed_the_head_reads_it_before_it_writes() -> None:
+    """Else it would publish over the change, as the tree is the one that it knows."""
+    storage, ds = dataset()
+    rows = len(ds.x)
+    ds._session.unlock()
+    changed_in_place(storage, ds)
+    ds.x.append(5)
+    ds.flush()
+    assert ds.x[rows - 1].numpy().tolist() == [77]
+    assert open_on(storage).x[rows - 1].numpy().tolist() == [77]
+    assert open_on(storage).x[rows].numpy().tolist() == [5]

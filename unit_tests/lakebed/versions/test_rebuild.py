@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import lakebed
-from lakebed.dataset.repairing import repair
+from lakebed.dataset.mending.repairing import repair
 from lakebed.documents.version_tree import FIRST, VersionTree
 from lakebed.storage.memory import MemoryStorage
 from lakebed.versions.opening import TREE_KEY, read_tree

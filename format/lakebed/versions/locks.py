@@ -1,0 +1,166 @@
+"""Lock files in the folders of versions, in the layout of 3.x (FORMAT.md 14): who writes, and whether 3.9.52 was there.
+
+Where the storage has no locks of its own, the lock file of every head that lakebed published stays when its writer is
+done, released, and carries the seal of the manifest. Deep Lake 3.9.52 overwrites it when it opens the head for writing
+and removes it at the end, so that one look at this file tells whether the manifest still counts.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from dataclasses import dataclass
+
+from lakebed import clock, config
+from lakebed.documents.lock import LOCK_SECONDS, DatasetLock, is_live_foreign
+from lakebed.errors import FormatError, KeyNotFound, LockedException, StorageError
+from lakebed.storage.base import Data, Storage
+from lakebed.storage.lock import frees_itself
+from lakebed.versions.state import folder_of
+
+LOCK_NAME = "dataset_lock.lock"
+
+# More than any lock file has.
+_MOST_BYTES = 256
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A lock file as it was read.
+
+    Parameters
+    ----------
+    data, etag
+        What is stored, and its identity; None if there is no such file.
+    lock
+        What it says; None if there is none, or it was cut short when it was written.
+    """
+
+    data: bytes = b""
+    etag: str | None = None
+    lock: DatasetLock | None = None
+
+    @property
+    def seal(self) -> str:
+        """Seal of the manifest that it vouches for; empty if it does not."""
+        return "" if self.lock is None else self.lock.seal
+
+
+def lock_key(version_id: str) -> str:
+    """Return the storage key of the lock file in a version's folder."""
+    return f"{folder_of(version_id)}{LOCK_NAME}"
+
+
+def own_lock(seal: str = "") -> DatasetLock:
+    """Return what this process writes into lock files now."""
+    return DatasetLock.own(clock.now(), config.LEASE_SECONDS, seal=seal)
+
+
+def lock_file(head: str) -> tuple[str, Data]:
+    """Return key and content of this process's lock of a head."""
+    return lock_key(head), own_lock().to_bytes()
+
+
+def released_file(head: str, seal: str) -> tuple[str, Data]:
+    """Return key and content of the lock file of a head that is published with a manifest, and that nobody writes."""
+    return lock_key(head), own_lock(seal).released().to_bytes()
+
+
+def look(storage: Storage, version: str) -> Found:
+    """Read the lock file of a version."""
+    try:
+        tail = storage.get_tail(lock_key(version), _MOST_BYTES)
+    except KeyNotFound:
+        return Found()
+    try:
+        return Found(tail.data, tail.stat.etag, DatasetLock.from_bytes(tail.data))
+    except FormatError:
+        return Found(tail.data, tail.stat.etag)
+
+
+def live_owner(storage: Storage, head: str, found: Found | None = None) -> str | None:
+    """Return who writes a branch at the moment, in words; None if nobody but this process does.
+
+    Parameters
+    ----------
+    found
+        The lock file of the head, if it has been read.
+    """
+    lock = (look(storage, head) if found is None else found).lock
+    return named(lock) if lock is not None and _is_in_the_way(lock) else None
+
+
+def is_at_work(storage: Storage, version: str) -> bool:
+    """Whether a writer that may live, of this process or another, has its lock in a version's folder."""
+    lock = look(storage, version).lock
+    return lock is not None and lock.expiry > clock.now() and not _owner_is_dead(lock)
+
+
+def check_foreign_lock(storage: Storage, head: str, lock: DatasetLock | None) -> None:
+    """Refuse to write while another process has the head open for writing (FORMAT.md 14).
+
+    Raises
+    ------
+    LockedException
+        If its lock is live.
+    """
+    if lock is None or not _is_in_the_way(lock):
+        return
+    left = round(lock.expiry - clock.now())
+    raise LockedException(
+        f"{storage.url} is open for writing by {named(lock)}; close it there, wait until its lock runs out in "
+        f"{left} s, or open it with read_only=True (lock file {lock_key(head)})"
+    )
+
+
+def named(lock: DatasetLock) -> str:
+    """Return whose lock it is, in words."""
+    age = max(0.0, clock.now() - (lock.expiry - config.LEASE_SECONDS))
+    node = lock.node[::-1].hex(":")
+    return f"process {lock.pid} on machine {node} (a writer of ours or of Deep Lake 3.x, last seen {age:.0f} s ago)"
+
+
+def is_own(lock: DatasetLock) -> bool:
+    """Whether a lock belongs to this process."""
+    own = DatasetLock.own(0.0)
+    return (lock.node, lock.pid) == (own.node, own.pid)
+
+
+def _is_in_the_way(lock: DatasetLock) -> bool:
+    return is_live_foreign(lock.to_bytes(), clock.now()) and not _owner_is_dead(lock)
+
+
+def _owner_is_dead(lock: DatasetLock) -> bool:
+    """Whether the lock was left by a process of this machine that is gone, as a killed writer of ours leaves it."""
+    if lock.node != DatasetLock.own(0.0).node or not 0 < lock.pid < 1 << 31:
+        return False
+    if lock.expiry - LOCK_SECONDS < clock.now() - _uptime() - 1.0:
+        return True  # taken before this machine started: the process number may belong to another one by now
+    try:
+        os.kill(lock.pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False
+
+
+def _uptime() -> float:
+    """Return seconds since the machine started, or less where the system does not tell."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+def release_lock(storage: Storage, head: str) -> None:
+    """Remove the 3.x lock of a head that was published without a lease; one that stays runs out by itself.
+
+    Where the storage has no locks of its own, such a head is released from the start.
+    """
+    if not frees_itself(storage):
+        return
+    try:
+        storage.delete(lock_key(head))
+    except StorageError as error:
+        _log.warning("a lock file of %s stays: %s", storage.url, error)

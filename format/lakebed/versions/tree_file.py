@@ -1,0 +1,111 @@
+"""The version tree in storage: how it is read, and which object it was read from (FORMAT.md 9.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from weakref import WeakValueDictionary
+
+from lakebed.documents.commits import ColdNodes, Commits
+from lakebed.documents.version_tree import VersionTree, tail_begins
+from lakebed.errors import (
+    DatasetCorruptError,
+    DatasetNotFoundError,
+    FormatError,
+    HistoryMissingError,
+    KeyNotFound,
+    LimitError,
+)
+from lakebed.storage.base import Storage, place_of
+from lakebed.storage.lock import frees_itself
+from lakebed.versions.rebuild import is_dataset
+
+TREE_KEY = "version_control_info.json"
+
+ADVICE = "`lakebed repair URL --plan` shows what can be saved"
+
+# Enough for the end of a history of some forty branches; over a network, for four hundred versions at the same price.
+_TAIL_BYTES = 16_384
+_TAIL_BYTES_AFAR = 131_072
+
+_older: WeakValueDictionary[str, ColdNodes] = WeakValueDictionary()
+
+
+@dataclass(frozen=True, slots=True)
+class TreeAt:
+    """The version tree and the identity of the stored object that it was read from."""
+
+    tree: VersionTree
+    etag: str | None
+
+
+def read_tree(storage: Storage) -> VersionTree:
+    """Read the version tree; see :func:`read_tree_at`."""
+    return read_tree_at(storage).tree
+
+
+def read_tree_at(storage: Storage) -> TreeAt:
+    """Read the version tree, and what the object is that it was read from.
+
+    However long the history, one read gets all that opening and publishing need: the end of the file. The rest is read
+    when somebody asks for an older version.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If there is no dataset.
+    DatasetCorruptError
+        If the file can not be parsed.
+    """
+    with _reading(storage):
+        part = storage.get_tail(TREE_KEY, _TAIL_BYTES if frees_itself(storage) else _TAIL_BYTES_AFAR)
+        begins = tail_begins(part.data)
+        while len(part.data) < part.stat.size - (begins or 0):
+            part = storage.get_tail(TREE_KEY, part.stat.size - (begins or 0))
+            begins = tail_begins(part.data)
+        tree = VersionTree.from_tail(part.data, part.stat.size, lambda: _get_tree(storage))
+        if tree is None:
+            tree = VersionTree.from_bytes(part.data)
+    known = _older.get(place_of(storage))
+    if known is not None:
+        tree = replace(tree, commits=Commits.of(tree.commits).sharing(known))
+    return TreeAt(remembered(storage, tree), part.stat.etag)
+
+
+def remembered(storage: Storage, tree: VersionTree) -> VersionTree:
+    """Remember the older versions of a dataset, for as long as anybody has this tree, and return it."""
+    _older[place_of(storage)] = Commits.of(tree.commits).cold
+    return tree
+
+
+def _get_tree(storage: Storage) -> bytes:
+    with _reading(storage):
+        return storage.get(TREE_KEY)
+
+
+@contextmanager
+def _reading(storage: Storage) -> Iterator[None]:
+    """Say of which dataset the version tree is missing or damaged."""
+    try:
+        yield
+    except KeyNotFound:
+        if is_dataset(storage):
+            raise HistoryMissingError(
+                f"{TREE_KEY} of {storage.url} is missing, though versions of a dataset are there; {ADVICE}",
+                dataset=storage.url,
+            ) from None
+        raise DatasetNotFoundError(
+            f"A dataset does not exist at {storage.url}. Check the path, or create one with lakebed.empty()."
+        ) from None
+    except FormatError as error:
+        raise DatasetCorruptError(
+            f"{TREE_KEY} of {storage.url} is damaged: {error}; {ADVICE}", dataset=storage.url
+        ) from error
+    except LimitError as error:
+        raise located(error, f"{TREE_KEY} of {storage.url}", storage.url) from error
+
+
+def located(error: LimitError, where: str, url: str) -> LimitError:
+    """Return the error of a limit with the place where it was met."""
+    return LimitError(f"{where} can not be opened: {error}", limit=error.limit, dataset=url)
