@@ -16,7 +16,7 @@ from lakebed.codecs.base import Buffer
 from lakebed.errors import FormatError
 from lakebed.native import chunks as native
 from lakebed.native import views
-from lakebed.reading.fetch import OpenChunk
+from lakebed.reading.open_chunk import OpenChunk
 from lakebed.reading.parallel import for_each
 from lakebed.reading.select import Rows
 
@@ -159,6 +159,9 @@ def _views(reader: SampleReader, rows: range) -> Iterator[list[NDArray[Any]]]:
     """Yield the samples chunk by chunk, cut from one copy of the chunk's data."""
     dtype = reader.known_dtype()
     for ordinal, row, inside, end in reader.runs(rows.start, rows.stop):
+        if reader.source.far is not None and reader.by_range(ordinal, end - inside) is not None:
+            yield list(reader.values(range(row, row + end - inside)))
+            continue
         with reader.locating(row):
             chunk = reader.source.chunk(reader.state.table, ordinal, reader.chunk_codec())
             if chunk.is_unwritten or chunk.ndim is None:
@@ -244,8 +247,25 @@ def _files(reader: SampleReader, rows: Rows) -> Iterator[tuple[int, Buffer, Shap
             yield from _files_of_rows(reader, range(first, first + end - inside))
             continue
         data, bounds, shapes = found
+        if shapes is None:
+            yield from _telling(reader, first, data, bounds)
+            continue
         for i, (start, stop) in enumerate(pairwise(bounds)):
             yield first + i, data[start:stop], reader.decoder.shape_of(shapes[i])
+
+
+def _telling(
+    reader: SampleReader, first: int, data: Buffer, bounds: Sequence[int]
+) -> Iterator[tuple[int, Buffer, Shape]]:
+    """Yield neighbouring samples that tell their shapes; one that does not is asked for alone, header and all."""
+    for row, (start, stop) in enumerate(pairwise(bounds), first):
+        with reader.locating(row):
+            part = data[start:stop]
+            shape = reader.decoder.told_shape(part)
+            if shape is None:
+                part, given = reader.raw(row, decompress=False)
+                shape = reader.decoder.shape_of(given)
+        yield row, part, shape
 
 
 def _files_of_rows(reader: SampleReader, rows: Rows) -> Iterator[tuple[int, Buffer, Shape]]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lakebed import limits
-from lakebed.codecs.base import Buffer, ByteCodec, FileCodec
+from lakebed.codecs.base import Buffer, ByteCodec, FileCodec, Parted
 from lakebed.codecs.registry import IMAGE_NAMES, VIDEO_NAMES, byte_codec, file_codec, normalize, sniff
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import EmptyTensorError, FormatError
@@ -23,6 +23,7 @@ from lakebed.htypes.text import decode_text
 
 Shape = tuple[int, ...]
 Value = Any
+D = TypeVar("D")
 
 # Files of which a part of the first axis can be decoded alone; not mp3, whose true length only decoding tells.
 PARTS = frozenset("mp4 mkv avi flac wav nii nii.gz".split())
@@ -107,6 +108,27 @@ class Decoder:
         if not self.meta.max_shape:
             raise self.empty_tensor()
         return (0,) * len(self.meta.max_shape)
+
+    def told_shape(self, data: Buffer) -> Shape | None:
+        """Return the shape that a sample has by its own bytes, as its shape row would say it; None if they do not tell.
+
+        Raises
+        ------
+        FormatError, LimitError
+            If the data is no file of the tensor's kind, or promises more than this process allows.
+        """
+        if self.storing in (Storing.TEXT, Storing.JSON):
+            return (1,)
+        codec, meta = self.files, self.meta
+        if codec is None or codec.name not in IMAGE_NAMES or not len(data):
+            return None
+        shape = codec.facts(data).shape
+        if len(shape) == 2 and len(meta.max_shape) == 3:
+            shape = (*shape, 1)  # grey pictures (FORMAT.md 5.3)
+        if len(shape) != len(meta.max_shape):
+            return None
+        extents = zip(meta.min_shape, shape, meta.max_shape, strict=True)
+        return shape if all(low <= extent <= high for low, extent, high in extents) else None
 
     def decompressed(self, data: Buffer) -> Buffer:
         """Undo a compression of bytes; files are left as they are."""
@@ -262,7 +284,7 @@ def _fitted(array: NDArray[Any], shape: Shape) -> NDArray[Any]:
     return fitted
 
 
-def file_part(codec: FileCodec, data: Buffer, subscript: Any) -> NDArray[Any]:
+def file_part(codec: Parted[D], data: D, subscript: Any) -> NDArray[Any]:
     """Return ``sample[subscript]`` of a file, decoding no more along the first axis than its kind needs."""
     items = subscript if isinstance(subscript, tuple) else (subscript,)
     first = items[0] if items else slice(None)

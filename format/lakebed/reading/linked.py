@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed import config, limits
+from lakebed import limits
 from lakebed.chunks.tiling import boxes, touched
 from lakebed.codecs.base import FileCodec
 from lakebed.codecs.registry import VIDEO_NAMES, file_codec, sniff
 from lakebed.errors import FormatError, GetDataFromLinkError, LakebedError
 from lakebed.htypes.base import Storing
 from lakebed.links.address import shown
-from lakebed.links.fetch import follow
+from lakebed.links.ahead import in_order, threads_for
+from lakebed.links.failures import CAUGHT, failure_kind
+from lakebed.links.fetch import fetch, fetch_part
 from lakebed.links.link import decode_link, decode_tiled, grid_shape
-from lakebed.reading.decode import PARTS, file_part
-from lakebed.reading.parallel import for_each
+from lakebed.links.part import Part
+from lakebed.links.policy import Policy
+from lakebed.links.ranged import RangedFile
+from lakebed.links.verify import described
+from lakebed.reading.decode import PARTS, file_part, timestamps
+from lakebed.reading.select import Rows
 
 if TYPE_CHECKING:
+    from lakebed.links.credentials import Keys
     from lakebed.reading.samples import SampleReader
-
-Credentials = Callable[[int], Mapping[str, Any] | None]
-"""Credentials by their code in the creds index."""
+    from lakebed.storage.credentials import Creds
 
 
 class Links:
@@ -33,12 +38,13 @@ class Links:
     Parameters
     ----------
     credentials
-        Credentials for a code of the creds index; None where links need none.
+        Credentials by their code in the creds index; None where links need none.
     """
 
-    def __init__(self, reader: SampleReader, credentials: Credentials | None = None) -> None:
+    def __init__(self, reader: SampleReader, credentials: Keys | None = None) -> None:
         self._reader = reader
         self._credentials = credentials
+        self._policy = Policy(reader.source.url)
 
     def path(self, row: int) -> str:
         """Return where the link of a row leads; "" for None.
@@ -63,74 +69,160 @@ class Links:
         index = self._reader.state.creds
         return index.code(row) if index is not None and row < index.count else 0
 
+    # -- files -------------------------------------------------------------------------------------------------
+
     def fetch(self, row: int, url: str) -> bytes:
         """Return the content of the file that a link of a row leads to.
 
         Raises
         ------
         GetDataFromLinkError
-            If it can not be read, or must not be; the cause says why.
+            If it can not be read, or must not be; its class and its cause say why.
         """
-        code = self.creds_code(row)
-        creds = None if self._credentials is None or not code else self._credentials(code)
         try:
-            return follow(url, creds=creds)
-        except (OSError, LakebedError, ValueError) as error:
-            raise self._failed(row, url, error) from error
+            return fetch(url, creds=self._creds(row, url), policy=self._policy)
+        except CAUGHT as error:
+            raise self.failed(row, url, error) from error
+
+    def open(self, row: int, url: str) -> RangedFile:
+        """Return the file that a link of a row leads to, to be fetched in parts."""
+        creds = self._creds(row, url)
+
+        def part(start: int, length: int, tag: str | None) -> Part:
+            return fetch_part(url, start, length, creds=creds, policy=self._policy, tag=tag)
+
+        return RangedFile(part)
+
+    def _creds(self, row: int, url: str) -> Creds | None:
+        code = self.creds_code(row)
+        return None if self._credentials is None or not code else self._credentials.by_code(code, url)
 
     def content(self, row: int) -> bytes:
         """Return the content of the file behind the link of a row; b"" for None."""
         url = self.path(row)
         return self.fetch(row, url) if url else b""
 
+    # -- samples -----------------------------------------------------------------------------------------------
+
     def value(self, row: int) -> Any:
         """Return the sample behind the link of a row: float64 of shape (0,) for None."""
-        if self.is_grid(row):
-            return self._tiled(row, None)
-        url = self.path(row)
+        return self.value_of(row, None if self.is_grid(row) else self.path(row))
+
+    def value_of(self, row: int, url: str | None, *, threads: int | None = None) -> Any:
+        """Return the sample behind a link that is known already; None is a grid of links.
+
+        Parameters
+        ----------
+        threads
+            How many files of a grid to fetch at the same time; None for as many as may be.
+        """
+        if url is None:
+            return self._tiled(row, None, threads)
         return self.decode(row, url, self.fetch(row, url)) if url else np.empty(0)
 
     def part(self, row: int, subscript: Any) -> Any:
-        """Return a part of the sample behind the link of a row, decoding no more than the file's kind needs."""
+        """Return a part of the sample behind the link of a row, fetching and decoding no more than that needs."""
         if self.is_grid(row):
-            return self._tiled(row, subscript)
+            return self._tiled(row, subscript, None)
         url = self.path(row)
         if not url:
             return np.empty(0)[subscript]
-        data = self.fetch(row, url)
-        codec = self._codec(row, url, data)
-        if codec is None or codec.name not in PARTS:
-            return self.decode(row, url, data)[subscript]
         try:
+            if self._reader.htype.name == "video":
+                return self._scene(row, url, subscript)
+            data = self.fetch(row, url)
+            codec = _codec(self._reader.storing, url, data)
+            if codec is not None and codec.name in PARTS:
+                return file_part(codec, data, subscript)
+        except CAUGHT as error:
+            if isinstance(error, GetDataFromLinkError | IndexError):
+                raise
+            raise self.failed(row, url, error) from error
+        return self.decode(row, url, data)[subscript]
+
+    def _scene(self, row: int, url: str, subscript: Any) -> Any:
+        """Return a part of a video of which the index and the scenes around the part are fetched."""
+        from lakebed.codecs.film import Film
+
+        file = self.open(row, url)
+        codec = _codec(self._reader.storing, url, file.head)
+        if codec is not None and codec.name in VIDEO_NAMES and not file.is_whole:
+            return file_part(Film(codec.name), file, subscript)
+        data = file.whole()
+        if codec is not None and codec.name in PARTS:
             return file_part(codec, data, subscript)
-        except FormatError as error:
-            raise self._failed(row, url, error) from error
+        return self.decode(row, url, data)[subscript]
+
+    def timestamps(self, row: int, selection: int | slice = slice(None)) -> NDArray[np.float32]:
+        """Return the time of frames of the video behind the link of a row, in seconds; fetches as :meth:`part` does."""
+        url = self.path(row)
+        if not url:
+            return np.zeros(0, dtype=np.float32)[selection]
+        try:
+            file = self.open(row, url)
+            name = sniff(file.head, path=url)
+            if name in VIDEO_NAMES and not file.is_whole:
+                from lakebed.codecs.film import Film
+
+                return Film(name).timestamps(file, selection)
+            found: NDArray[np.float32] = timestamps(file.whole(), None)
+        except CAUGHT as error:
+            if isinstance(error, IndexError):
+                raise
+            raise self.failed(row, url, error) from error
+        return found[selection]
 
     def many(self, rows: Sequence[int], use: Callable[[int, Any], None]) -> None:
         """Call ``use(position, value)`` for the samples behind many links, which are fetched at the same time."""
+        for position, value in enumerate(self.values(np.array(rows, dtype=np.int64))):
+            use(position, value)
 
-        def work(position: int) -> None:
-            use(position, self.value_of(rows[position], urls[position]))
+    def values(self, rows: Rows) -> Iterator[Any]:
+        """Yield the samples behind many links, in the order given; those that follow are fetched ahead."""
+        urls = self.urls(rows)
+        threads = min(len(rows), threads_for(urls))
+        # A grid is fetched by threads of its own: not so many for each of several.
+        inside = max(1, threads // 4) if len(rows) > 1 else None
 
-        urls = [None if self.is_grid(row) else self.path(row) for row in rows]
-        for_each(len(rows), work, threads=max(1, config.LINK_THREADS))
+        def work(item: tuple[int, str | None]) -> Any:
+            return self.value_of(*item, threads=inside)
 
-    def value_of(self, row: int, url: str | None) -> Any:
-        """Return the sample behind a link that is known already; None is a grid of links."""
-        if url is None:
-            return self._tiled(row, None)
-        return self.decode(row, url, self.fetch(row, url)) if url else np.empty(0)
+        wanted = zip(map(int, rows), urls, strict=True)
+        return in_order(wanted, work, threads, _size)
+
+    def urls(self, rows: Rows) -> list[str | None]:
+        """Return where links lead: "" for None, None for a grid of links."""
+        grids = self._reader.tile_entries
+        if grids:
+            return [None if int(row) in grids else self.path(int(row)) for row in rows]
+        return [decode_link(data) for _, data, _ in self._reader.many(rows)]
 
     def shape(self, row: int) -> tuple[int, ...]:
         """Return the shape of the sample behind the link of a row, from the header of the file."""
         if self.is_grid(row):
             return self._reader.tile_entries[row][0]
-        url = self.path(row)
+        return self._shape_of(row, self.path(row))
+
+    def shapes(self, rows: Rows) -> list[tuple[int, ...]]:
+        """Return the shapes of the samples behind many links, whose files are looked at at the same time."""
+
+        def work(item: tuple[int, str | None]) -> tuple[int, ...]:
+            row, url = item
+            return self._reader.tile_entries[row][0] if url is None else self._shape_of(row, url)
+
+        urls = self.urls(rows)
+        wanted = zip(map(int, rows), urls, strict=True)
+        return list(in_order(wanted, work, min(len(rows), threads_for(urls))))
+
+    def _shape_of(self, row: int, url: str) -> tuple[int, ...]:
         if not url:
             return (0,) * max(1, len(self._reader.state.meta.max_shape))
-        data = self.fetch(row, url)
-        codec = self._codec(row, url, data)
-        return (1,) if codec is None else self._ranked(codec.facts(data).shape)
+        if self._reader.storing is not Storing.ARRAY:
+            return (1,)
+        try:
+            return self._ranked(described(self.open(row, url), url).shape)
+        except CAUGHT as error:
+            raise self.failed(row, url, error) from error
 
     def decode(self, row: int, url: str, data: bytes) -> Any:
         """Decode a fetched file as a sample of the tensor.
@@ -141,7 +233,7 @@ class Links:
             If it is no file of a known kind, or damaged.
         """
         try:
-            codec = self._codec(row, url, data)
+            codec = _codec(self._reader.storing, url, data)
             if codec is None:
                 return self._reader.decoder.value(data, None)
             facts = codec.facts(data)
@@ -150,19 +242,8 @@ class Links:
                 facts.shape, np.dtype(facts.dtype).itemsize, f"linked {codec.name} file", stored
             )
             return self._shaped(codec.decode(data))
-        except FormatError as error:
-            raise self._failed(row, url, error) from error
-
-    def _codec(self, row: int, url: str, data: bytes) -> FileCodec | None:
-        """Return the codec for a file; None for text, which needs none."""
-        if self._reader.decoder.storing is not Storing.ARRAY:
-            return None
-        name = sniff(data, path=url)
-        codec = None if name is None else file_codec(name)
-        if codec is None:
-            error = FormatError("it is no file of a kind that samples can be")
-            raise self._failed(row, url, error) from error
-        return codec
+        except (LakebedError, ValueError, ImportError) as error:
+            raise self.failed(row, url, error) from error
 
     def _shaped(self, array: NDArray[Any]) -> NDArray[Any]:
         return array.reshape(self._ranked(array.shape))
@@ -173,7 +254,7 @@ class Links:
         is_image = self._reader.decoder.htype.is_image
         return (*shape, 1) if len(shape) == 2 and (rank == 3 or (is_image and not rank)) else shape
 
-    def _tiled(self, row: int, subscript: Any) -> NDArray[Any]:
+    def _tiled(self, row: int, subscript: Any, threads: int | None) -> NDArray[Any]:
         """Put together a grid of links, of which ``subscript`` fetches only those it touches; None is the whole."""
         shape, tile = self._reader.tile_entries[row]
         paths = self.grid(row)
@@ -188,20 +269,22 @@ class Links:
         places = boxes(shape, tile)
         out = np.zeros(shape, dtype=dtype)
 
-        def work(position: int) -> None:
-            number = numbers[position]
-            found = self.decode(row, flat[number], self.fetch(row, flat[number]))
-            if found.shape != out[places[number]].shape:
-                error = FormatError(f"its shape is {found.shape}, a tile has {tile}")
-                raise self._failed(row, flat[number], error) from error
-            out[places[number]] = found
+        def work(number: int) -> NDArray[Any]:
+            tile: NDArray[Any] = self.decode(row, flat[number], self.fetch(row, flat[number]))
+            return tile
 
-        for_each(len(numbers), work, threads=max(1, config.LINK_THREADS))
+        found = in_order(numbers, work, threads or min(len(numbers), threads_for(flat)), _size)
+        for number, array in zip(numbers, found, strict=True):
+            if array.shape != out[places[number]].shape:
+                error = FormatError(f"its shape is {array.shape}, a tile has {tile}")
+                raise self.failed(row, flat[number], error) from error
+            out[places[number]] = array
         return out if subscript is None else out[subscript].copy()
 
-    def _failed(self, row: int, url: str, error: Exception) -> GetDataFromLinkError:
+    def failed(self, row: int, url: str, error: Exception) -> GetDataFromLinkError:
+        """Return the error for a link of a row that cannot be followed, of the class that its cause asks for."""
         reader = self._reader
-        return GetDataFromLinkError(
+        return failure_kind(error)(
             f"Unable to get data from link {shown(url)} "
             f"(tensor {reader.name!r}, row {row} of {reader.source.url}): {error}",
             url=url,
@@ -209,3 +292,24 @@ class Links:
             tensor=reader.name,
             row=row,
         )
+
+
+def _size(value: Any) -> int:
+    return value.nbytes if isinstance(value, np.ndarray) else 0
+
+
+def _codec(storing: Storing, url: str, data: bytes) -> FileCodec | None:
+    """Return the codec for a file; None for text, which needs none.
+
+    Raises
+    ------
+    FormatError
+        If it is no file of a known kind.
+    """
+    if storing is not Storing.ARRAY:
+        return None
+    name = sniff(data, path=url)
+    codec = None if name is None else file_codec(name)
+    if codec is None:
+        raise FormatError("it is no file of a kind that samples can be")
+    return codec

@@ -1,21 +1,21 @@
-"""Errors that say where: damage and limits come out naming dataset, tensor, row and chunk."""
+"""Errors that say where: damage, limits and failing stores come out naming dataset, tensor, row and chunk."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakebed.errors import FormatError, LimitError
+from lakebed.errors import FormatError, LimitError, StorageError
 
 if TYPE_CHECKING:
-    from lakebed.reading.samples import SampleReader
+    from lakebed.reading.stored import StoredSamples
 
 
 class Locating:
-    """Context that makes format errors name tensor and row; a class, since it is entered for every sample."""
+    """Context that makes errors name tensor and row; a class, since it is entered for every sample."""
 
     __slots__ = ("_reader", "_row")
 
-    def __init__(self, reader: SampleReader, row: int) -> None:
+    def __init__(self, reader: StoredSamples, row: int) -> None:
         self._reader = reader
         self._row = row
 
@@ -23,5 +23,7 @@ class Locating:
         return None
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, FormatError | LimitError):
-            raise self._reader.located(error, self._row) from error
+        if isinstance(error, FormatError | LimitError | StorageError):
+            located = self._reader.located(error, self._row)
+            if located is not error:  # it says where already
+                raise located from error

@@ -6,50 +6,37 @@ Rows here are flat: for a tensor of sequences they number the items of all seque
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lakebed import limits
-from lakebed.chunks.canvas import ChunkCodec, chunk_codec
-from lakebed.chunks.chunk import Chunk
 from lakebed.codecs.base import Buffer
-from lakebed.codecs.registry import normalize
-from lakebed.errors import (
-    CorruptError,
-    DynamicTensorNumpyError,
-    FormatError,
-    LakebedError,
-    LimitError,
-    ReadSampleFromChunkError,
-)
+from lakebed.errors import DynamicTensorNumpyError, FormatError
 from lakebed.htypes.base import Storing
-from lakebed.native import chunks as native
+from lakebed.links.credentials import Keys
+from lakebed.reading.ahead import Following, Wanted, ahead, headers_ahead
 from lakebed.reading.bulk import listed, stacked
-from lakebed.reading.decode import PARTS, Decoder, file_part
-from lakebed.reading.fetch import ChunkSource, OpenChunk
-from lakebed.reading.linked import Credentials, Links
-from lakebed.reading.locating import Locating
+from lakebed.reading.decode import PARTS, file_part
+from lakebed.reading.fetch import ChunkSource
+from lakebed.reading.linked import Links
 from lakebed.reading.raw_parts import plain_part
 from lakebed.reading.select import Rows
+from lakebed.reading.stored import Shape, StoredSamples
 from lakebed.reading.tiles import TiledSample
 from lakebed.versions.state import TensorState
 
 Value = Any
-Shape = tuple[int, ...]
-Stored = tuple[Buffer, Shape | None]
 
-# Rows of one chunk that are worth reading the whole chunk for: one in so many of its samples.
-_WHOLE_FROM = 8
 # Single arrays of so many bytes come from the pool.
 _POOLED_FROM = 1 << 20
+_NOTHING_AHEAD: AbstractContextManager[object] = nullcontext()
 
 
-class SampleReader:
+class SampleReader(StoredSamples):
     """Reads the flat samples of one tensor of one version.
 
     Parameters
@@ -57,7 +44,7 @@ class SampleReader:
     name
         The tensor's name, for messages.
     credentials
-        Credentials for links, by code.
+        What the links go by.
     """
 
     # Files that are decoded straight into an array of the shape on record; others give an array of their own.
@@ -68,17 +55,13 @@ class SampleReader:
         name: str,
         state: TensorState,
         source: ChunkSource,
-        credentials: Credentials | None = None,
+        credentials: Keys | None = None,
     ) -> None:
-        self.name = name
-        self.state = state
-        self.source = source
-        self.decoder = Decoder(name, state.meta)
+        super().__init__(name, state, source)
         self.htype = self.decoder.htype
-        self.is_link = state.meta.is_link
-        # Chunks that are read by range, by row of the chunk table.
-        self._ranged: dict[int, OpenChunk] = {}
         self._credentials = credentials
+        # Notices rows that are read one after the other, on stores.
+        self.following = None if source.far is None else Following()
         self.lease: object = None  # keeps the version from being collected while this lives
 
     @property
@@ -87,37 +70,6 @@ class SampleReader:
         return Links(self, self._credentials)
 
     # -- what kind of values ---------------------------------------------------------------------------------
-
-    @property
-    def storing(self) -> Storing:
-        return self.decoder.storing
-
-    @property
-    def dtype(self) -> np.dtype[Any] | None:
-        """Dtype of array samples; None while unknown and for text, json and list."""
-        return self.decoder.dtype if self.storing is Storing.ARRAY else None
-
-    @property
-    def is_fixed(self) -> bool:
-        """Whether all samples are arrays of one shape."""
-        meta = self.state.meta
-        is_even = tuple(meta.min_shape) == tuple(meta.max_shape) != () and meta.length > 0
-        return is_even and self.dtype is not None and self.decoder.is_as_recorded
-
-    @property
-    def is_gathered(self) -> bool:
-        """Whether all samples are arrays of one shape that lie in the chunks as they are, so that rows are slices."""
-        return self.is_fixed and self.decoder.is_plain and not self.is_link and not len(self.state.tiles)
-
-    def known_dtype(self) -> np.dtype[Any]:
-        """Dtype of array samples.
-
-        Raises
-        ------
-        EmptyTensorError
-            If only empty samples were stored so far.
-        """
-        return self.decoder.known_dtype()
 
     @property
     def came_as_list(self) -> str | None:
@@ -130,57 +82,7 @@ class SampleReader:
         """Whether samples are single numbers, some of which may be absent."""
         return list(self.state.meta.max_shape) in ([1], [0]) and self.came_as_list is None
 
-    @cached_property
-    def _codec(self) -> ChunkCodec | None:
-        meta = self.state.meta
-        if self.is_link or self.decoder.compression is not None:
-            return None
-        return chunk_codec(normalize(meta.chunk_compression), meta.dtype)
-
-    def chunk_codec(self) -> ChunkCodec | None:
-        """Codec of whole chunks.
-
-        Raises
-        ------
-        UnsupportedCompressionError
-            If the format knows no such compression.
-        """
-        return self._codec
-
     # -- places ----------------------------------------------------------------------------------------------
-
-    @cached_property
-    def _last(self) -> list[int]:
-        last: list[int] = self.state.table.ids.last.tolist()
-        return last
-
-    @cached_property
-    def tile_entries(self) -> dict[int, tuple[Shape, Shape]]:
-        """Flat row -> (sample shape, tile shape) as the tile index has them."""
-        return self.state.tiles.entries
-
-    def locate(self, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the rows of the chunk table that hold samples, and the samples' places in those chunks."""
-        wanted = np.asarray(rows, dtype=np.int64)
-        ordinal, local = np.empty(len(wanted), np.int64), np.empty(len(wanted), np.int64)
-        native.locate_rows(self.state.table.ids.last, wanted, ordinal, local)
-        return ordinal, local
-
-    def _place(self, row: int) -> tuple[int, int]:
-        last = self._last
-        ordinal = bisect_left(last, row)
-        if row < 0 or ordinal == len(last):
-            raise IndexError(f"row {row} is out of range")
-        return ordinal, row - (last[ordinal - 1] + 1 if ordinal else 0)
-
-    def runs(self, start: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
-        """Yield (row of the chunk table, first row, first place inside, end inside) for rows from start to stop."""
-        row = start
-        while row < stop:
-            ordinal, inside = self._place(row)
-            end = min(stop, self._last[ordinal] + 1)
-            yield ordinal, row, inside, inside + end - row
-            row = end
 
     def tiles_of(self, row: int, ordinal: int) -> TiledSample | None:
         """Return the tiles of a sample, or None if it lies in one chunk with others."""
@@ -197,53 +99,7 @@ class SampleReader:
         with self.locating(row):
             return TiledSample(self, range(ordinal, end), entry)
 
-    @cached_property
-    def has_tiles(self) -> bool:
-        """Whether samples may be cut into tiles."""
-        last = self.state.table.ids.last
-        return len(self.state.tiles) > 0 or bool(np.any(last[1:] == last[:-1]))
-
-    # -- errors ----------------------------------------------------------------------------------------------
-
-    def locating(self, row: int) -> Locating:
-        """Return a context whose format errors come out naming tensor and row."""
-        return Locating(self, row)
-
-    def located(self, error: LakebedError, row: int) -> LakebedError:
-        """Return a damage or limit error that names tensor and row."""
-        if isinstance(error, LimitError):
-            if error.tensor is not None:
-                return error
-            text = f"tensor {self.name!r}, row {row}: {error}"
-            url = self.source.url
-            return LimitError(text, limit=error.limit, dataset=url, tensor=self.name, row=row)
-        if isinstance(error, CorruptError) and error.tensor is not None:
-            return error
-        kind = type(error) if isinstance(error, CorruptError) else ReadSampleFromChunkError
-        text = f"tensor {self.name!r}, row {row}: {error}"
-        if not isinstance(error, CorruptError) or error.dataset is None:
-            text += f" (chunk {self.state.table.key(self._place(row)[0])} of {self.source.url})"
-        return kind(text, dataset=self.source.url, tensor=self.name, row=row)
-
     # -- stored samples --------------------------------------------------------------------------------------
-
-    def raw(self, row: int, *, decompress: bool = True) -> Stored:
-        """Return the stored bytes and the shape of one sample that is not tiled.
-
-        Parameters
-        ----------
-        decompress
-            Undo a compression of bytes; files stay files.
-
-        Raises
-        ------
-        CorruptError
-            If the chunk or the sample is damaged; the error names tensor and row.
-        """
-        ordinal, inside = self._place(row)
-        with self.locating(row):
-            data, shape = self._stored(ordinal, inside)
-            return (self.decoder.decompressed(data) if decompress else data), shape
 
     def is_tiled(self, row: int) -> bool:
         """Whether a sample is cut into tiles."""
@@ -255,65 +111,14 @@ class SampleReader:
         codec = self.decoder.files
         return self.has_tiles or self.is_link or (codec is not None and codec.name in PARTS)
 
-    def _stored(self, ordinal: int, inside: int) -> Stored:
-        table = self.state.table
-        chunk = self._ranged.get(ordinal)
-        if chunk is None or not chunk.is_open:
-            chunk = self.source.by_range(table, ordinal) if self._codec is None else None
-            if chunk is None:
-                return self.stored(self.source.chunk(table, ordinal, self._codec), inside)
-            self._ranged[ordinal] = chunk
-        data, place = self.source.sample(table, ordinal, inside, chunk)
-        if not place.nbytes and place.shape and chunk.header is not None and chunk.header.is_unwritten:
-            return self._unwritten(place.shape)
-        return data, place.shape
-
-    def stored(self, chunk: Chunk, inside: int) -> Stored:
-        """Return the stored bytes and the shape of one sample of a chunk."""
-        shape = None if chunk.ndim is None else chunk.shape(inside)
-        if shape is not None and chunk.is_unwritten:
-            return self._unwritten(shape)
-        return chunk.sample(inside), shape
-
-    def _unwritten(self, shape: Shape) -> Stored:
-        if self.dtype is None or self.decoder.files is not None or self.is_link:
-            return b"", shape
-        return self.decoder.zeros(shape).tobytes(), shape
-
-    def many(self, rows: Rows) -> Iterator[tuple[int, Buffer, Shape | None]]:
-        """Yield (row, stored bytes, shape) of samples that are not tiled, in the order given.
-
-        Chunks of which many rows are wanted are read as a whole.
-        """
-        table, codec = self.state.table, self._codec
-        if not isinstance(rows, range) or rows.step != 1:
-            ordinals, insides = self.locate(rows)
-            ends = np.append(np.flatnonzero(np.diff(ordinals)) + 1, len(ordinals)).tolist()
-            runs = [
-                (int(ordinals[a]), np.asarray(rows[a:b]).tolist(), insides[a:b].tolist())
-                for a, b in zip([0, *ends], ends, strict=False)
-            ]
-        else:
-            runs = [
-                (ordinal, range(row, row + end - inside), range(inside, end))
-                for ordinal, row, inside, end in self.runs(rows.start, rows.stop)
-            ]
-        for ordinal, run, insides_of_run in runs:
-            with self.locating(run[0]):
-                ranged = self.by_range(ordinal, len(run)) is not None
-                chunk = None if ranged else self.source.chunk(table, ordinal, codec)
-            for row, inside in zip(run, insides_of_run, strict=True):
-                with self.locating(row):
-                    data, shape = (
-                        self._stored(ordinal, inside) if chunk is None else self.stored(chunk, inside)
-                    )
-                yield row, data, shape
-
-    def by_range(self, ordinal: int, count: int) -> OpenChunk | None:
-        """Return a chunk of which ``count`` samples are wanted for reading by range; None if the whole is better."""
-        table = self.state.table
-        few = count == 1 or count * _WHOLE_FROM < table.samples(ordinal)
-        return self.source.by_range(table, ordinal) if few and self._codec is None else None
+    def ahead(self, rows: Rows) -> AbstractContextManager[object]:
+        """Return a context in which these rows are read ahead, where they lie on a store."""
+        following = self.following
+        if following is None or following.is_paused or self.is_link:
+            return _NOTHING_AHEAD
+        if isinstance(rows, range) and rows.step == 1 and following.note(self, rows.start, rows.stop):
+            return _NOTHING_AHEAD
+        return ahead([Wanted(self, rows)], knows_all=False)
 
     # -- values ----------------------------------------------------------------------------------------------
 
@@ -328,6 +133,8 @@ class SampleReader:
             If the sample is damaged or promises too much, or its link leads nowhere.
         """
         ordinal, inside = self._place(row)
+        if self.following is not None:
+            self.following.note(self, row, row + 1)
         with self.locating(row):
             if self.is_link:
                 return self.links.value(row)
@@ -390,15 +197,19 @@ class SampleReader:
 
     def values(self, rows: Rows) -> Iterator[Value]:
         """Yield the samples of many rows in the order given; each chunk is read once per run of rows in it."""
-        if len(rows) <= 2 or self.is_link or self.has_tiles:
+        if self.is_link:
+            yield from self.links.values(rows)
+            return
+        if len(rows) <= 2 or self.has_tiles:
             for row in rows:
                 yield self.value(int(row))
             return
         decode = self.decode
-        for row, data, shape in self.many(rows):
-            with self.locating(row):
-                value = decode(data, shape)
-            yield value
+        with self.ahead(rows):
+            for row, data, shape in self.many(rows):
+                with self.locating(row):
+                    value = decode(data, shape)
+                yield value
 
     # -- shapes ----------------------------------------------------------------------------------------------
 
@@ -430,20 +241,23 @@ class SampleReader:
         rank = len(self.state.meta.max_shape)
         if self.storing in (Storing.TEXT, Storing.JSON):
             return np.ones((len(rows), 1), dtype=np.int64)
-        if self.is_link or self.has_tiles:
+        if self.is_link:
+            return _table(self.links.shapes(rows), rank)
+        if self.has_tiles:
             return _table([self.shape(int(row)) for row in rows], rank)
         table = np.zeros((len(rows), rank), dtype=np.int64)
         ordinals, insides = self.locate(rows)
         ends = np.append(np.flatnonzero(np.diff(ordinals)) + 1, len(ordinals)).tolist() if len(rows) else []
-        for begin, end in zip([0, *ends], ends, strict=False):
-            with self.locating(int(rows[begin])):
-                found = self._header_shapes(int(ordinals[begin]))
-                if found.shape[1] not in (0, rank):
-                    raise FormatError(
-                        f"its chunk holds samples with {found.shape[1]} axes, the tensor has {rank}"
-                    )
-                if found.shape[1]:
-                    table[begin:end] = found[insides[begin:end]]
+        with headers_ahead(self, ordinals):
+            for begin, end in zip([0, *ends], ends, strict=False):
+                with self.locating(int(rows[begin])):
+                    found = self._header_shapes(int(ordinals[begin]))
+                    if found.shape[1] not in (0, rank):
+                        raise FormatError(
+                            f"its chunk holds samples with {found.shape[1]} axes, the tensor has {rank}"
+                        )
+                    if found.shape[1]:
+                        table[begin:end] = found[insides[begin:end]]
         return table
 
     def _header_shapes(self, ordinal: int) -> NDArray[np.uint32]:
@@ -483,11 +297,13 @@ class SampleReader:
         DynamicTensorNumpyError
             If the shapes of the selected samples differ.
         """
-        return stacked(self, rows)
+        with self.ahead(rows):
+            return stacked(self, rows)
 
     def listed(self, rows: Rows) -> list[NDArray[Any]]:
         """Return array samples as a list of arrays."""
-        return listed(self, rows)
+        with self.ahead(rows):
+            return listed(self, rows)
 
 
 def _table(shapes: list[Shape], rank: int) -> NDArray[np.int64]:

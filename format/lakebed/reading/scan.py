@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.chunks.chunk import Chunk
-from lakebed.errors import FormatError, LakebedError, LimitError
+from lakebed.errors import FormatError, LakebedError, LimitError, StorageError
 from lakebed.htypes.base import Storing
 from lakebed.native import chunks as native
+from lakebed.reading.ahead import Wanted
 from lakebed.reading.bulk import cut
 from lakebed.reading.samples import SampleReader
 from lakebed.reading.select import Index, Rows
@@ -75,7 +76,7 @@ class Cursor:
                 self.expanded = None
                 try:
                     self._chunk = reader.source.chunk(table, ordinal, codec, keep=self._keep)
-                except (FormatError, LimitError) as error:
+                except (FormatError, LimitError, StorageError) as error:
                     raise reader.located(error, row) from error
                 self._ordinal = ordinal
             yield Run(self._chunk, row - first, end - first, row)
@@ -116,6 +117,17 @@ class ColumnScan:
         self._encoded = _ENCODED.get(reader.storing) if plain else None
         self._is_masked = plain and is_nullable_scalar(reader)
         self._is_fixed = plain and reader.is_fixed and not self._is_masked
+
+    def wanted(self, rows: Rows) -> list[Wanted]:
+        """Return what reading rows needs, for reading it ahead."""
+        if self.reader.is_link or self.reader.state.sequence is not None:
+            return []
+        whole = not self.is_special and isinstance(rows, range) and rows.step == 1
+        found = [Wanted(self.reader, rows, whole)]
+        if self._nulls is not None and isinstance(rows, range):
+            known = self._nulls.reader.state.length
+            found.append(Wanted(self._nulls.reader, range(rows.start, min(rows.stop, known)), whole=True))
+        return found
 
     def null_mask(self, start: int, stop: int) -> NDArray[np.bool_] | None:
         """Return True for null rows, or None when none is; rows beyond the companion's end are not null."""

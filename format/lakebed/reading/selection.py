@@ -406,8 +406,14 @@ class Selection:
             raise InvalidInputError("Only one sample can be selected for timestamps.")
         inside = self._picks(self.rows())[0].inside if self._spans is not None else self.index.inside
         with reader.locating(chosen[0]):
-            data = reader.links.content(chosen[0]) if reader.is_link else reader.raw(chosen[0])[0]
-            found = timestamps(data, codec)
+            first = inside[0][0] if inside else slice(None)
+            if reader.is_link and isinstance(first, int | slice):
+                found = reader.links.timestamps(chosen[0], first)
+                inside = inside[1:]
+            elif reader.is_link:
+                found = reader.links.timestamps(chosen[0])
+            else:
+                found = timestamps(reader.raw(chosen[0])[0], codec)
         for subscript in inside:
             found = found[subscript[0]]
         return found

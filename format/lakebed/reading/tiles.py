@@ -13,6 +13,7 @@ from lakebed import limits
 from lakebed.chunks.chunk import Chunk
 from lakebed.chunks.tiling import box, choose_tile_shape, grid, layouts, touched
 from lakebed.errors import FormatError, InvalidInputError
+from lakebed.reading.ahead import tiles_ahead
 from lakebed.reading.parts import shifted
 
 if TYPE_CHECKING:
@@ -133,10 +134,13 @@ class TiledSample:
         return np.broadcast_to(np.zeros((), dtype=self._reader.decoder.known_dtype()), self.shape)
 
     def _assembled(self, numbers: Sequence[int], window: tuple[slice, ...]) -> NDArray[Any]:
-        decoder = self._reader.decoder
-        shape = _extent(window)
         if not numbers:
             return self._blank()[window].copy()
+        with tiles_ahead(self._reader, [self._ordinals[number] for number in numbers]):
+            return self._joined(numbers, window)
+
+    def _joined(self, numbers: Sequence[int], window: tuple[slice, ...]) -> NDArray[Any]:
+        decoder, shape = self._reader.decoder, _extent(window)
         first = self._tile(numbers[0])  # proves that there is data, before the whole is allocated
         limits.check_sample(shape, first.itemsize, f"tiled sample of tensor {self._reader.name!r}")
         out = np.empty(shape, dtype=decoder.known_dtype())

@@ -8,6 +8,7 @@ import numpy as np
 
 from lakebed.chunks.canvas import Canvas
 from lakebed.chunks.chunk import parse_chunk
+from lakebed.documents.layouts import sample_sum
 from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import (
     CorruptError,
@@ -19,6 +20,7 @@ from lakebed.errors import (
     StorageError,
 )
 from lakebed.reading.fetch import ChunkSource
+from lakebed.reading.open_chunk import described
 from lakebed.reading.samples import SampleReader
 from lakebed.storage.base import Storage
 from lakebed.versions.check import CheckedVersion, Damage, DocumentCheck, Findings
@@ -127,7 +129,15 @@ class _ChunkCheck:
             # Images of a chunk are decoded in a deep check only, with each of their samples.
             codec = None if isinstance(codec, Canvas) else codec
             chunk = parse_chunk(self._source.file(table, ordinal), table.samples(ordinal) or 1, codec)
-            chunk.offsets()
+            sizes = np.diff(chunk.offsets())
+            layout = described(table, ordinal, frozenset()).layout
+            if layout is not None and not np.array_equal(np.diff(layout.starts), sizes):
+                return f"chunk {table.key(ordinal)}: its samples do not lie where the manifest says"
+            for number, wanted in enumerate(
+                () if layout is None or layout.sums is None else layout.sums.tolist()
+            ):
+                if sample_sum(chunk.sample(number)) != wanted:
+                    return f"chunk {table.key(ordinal)}: sample {number} has another checksum than the manifest says"
         except (FormatError, LimitError, StorageError) as error:
             return str(error)
         finally:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import lakebed
+from lakebed import config
 from lakebed.htypes.base import Storing
 from lakebed.htypes.registry import htype_named
 
@@ -82,10 +83,16 @@ def read(tensor: lakebed.Tensor) -> Any:
     return tensor.data()["value"] if storing in (Storing.TEXT, Storing.JSON, Storing.LIST) else tensor.numpy()
 
 
+def at_home(golden: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Go where the links of the datasets count from, and allow them to lead to files beside their dataset."""
+    monkeypatch.chdir(golden)
+    monkeypatch.setattr(config, "LINK_ROOTS", (str(golden),))
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_all_versions_and_tensors(golden: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Schema, infos, lengths and each sample of each version of each tensor, hidden ones too, agree."""
-    monkeypatch.chdir(golden)
+    at_home(golden, monkeypatch)
     dataset = Golden(golden, name)
     seen: Counter[str] = Counter()
     for version, ds, shown in dataset.versions():
@@ -176,7 +183,7 @@ def same_decoded(found: Any, expected: Any, shown: dict[str, Any]) -> bool:
 @pytest.mark.parametrize("name", NAMES)
 def test_columns_agree_with_samples(golden: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The heads of all branches read the same sample by sample, as lists, in batches and through Arrow."""
-    monkeypatch.chdir(golden)
+    at_home(golden, monkeypatch)
     dataset = Golden(golden, name)
     for head in dataset.expected["branches"].values():
         ds = lakebed.load(f"{dataset.path}@{head}", read_only=True)

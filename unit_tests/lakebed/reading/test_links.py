@@ -12,8 +12,12 @@ import pytest
 from PIL import Image
 
 import lakebed
-from lakebed.links.fetch import follow
+from lakebed.codecs.video import Video
+from lakebed.links import ranged
+from lakebed.links.fetch import fetch
 from lakebed.reading import linked
+from unit_tests.lakebed.codecs.test_film import movie
+from unit_tests.lakebed.links.server import serving
 
 COLOUR = (np.arange(6 * 7 * 3).reshape(6, 7, 3) % 251).astype(np.uint8)
 GREY = (np.arange(5 * 4).reshape(5, 4) * 3).astype(np.uint8)
@@ -83,9 +87,9 @@ def test_a_part_of_a_grid_follows_the_links_it_touches(
 
     def noted(url: str, **rest: Any) -> bytes:
         followed.append(url)
-        return follow(url, **rest)
+        return fetch(url, **rest)
 
-    monkeypatch.setattr(linked, "follow", noted)
+    monkeypatch.setattr(linked, "fetch", noted)
     assert np.array_equal(ds.grid[0, :, 8:10].numpy(), COLOUR[:, 1:3])
     assert len(followed) == 1
 
@@ -96,9 +100,9 @@ def test_links_are_followed_at_the_same_time(ds: lakebed.Dataset, monkeypatch: p
 
     def slow(url: str, **rest: Any) -> bytes:
         barrier.wait()
-        return follow(url, **rest)
+        return fetch(url, **rest)
 
-    monkeypatch.setattr(linked, "follow", slow)
+    monkeypatch.setattr(linked, "fetch", slow)
     began = time.monotonic()
     assert ds.even.numpy().shape == (3, 6, 7, 3)
     assert time.monotonic() - began < 20
@@ -106,7 +110,8 @@ def test_links_are_followed_at_the_same_time(ds: lakebed.Dataset, monkeypatch: p
 
 def test_shapes_need_no_files(ds: lakebed.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """Shapes of verified links are on record."""
-    monkeypatch.setattr(linked, "follow", lambda url, **_: pytest.fail(url))
+    for name in ("fetch", "fetch_part"):
+        monkeypatch.setattr(linked, name, lambda url, *_, **__: pytest.fail(url))
     assert ds.k.shapes().tolist() == [[6, 7, 3], [0, 0, 0], [5, 4, 1]]
     assert ds.k.shape == (3, None, None, None)
     assert ds.k[2].shape == (5, 4, 1)
@@ -126,6 +131,60 @@ def test_where_links_lead(ds: lakebed.Dataset, files: Path) -> None:
     assert ds.k[0].creds_key() is None
     assert ds.k[0].tobytes() == (files / "colour.png").read_bytes()
     assert ds.k[0].sample_info["filename"] == str(files / "colour.png")
+
+
+def test_iteration_fetches_ahead(ds: lakebed.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes next is under way while the caller works; slow fetches wait for each other here."""
+    barrier = threading.Barrier(3, timeout=20)
+
+    def slow(url: str, **rest: Any) -> bytes:
+        barrier.wait()
+        return fetch(url, **rest)
+
+    monkeypatch.setattr(linked, "fetch", slow)
+    assert [sample.shape for sample in ds._session.reader("even", "even").values(range(3))] == [(6, 7, 3)] * 3
+
+
+def test_shapes_of_unverified_links_cost_headers(tmp_path: Path) -> None:
+    """Of a large file the beginning is read, of many at the same time."""
+    noise = np.random.default_rng(0).integers(0, 255, (300, 200, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(tmp_path / "noise.png")
+    data = (tmp_path / "noise.png").read_bytes()
+    with serving({"/noise.png": data}) as web:
+        ds = lakebed.empty(tmp_path / "ds")
+        with ds:
+            tensor = ds.create_tensor("k", htype="link[image]", sample_compression="png", verify=False)
+            tensor.extend([lakebed.link(f"{web.url}/noise.png?{n}") for n in range(12)])
+        assert ds.k.shapes().tolist() == [[300, 200, 3]] * 12
+        assert ds.k[3].shape == (300, 200, 3)
+        assert {headers["Range"] for headers in web.headers} == {"bytes=0-65535"}
+        assert len(data) > 150_000
+
+
+@pytest.mark.parametrize("served", ["", "/whole", "/chunked"])
+def test_a_scene_of_a_film_on_the_web(tmp_path: Path, served: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Costs its index and a scene, if the server has ranges; its times too."""
+    monkeypatch.setattr(ranged, "_SMALL", 0)
+    film = movie("mp4", "mpeg4", 0)
+    whole, times = Video("mp4").decode(film), Video("mp4").timestamps(film)
+    with serving({"/film.mp4": film}) as web:
+        ds = lakebed.empty(tmp_path / "ds")
+        with ds:
+            films = ds.create_tensor("v", htype="link[video]", sample_compression="mp4")
+            films.append(lakebed.link(f"{web.url}{served}/film.mp4"))
+        assert ds.v[0].shape == whole.shape
+        assert ds.v[0].sample_info["fps"] == 25
+        web.headers.clear()
+        for selection in (slice(60, 70), 7, slice(90, 80, -3)):
+            assert np.array_equal(ds.v[0, selection].numpy(), whole[selection])
+            assert np.array_equal(ds.v[0, selection].timestamps, times[selection])
+        assert np.array_equal(ds.v[0, 3:9, 10:20].numpy(), whole[3:9, 10:20])
+        assert np.array_equal(ds.v[0].numpy(), whole)
+        spans = [headers["Range"][6:].split("-") for headers in web.headers if "Range" in headers]
+        asked = sum(min(int(last), len(film) - 1) - int(first) + 1 for first, last in spans)
+        assert served or asked < 7 * len(film) * 0.5
+        with pytest.raises(IndexError):
+            ds.v[0, 500].numpy()
 
 
 def test_broken_links_say_where(ds: lakebed.Dataset, files: Path) -> None:

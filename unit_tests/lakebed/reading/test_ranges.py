@@ -87,12 +87,12 @@ def test_the_cache_is_bounded(path: Path) -> None:
     """However many blocks are read, no more than the bound is kept; what was dropped is read again."""
     ds, _ = watched(path)
     source = ds._session.source
-    source._limit = 3 * BLOCK
+    source.cache.limit = 3 * BLOCK
     for row in [*range(0, 260, 9), *range(0, 260, 13)]:
         assert np.array_equal(ds.files[row].numpy(), PICTURES[row])
-        assert source._used <= 4 * BLOCK
+        assert source.cache.used <= 4 * BLOCK
     source.clear()
-    assert source._used == 0
+    assert source.cache.used == 0
     assert np.array_equal(ds.files[3].numpy(), PICTURES[3])
 
 

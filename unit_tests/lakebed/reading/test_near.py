@@ -10,6 +10,7 @@ import pytest
 
 import lakebed
 from lakebed.documents.manifest import BLOCK
+from lakebed.reading.chunk_files import ChunkFiles
 from lakebed.reading.fetch import ChunkSource
 
 COUNT = 96
@@ -36,13 +37,13 @@ def dataset(tmp_path: Path, pixels: list[np.ndarray]) -> lakebed.Dataset:
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """(offset, length) of every read of a part of a chunk."""
     found: list[tuple[int, int]] = []
-    get_range = ChunkSource._get_range
+    read = ChunkFiles.range
 
-    def watched(self: ChunkSource, key: str, start: int, length: int) -> bytes:
+    def watched(self: ChunkFiles, key: str, start: int, length: int) -> bytes:
         found.append((start, length))
-        return get_range(self, key, start, length)
+        return read(self, key, start, length)
 
-    monkeypatch.setattr(ChunkSource, "_get_range", watched)
+    monkeypatch.setattr(ChunkFiles, "range", watched)
     return found
 
 

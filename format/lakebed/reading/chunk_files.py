@@ -1,0 +1,218 @@
+"""Chunk files as storage has them: whole or in ranges, held against their checksums, with errors that name them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Protocol, TypeVar, runtime_checkable
+
+import xxhash
+
+from lakebed import config
+from lakebed.documents.manifest import BLOCK
+from lakebed.errors import (
+    ChecksumError,
+    CorruptError,
+    FormatError,
+    GetChunkError,
+    InvalidInputError,
+    KeyNotFound,
+    LimitError,
+    TruncatedReadError,
+)
+from lakebed.reading.buffers import BufferPool
+from lakebed.reading.open_chunk import Bytes, OpenChunk, Span
+from lakebed.storage.base import CachingStorage, MappableStorage, Storage
+
+T = TypeVar("T")
+
+
+@runtime_checkable
+class _Viewed(Protocol):
+    """A storage that hands out its client's memory: a copy less."""
+
+    def view(self, key: str) -> memoryview: ...
+
+    def view_range(self, key: str, start: int, length: int) -> memoryview: ...
+
+
+class ChunkFiles:
+    """Reads chunk files of one dataset.
+
+    Parameters
+    ----------
+    pool
+        Memory for whole files that are read into buffers which are used again.
+
+    Attributes
+    ----------
+    mappable
+        The storage, if its files can be mapped: if they lie on this machine.
+    """
+
+    def __init__(self, storage: Storage, pool: BufferPool) -> None:
+        self._storage = storage
+        self._pool = pool
+        self.mappable = storage if isinstance(storage, MappableStorage) else None
+        self._cache = storage if isinstance(storage, CachingStorage) else None
+        # Requests that are under way at the same time, over a network.
+        self._slots = threading.BoundedSemaphore(max(1, config.REQUESTS))
+
+    @property
+    def url(self) -> str:
+        """Address of the dataset."""
+        return self._storage.url
+
+    def size(self, key: str) -> int:
+        """Ask for the size of a file; 0 if there is none."""
+        stat = self._storage.stat(key)
+        return 0 if stat is None else stat.size
+
+    # -- over a network ------------------------------------------------------------------------------------------
+
+    def fetched(self, chunk: OpenChunk, start: int, stop: int) -> memoryview:
+        """Read whole blocks of a file, or all of it (``stop`` 0), with one request, and verify them.
+
+        What a cache on this machine has kept wrongly is read again from where it came.
+
+        Raises
+        ------
+        ChecksumError, GetChunkError
+            If what is read is damaged or missing.
+        StorageError
+            If the storage fails.
+        """
+        try:
+            return self._checked(self._trusted(chunk), chunk, start, stop)
+        except (ChecksumError, GetChunkError):
+            if self._cache is None:
+                raise
+            self._cache.forget(chunk.key)
+            return self._checked(self._cache.origin, chunk, start, stop)
+
+    def raw(self, chunk: OpenChunk, start: int, stop: int) -> memoryview:
+        """Read a range of a file as it is, for whoever can tell whether it is right, and asks :meth:`again` if not."""
+        try:
+            return self._asked(self._trusted(chunk), chunk, start, stop)
+        except (ChecksumError, GetChunkError):
+            if not self.has_cache:
+                raise
+            return self.again(chunk, start, stop)
+
+    @property
+    def has_cache(self) -> bool:
+        """Whether what is read may come from a cache on this machine."""
+        return self._cache is not None
+
+    def again(self, chunk: OpenChunk, start: int, stop: int) -> memoryview:
+        """Read a range past the cache, which had it wrongly."""
+        storage = self._storage
+        if self._cache is not None:
+            self._cache.forget(chunk.key)
+            storage = self._cache.origin
+        return self._asked(storage, chunk, start, stop)
+
+    def _trusted(self, chunk: OpenChunk) -> Storage:
+        """Return where to read a chunk from: what may be outdated only if that would be noticed."""
+        if self._cache is None:
+            return self._storage
+        if len(chunk.sums):
+            return self._cache.sealed
+        # A cache can tell what an object was, not that it still is; of a head's nobody else can either.
+        return self._storage if chunk.is_settled else self._cache.origin
+
+    def _checked(self, storage: Storage, chunk: OpenChunk, start: int, stop: int) -> memoryview:
+        data = self._asked(storage, chunk, start, stop)
+        if not stop:
+            self.check_size(chunk.key, len(data), chunk.size)
+        self.verify(chunk, start // BLOCK, data)
+        return data
+
+    def _asked(self, storage: Storage, chunk: OpenChunk, start: int, stop: int) -> memoryview:
+        def ask() -> Bytes:
+            if isinstance(storage, _Viewed):
+                return storage.view_range(chunk.key, start, stop - start) if stop else storage.view(chunk.key)
+            return storage.get_range(chunk.key, start, stop - start) if stop else storage.get(chunk.key)
+
+        with self._slots:
+            return memoryview(self.asked(chunk.key, ask))
+
+    # -- on this machine -----------------------------------------------------------------------------------------
+
+    def whole(self, chunk: OpenChunk, *, pooled: bool) -> Bytes:
+        """Read a whole file and verify it; ``pooled`` for memory that is used again."""
+
+        def ask() -> Bytes:
+            if chunk.size and pooled:
+                view = self._pool.take(chunk.size).data
+                return view[: self._storage.get_into(chunk.key, view)]
+            return self._storage.get(chunk.key)
+
+        data = self.asked(chunk.key, ask)
+        self.check_size(chunk.key, len(data), chunk.size)
+        self.verify(chunk, 0, memoryview(data))
+        return data
+
+    def range(self, key: str, start: int, length: int) -> bytes:
+        """Read a range of a file, as it is."""
+        return self.asked(key, lambda: self._storage.get_range(key, start, length))
+
+    def map(self, chunk: OpenChunk) -> memoryview:
+        """Map a whole file; what is written there is seen by nobody else."""
+        mappable = self.mappable
+        data = memoryview(b"") if mappable is None else self.asked(chunk.key, lambda: mappable.map(chunk.key))
+        self.check_size(chunk.key, len(data), chunk.size)
+        return data
+
+    # -- checks --------------------------------------------------------------------------------------------------
+
+    def verify(self, chunk: OpenChunk, first: int, data: memoryview) -> None:
+        """Hold blocks, from number ``first`` on, against their checksums."""
+        for block in range(first, min(first - (-len(data) // BLOCK), len(chunk.sums))):
+            at = (block - first) * BLOCK
+            self.verify_block(chunk, block, data[at : at + BLOCK])
+
+    def verify_block(self, chunk: OpenChunk, block: int, data: memoryview) -> None:
+        """Hold one block against its checksum."""
+        if xxhash.xxh3_64_intdigest(data) != int(chunk.sums[block]):
+            raise self.damaged(chunk.key, Span(block * BLOCK, (block + 1) * BLOCK))
+        chunk.seen[block] = 1
+
+    def check_size(self, key: str, found: int, size: int) -> None:
+        """Refuse a file that is not as long as it was written; size 0 for any."""
+        if size and found != size:
+            message = f"chunk {key} of {self.url} has {found} bytes, {size} were written"
+            raise ChecksumError(message, dataset=self.url)
+
+    # -- errors --------------------------------------------------------------------------------------------------
+
+    def asked(self, key: str, ask: Callable[[], T]) -> T:
+        """Return what a request brings; its errors become those of a chunk."""
+        try:
+            return ask()
+        except KeyNotFound as error:
+            message = f"chunk {key} is missing from {self.url}; restore the file or check out another version"
+            raise GetChunkError(message, dataset=self.url) from error
+        except InvalidInputError as error:
+            message = f"chunk {key} of {self.url} is longer than it was written: {error}"
+            raise ChecksumError(message, dataset=self.url) from error
+        except TruncatedReadError as error:
+            message = f"chunk {key} of {self.url} is shorter than it was written: {error}"
+            raise ChecksumError(message, dataset=self.url) from error
+
+    def located(self, error: FormatError | LimitError, key: str) -> FormatError | LimitError:
+        """Return the error with the chunk's key and the dataset."""
+        if isinstance(error, CorruptError):
+            return error
+        message = f"{error} (chunk {key} of {self.url})"
+        if isinstance(error, LimitError):
+            return LimitError(message, limit=error.limit, dataset=self.url)
+        return CorruptError(message, dataset=self.url)
+
+    def damaged(self, key: str, span: Span) -> ChecksumError:
+        """Return the error for a range whose checksum is wrong."""
+        return ChecksumError(
+            f"chunk {key} is damaged between bytes {span.start} and {span.stop}: its checksum is wrong; "
+            "restore the file from a copy or read another version",
+            dataset=self.url,
+        )

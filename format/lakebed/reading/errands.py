@@ -1,0 +1,163 @@
+"""Calls that are made once, by whoever comes first: a thread of this module, or the one that needs the result.
+
+Threads start when there is work, at most ``config.REQUESTS`` of them, and end when there has been none for a while.
+They belong to one process: a forked child starts its own. An interpreter that ends waits for what is under way and
+drops the rest; whoever needs a result then makes the call himself.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from lakebed import config
+from lakebed.errors import StorageError
+
+T_co = TypeVar("T_co", covariant=True)
+
+# Seconds without work after which a thread ends.
+_IDLE = 2.0
+# Seconds in which a call that is under way may end when the interpreter does.
+_LAST = 20.0
+
+
+class Errand(Generic[T_co]):
+    """One call, and what came of it.
+
+    Attributes
+    ----------
+    is_dropped
+        Nobody waits for it any more: if it was not begun it need not be.
+    """
+
+    __slots__ = ("_call", "_claim", "_done", "_error", "_result", "is_dropped")
+
+    def __init__(self, call: Callable[[], T_co]) -> None:
+        self._call: Callable[[], T_co] | None = call
+        self._claim = threading.Lock()
+        self._done = threading.Event()
+        self._error: BaseException | None = None
+        self._result: T_co | None = None
+        self.is_dropped = False
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is a result, or an error."""
+        return self._done.is_set()
+
+    def run(self) -> None:
+        """Make the call unless somebody has begun it."""
+        call = self._call
+        if call is None or not self._claim.acquire(blocking=False):
+            return
+        try:
+            self._result = call()
+        except Exception as error:  # noqa: BLE001 - it is raised where the result is asked for
+            self._error = error
+        except BaseException:
+            self._error = StorageError("the thread that was asking the storage was interrupted; read again")
+            raise
+        finally:
+            self._call = None
+            self._done.set()
+
+    def result(self) -> T_co:
+        """Return what the call returned, waiting for it, or making it now.
+
+        Raises
+        ------
+        Exception
+            What the call raised.
+        """
+        self.run()
+        self._done.wait()
+        if self._error is not None:
+            raise self._error
+        return self._result  # type: ignore[return-value]  # there is one where there is no error
+
+
+class _Threads:
+    """The threads of this process."""
+
+    def __init__(self) -> None:
+        # A SimpleQueue may be used by a finalizer in the middle of another use of it; so may this lock.
+        self._waiting: queue.SimpleQueue[Errand[object] | None] = queue.SimpleQueue()
+        self._mutex = threading.RLock()
+        self._threads: set[threading.Thread] = set()
+        self._idle = 0
+        self._is_closed = False
+
+    def submit(self, errand: Errand[object]) -> None:
+        if self._is_closed:
+            return
+        self._waiting.put(errand)
+        with self._mutex:
+            if self._idle < self._waiting.qsize() and len(self._threads) < max(1, config.REQUESTS):
+                self._start()
+
+    def _start(self) -> None:
+        thread = threading.Thread(target=self._work, name="lakebed-reading-ahead", daemon=True)
+        self._threads.add(thread)
+        try:
+            thread.start()
+        except RuntimeError:  # no more threads can be had: those that wait for results make the calls
+            self._threads.discard(thread)
+
+    def _work(self) -> None:
+        while True:
+            with self._mutex:
+                self._idle += 1
+            try:
+                errand = self._waiting.get(timeout=_IDLE)
+            except queue.Empty:
+                errand = None
+            with self._mutex:
+                self._idle -= 1
+                if errand is None and (self._is_closed or not self._waiting.qsize()):
+                    self._threads.discard(threading.current_thread())
+                    return
+            if errand is not None and not errand.is_dropped:
+                errand.run()
+            del errand  # or its result would live until the next one
+
+    def close(self) -> None:
+        """Drop what was not begun, and wait for the rest, but not for ever."""
+        self._is_closed = True
+        try:
+            while True:
+                self._waiting.get_nowait()
+        except queue.Empty:
+            pass
+        with self._mutex:
+            threads = list(self._threads)
+        for _ in threads:
+            self._waiting.put(None)
+        end = time.monotonic() + _LAST
+        for thread in threads:
+            thread.join(max(0.0, end - time.monotonic()))
+
+
+_threads = _Threads()
+
+
+def submit(errand: Errand[object]) -> None:
+    """Let a thread make a call soon, if one is free; nothing is promised but that asking for the result works."""
+    _threads.submit(errand)
+
+
+def _after_fork() -> None:
+    global _threads  # noqa: PLW0603 - threads do not survive a fork
+    _threads = _Threads()
+
+
+def _at_exit() -> None:
+    _threads.close()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+atexit.register(_at_exit)

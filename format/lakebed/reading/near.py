@@ -1,0 +1,73 @@
+"""Ranges of chunk files on this machine: cut from mappings, or read in verified blocks, a little ahead."""
+
+from __future__ import annotations
+
+from lakebed.documents.manifest import BLOCK
+from lakebed.reading.chunk_cache import ChunkCache
+from lakebed.reading.chunk_files import ChunkFiles
+from lakebed.reading.open_chunk import Bytes, OpenChunk
+
+# Bytes that are read at once where neighbouring samples are read one after the other.
+_READ_AHEAD = 8 * BLOCK
+# Blocks are kept for samples of fewer bytes: many lie in one. To read a larger one again costs less than new memory.
+_KEPT_BELOW = BLOCK // 8
+_NO_WINDOW = ("", 0, memoryview(b""), -1)
+
+
+class NearRanges:
+    """Reads ranges of files that are as good as in memory; whoever uses it holds the source's lock."""
+
+    def __init__(self, files: ChunkFiles, cache: ChunkCache) -> None:
+        self._files = files
+        self._cache = cache
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget what was read ahead."""
+        # Key, offset, bytes, and where the last range in it ended.
+        self._window: tuple[str, int, memoryview, int] = _NO_WINDOW
+
+    def range(self, chunk: OpenChunk, start: int, length: int) -> Bytes:
+        """Return a range of a file, verified."""
+        first, last = start // BLOCK, (start + length - 1) // BLOCK
+        if chunk.mapped is not None:
+            for block in range(first, last + 1) if chunk.seen else ():
+                if not chunk.seen[block]:
+                    self._files.verify_block(chunk, block, chunk.mapped[block * BLOCK : (block + 1) * BLOCK])
+            return chunk.mapped[start : start + length]
+        held = chunk.blocks
+        if first == last and first in held:
+            return held[first][start - first * BLOCK : start - first * BLOCK + length]
+        if not len(chunk.sums):
+            return self._files.range(chunk.key, start, length)
+        if length >= _KEPT_BELOW:
+            return self.ahead(chunk, start, start + length)[:length]
+        missing = [block for block in range(first, last + 1) if block not in held]
+        if missing:
+            self._load(chunk, missing[0], missing[-1])
+        offset = start - first * BLOCK
+        if first == last:
+            return held[first][offset : offset + length]
+        return b"".join(held[block] for block in range(first, last + 1))[offset : offset + length]
+
+    def ahead(self, chunk: OpenChunk, start: int, stop: int) -> memoryview:
+        """Read a range of a chunk, and what follows it if this one follows the last one: small steps need few reads."""
+        key, low, data, follows = self._window
+        if key != chunk.key or start < low or stop > low + len(data):
+            is_next = (key != chunk.key and start < BLOCK) or (key == chunk.key and start == follows)
+            low = start // BLOCK * BLOCK
+            high = max(stop, low + _READ_AHEAD) if is_next else stop
+            high = min(-(-high // BLOCK) * BLOCK, chunk.size)
+            data = memoryview(self._files.range(chunk.key, low, high - low))
+            self._files.verify(chunk, low // BLOCK, data)
+        self._window = chunk.key, low, data, stop
+        return data[start - low :]
+
+    def _load(self, chunk: OpenChunk, first: int, last: int) -> None:
+        """Read and verify blocks with one request, and keep them."""
+        start, stop = first * BLOCK, min((last + 1) * BLOCK, chunk.size)
+        data = memoryview(self._files.range(chunk.key, start, stop - start))
+        self._files.verify(chunk, first, data)
+        for block in range(first, last + 1):
+            self._cache.keep_block(chunk, block, data[(block - first) * BLOCK : (block - first + 1) * BLOCK])
+        self._cache.settle()

@@ -1,0 +1,127 @@
+"""One chunk file as a reader knows it: its size, its checksums, where its samples lie, and what was read of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.chunks.probe import ChunkHeader, SamplePlace
+from lakebed.documents.layouts import Layout, Words
+from lakebed.documents.manifest import BLOCK
+from lakebed.versions.state import ChunkTable
+
+Bytes = bytes | memoryview
+
+
+class Span(NamedTuple):
+    """Bytes ``start`` to ``stop`` of a file."""
+
+    start: int
+    stop: int
+
+    @property
+    def size(self) -> int:
+        return self.stop - self.start
+
+
+class OpenChunk:
+    """A chunk file that is read by range: its mapping or its verified blocks, and its header once it was read.
+
+    Parameters
+    ----------
+    size
+        Bytes of the file; 0 where it is not known.
+    sums
+        Checksum of each block; empty when none are known.
+    is_settled
+        Whether nobody may write it any more: it lies in no folder that a Deep Lake 3.x writer changes.
+
+    Attributes
+    ----------
+    mapped
+        The whole file, mapped; None where it can not be.
+    blocks
+        Verified blocks by their number; verified samples that were read alone, by the complement of theirs.
+    """
+
+    __slots__ = (
+        "_layout",
+        "_words",
+        "blocks",
+        "header",
+        "header_read",
+        "is_open",
+        "is_settled",
+        "key",
+        "mapped",
+        "seen",
+        "size",
+        "sums",
+    )
+
+    def __init__(self, key: str, size: int, sums: NDArray[np.uint64], *, is_settled: bool) -> None:
+        self.key = key
+        self.size = size
+        self.sums = sums
+        self.is_settled = is_settled
+        self.mapped: memoryview | None = None
+        self.seen = bytearray(len(sums))
+        self.blocks: dict[int, memoryview] = {}
+        self.header: ChunkHeader | None = None
+        self.header_read = False
+        self._layout: Layout | None = None
+        self._words: tuple[Words, int] | None = None
+        # Whether the source still knows it; one that was dropped must be asked for again.
+        self.is_open = True
+
+    @property
+    def layout(self) -> Layout | None:
+        """Where its samples lie, as far as that is known without its header."""
+        if self._layout is None and self._words is not None:
+            self._layout = Layout(*self._words, self.size)
+        return self._layout
+
+    def lay_out(self, words: Words, count: int) -> None:
+        """Let it be known where its ``count`` samples lie."""
+        self._words = words, count
+
+    def starts(self) -> Sequence[int] | None:
+        """Return the start of each sample in the file and the end of the last; None where that is not known yet."""
+        if self.header is not None:
+            return self.header.offsets
+        return None if self.layout is None else self.layout.starts
+
+    def known_place(self, sample: int) -> SamplePlace | None:
+        """Return where a sample lies and its shape, if both are known yet."""
+        if self.header is not None:
+            return self.header.place(sample)
+        shape = None if self.layout is None else self.layout.shape(sample)
+        if self.layout is None or shape is None:
+            return None
+        start, stop = self.layout.span(sample, sample + 1)
+        return SamplePlace(start, stop - start, shape)
+
+    @property
+    def has_sample_sums(self) -> bool:
+        """Whether single samples can be read and verified without the blocks that they lie in."""
+        return self.layout is not None and self.layout.sums is not None
+
+    def is_blocks(self, span: Span) -> bool:
+        """Whether a range is whole blocks."""
+        return span.start % BLOCK == 0 and (span.stop % BLOCK == 0 or span.stop == self.size)
+
+    def blocks_of(self, start: int, stop: int) -> Span:
+        """Return the range widened to whole blocks."""
+        return Span(start // BLOCK * BLOCK, min(-(-stop // BLOCK) * BLOCK, self.size))
+
+
+def described(table: ChunkTable, row: int, heads: frozenset[str]) -> OpenChunk:
+    """Return the chunk of a row as its table describes it."""
+    size, words = int(table.places.sizes[row]), table.places.layout(row)
+    chunk = OpenChunk(table.key(row), size, table.sums(row), is_settled=table.folder(row)[0] not in heads)
+    if len(words):
+        chunk.lay_out(words, table.samples(row))
+    return chunk

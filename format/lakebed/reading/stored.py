@@ -1,0 +1,304 @@
+"""Stored bytes of the flat samples of one tensor of one version: located and fetched (FORMAT.md 5.2, 5.3).
+
+Rows here are flat: for a tensor of sequences they number the items of all sequences.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.chunks.canvas import ChunkCodec, chunk_codec
+from lakebed.chunks.chunk import Chunk
+from lakebed.codecs.base import Buffer
+from lakebed.codecs.registry import normalize
+from lakebed.documents.layouts import layout_words
+from lakebed.errors import CorruptError, LakebedError, LimitError, ReadSampleFromChunkError, StorageError
+from lakebed.htypes.base import Storing
+from lakebed.native import chunks as native
+from lakebed.reading.decode import Decoder
+from lakebed.reading.fetch import ChunkSource
+from lakebed.reading.locating import Locating
+from lakebed.reading.open_chunk import OpenChunk
+from lakebed.reading.select import Rows
+from lakebed.versions.state import TensorState
+
+Shape = tuple[int, ...]
+Stored = tuple[Buffer, Shape | None]
+
+# Rows of one chunk that are worth reading the whole chunk for: one in so many of its samples.
+_WHOLE_FROM = 8
+# Where the manifest does not tell where samples of fewer bytes on average lie, chunks below so many are read whole.
+_FINE_BELOW = 16_000
+_WHOLE_BELOW = 16 << 20
+# Characters of the version in a chunk's header at most (FORMAT.md 5.5).
+_LONGEST_VERSION = 10
+
+
+class StoredSamples:
+    """The flat samples of one tensor of one version, as they are stored.
+
+    Parameters
+    ----------
+    name
+        The tensor's name, for messages.
+    """
+
+    def __init__(self, name: str, state: TensorState, source: ChunkSource) -> None:
+        self.name = name
+        self.state = state
+        self.source = source
+        self.decoder = Decoder(name, state.meta)
+        self.is_link = state.meta.is_link
+        # Chunks that are read by range, by row of the chunk table.
+        self._ranged: dict[int, OpenChunk] = {}
+
+    # -- what kind of values ---------------------------------------------------------------------------------
+
+    @property
+    def storing(self) -> Storing:
+        return self.decoder.storing
+
+    @property
+    def dtype(self) -> np.dtype[Any] | None:
+        """Dtype of array samples; None while unknown and for text, json and list."""
+        return self.decoder.dtype if self.storing is Storing.ARRAY else None
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether all samples are arrays of one shape."""
+        meta = self.state.meta
+        is_even = tuple(meta.min_shape) == tuple(meta.max_shape) != () and meta.length > 0
+        return is_even and self.dtype is not None and self.decoder.is_as_recorded
+
+    @property
+    def is_gathered(self) -> bool:
+        """Whether all samples are arrays of one shape that lie in the chunks as they are, so that rows are slices."""
+        return self.is_fixed and self.decoder.is_plain and not self.is_link and not len(self.state.tiles)
+
+    def known_dtype(self) -> np.dtype[Any]:
+        """Dtype of array samples.
+
+        Raises
+        ------
+        EmptyTensorError
+            If only empty samples were stored so far.
+        """
+        return self.decoder.known_dtype()
+
+    @cached_property
+    def _codec(self) -> ChunkCodec | None:
+        meta = self.state.meta
+        if self.is_link or self.decoder.compression is not None:
+            return None
+        return chunk_codec(normalize(meta.chunk_compression), meta.dtype)
+
+    def chunk_codec(self) -> ChunkCodec | None:
+        """Codec of whole chunks.
+
+        Raises
+        ------
+        UnsupportedCompressionError
+            If the format knows no such compression.
+        """
+        return self._codec
+
+    # -- places ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _last(self) -> list[int]:
+        last: list[int] = self.state.table.ids.last.tolist()
+        return last
+
+    @cached_property
+    def tile_entries(self) -> dict[int, tuple[Shape, Shape]]:
+        """Flat row -> (sample shape, tile shape) as the tile index has them."""
+        return self.state.tiles.entries
+
+    def locate(self, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the rows of the chunk table that hold samples, and the samples' places in those chunks."""
+        wanted = np.asarray(rows, dtype=np.int64)
+        ordinal, local = np.empty(len(wanted), np.int64), np.empty(len(wanted), np.int64)
+        native.locate_rows(self.state.table.ids.last, wanted, ordinal, local)
+        return ordinal, local
+
+    def _place(self, row: int) -> tuple[int, int]:
+        last = self._last
+        ordinal = bisect_left(last, row)
+        if row < 0 or ordinal == len(last):
+            raise IndexError(f"row {row} is out of range")
+        return ordinal, row - (last[ordinal - 1] + 1 if ordinal else 0)
+
+    def runs(self, start: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
+        """Yield (row of the chunk table, first row, first place inside, end inside) for rows from start to stop."""
+        row = start
+        while row < stop:
+            ordinal, inside = self._place(row)
+            end = min(stop, self._last[ordinal] + 1)
+            yield ordinal, row, inside, inside + end - row
+            row = end
+
+    def tiles_from(self, ordinal: int) -> range:
+        """Return the rows of the chunk table that hold tiles of the same sample as this one: it alone for others."""
+        last, end = self._last, ordinal + 1
+        while end < len(last) and last[end] == last[ordinal]:
+            end += 1
+        return range(ordinal, end)
+
+    @cached_property
+    def has_tiles(self) -> bool:
+        """Whether samples may be cut into tiles."""
+        last = self.state.table.ids.last
+        return len(self.state.tiles) > 0 or bool(np.any(last[1:] == last[:-1]))
+
+    # -- errors ----------------------------------------------------------------------------------------------
+
+    def locating(self, row: int) -> Locating:
+        """Return a context whose format errors come out naming tensor and row."""
+        return Locating(self, row)
+
+    def located(self, error: LakebedError, row: int) -> LakebedError:
+        """Return an error of damage, limits or the storage that names tensor and row."""
+        if isinstance(error, StorageError):
+            return error if error.row is not None else error.located(self.source.url, self.name, row)
+        if isinstance(error, LimitError):
+            if error.tensor is not None:
+                return error
+            text = f"tensor {self.name!r}, row {row}: {error}"
+            url = self.source.url
+            return LimitError(text, limit=error.limit, dataset=url, tensor=self.name, row=row)
+        if isinstance(error, CorruptError) and error.tensor is not None:
+            return error
+        kind = type(error) if isinstance(error, CorruptError) else ReadSampleFromChunkError
+        text = f"tensor {self.name!r}, row {row}: {error}"
+        if not isinstance(error, CorruptError) or error.dataset is None:
+            text += f" (chunk {self.state.table.key(self._place(row)[0])} of {self.source.url})"
+        return kind(text, dataset=self.source.url, tensor=self.name, row=row)
+
+    # -- stored samples --------------------------------------------------------------------------------------
+
+    def raw(self, row: int, *, decompress: bool = True) -> Stored:
+        """Return the stored bytes and the shape of one sample that is not tiled.
+
+        Parameters
+        ----------
+        decompress
+            Undo a compression of bytes; files stay files.
+
+        Raises
+        ------
+        CorruptError
+            If the chunk or the sample is damaged; the error names tensor and row.
+        """
+        ordinal, inside = self._place(row)
+        with self.locating(row):
+            data, shape = self._stored(ordinal, inside)
+            return (self.decoder.decompressed(data) if decompress else data), shape
+
+    def _stored(self, ordinal: int, inside: int) -> Stored:
+        table = self.state.table
+        if self.source.far is not None:
+            return self._far_stored(ordinal, inside)
+        chunk = self._ranged.get(ordinal)
+        if chunk is None or not chunk.is_open:
+            chunk = self.source.by_range(table, ordinal) if self._codec is None else None
+            if chunk is None:
+                return self.stored(self.source.chunk(table, ordinal, self._codec), inside)
+            self._ranged[ordinal] = chunk
+        return self._ranged_sample(ordinal, inside, chunk)
+
+    def _far_stored(self, ordinal: int, inside: int) -> Stored:
+        """Return a sample of a chunk on a store: with one request where the manifest tells where it lies."""
+        chunk = self.by_range(ordinal, 1)
+        if chunk is None:
+            return self.stored(self.source.chunk(self.state.table, ordinal, self._codec), inside)
+        if chunk.header is None and chunk.layout is not None:
+            data = self.source.told(chunk, chunk.layout, inside)
+            shape = chunk.layout.shape(inside) or self.decoder.told_shape(data)
+            if shape is not None:
+                return data, shape
+        return self._ranged_sample(ordinal, inside, chunk)
+
+    def _ranged_sample(self, ordinal: int, inside: int, chunk: OpenChunk) -> Stored:
+        data, place = self.source.sample(self.state.table, ordinal, inside, chunk)
+        if not place.nbytes and place.shape and chunk.header is not None and chunk.header.is_unwritten:
+            return self._unwritten(place.shape)
+        return data, place.shape
+
+    def stored(self, chunk: Chunk, inside: int) -> Stored:
+        """Return the stored bytes and the shape of one sample of a chunk."""
+        shape = None if chunk.ndim is None else chunk.shape(inside)
+        if shape is not None and chunk.is_unwritten:
+            return self._unwritten(shape)
+        return chunk.sample(inside), shape
+
+    def _unwritten(self, shape: Shape) -> Stored:
+        if self.dtype is None or self.decoder.files is not None or self.is_link:
+            return b"", shape
+        return self.decoder.zeros(shape).tobytes(), shape
+
+    def many(self, rows: Rows) -> Iterator[tuple[int, Buffer, Shape | None]]:
+        """Yield (row, stored bytes, shape) of samples that are not tiled, in the order given.
+
+        Chunks of which many rows are wanted are read as a whole.
+        """
+        table, codec = self.state.table, self._codec
+        if not isinstance(rows, range) or rows.step != 1:
+            ordinals, insides = self.locate(rows)
+            ends = np.append(np.flatnonzero(np.diff(ordinals)) + 1, len(ordinals)).tolist()
+            runs = [
+                (int(ordinals[a]), np.asarray(rows[a:b]).tolist(), insides[a:b].tolist())
+                for a, b in zip([0, *ends], ends, strict=False)
+            ]
+        else:
+            runs = [
+                (ordinal, range(row, row + end - inside), range(inside, end))
+                for ordinal, row, inside, end in self.runs(rows.start, rows.stop)
+            ]
+        for ordinal, run, insides_of_run in runs:
+            with self.locating(run[0]):
+                ranged = self.by_range(ordinal, len(run)) is not None
+                chunk = None if ranged else self.source.chunk(table, ordinal, codec)
+            for row, inside in zip(run, insides_of_run, strict=True):
+                with self.locating(row):
+                    data, shape = (
+                        self._stored(ordinal, inside) if chunk is None else self.stored(chunk, inside)
+                    )
+                yield row, data, shape
+
+    def by_range(self, ordinal: int, count: int) -> OpenChunk | None:
+        """Return a chunk of which ``count`` samples are wanted for reading by range; None if the whole is better."""
+        table = self.state.table
+        few = count == 1 or count * _WHOLE_FROM < table.samples(ordinal)
+        if not few:
+            far = self.source.far
+            few = far is not None and far.is_ranged(table.key(ordinal))
+        if not few or self._codec is not None:
+            return None
+        chunk = self.source.by_range(table, ordinal)
+        if chunk is None or self.source.far is None or chunk.starts() is not None or chunk.header_read:
+            return chunk
+        if self.is_gathered:
+            self._lay_out(chunk, ordinal)
+        # Of many small samples nothing says where they lie but the header: the rest of the chunk costs no more than
+        # another request, and neighbours are welcome.
+        is_fine = chunk.size < _FINE_BELOW * table.samples(ordinal) and chunk.size <= _WHOLE_BELOW
+        return None if chunk.layout is None and is_fine else chunk
+
+    def _lay_out(self, chunk: OpenChunk, ordinal: int) -> None:
+        """Work out where samples of one shape lie, if the rest of the file is as long as a header of such is."""
+        shape, count = tuple(self.state.meta.max_shape), self.state.table.samples(ordinal)
+        size = math.prod(shape) * self.known_dtype().itemsize
+        # Prefix, counts and one row of each table (FORMAT.md 5.1, 5.5), with a version of up to ten characters.
+        shortest = 13 + 4 * (len(shape) + 1) + 12
+        if not size or not 0 < chunk.size - count * size - shortest <= _LONGEST_VERSION:
+            return
+        if size <= _LONGEST_VERSION and not len(chunk.sums):
+            return  # one sample more or less, as a killed writer leaves it, would look like another version
+        chunk.lay_out(layout_words(size, shape, count), count)
