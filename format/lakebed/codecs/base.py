@@ -3,11 +3,45 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from numpy.typing import NDArray
 
 Buffer = bytes | bytearray | memoryview
+D_contra = TypeVar("D_contra", contravariant=True)
+
+
+@runtime_checkable
+class Elsewhere(Protocol):
+    """A file that is not in memory: slices of it are fetched when they are asked for."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, span: slice) -> bytes: ...
+
+    def some(self, start: int, length: int) -> bytes:
+        """Return at least one and up to ``length`` bytes from ``start`` on; none at the end."""
+        ...
+
+    def prefetch(self, start: int, stop: int) -> None:
+        """Fetch the bytes between two offsets at once."""
+        ...
+
+    def whole(self) -> bytes:
+        """Return the content."""
+        ...
+
+
+class Parted(Protocol[D_contra]):
+    """What decodes samples of which a part of the first axis can be had alone."""
+
+    def decode(self, data: D_contra) -> NDArray[Any]:
+        """Decode the whole."""
+        ...
+
+    def part(self, data: D_contra, selection: int | slice) -> NDArray[Any]:
+        """Decode what ``selection`` asks of the first axis."""
+        ...
 
 
 class ByteCodec(Protocol):

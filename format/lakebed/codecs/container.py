@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import av
 
 from lakebed import limits
+from lakebed.codecs.base import Elsewhere
 from lakebed.errors import FormatError, LimitError, SampleDecompressionError
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _READS_FREE = 1 << 26
 _LIST_SLACK = 1 << 20
 
 
-def demuxer_of(data: Buffer) -> str | None:
+def demuxer_of(data: Buffer | Elsewhere) -> str | None:
     """Name FFmpeg's demuxer for a file that begins with these bytes; None for what is no video or sound here."""
     head = bytes(data[:64])
     if head[4:8] in (b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot"):
@@ -72,11 +73,11 @@ def _check_lists(data: Buffer) -> None:
 
 
 class Source(io.RawIOBase):
-    """A file in memory that FFmpeg may read a bounded number of times."""
+    """A file, in memory or elsewhere, that FFmpeg may read a bounded number of times."""
 
-    def __init__(self, data: Buffer) -> None:
+    def __init__(self, data: Buffer | Elsewhere) -> None:
         super().__init__()
-        self._data = memoryview(data)
+        self._data = data if isinstance(data, Elsewhere) else memoryview(data)
         self._at = 0
         self._left = _READS * len(self._data) + _READS_FREE
 
@@ -91,8 +92,12 @@ class Source(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         """Read up to ``size`` bytes."""
         stop = len(self._data) if size < 0 else min(self._at + size, len(self._data))
-        part = bytes(self._data[self._at : stop])
-        self._at = max(stop, self._at)
+        if isinstance(self._data, memoryview):
+            part = bytes(self._data[self._at : stop])
+        else:
+            # What is at hand is enough: FFmpeg asks again if it wants more.
+            part = self._data.some(self._at, stop - self._at)
+        self._at += len(part)
         self._left -= len(part) + 64
         if self._left < 0:
             raise LimitError("the container makes its reader go round in circles")
@@ -139,8 +144,8 @@ def decoding(what: str) -> Iterator[None]:
         ) from error
 
 
-def open_container(data: Buffer, name: str) -> InputContainer:
-    """Open a container that lies in memory; the caller closes it.
+def open_container(data: Buffer | Elsewhere, name: str) -> InputContainer:
+    """Open a container; the caller closes it.
 
     Raises
     ------
@@ -150,7 +155,7 @@ def open_container(data: Buffer, name: str) -> InputContainer:
     demuxer = demuxer_of(data)
     if demuxer is None:
         raise FormatError(f"{len(data)} bytes are no {name} file: they begin with {bytes(data[:12]).hex()}")
-    if demuxer == "wav":
+    if demuxer == "wav" and not isinstance(data, Elsewhere):
         _check_lists(data)
     with decoding(f"a {name} file of {len(data)} bytes"):
         return av.open(Source(data), "r", format=demuxer, metadata_errors="ignore", io_open=_refuse)

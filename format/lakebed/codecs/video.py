@@ -103,17 +103,23 @@ class Video(FilesOnly):
 
     def metadata(self, data: Buffer) -> dict[str, Any]:
         """Return duration (in units of timebase), fps and timebase (seconds)."""
-        with open_container(data, self.name) as container, decoding(f"a {self.name} video"):
-            stream = _stream(container, self.name)
-            duration, unit = stream.duration, stream.time_base
-            if duration is None or unit is None:
-                duration, unit = container.duration, None
-            rate = stream.guessed_rate or stream.average_rate
-            return {
-                "duration": duration,
-                "fps": float(rate) if rate else None,
-                "timebase": float(unit) if unit is not None else 1e-6,
-            }
+        with open_container(data, self.name) as container:
+            return header(container, self.name)
+
+
+def header(container: InputContainer, name: str) -> dict[str, Any]:
+    """Return what an open container says of its video; see :meth:`Video.metadata`."""
+    with decoding(f"a {name} video"):
+        stream = video_stream(container, name)
+        duration, unit = stream.duration, stream.time_base
+        if duration is None or unit is None:
+            duration, unit = container.duration, None
+        rate = stream.guessed_rate or stream.average_rate
+        return {
+            "duration": duration,
+            "fps": float(rate) if rate else None,
+            "timebase": float(unit) if unit is not None else 1e-6,
+        }
 
 
 def chosen(selection: int | slice, count: int, what: str) -> range:
@@ -132,7 +138,14 @@ def chosen(selection: int | slice, count: int, what: str) -> range:
     return range(index, index + 1)
 
 
-def _stream(container: Any, name: str) -> VideoStream:
+def video_stream(container: Any, name: str) -> VideoStream:
+    """Return the video of a container; the first if there are several.
+
+    Raises
+    ------
+    FormatError
+        If it has none.
+    """
     if not container.streams.video:
         raise FormatError(f"a {name} file holds no video stream")
     stream: VideoStream = container.streams.video[0]
@@ -140,22 +153,32 @@ def _stream(container: Any, name: str) -> VideoStream:
 
 
 @contextmanager
-def _unreeled(data: Buffer, name: str) -> Iterator[_Reel]:
+def _unreeled(data: Buffer, name: str) -> Iterator[Reel]:
     with open_container(data, name) as container:
-        yield _Reel(container, name, len(data))
+        yield Reel(container, name, len(data))
 
 
-class _Reel:
-    """A demuxed video: its packets, and when the frame of each is shown."""
+class Reel:
+    """A demuxed video, or a part of one: its packets, and when the frame of each is shown.
 
-    def __init__(self, container: InputContainer, name: str, size: int) -> None:
-        self._stream = _stream(container, name)
+    Parameters
+    ----------
+    size
+        Bytes of the file.
+    packets
+        The packets to decode, the first of them a key frame; None demuxes all.
+    """
+
+    def __init__(
+        self, container: InputContainer, name: str, size: int, packets: Packets | None = None
+    ) -> None:
+        self._stream = video_stream(container, name)
         self._size = size
         with decoding(f"a {name} video"):
             width, height = self._stream.codec_context.width, self._stream.codec_context.height
         self.what = f"a {name} video of {width} x {height} pixels"
         self._check_frame(width, height)
-        self._packets = Packets.of(container, self._stream, self.what)
+        self._packets = packets or Packets.of(container, self._stream, self.what)
         self.count = self._packets.shown
         self.shape = (self.count, height, width, 3)
 
@@ -185,22 +208,8 @@ class _Reel:
 
     def fill(self, wanted: Sequence[int], out: NDArray[np.uint8]) -> None:
         """Decode frames, numbered in the order of presentation, into ``out[0], out[1], ...``."""
-        if len(wanted) == 0:
+        if self.fill_by_time(wanted, out):
             return
-        if len(wanted) * out.shape[1] * out.shape[2] >= _THREADED_PIXELS:
-            self._stream.thread_type = "AUTO"
-        times = self._times()
-        if times is not None:
-            order = np.sort(times)
-            places = {int(order[number]): place for place, number in enumerate(wanted)}
-            for start, goal in self._runs(sorted(places)):
-                for frame in self._frames(start):
-                    if frame.pts in places:
-                        self._put(frame, out[places.pop(frame.pts)])
-                    if frame.pts is not None and frame.pts >= goal:
-                        break
-            if not places:
-                return
         # No times, or the decoder does not keep to them: count what comes out from the beginning.
         places = {number: place for place, number in enumerate(wanted)}
         for number, frame in enumerate(self._frames(0)):
@@ -211,6 +220,25 @@ class _Reel:
         raise SampleDecompressionError(
             f"{self.what} should have {self.count} frames; {len(places)} of the {len(wanted)} asked for do not decode"
         )
+
+    def fill_by_time(self, wanted: Sequence[int], out: NDArray[np.uint8]) -> bool:
+        """Decode frames as :meth:`fill` does, if the decoder keeps to the times of the packets; tell whether it did."""
+        if len(wanted) == 0:
+            return True
+        if len(wanted) * out.shape[1] * out.shape[2] >= _THREADED_PIXELS:
+            self._stream.thread_type = "AUTO"
+        times = self._times()
+        if times is None:
+            return False
+        order = np.sort(times)
+        places = {int(order[number]): place for place, number in enumerate(wanted)}
+        for start, goal in self._runs(sorted(places)):
+            for frame in self._frames(start):
+                if frame.pts in places:
+                    self._put(frame, out[places.pop(frame.pts)])
+                if frame.pts is not None and frame.pts >= goal:
+                    break
+        return not places
 
     def _runs(self, times: list[int]) -> list[tuple[int, int]]:
         """Plan what to decode for frames of these ascending times: from which packet, until which time."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 
@@ -24,3 +26,19 @@ def shown(url: str) -> str:
         return "(an address that cannot be parsed)"
     query = "..." if parts.query else ""
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, query, ""))
+
+
+def path_of(url: str) -> str:
+    """Return the path that a path or ``file://`` address names.
+
+    Raises
+    ------
+    OSError
+        If the address names another machine.
+    """
+    if url[:7].lower() == "file://":
+        host, slash, rest = url[7:].partition("/")
+        if host not in ("", "localhost"):
+            raise OSError(errno.EINVAL, f"file:// addresses of another machine ({host}) cannot be read", url)
+        return unquote(slash + rest)
+    return os.path.expanduser(url) if url[:1] == "~" else url  # noqa: PTH111

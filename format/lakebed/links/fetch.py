@@ -1,31 +1,58 @@
-"""Fetch the bytes behind an address: one fetcher per scheme."""
+"""Fetch the bytes behind an address, whole or in part: one fetcher per scheme.
+
+Links of a dataset are followed under a policy; what the user asks for by himself has none.
+"""
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lakebed import config
-from lakebed.errors import UnsafePathError, UnsupportedUrlError
-from lakebed.links.address import scheme_of, shown
-from lakebed.links.local import LocalFiles, check_root, path_of
+from lakebed.errors import InvalidInputError, UnsupportedUrlError
+from lakebed.links.address import scheme_of
+from lakebed.links.local import LocalFiles
+from lakebed.storage.credentials import CredentialSource, Given
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from lakebed.links.part import Part
+    from lakebed.links.policy import Policy
+    from lakebed.storage.credentials import Creds
 
 
 class Fetcher(Protocol):
     """What reads the files of one kind of address."""
 
-    def fetch(self, url: str, *, timeout: float | None, creds: Mapping[str, Any] | None) -> bytes:
+    def fetch(self, url: str, *, timeout: float | None, creds: Creds | None, policy: Policy | None) -> bytes:
         """Return the content of a file.
 
         Raises
         ------
-        OSError
+        OSError, LookupError
             If it is not there or cannot be read; web addresses raise UnableToReadFromUrlError.
+        UnsafePathError
+            If the policy forbids it.
         LimitError
             If it is larger than ``limits.MAX_FETCH_BYTES``.
+        """
+        ...
+
+    def part(
+        self,
+        url: str,
+        start: int,
+        length: int,
+        *,
+        creds: Creds | None,
+        policy: Policy | None,
+        tag: str | None,
+    ) -> Part:
+        """Return up to ``length`` bytes of a file from ``start`` on, fewer at its end; errors as :meth:`fetch`.
+
+        Parameters
+        ----------
+        tag
+            What an earlier part of the file came with: another content is an error.
         """
         ...
 
@@ -33,71 +60,123 @@ class Fetcher(Protocol):
 class Web:
     """Fetcher of web addresses; what speaks HTTP is loaded when the first is read."""
 
-    def fetch(self, url: str, *, timeout: float | None, creds: Mapping[str, Any] | None) -> bytes:
+    def fetch(self, url: str, *, timeout: float | None, creds: Creds | None, policy: Policy | None) -> bytes:
         """Read the file behind the address."""
         from lakebed.links.http import HTTP
 
-        return HTTP.fetch(url, timeout=timeout, creds=creds)
+        return HTTP.fetch(url, timeout=timeout, creds=_values(creds), policy=policy)
+
+    def part(
+        self,
+        url: str,
+        start: int,
+        length: int,
+        *,
+        creds: Creds | None,
+        policy: Policy | None,
+        tag: str | None,
+    ) -> Part:
+        """Read a part of the file behind the address."""
+        from lakebed.links.http import HTTP
+
+        return HTTP.fetch_part(url, start, length, creds=_values(creds), policy=policy, tag=tag)
 
 
-FETCHERS: dict[str, Fetcher] = {"file": LocalFiles(), "http": Web(), "https": Web()}
+class Cloud:
+    """Fetcher of addresses of object stores; their clients are loaded when the first is read."""
+
+    def fetch(
+        self,
+        url: str,
+        *,
+        timeout: float | None,  # noqa: ARG002 - requests to stores have deadlines of their own
+        creds: Creds | None,
+        policy: Policy | None,
+    ) -> bytes:
+        """Read the object behind the address."""
+        from lakebed.links.remote import fetch_object
+
+        return fetch_object(url, creds, policy)
+
+    def part(
+        self,
+        url: str,
+        start: int,
+        length: int,
+        *,
+        creds: Creds | None,
+        policy: Policy | None,
+        tag: str | None,
+    ) -> Part:
+        """Read a part of the object behind the address."""
+        from lakebed.links.remote import object_part
+
+        return object_part(url, start, length, creds, policy, tag)
+
+
+FETCHERS: dict[str, Fetcher] = {
+    "file": LocalFiles(),
+    **dict.fromkeys(("http", "https"), Web()),
+    **dict.fromkeys(("s3", "gs", "gcs", "az", "azure"), Cloud()),
+}
 """Fetchers by scheme; a path without scheme is a file."""
 
 
-def fetch(
-    url: str,
-    *,
-    root: str | None = None,
-    timeout: float | None = None,
-    creds: Mapping[str, Any] | None = None,
-) -> bytes:
-    """Return the content of the file behind a path or address.
-
-    Parameters
-    ----------
-    root
-        Folder from which relative paths count; None for the working directory.
-    timeout
-        Seconds for a web address altogether.
-    creds
-        Credentials, in the form that the scheme's fetcher takes.
-
-    Raises
-    ------
-    UnsupportedUrlError
-        If nothing here reads such addresses.
-    OSError, LimitError
-        As the fetcher of the scheme.
-    """
+def _fetcher(url: str) -> Fetcher:
     scheme = scheme_of(url)
     fetcher = FETCHERS.get(scheme)
     if fetcher is None:
         raise UnsupportedUrlError(
             f"nothing reads {scheme}:// addresses here; files, {', '.join(sorted(FETCHERS))} can be read"
         )
-    if root is not None and scheme == "file":
-        url = os.path.join(root, path_of(url))  # noqa: PTH118
-    return fetcher.fetch(url, timeout=timeout, creds=creds)
+    return fetcher
 
 
-def follow(url: str, *, timeout: float | None = None, creds: Mapping[str, Any] | None = None) -> bytes:
-    """Fetch what a link of a dataset leads to, if the policy allows it.
+def fetch(
+    url: str, *, timeout: float | None = None, creds: Creds | None = None, policy: Policy | None = None
+) -> bytes:
+    """Return the content of the file behind a path or address.
 
-    Whoever wrote the dataset chose the address, not the user who reads it: ``config.LINK_SCHEMES`` and
-    ``config.LINK_ROOTS`` say where links may lead.
+    Parameters
+    ----------
+    timeout
+        Seconds for a web address altogether.
+    creds
+        Credentials for the address: ``{"headers": {...}}`` for a web server, those of a store as for a dataset there.
+    policy
+        What links may lead to, for links that others chose; None for what the user asks for by himself.
 
     Raises
     ------
-    UnsafePathError
-        If the policy forbids it.
-    UnsupportedUrlError, OSError, LimitError
-        As :func:`fetch`.
+    UnsupportedUrlError
+        If nothing here reads such addresses.
+    OSError, LookupError, UnsafePathError, LimitError
+        As the fetcher of the scheme.
     """
-    scheme = scheme_of(url)
-    if scheme not in config.LINK_SCHEMES:
-        raise UnsafePathError(
-            f"the link to {shown(url)} is not followed: {scheme!r} is not in lakebed.config.LINK_SCHEMES"
-        )
-    if scheme == "file":
-        check_root(path_of(url))
-    return fetch(url, timeout=timeout, creds=creds)
+    return _fetcher(url).fetch(url, timeout=timeout, creds=creds, policy=policy)
+
+
+def fetch_part(
+    url: str,
+    start: int,
+    length: int,
+    *,
+    creds: Creds | None = None,
+    policy: Policy | None = None,
+    tag: str | None = None,
+) -> Part:
+    """Return up to ``length`` bytes of the file behind a path or address, fewer at its end; see :func:`fetch`.
+
+    Parameters
+    ----------
+    tag
+        What an earlier part of the file came with: another content is an error.
+    """
+    return _fetcher(url).part(url, start, length, creds=creds, policy=policy, tag=tag)
+
+
+def _values(creds: Creds | None) -> Mapping[str, Any] | None:
+    if isinstance(creds, str):
+        raise InvalidInputError("credentials for a web server are a dictionary with its headers, not a name")
+    source = creds.source if isinstance(creds, Given) and creds.source is not None else creds
+    return source.grant().values if isinstance(source, CredentialSource) else source

@@ -1,79 +1,66 @@
-"""Read files over HTTP and HTTPS: pooled connections, a bound on size and on time, few redirects, few retries."""
+"""Read files over HTTP and HTTPS, whole or in part: a bound on size and on time, few redirects, few retries."""
 
 from __future__ import annotations
 
 import http.client
-import os
+import json
+import re
 import socket
 import ssl
-import threading
 import time
-import urllib.error
-import urllib.request
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urljoin, urlsplit
+from urllib.parse import urljoin
 
 from lakebed import config, limits
-from lakebed.errors import LimitError, UnableToReadFromUrlError
-from lakebed.links.address import shown
+from lakebed.errors import LimitError, UnableToReadFromUrlError, UnsafePathError
+from lakebed.links.address import scheme_of, shown
+from lakebed.links.connections import Connection, Place, Pool, Proxy, connect
+from lakebed.links.part import Part
+from lakebed.links.policy import WEB
+from lakebed.storage.secret import Secret
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from lakebed.links.policy import Policy
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 _PASSING = (429, 500, 502, 503, 504)  # answers that another try may turn into a file
 _MAX_REDIRECTS = 5
 _TRIES = 3
 _BLOCK = 1 << 16
-_AGENT = "lakebed"
+_PLAIN_HEADERS = {"User-Agent": "lakebed", "Accept-Encoding": "identity"}
+_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
+_BEYOND = re.compile(r"bytes \*/(\d+)")
 
-_Key = tuple[str, str, int | None]
 
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """What is wanted of a file."""
 
-class _Pool:
-    """Idle connections, to be used again by whichever thread comes first."""
-
-    def __init__(self) -> None:
-        self._idle: dict[_Key, list[http.client.HTTPConnection]] = {}
-        self._lock = threading.Lock()
-        self._process = os.getpid()
-
-    def take(self, key: _Key) -> http.client.HTTPConnection | None:
-        with self._lock:
-            if self._process != os.getpid():
-                # A forked child shares the sockets with its parent: two conversations would mix.
-                self._idle, self._process = {}, os.getpid()
-            found = self._idle.get(key)
-            return found.pop() if found else None
-
-    def give(self, key: _Key, connection: http.client.HTTPConnection) -> None:
-        with self._lock:
-            found = self._idle.setdefault(key, [])
-            if self._process == os.getpid() and len(found) < max(1, config.LINK_THREADS):
-                found.append(connection)
-                return
-        connection.close()
-
-    def clear(self) -> None:
-        with self._lock:
-            found, self._idle = self._idle, {}
-        for connections in found.values():
-            for connection in connections:
-                connection.close()
+    start: int
+    length: int
 
 
 class Http:
     """Fetcher of ``http://`` and ``https://`` addresses."""
 
     def __init__(self) -> None:
-        self._pool = _Pool()
-        self._tls: ssl.SSLContext | None = None
+        self._pool = Pool()
 
     def close(self) -> None:
         """Close the connections that nobody uses."""
         self._pool.clear()
 
-    def fetch(self, url: str, *, timeout: float | None, creds: Mapping[str, Any] | None) -> bytes:
+    def fetch(
+        self,
+        url: str,
+        *,
+        timeout: float | None = None,
+        creds: Mapping[str, Any] | None = None,
+        policy: Policy | None = None,
+    ) -> bytes:
         """Read the file behind an address.
 
         Parameters
@@ -81,44 +68,97 @@ class Http:
         timeout
             Seconds for everything together; None for ``config.HTTP_TIMEOUT``.
         creds
-            Request headers under ``"headers"``, if any.
+            Request headers under ``"headers"``, if any, and under ``"hosts"`` whom they are meant for.
+        policy
+            What a link may lead to; None is the user's own call.
 
         Raises
         ------
         UnableToReadFromUrlError
             If no server answers in time, or not with the file.
+        UnsafePathError
+            If the policy does not allow the address, or one that it redirects to.
         LimitError
             If the file is larger than ``limits.MAX_FETCH_BYTES``.
         """
+        return self._follow(url, None, timeout, creds, policy).data
+
+    def fetch_part(
+        self,
+        url: str,
+        start: int,
+        length: int,
+        *,
+        timeout: float | None = None,
+        creds: Mapping[str, Any] | None = None,
+        policy: Policy | None = None,
+        tag: str | None = None,
+    ) -> Part:
+        """Read ``length`` bytes from offset ``start``, fewer at the file's end; see :meth:`fetch`.
+
+        A server that does not know ranges sends the file from its beginning: what is before is read and dropped.
+
+        Parameters
+        ----------
+        tag
+            What an earlier part came with: another file there now is an UnableToReadFromUrlError.
+        """
+        if start < 0 or length < 0:
+            raise ValueError(f"byte range ({start}, {length}) is negative")
+        limits.check("MAX_FETCH_BYTES", length, f"part of {shown(url)}, in bytes")
+        part = self._follow(url, _Span(start, length), timeout, creds, policy)
+        if tag is not None and part.tag != tag:
+            raise UnableToReadFromUrlError(f"{shown(url)} was replaced while it was read; read it again")
+        return part
+
+    def _follow(
+        self,
+        url: str,
+        span: _Span | None,
+        timeout: float | None,
+        creds: Mapping[str, Any] | None,
+        policy: Policy | None,
+    ) -> Part:
         deadline = time.monotonic() + (config.HTTP_TIMEOUT if timeout is None else timeout)
-        headers = {
-            "User-Agent": _AGENT,
-            "Accept-Encoding": "identity",
-            **dict((creds or {}).get("headers", {})),
-        }
-        here = url
+        secret, named = _headers(creds)
+        # What the user has linked himself is free, but where its server redirects to is not.
+        own = policy is not None and policy.is_own(url)
+        first = here = _place(url, url)
         for _ in range(_MAX_REDIRECTS + 1):
-            answer = self._try(here, headers, deadline)
-            if isinstance(answer, bytes):
+            rule = None if own and here.origin == first.origin else policy
+            if policy is not None:
+                policy.scheme(here.url)
+            if rule is not None and secret and here is first:
+                rule.check_host(here.url, here.host, here.port)
+                rule.check_secrets(here.url, here.host, here.port, named)
+            answer = self._try(here, span, {**secret, **_PLAIN_HEADERS, **_ask_for(span)}, rule, deadline)
+            if isinstance(answer, Part):
                 return answer
-            there = urljoin(here, answer)
-            if urlsplit(there).scheme not in ("http", "https"):
+            there = _joined(here.url, answer, url)
+            if scheme_of(there) not in WEB:
                 raise UnableToReadFromUrlError(
                     f"{shown(url)} redirects to {shown(there)}, which is no web address"
                 )
-            if urlsplit(there).netloc != urlsplit(here).netloc:
-                headers = {
-                    "User-Agent": _AGENT,
-                    "Accept-Encoding": "identity",
-                }  # they were meant for the first host
-            here = there
+            if policy is not None:
+                policy.check_downgrade(here.url, there)
+            place = _place(there, url)
+            if place.origin != here.origin:
+                secret = {}  # it was meant for the first server
+            here = place
         raise UnableToReadFromUrlError(f"{shown(url)} redirects more than {_MAX_REDIRECTS} times")
 
-    def _try(self, url: str, headers: Mapping[str, str], deadline: float) -> bytes | str:
-        """Ask up to three times; return the content, or the address that the server redirects to."""
+    def _try(
+        self,
+        place: Place,
+        span: _Span | None,
+        headers: Mapping[str, str | Secret],
+        policy: Policy | None,
+        deadline: float,
+    ) -> Part | str:
+        """Ask up to three times; return what is wanted, or the address that the server redirects to."""
         for attempt in range(_TRIES):
             try:
-                return self._ask(url, headers, deadline)
+                return self._ask(place, span, headers, policy, deadline)
             except UnableToReadFromUrlError as error:
                 pause = 0.1 * 4**attempt
                 if attempt + 1 == _TRIES or not _may_pass(error) or time.monotonic() + pause > deadline:
@@ -126,75 +166,89 @@ class Http:
                 time.sleep(pause)
         raise AssertionError("unreachable")
 
-    def _ask(self, url: str, headers: Mapping[str, str], deadline: float) -> bytes | str:
+    def _ask(
+        self,
+        place: Place,
+        span: _Span | None,
+        headers: Mapping[str, str | Secret],
+        policy: Policy | None,
+        deadline: float,
+    ) -> Part | str:
         try:
-            parts = urlsplit(url)
-            key = (parts.scheme, parts.hostname or "", parts.port)
-        except ValueError as error:
-            raise UnableToReadFromUrlError(f"{shown(url)} is no valid address: {error}") from error
-        if not key[1]:
-            raise UnableToReadFromUrlError(f"{shown(url)} names no host")
-        proxies = urllib.request.getproxies()
-        if parts.scheme in proxies and not urllib.request.proxy_bypass(key[1]):
-            return _through_proxy(url, headers, deadline)
-        target = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._") + (
-            f"?{parts.query}" if parts.query else ""
-        )
-        reused = self._pool.take(key)
-        try:
+            proxy = Proxy.of(place)
+            reused = self._pool.take(place, policy) if proxy is None else None
             if reused is not None:
                 try:
-                    return self._exchange(reused, key, target, headers, url, deadline)
-                except (http.client.BadStatusLine, ConnectionError, BrokenPipeError):
-                    reused.close()  # the server had closed the idle connection: the next one is fresh
-            fresh = self._connect(key, deadline)
-            return self._exchange(fresh, key, target, headers, url, deadline)
+                    return self._exchange(reused, place, span, headers, deadline)
+                except (http.client.BadStatusLine, ConnectionError):
+                    pass  # the server had closed the idle connection: the next one is fresh
+            fresh = connect(place, proxy, policy, deadline)
+            return self._exchange(fresh, place, span, headers, deadline)
+        except (UnableToReadFromUrlError, UnsafePathError, LimitError):
+            raise
         except (OSError, http.client.HTTPException, ValueError) as error:
-            if isinstance(error, UnableToReadFromUrlError | LimitError):
-                raise
             raise UnableToReadFromUrlError(
-                f"cannot read {shown(url)}: {str(error) or type(error).__name__}"
+                f"cannot read {shown(place.url)}: {str(error) or type(error).__name__}"
             ) from error
-
-    def _connect(self, key: _Key, deadline: float) -> http.client.HTTPConnection:
-        scheme, host, port = key
-        seconds = _left(deadline)
-        if scheme == "http":
-            return http.client.HTTPConnection(host, port, timeout=seconds)
-        if self._tls is None:
-            self._tls = ssl.create_default_context()
-        return http.client.HTTPSConnection(host, port, timeout=seconds, context=self._tls)
 
     def _exchange(
         self,
-        connection: http.client.HTTPConnection,
-        key: _Key,
-        target: str,
-        headers: Mapping[str, str],
-        url: str,
+        connection: Connection,
+        place: Place,
+        span: _Span | None,
+        headers: Mapping[str, str | Secret],
         deadline: float,
-    ) -> bytes | str:
+    ) -> Part | str:
         keep = False
         try:
-            if connection.sock is not None:
-                connection.sock.settimeout(_left(deadline))
-            connection.request("GET", target, headers=dict(headers))
-            answer = connection.getresponse()
+            answer = connection.ask(place.target, headers, deadline)
             if answer.status in _REDIRECTS and answer.headers.get("Location"):
                 return str(answer.headers["Location"])
-            if answer.status != 200:
-                raise UnableToReadFromUrlError(
-                    f"cannot read {shown(url)}: the server answers {answer.status} {answer.reason}",
-                    status=answer.status,
-                )
-            data = _body(answer, connection, url, deadline)
-            keep = not answer.will_close
-            return data
+            part = _read(answer, connection, place.url, span)
+            keep = answer.isclosed() and not answer.will_close
+            return part
         finally:
             if keep:
-                self._pool.give(key, connection)
+                self._pool.give(place, connection)
             else:
                 connection.close()
+
+
+def _place(url: str, origin: str) -> Place:
+    try:
+        return Place.of(url)
+    except ValueError as error:
+        raise UnableToReadFromUrlError(
+            f"{shown(origin)} is, or redirects to, no valid address: {error}"
+        ) from error
+
+
+def _joined(url: str, location: str, origin: str) -> str:
+    try:
+        return urljoin(url, location)
+    except ValueError as error:
+        raise UnableToReadFromUrlError(f"{shown(origin)} redirects to no valid address: {error}") from error
+
+
+def _headers(creds: Mapping[str, Any] | None) -> tuple[dict[str, Secret], Sequence[str]]:
+    """Return the headers of credentials and the hosts that they are for; secrets are shown to the server only."""
+    found = {key: _revealed(value) for key, value in (creds or {}).items() if key in ("headers", "hosts")}
+    named = dict(found.get("headers") or {})
+    headers = {str(name): Secret(str(_revealed(value))) for name, value in named.items()}
+    hosts = found.get("hosts") or ()
+    return headers, [hosts] if isinstance(hosts, str) else [str(host) for host in hosts]
+
+
+def _revealed(value: Any) -> Any:
+    if not isinstance(value, Secret):
+        return value
+    text = value.reveal()
+    return json.loads(text) if text[:1] in ("{", "[") else text
+
+
+def _ask_for(span: _Span | None) -> dict[str, str]:
+    # No byte cannot be asked for: one is read, and dropped.
+    return {} if span is None else {"Range": f"bytes={span.start}-{span.start + max(1, span.length) - 1}"}
 
 
 def _may_pass(error: UnableToReadFromUrlError) -> bool:
@@ -207,49 +261,67 @@ def _may_pass(error: UnableToReadFromUrlError) -> bool:
     return cause is None or isinstance(cause, OSError | http.client.HTTPException)
 
 
-def _left(deadline: float) -> float:
-    seconds = deadline - time.monotonic()
-    if seconds <= 0:
-        raise TimeoutError("timed out")
-    return seconds
+def _read(answer: http.client.HTTPResponse, connection: Connection, url: str, span: _Span | None) -> Part:
+    """Return what is wanted from an answer.
+
+    Raises
+    ------
+    UnableToReadFromUrlError
+        If it is none that could hold it, or ends early.
+    """
+    tag = answer.headers.get("ETag") or answer.headers.get("Last-Modified")
+    told = answer.headers.get("Content-Range", "")
+    if answer.status == 416 and span is not None and (beyond := _BEYOND.fullmatch(told)):
+        return Part(b"", int(beyond[1]), tag)
+    if answer.status != 200 and not (answer.status == 206 and span is not None):
+        raise UnableToReadFromUrlError(
+            f"cannot read {shown(url)}: the server answers {answer.status} {answer.reason}",
+            status=answer.status,
+        )
+    if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise UnableToReadFromUrlError(f"cannot read {shown(url)}: the server sends it compressed, unasked")
+    if span is None:
+        data = _body(answer, connection, url, 0, None)
+        return Part(data, len(data), tag)
+    if answer.status == 200:
+        promised = answer.headers.get("Content-Length", "")
+        data = _body(answer, connection, url, span.start, span.length)
+        return Part(data, int(promised) if promised.isdecimal() else None, tag, has_ranges=False)
+    found = _RANGE.fullmatch(told)
+    if found is None or int(found[1]) != span.start or int(found[2]) < span.start:
+        raise UnableToReadFromUrlError(
+            f"cannot read {shown(url)}: asked for bytes from {span.start} on, the server sends {told!r:.80}"
+        )
+    wanted = min(span.length, int(found[2]) - span.start + 1)
+    data = _body(answer, connection, url, 0, span.length)
+    if len(data) < wanted:
+        raise UnableToReadFromUrlError(f"{shown(url)} ends after {len(data)} of {wanted} bytes")
+    return Part(data, None if found[3] == "*" else int(found[3]), tag)
 
 
 def _body(
-    answer: http.client.HTTPResponse, connection: http.client.HTTPConnection | None, url: str, deadline: float
+    answer: http.client.HTTPResponse, connection: Connection, url: str, skip: int, wanted: int | None
 ) -> bytes:
+    """Read the content of an answer, or ``wanted`` bytes of it after the first ``skip``."""
     what = f"{shown(url)}, in bytes"
     promised = answer.headers.get("Content-Length", "")
-    if promised.isdigit():
-        limits.check("MAX_FETCH_BYTES", int(promised), what)
+    known = int(promised) if promised.isdecimal() else None
+    if wanted is None and known is not None:
+        limits.check("MAX_FETCH_BYTES", known, what)
+    end = None if wanted is None else skip + wanted
     parts: list[bytes] = []
     total = 0
     # read1 returns what is there: a server that drips bytes cannot hold us beyond the deadline.
-    while part := answer.read1(_BLOCK):
-        parts.append(part)
+    while (end is None or total < end) and (part := answer.read1(_BLOCK)):
+        limits.check("MAX_FETCH_BYTES", total + len(part), what)
+        parts.append(part[max(0, skip - total) : None if end is None else end - total])
         total += len(part)
-        limits.check("MAX_FETCH_BYTES", total, what)
-        seconds = _left(deadline)
-        if connection is not None and connection.sock is not None:
-            connection.sock.settimeout(seconds)
-    answer.close()  # read1 does not notice the end: without this the connection is not ready for the next request
-    if promised.isdigit() and total != int(promised):
+        connection.hurry()
+    if (end is None or total < end) and known is not None and total != known:
         raise UnableToReadFromUrlError(f"{shown(url)} ends after {total} of {promised} bytes")
+    if known == total or (known is None and end is None):
+        answer.close()  # read1 does not notice the end: without this the connection is not ready for the next request
     return b"".join(parts)
-
-
-def _through_proxy(url: str, headers: Mapping[str, str], deadline: float) -> bytes | str:
-    """Leave the conversation with a proxy to urllib."""
-    try:
-        request = urllib.request.Request(url, headers=dict(headers))  # noqa: S310 - http and https only
-        with urllib.request.urlopen(request, timeout=_left(deadline)) as answer:  # noqa: S310
-            return _body(answer, None, url, deadline)
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        if isinstance(error, UnableToReadFromUrlError | LimitError):
-            raise
-        status = error.code if isinstance(error, urllib.error.HTTPError) else None
-        if isinstance(error, urllib.error.HTTPError):
-            error.close()  # it is the answer, too
-        raise UnableToReadFromUrlError(f"cannot read {shown(url)}: {error}", status=status) from error
 
 
 HTTP = Http()

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +19,7 @@ import numpy as np
 from lakebed import limits
 from lakebed.documents import version_prefix
 from lakebed.errors import FormatError, InvalidInputError
+from lakebed.links.address import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from lakebed.codecs.base import Buffer
 
 
-@dataclass(frozen=True, slots=True)
 class LinkedSample:
     """A pointer to a file, for tensors of htype ``link[...]``.
 
@@ -41,8 +40,26 @@ class LinkedSample:
         Name of the credentials that the address needs; the dataset stores the name only.
     """
 
+    # A class by hand: millions of these are made, and a frozen dataclass takes four times as long to make.
+    __slots__ = ("creds_key", "path")
+
     path: str
-    creds_key: str | None = None
+    creds_key: str | None
+
+    def __init__(self, path: str, creds_key: str | None = None) -> None:
+        self.path = path
+        self.creds_key = creds_key
+
+    def __repr__(self) -> str:
+        return f"LinkedSample(path={shown(self.path)!r}, creds_key={self.creds_key!r})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, LinkedSample):
+            return NotImplemented
+        return self.path == other.path and self.creds_key == other.creds_key
+
+    def __hash__(self) -> int:
+        return hash((self.path, self.creds_key))
 
     @property
     def dtype(self) -> str:
@@ -113,8 +130,8 @@ def link(path: str | os.PathLike[str], creds_key: str | None = None) -> LinkedSa
     Parameters
     ----------
     path
-        Path, ``file://``, ``http://`` or ``https://`` address. It is stored as given: relative paths count from the
-        working directory of whoever reads the dataset.
+        Path, or address with ``file``, ``http``, ``https``, ``s3``, ``gs`` or ``az`` before ``://``. It is stored as
+        given: relative paths count from the working directory of whoever reads the dataset.
     creds_key
         Name of the credentials, added to the dataset with ``ds.add_creds_key``.
 
@@ -128,6 +145,8 @@ def link(path: str | os.PathLike[str], creds_key: str | None = None) -> LinkedSa
     >>> link("photos/cat.jpg").path
     'photos/cat.jpg'
     """
+    if type(path) is str and (creds_key is None or type(creds_key) is str):
+        return LinkedSample(path, creds_key)
     return LinkedSample(_text(path), _key(creds_key))
 
 
@@ -194,8 +213,38 @@ def grid_shape(paths: tuple[int, ...], ndim: int) -> tuple[int, ...]:
 
 
 def encode_link(value: LinkedSample | None) -> bytes:
-    """Return the stored bytes of a link."""
-    return b"" if value is None else value.path.encode()
+    """Return the stored bytes of a link.
+
+    Raises
+    ------
+    InvalidInputError
+        If the path holds half a character, which UTF-8 cannot say.
+    """
+    return b"" if value is None else _utf8(value.path)
+
+
+def encode_paths(paths: Sequence[str]) -> tuple[bytes, NDArray[np.uint32]]:
+    """Return the stored bytes of many links back to back, "" for None, and the number of bytes of each.
+
+    Raises
+    ------
+    InvalidInputError
+        As :func:`encode_link`.
+    """
+    joined = "".join(paths)
+    if joined.isascii():
+        return joined.encode("ascii"), np.fromiter(map(len, paths), dtype=np.uint32, count=len(paths))
+    parts = list(map(_utf8, paths))
+    return b"".join(parts), np.fromiter(map(len, parts), dtype=np.uint32, count=len(parts))
+
+
+def _utf8(path: str) -> bytes:
+    try:
+        return path.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInputError(
+            f"the path {path!r} is no valid Unicode text, so it cannot be stored; rename the file"
+        ) from error
 
 
 def decode_link(data: Buffer) -> str:

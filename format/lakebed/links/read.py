@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from lakebed.codecs.sample import Sample
 from lakebed.errors import InvalidInputError, LimitError, SampleReadError
-from lakebed.links.address import scheme_of, shown
+from lakebed.links.address import path_of, scheme_of, shown
 from lakebed.links.fetch import fetch
-from lakebed.links.local import path_of, read_file
+from lakebed.links.local import read_file
+from lakebed.storage.credentials import kept
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from lakebed.codecs.base import Buffer
+    from lakebed.storage.credentials import Creds
 
 
 class Keyed(Protocol):
@@ -29,7 +29,7 @@ class Keyed(Protocol):
 def read(
     path: str | os.PathLike[str] | Buffer,
     verify: bool = False,
-    creds: Mapping[str, Any] | None = None,
+    creds: Creds | None = None,
     compression: str | None = None,
     storage: Keyed | None = None,
     timeout: float | None = None,
@@ -42,11 +42,13 @@ def read(
     Parameters
     ----------
     path
-        Path, ``file://``, ``http://`` or ``https://`` address, or the content of the file itself.
+        Path, or address with ``file``, ``http``, ``https``, ``s3``, ``gs`` or ``az`` before ``://``, or the content of
+        the file itself.
     verify
         Read and decode it now, to fail now.
     creds
-        Credentials for the address, such as ``{"headers": {...}}`` for a web server.
+        Credentials for the address: those of an object store as for a dataset there, ``{"headers": {...}}`` for a web
+        server.
     compression
         Kind of the file, if it is known; otherwise its first bytes tell.
     storage
@@ -72,6 +74,7 @@ def read(
     >>> sample.shape, sample.compression  # doctest: +SKIP
     ((480, 640, 3), 'jpeg')
     """
+    creds = kept(creds)
     if isinstance(path, bytes | bytearray | memoryview):
         sample = Sample(buffer=bytes(path), compression=compression)
     else:
@@ -105,9 +108,7 @@ def _disk(path: str) -> bytes:
         raise SampleReadError(f"Unable to read sample from {path}: {error}") from error
 
 
-def _elsewhere(
-    path: str, creds: Mapping[str, Any] | None, storage: Keyed | None, timeout: float | None
-) -> bytes:
+def _elsewhere(path: str, creds: Creds | None, storage: Keyed | None, timeout: float | None) -> bytes:
     try:
         return storage.get(path) if storage is not None else fetch(path, timeout=timeout, creds=creds)
     except LimitError:

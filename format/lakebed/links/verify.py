@@ -1,25 +1,44 @@
 """Look behind links before they are stored: whether the file is there, its shape, dtype and metadata.
 
-Links are looked at in parallel: what takes time is waiting for disks and servers.
+Links are looked at in parallel: what takes time is waiting for disks and servers. Of a file only what its header needs
+is fetched, where its kind is known to keep everything at the front, or to have an index.
 """
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakebed import config
-from lakebed.errors import BadLinkError, GetDataFromLinkError, InvalidInputError, LakebedError
+from lakebed.codecs.registry import VIDEO_NAMES, sniff
+from lakebed.codecs.sample import Sample
+from lakebed.errors import (
+    BadLinkError,
+    FormatError,
+    InvalidInputError,
+    LakebedError,
+    LimitError,
+    SampleReadError,
+)
 from lakebed.links.address import shown
+from lakebed.links.ahead import in_order, threads_for
+from lakebed.links.failures import failure_kind
+from lakebed.links.fetch import fetch_part
 from lakebed.links.link import LinkedSample, LinkedTiledSample
-from lakebed.links.read import read
+from lakebed.links.ranged import HEAD, RangedFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    Credentials = Callable[[str | None], Mapping[str, Any] | None]
-    """Credentials by key. Raises MissingCredsError for a key that has none."""
+    from lakebed.links.part import Part
+    from lakebed.storage.credentials import Creds
+
+    Credentials = Callable[[str | None, str], Creds | None]
+    """Credentials by key and address. Raises MissingCredsError for a key that has none."""
+
+# Images whose extents and EXIF lie before their pixels.
+_HEADED = frozenset({"jpeg", "png"})
+# A header with a large preview or colour profile in it.
+_LONG_HEAD = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +60,52 @@ class Found:
     info: dict[str, Any]
 
 
-def no_credentials(key: str | None) -> Mapping[str, Any] | None:  # noqa: ARG001 - one of many
+def no_credentials(key: str | None, url: str) -> Creds | None:  # noqa: ARG001 - one of many
     """Return no credentials, whatever the key."""
     return None
 
 
-def inspect(link: LinkedSample, credentials: Credentials = no_credentials) -> Found:
-    """Read the file behind a link, its header and metadata.
+def described(file: RangedFile, path: str) -> Found:
+    """Tell what a file is; no more of it is fetched than that needs.
+
+    Raises
+    ------
+    FormatError, LimitError
+        If it is none of a known kind, or damaged, or promises too much.
+    OSError, LookupError
+        If it cannot be fetched.
+    """
+    name = sniff(file.head, path)
+    if not file.is_whole and name in _HEADED:
+        for length in (HEAD, _LONG_HEAD):
+            try:
+                return _found(Sample(buffer=file[0:length], path=path, compression=name))
+            except (FormatError, LimitError):
+                continue  # the rest may say more
+    if not file.is_whole and name in VIDEO_NAMES:
+        from lakebed.codecs.film import Film
+
+        facts, info = Film(name).described(file)
+        shape = facts.shape
+        return Found(
+            shape, facts.dtype, {**info, "shape": shape, "format": name, "filename": path, "modified": False}
+        )
+    return _found(Sample(buffer=file.whole(), path=path))
+
+
+def _found(sample: Sample) -> Found:
+    return Found(sample.shape, sample.dtype, {**sample.meta, "modified": False})
+
+
+def inspect(link: LinkedSample, credentials: Credentials = no_credentials, *, is_text: bool = False) -> Found:
+    """Read the header and the metadata of the file behind a link.
+
+    EXIF that a large PNG file has behind its pixels is not looked for.
+
+    Parameters
+    ----------
+    is_text
+        The file is text or JSON, of which only its existence can be seen from its beginning.
 
     Raises
     ------
@@ -56,30 +114,41 @@ def inspect(link: LinkedSample, credentials: Credentials = no_credentials) -> Fo
     MissingCredsError
         If the link needs credentials that there are none for.
     """
-    sample = read(link.path, creds=credentials(link.creds_key))
-    try:
+    creds = credentials(link.creds_key, link.path)
+
+    def part(start: int, length: int, tag: str | None) -> Part:
         try:
-            return Found(sample.shape, sample.dtype, {**sample.meta, "modified": False})
-        except (OSError, LakebedError, ValueError) as error:
-            raise GetDataFromLinkError(
-                f"Unable to get data from link {shown(link.path)}: {error}", url=link.path
-            ) from error
-    except GetDataFromLinkError as error:
+            return fetch_part(link.path, start, length, creds=creds, tag=tag)
+        except (OSError, LookupError) as error:
+            raise SampleReadError(f"Unable to read sample from {shown(link.path)}: {error}") from error
+
+    try:
+        if is_text:
+            part(0, 1, None)
+            return Found((1,), "str", {"filename": link.path, "modified": False})
+        return described(RangedFile(part), link.path)
+    except (OSError, LakebedError, ValueError) as error:
+        failed = failure_kind(error)(
+            f"Unable to get data from link {shown(link.path)}: {error}", url=link.path
+        )
+        failed.__cause__ = error
         raise BadLinkError(
-            f"the link to {shown(link.path)} (credentials {link.creds_key!r}) cannot be appended: {error.__cause__}; "
+            f"the link to {shown(link.path)} (credentials {link.creds_key!r}) cannot be appended: {error}; "
             "correct it, or create the tensor with verify=False"
-        ) from error
+        ) from failed
 
 
 def inspect_all(
-    links: Sequence[LinkedSample | None], credentials: Credentials = no_credentials
-) -> list[Found | BadLinkError | None]:
-    """Look behind many links at the same time.
+    links: Sequence[LinkedSample | None],
+    credentials: Credentials = no_credentials,
+    *,
+    is_text: bool = False,
+) -> Iterator[Found | BadLinkError | None]:
+    """Look behind many links at the same time; parameters as of :func:`inspect`.
 
-    Returns
-    -------
-    list
-        For each link what :func:`inspect` finds, or its BadLinkError; None for None.
+    Yields
+    ------
+    For each link what :func:`inspect` finds, or its BadLinkError; None for None.
 
     Raises
     ------
@@ -91,19 +160,23 @@ def inspect_all(
         if link is None:
             return None
         try:
-            return inspect(link, credentials)
+            return inspect(link, credentials, is_text=is_text)
         except BadLinkError as error:
             return error
 
-    threads = min(len(links), max(1, config.LINK_THREADS))
-    if threads <= 1:
-        return [look(link) for link in links]
-    with ThreadPoolExecutor(threads, thread_name_prefix="lakebed-links") as pool:
-        return list(pool.map(look, links))
+    threads = min(len(links), threads_for(link.path for link in links if link is not None))
+    return in_order(links, look, threads)
 
 
-def inspect_tiled(sample: LinkedTiledSample, credentials: Credentials = no_credentials) -> Found:
+def inspect_tiled(
+    sample: LinkedTiledSample, credentials: Credentials = no_credentials, *, only_first: bool = False
+) -> Found:
     """Look behind a grid of links, which must lead to files of equal shape, and let the sample know that shape.
+
+    Parameters
+    ----------
+    only_first
+        Take the word of the first file for all.
 
     Returns
     -------
@@ -121,13 +194,13 @@ def inspect_tiled(sample: LinkedTiledSample, credentials: Credentials = no_crede
     """
     links = [LinkedSample(str(path), sample.creds_key) for path in sample.path_array.flat]
     found: list[Found] = []
-    for item in inspect_all(links, credentials):
+    for item in inspect_all(links[:1] if only_first else links, credentials):
         if isinstance(item, BadLinkError):
             raise item
         if item is not None:
             found.append(item)
     first = found[0]
-    for link, item in zip(links, found, strict=True):
+    for link, item in zip(links, found, strict=not only_first):
         if (item.shape, item.dtype) != (first.shape, first.dtype):
             raise InvalidInputError(
                 f"the tiles of one sample must agree: {shown(links[0].path)} is {first.dtype} of shape {first.shape}, "

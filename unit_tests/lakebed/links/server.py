@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -30,11 +31,21 @@ class Web:
 
 @contextmanager
 def serving(files: dict[str, bytes]) -> Iterator[Web]:  # noqa: C901 - one branch per misbehaviour
-    """Serve files on a free port of this machine.
+    """Serve files on a free port of this machine, whole or by range; other paths misbehave.
 
-    /redirect/N asks N times to go elsewhere, /fail answers 503 as often as `failures` says, /short ends early, /drip
-    sends a byte now and then, /close closes the connection after the answer, /drop does so without saying it, /slow
-    waits, /ftp redirects out of the web.
+    =====================  ==========================================================================
+    /redirect/N            asks N times to go elsewhere
+    /to/ADDRESS            asks to go there
+    /ftp                   asks to leave the web
+    /fail                  answers 503 as often as `failures` says
+    /short                 ends early
+    /drip                  sends a byte now and then
+    /close, /drop          closes the connection after the answer, with and without saying so
+    /slow/PATH             waits
+    /whole/PATH            knows no ranges
+    /chunked/PATH          knows neither ranges nor lengths
+    /wrong-range, /zipped  sends what was not asked for
+    =====================  ==========================================================================
     """
     web = Web(files)
 
@@ -69,12 +80,35 @@ def serving(files: dict[str, bytes]) -> Iterator[Web]:  # noqa: C901 - one branc
                 with web.lock:
                     web.at_once -= 1
 
-        def respond(self, path: str) -> None:
+        def do_CONNECT(self) -> None:
+            with web.lock:
+                web.requests.append(self.path)
+                web.headers.append(dict(self.headers))
+            self.answer(b"", 403)
+
+        def file(self, data: bytes) -> None:
+            """Answer with a file, or with the range of it that is asked for."""
+            found = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
+            tag = f'"{hash(data)}"'
+            if found is None:
+                self.answer(data, ETag=tag)
+            elif int(found[1]) >= len(data):
+                self.answer(b"", 416, **{"Content-Range": f"bytes */{len(data)}"})
+            else:
+                first, last = int(found[1]), min(int(found[2]), len(data) - 1)
+                told = {"Content-Range": f"bytes {first}-{last}/{len(data)}", "ETag": tag}
+                self.answer(data[first : last + 1], 206, **told)
+
+        def respond(self, path: str) -> None:  # noqa: C901 - one branch per misbehaviour
             kind, _, rest = path[1:].partition("/")
             if kind == "redirect" and int(rest) > 0:
                 self.answer(b"elsewhere", 302, Location=f"/redirect/{int(rest) - 1}")
             elif kind == "redirect":
                 self.answer(b"arrived")
+            elif kind == "to":
+                self.answer(b"elsewhere", 302, Location=rest)
+            elif kind == "status":
+                self.answer(b"", int(rest))
             elif kind == "ftp":
                 self.answer(b"", 302, Location="file:///etc/hostname")
             elif kind == "fail" and web.failures > 0:
@@ -103,8 +137,23 @@ def serving(files: dict[str, bytes]) -> Iterator[Web]:  # noqa: C901 - one branc
                 # As a server does that closes an idle connection just before the next request.
                 self.answer(b"dropping")
                 self.close_connection = True
+            elif kind == "whole":
+                self.answer(web.files["/" + rest])
+            elif kind == "chunked":
+                self.send_response(200)
+                self.send_header("Transfer-Encoding", "chunked")
+                self.end_headers()
+                data = web.files["/" + rest]
+                for at in range(0, len(data), 10_000):
+                    piece = data[at : at + 10_000]
+                    self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+                self.wfile.write(b"0\r\n\r\n")
+            elif kind == "wrong-range":
+                self.answer(b"12345", 206, **{"Content-Range": "bytes 0-4/10"})
+            elif kind == "zipped":
+                self.answer(b"12345", **{"Content-Encoding": "gzip"})
             elif path in web.files:
-                self.answer(web.files[path])
+                self.file(web.files[path])
             else:
                 self.answer(b"", 404)
 

@@ -188,12 +188,12 @@ def test_a_link_to_nothing(folder: Path) -> None:
 
 def test_many_links_in_order(folder: Path) -> None:
     """Each with its own answer or error; None stays None."""
-    found = inspect_all([link("t0.png"), None, link("none.png"), link("photo.jpg")])
+    found = list(inspect_all([link("t0.png"), None, link("none.png"), link("photo.jpg")]))
     shapes = [getattr(item, "shape", item) for item in found]
     assert shapes[:2] == [(20, 30, 3), None]
     assert isinstance(shapes[2], BadLinkError)
     assert shapes[3] == (11, 7, 3)
-    assert inspect_all([]) == []
+    assert list(inspect_all([])) == []
 
 
 def test_many_links_at_the_same_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +201,7 @@ def test_many_links_at_the_same_time(folder: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(config, "LINK_THREADS", 8)
     with serving({"/t0.png": (folder / "t0.png").read_bytes()}) as web:
         started = time.monotonic()
-        found = inspect_all([link(f"{web.url}/slow/t0.png")] * 24)
+        found = list(inspect_all([link(f"{web.url}/slow/t0.png")] * 24))
         elapsed = time.monotonic() - started
         assert 1 < web.most_at_once <= 8
     assert all(getattr(item, "shape", None) == (20, 30, 3) for item in found)
@@ -226,7 +226,7 @@ def test_credentials_are_asked_for(folder: Path) -> None:
     """By key; one that nobody knows is an error of its own."""
     asked: list[str | None] = []
 
-    def credentials(key: str | None) -> Mapping[str, Any] | None:
+    def credentials(key: str | None, url: str) -> Mapping[str, Any] | None:
         asked.append(key)
         if key == "unknown":
             raise MissingCredsError("Creds key unknown does not exist")
@@ -235,7 +235,7 @@ def test_credentials_are_asked_for(folder: Path) -> None:
     inspect(link("t0.png", creds_key="K"), credentials)
     assert asked == ["K"]
     with pytest.raises(MissingCredsError):
-        inspect_all([link("t0.png"), link("t1.png", creds_key="unknown")], credentials)
+        list(inspect_all([link("t0.png"), link("t1.png", creds_key="unknown")], credentials))
     with pytest.raises(MissingCredsError):
         inspect_tiled(link_tiled([["t0.png"]], creds_key="unknown"), credentials)
 

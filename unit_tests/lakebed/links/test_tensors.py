@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,12 +16,14 @@ from lakebed.codecs import video
 from lakebed.errors import (
     BadLinkError,
     GetDataFromLinkError,
+    LinkForbiddenError,
     MissingCredsError,
     SampleAppendError,
     SampleHtypeMismatchError,
     SampleReadError,
     UnsafePathError,
 )
+from lakebed.links import policy
 from unit_tests.lakebed.codecs.films import film, frames_of, tone, wav
 from unit_tests.lakebed.codecs.scans import las, stl
 from unit_tests.lakebed.links.server import serving
@@ -114,15 +117,15 @@ def test_a_part_of_a_linked_video_decodes_a_part(
     films = ds.create_tensor("film", htype="link[video]", sample_compression="mp4")
     films.append(lakebed.link("film.mp4"))
     decoded = 0
-    frames = video._Reel._frames
+    frames = video.Reel._frames
 
-    def counted(self: video._Reel, start: int) -> Iterator[object]:
+    def counted(self: video.Reel, start: int) -> Iterator[object]:
         nonlocal decoded
         for frame in frames(self, start):
             decoded += 1
             yield frame
 
-    monkeypatch.setattr(video._Reel, "_frames", counted)
+    monkeypatch.setattr(video.Reel, "_frames", counted)
     assert films[0][12].numpy().shape == (24, 32, 3)
     assert decoded == 1
 
@@ -262,13 +265,30 @@ def test_secrets_stay_out_of_messages(ds: lakebed.Dataset, folder: Path) -> None
 def test_links_of_a_dataset_lead_where_the_policy_allows(
     ds: lakebed.Dataset, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever reads says which folders and schemes."""
+    """Whoever reads says which folders, unless he has linked the file himself."""
     photo = images(ds)
     photo.append(lakebed.link("t0.png"))
     tensor = again(ds)
-    monkeypatch.setattr(config, "LINK_ROOTS", (str(folder / "elsewhere"),))
-    with pytest.raises(GetDataFromLinkError) as caught:
-        tensor[0].numpy()
-    assert isinstance(caught.value.__cause__, UnsafePathError)
-    monkeypatch.setattr(config, "LINK_ROOTS", (str(folder),))
     assert tensor[0].numpy().shape == (20, 30, 3)
+    monkeypatch.setattr(policy, "_MEMORY", policy._Memory())  # as another process has it
+    for roots in ((), (str(folder / "elsewhere"),)):
+        monkeypatch.setattr(config, "LINK_ROOTS", roots)
+        with pytest.raises(LinkForbiddenError, match="allow_links") as caught:
+            tensor[0].numpy()
+        assert isinstance(caught.value.__cause__, UnsafePathError)
+    monkeypatch.setattr(config, "LINK_ROOTS", ())
+    lakebed.allow_links(folder)
+    assert tensor[0].numpy().shape == (20, 30, 3)
+
+
+def test_what_is_allowed_travels(ds: lakebed.Dataset, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that gets a dataset by pickle may follow its links as the sender may."""
+    images(ds).append(lakebed.link("t0.png"))
+    monkeypatch.setattr(config, "LINK_ROOTS", (str(folder),))
+    monkeypatch.setattr(config, "LINK_HOSTS", ("nas",))
+    sent = pickle.dumps(ds)
+    monkeypatch.setattr(policy, "_MEMORY", policy._Memory())  # as another process has it
+    monkeypatch.setattr(config, "LINK_ROOTS", ())
+    monkeypatch.setattr(config, "LINK_HOSTS", ())
+    assert pickle.loads(sent).photo[0].numpy().shape == (20, 30, 3)
+    assert config.LINK_HOSTS == ("nas",)

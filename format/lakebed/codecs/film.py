@@ -1,0 +1,233 @@
+"""Videos that are not in memory: the container's index is fetched, and the scenes that are asked for.
+
+A scene is a key frame and what follows it up to the next. The index of an mp4 or avi file lists where each packet lies,
+when it is decoded, and which are key frames; what is decoded before a key frame is shown before everything that is
+decoded from it on. So the number of the first frame of a scene is known without reading what comes before it. When the
+frames of a scene are shown is in their packets, which are read from its key frame on as far as is needed.
+
+mkv files, fragmented mp4 files, and others whose index does not list each frame, are fetched as a whole.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lakebed import limits
+from lakebed.codecs.base import FileFacts
+from lakebed.codecs.container import Packets, decoding, open_container
+from lakebed.codecs.video import Reel, Video, chosen, header, video_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from av.container import InputContainer
+    from av.packet import Packet
+    from numpy.typing import NDArray
+
+    from lakebed.codecs.base import Elsewhere
+
+# Frames that a decoder holds back at most before it gives them in the order of presentation.
+_REORDERED = 17
+
+
+@dataclass(frozen=True, slots=True)
+class Film:
+    """Video files of one container format that lie elsewhere.
+
+    Parameters
+    ----------
+    name
+        Name of the compression.
+    """
+
+    name: str
+
+    def described(self, file: Elsewhere) -> tuple[FileFacts, dict[str, Any]]:
+        """Return shape and dtype, and what :meth:`Video.metadata` tells.
+
+        Raises
+        ------
+        FormatError, LimitError
+            If the data is no video, or a larger one than this process allows.
+        """
+        with open_container(file, self.name) as container:
+            scenes = _Scenes.of(container, self.name, file)
+            if scenes is not None:
+                return FileFacts(scenes.shape, "uint8"), header(container, self.name)
+        video, data = Video(self.name), file.whole()
+        return video.facts(data), video.metadata(data)
+
+    def decode(self, file: Elsewhere) -> NDArray[Any]:
+        """Decode all frames: uint8, shape (frames, height, width, 3)."""
+        return Video(self.name).decode(file.whole())
+
+    def part(self, file: Elsewhere, selection: int | slice) -> NDArray[Any]:
+        """Decode one frame, (height, width, 3), or the frames of a slice in its order.
+
+        Raises
+        ------
+        IndexError
+            If there is no such frame.
+        FormatError, LimitError
+            If the data is damaged, or decodes to more than this process allows.
+        """
+        with self._scenes(file) as scenes:
+            found = None if scenes is None else scenes.frames(selection)
+        return Video(self.name).part(file.whole(), selection) if found is None else found
+
+    def timestamps(self, file: Elsewhere, selection: int | slice) -> NDArray[np.float32]:
+        """Tell when frames are shown, in seconds: float32, shape (frames,), or () for one frame; see :meth:`part`."""
+        with self._scenes(file) as scenes:
+            found = None if scenes is None else scenes.seconds(selection)
+        return Video(self.name).timestamps(file.whole(), selection) if found is None else found
+
+    @contextmanager
+    def _scenes(self, file: Elsewhere) -> Iterator[_Scenes | None]:
+        with open_container(file, self.name) as container:
+            yield _Scenes.of(container, self.name, file)
+
+
+class _Scenes:
+    """A container whose index lists every frame.
+
+    Parameters
+    ----------
+    times, keys, discards
+        Of each packet in decoding order: decoding time, whether it is a key frame, whether its frame is not shown.
+    starts, ends
+        Where it lies in the file.
+    """
+
+    def __init__(
+        self,
+        container: InputContainer,
+        name: str,
+        file: Elsewhere,
+        index: tuple[NDArray[np.int64], ...],
+    ) -> None:
+        self._container, self._name, self._file = container, name, file
+        self._times, self._starts, sizes, keys, discards = index
+        self._ends = self._starts + sizes
+        self._keys = np.flatnonzero(keys)
+        self._shown = np.concatenate([[0], np.cumsum(discards == 0)])
+        self._stream = video_stream(container, name)
+        self.count = int(self._shown[-1])
+        reel = Reel(container, name, len(file), Packets([], self.count))
+        self.shape, self._what = reel.shape, reel.what
+
+    @classmethod
+    def of(cls, container: InputContainer, name: str, file: Elsewhere) -> _Scenes | None:
+        """Read the index; None if it does not list every frame."""
+        stream = video_stream(container, name)
+        with decoding(f"a {name} video"):
+            entries = getattr(stream, "index_entries", ())  # older releases of PyAV do not show it
+            if not len(entries) or len(entries) != stream.frames:
+                return None
+            limits.check("MAX_MEDIA_FRAMES", len(entries), f"a {name} video")
+            table = np.array(
+                [(e.timestamp, e.pos, e.size, e.is_keyframe, e.is_discard) for e in entries], dtype=np.int64
+            )
+        times, _, sizes, keys, _ = table.T
+        if not keys[0] or not sizes.all() or (np.diff(times) <= 0).any():
+            return None
+        from av.stream import Discard
+
+        for other in container.streams:
+            if other.index != stream.index:
+                other.discard = Discard.all
+        return cls(container, name, file, tuple(table.T))
+
+    def frames(self, selection: int | slice) -> NDArray[np.uint8] | None:
+        """Decode frames; None if the index turns out not to be true."""
+        wanted = chosen(selection, self.count, "frame")
+        shape = (len(wanted), *self.shape[1:])
+        limits.check_sample(shape, 1, self._what)
+        out = np.empty(shape, dtype=np.uint8)
+        for first, stop in self._runs(wanted):
+            found = self._gathered(wanted[first:stop])
+            if found is None:
+                return None
+            packets, before = found
+            reel = Reel(self._container, self._name, len(self._file), packets)
+            numbers = [number - before for number in wanted[first:stop]]
+            if not reel.fill_by_time(numbers, out[first:stop]):
+                return None
+        return out[0] if isinstance(selection, int) else out
+
+    def seconds(self, selection: int | slice) -> NDArray[np.float32] | None:
+        """Tell when frames are shown; None if the index turns out not to be true."""
+        wanted = chosen(selection, self.count, "frame")
+        out = np.empty(len(wanted), dtype=np.float32)
+        for first, stop in self._runs(wanted):
+            found = self._gathered(wanted[first:stop])
+            if found is None:
+                return None
+            packets, before = found
+            times = Reel(self._container, self._name, len(self._file), packets).seconds()
+            out[first:stop] = times[[number - before for number in wanted[first:stop]]]
+        return out.reshape(()) if isinstance(selection, int) else out
+
+    def _runs(self, wanted: range) -> list[tuple[int, int]]:
+        """Cut wanted frames into runs that lie in the same or in neighbouring scenes: (first, stop) of places."""
+        if not wanted:
+            return []
+        scenes = np.searchsorted(self._shown[self._keys], np.asarray(wanted), side="right")
+        cuts = (np.flatnonzero(np.abs(np.diff(scenes)) > 1) + 1).tolist()
+        return list(zip([0, *cuts], [*cuts, len(wanted)], strict=True))
+
+    def _gathered(self, wanted: range) -> tuple[Packets, int] | None:
+        """Read the packets that some frames need; return them and the number of frames that are shown before them."""
+        low, high = min(wanted), max(wanted)
+        scene = int(np.searchsorted(self._shown[self._keys], low, side="right")) - 1
+        for start in range(scene, -1, -1):
+            entry = int(self._keys[start])
+            before = int(self._shown[entry])
+            items = self._demuxed(entry, high - before)
+            if items is None:
+                return None
+            # Frames that are shown before the key frame they follow depend on the scene before.
+            times = [packet.pts or 0 for packet in items]
+            early = sum(time < times[0] and not p.is_discard for p, time in zip(items, times, strict=True))
+            if low - before >= early or start == 0:
+                return Packets(items, sum(not p.is_discard for p in items)), before
+        return None
+
+    def _end(self, entry: int) -> int:
+        """Return the last moment of the scene that begins with a packet."""
+        following = int(np.searchsorted(self._keys, entry, side="right"))
+        return int(self._times[self._keys[following]] - 1 if following < len(self._keys) else self._times[-1])
+
+    def _demuxed(self, entry: int, rank: int) -> list[Packet[Any]] | None:
+        """Read packets from a key frame on, until it is certain which ``rank`` + 1 frames are shown first."""
+        last = min(
+            len(self._times), int(np.searchsorted(self._shown, self._shown[entry] + rank)) + _REORDERED
+        )
+        span = slice(entry, max(last, entry + 1))
+        self._file.prefetch(int(self._starts[span].min()), int(self._ends[span].max()))
+        items: list[Packet[Any]] = []
+        shown: list[int] = []
+        with decoding(self._what):
+            # Seeking compares with the time of presentation, which is later: to the end of the scene, then.
+            self._container.seek(self._end(entry), stream=self._stream)
+            for packet in self._container.demux(self._stream):
+                if packet.size == 0 or (not items and (packet.dts or 0) < self._times[entry]):
+                    continue
+                at, decoded = entry + len(items), packet.dts
+                if (
+                    at == len(self._times)
+                    or decoded is None
+                    or decoded != self._times[at]
+                    or packet.pts is None
+                ):
+                    return None
+                if len(shown) > rank and shown[rank] < decoded:
+                    break
+                items.append(packet)
+                if not packet.is_discard:
+                    insort(shown, packet.pts)
+        return items if len(shown) > rank and len(set(shown)) == len(shown) else None

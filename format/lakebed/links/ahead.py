@@ -1,0 +1,81 @@
+"""Many links at once: threads that wait for disks and servers, results in the order of the links.
+
+What is fetched ahead of its use is bounded in number and in bytes. Threads live as long as the call that needs them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Lock
+from typing import TypeVar
+
+from lakebed import config
+from lakebed.links.address import scheme_of
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+# Bytes of results that may wait for their turn.
+WAITING_BYTES = 256 << 20
+# Disks of this machine answer before so many threads have asked.
+_LOCAL_THREADS = 8
+
+
+def threads_for(urls: Iterable[str | None]) -> int:
+    """Return how many links to follow at the same time: many where they lead to servers."""
+    wanted = max(1, config.LINK_THREADS)
+    is_remote = any(url is not None and scheme_of(url) != "file" for url in urls)
+    return wanted if is_remote else min(wanted, _LOCAL_THREADS)
+
+
+def in_order(
+    items: Iterable[T], work: Callable[[T], R], threads: int, size: Callable[[R], int] = lambda _: 0
+) -> Iterator[R]:
+    """Yield ``work(item)`` for each item, in their order, of which several are under way at the same time.
+
+    An error is raised in its turn; what was begun by then comes to rest first.
+
+    Parameters
+    ----------
+    size
+        Bytes that a result holds: while too many wait, nothing new is begun.
+    """
+    if threads <= 1:
+        yield from map(work, items)
+        return
+    waiting: deque[Future[R]] = deque()
+    source = iter(items)
+    held = 0
+    lock = Lock()
+
+    def done(future: Future[R]) -> None:
+        if not future.cancelled() and future.exception() is None:
+            count(size(future.result()))
+
+    def count(change: int) -> None:
+        nonlocal held
+        with lock:
+            held += change
+
+    with ThreadPoolExecutor(threads, thread_name_prefix="lakebed-links") as pool:
+        try:
+            more = True
+            while more or waiting:
+                while more and len(waiting) < 2 * threads and (held < WAITING_BYTES or not waiting):
+                    try:
+                        item = next(source)
+                    except StopIteration:
+                        more = False
+                        break
+                    future = pool.submit(work, item)
+                    waiting.append(future)
+                    future.add_done_callback(done)
+                if waiting:
+                    result = waiting.popleft().result()
+                    count(-size(result))
+                    yield result
+        finally:
+            for future in waiting:
+                future.cancel()

@@ -1,0 +1,186 @@
+"""Hosts and networks: which addresses are public, how a host is spelled, and the hosts that a user allows.
+
+Public is what the registries of special-purpose addresses (RFC 6890 and its successors) leave over. An address that
+stands for another (IPv4-mapped, NAT64) is judged by the one it stands for; tunnels that are out of use (6to4, Teredo)
+are never public, whatever they contain.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
+
+from lakebed.errors import InvalidInputError
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+_SPECIAL_4 = tuple(
+    map(
+        IPv4Network,
+        (
+            "0.0.0.0/8",  # this host
+            "10.0.0.0/8",  # private
+            "100.64.0.0/10",  # shared by carriers
+            "127.0.0.0/8",  # loopback
+            "168.63.129.16/32",  # Azure's service for its machines
+            "169.254.0.0/16",  # link-local: metadata of cloud machines
+            "172.16.0.0/12",  # private
+            "192.0.0.0/24",  # protocols
+            "192.0.2.0/24",  # documentation
+            "192.88.99.0/24",  # 6to4 relays
+            "192.168.0.0/16",  # private
+            "198.18.0.0/15",  # benchmarks
+            "198.51.100.0/24",  # documentation
+            "203.0.113.0/24",  # documentation
+            "224.0.0.0/4",  # multicast
+            "240.0.0.0/4",  # reserved, broadcast
+        ),
+    )
+)
+_GLOBAL_6 = IPv6Network("2000::/3")
+_SPECIAL_6 = tuple(
+    map(
+        IPv6Network,
+        (
+            "2001::/23",  # protocols, Teredo among them
+            "2001:db8::/32",  # documentation
+            "2002::/16",  # 6to4
+            "3fff::/20",  # documentation
+        ),
+    )
+)
+_NAT64 = IPv6Network("64:ff9b::/96")
+
+_LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?")
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+
+
+def meant(address: Address) -> Address:
+    """Return the IPv4 address that an IPv6 address stands for, or else the address itself."""
+    if isinstance(address, IPv4Address):
+        return address
+    if address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    if address.scope_id is None and address in _NAT64:
+        return IPv4Address(int(address) & 0xFFFFFFFF)
+    return address
+
+
+def is_public(address: Address) -> bool:
+    """Tell whether an address belongs to a machine that anybody on the internet could talk to."""
+    real = meant(address)
+    if isinstance(real, IPv4Address):
+        return not any(real in network for network in _SPECIAL_4)
+    return real.scope_id is None and real in _GLOBAL_6 and not any(real in network for network in _SPECIAL_6)
+
+
+def plain_host(host: str) -> str:
+    """Return the one spelling of a host name or address: ASCII, lower case, no dot at its end.
+
+    Raises
+    ------
+    ValueError
+        If it is none, or an IPv4 address that is not written as four decimal numbers.
+    """
+    if ":" in host:
+        return str(IPv6Address(host))
+    try:
+        text = host.encode("idna").decode("ascii").lower() if not host.isascii() else host.lower()
+    except UnicodeError as error:
+        raise ValueError(f"{host!r} is no host name") from error
+    text = text.removesuffix(".")
+    labels = text.split(".")
+    if len(text) > 253 or not all(len(label) < 64 and _LABEL.fullmatch(label) for label in labels):
+        raise ValueError(f"{host!r} is no host name")
+    if _NUMBER.fullmatch(labels[-1]):
+        return str(IPv4Address(text))
+    return text
+
+
+def literal(host: str) -> Address | None:
+    """Return the address that a host is written as; None for a name."""
+    try:
+        return ip_address(host)
+    except ValueError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """Hosts that a user allows, by name, pattern or network, each with an optional port.
+
+    Parameters
+    ----------
+    names
+        ``data.example.org``, ``*.example.org``, ``*``.
+    networks
+        Single addresses are networks of one.
+    """
+
+    names: tuple[tuple[str, int | None], ...]
+    networks: tuple[tuple[Network, int | None], ...]
+
+    def names_host(self, host: str, port: int) -> bool:
+        """Tell whether the host is allowed by its name, wherever that leads."""
+        return any(
+            (name in ("*", host) or (name.startswith("*.") and host.endswith(name[1:])))
+            and only in (None, port)
+            for name, only in self.names
+        )
+
+    def has_address(self, address: Address, port: int) -> bool:
+        """Tell whether the address is in a network that is allowed."""
+        real = meant(address)
+        return any(
+            only in (None, port)
+            and any(a.version == network.version and a in network for a in (real, address))
+            for network, only in self.networks
+        )
+
+
+@lru_cache(maxsize=32)
+def hosts(entries: tuple[str, ...]) -> Hosts:
+    """Parse a list of allowed hosts: names, ``*.name``, addresses, networks, each with ``:port`` if it is to count.
+
+    Raises
+    ------
+    InvalidInputError
+        If an entry is none of these.
+    """
+    names: list[tuple[str, int | None]] = []
+    networks: list[tuple[Network, int | None]] = []
+    for entry in entries:
+        text, port = _with_port(entry.strip())
+        try:
+            networks.append((ip_network(text, strict=False), port))
+            continue
+        except ValueError:
+            pass
+        star, rest = ("*.", text[2:]) if text.startswith("*.") else ("", text)
+        try:
+            names.append((text if text == "*" else star + plain_host(rest), port))
+        except ValueError:
+            raise InvalidInputError(
+                f"{entry!r} is no host for links: give a name, *.name, an address or a network such as "
+                "10.1.0.0/16, with :port at its end if only that one is meant"
+            ) from None
+    return Hosts(tuple(names), tuple(networks))
+
+
+def _with_port(text: str) -> tuple[str, int | None]:
+    """Split ``host:port`` and ``[v6]:port``; a bare IPv6 address has no port."""
+    if text.startswith("["):
+        inside, _, rest = text[1:].partition("]")
+        return inside, int(rest[1:]) if rest[:1] == ":" and rest[1:].isdecimal() else None
+    host, colon, port = text.rpartition(":")
+    return (host, int(port)) if colon and ":" not in host and port.isdecimal() else (text, None)

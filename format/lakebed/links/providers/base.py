@@ -1,0 +1,107 @@
+"""What providers of named credentials have in common: what an entry is, and what of it only concerns its provider.
+
+An entry is what ``creds=`` takes, the keys of Deep Lake 3.x, and these:
+
+==================================================  ==================================================================
+``provider``                                        who makes credentials of this entry; without it, it is them itself
+``urls``                                            addresses, or beginnings of some, that the credentials are for
+``ttl``                                             seconds after which the provider is asked again
+``secret_id``, ``parameter``, ``manager_...``       what the provider ``aws-secretsmanager`` or ``aws-ssm`` asks for
+==================================================  ==================================================================
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from lakebed.errors import InvalidInputError
+from lakebed.storage.credentials import Given, kept
+from lakebed.storage.secret import Secret
+
+OPTIONS = frozenset(
+    "provider urls ttl secret_id parameter manager_region manager_profile manager_endpoint previous".split()
+)
+"""Keys of an entry that a store does not get to see."""
+
+_SIMPLE = (str, int, float, bool, Secret)
+
+
+class Provider(Protocol):
+    """What may know credentials by name."""
+
+    @property
+    def name(self) -> str:
+        """What this is, for people: never a secret."""
+        ...
+
+    def find(self, key: str) -> Given | None:
+        """Return the entry of a name; None if this provider does not know it.
+
+        Raises
+        ------
+        InvalidInputError
+            If there is one that cannot be used, such as a file that others can read.
+        """
+        ...
+
+    def names(self) -> list[str]:
+        """Return the names that this provider knows, as far as it can tell."""
+        ...
+
+    def place(self, key: str) -> str:
+        """Say where an entry of this name is, or would be."""
+        ...
+
+
+def entry(value: Any) -> Given | None:
+    """Cover the secrets of an entry; None if it is no dictionary of text, numbers and lists."""
+    if not isinstance(value, Mapping) or not value or not all(isinstance(key, str) for key in value):
+        return None
+    if not all(_is_usable(item) for item in value.values()):
+        return None
+    covered = kept(dict(value))
+    return covered if isinstance(covered, Given) else None
+
+
+def parsed(text: str | None) -> Given | None:
+    """Return the entry that a JSON text holds; None if it holds none. The text may be secret: nothing is raised."""
+    try:
+        return entry(json.loads(text or ""))
+    except (ValueError, RecursionError):
+        return None
+
+
+def option(found: Mapping[str, Any], name: str) -> str | None:
+    """Return an option of an entry that has to be text.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is something else.
+    """
+    value = found.get(name)
+    if isinstance(value, Secret):
+        return value.reveal()
+    if value is not None and not isinstance(value, str):
+        raise InvalidInputError(f"{name} of credentials is text, not {type(value).__name__}")
+    return value
+
+
+def without_options(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of an entry a store gets to see."""
+    return {key: value for key, value in found.items() if key not in OPTIONS}
+
+
+def plain(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an entry as it is written: for whoever stores it at once, and for nobody else."""
+    return {key: value.reveal() if isinstance(value, Secret) else value for key, value in found.items()}
+
+
+def _is_usable(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(isinstance(item, str) for item in value)
+    if isinstance(value, Mapping):
+        return all(isinstance(key, str) and _is_usable(item) for key, item in value.items())
+    return value is None or isinstance(value, _SIMPLE)
