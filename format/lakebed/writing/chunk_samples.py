@@ -1,4 +1,4 @@
-"""Samples of a chunk that was read back, on their way into another one."""
+"""What a tensor's metadata says of the samples in its chunks, of those on their way into another chunk, too."""
 
 from __future__ import annotations
 
@@ -6,8 +6,17 @@ import numpy as np
 
 from lakebed.chunks.chunk import Chunk
 from lakebed.codecs.block import Block
+from lakebed.codecs.registry import IMAGE_NAMES, normalize
 from lakebed.documents.tensor_meta import TensorMeta
+from lakebed.htypes.base import Storing
 from lakebed.htypes.registry import htype_named
+
+
+def tells_shape(meta: TensorMeta) -> bool:
+    """Whether a reader needs no more than the stored bytes of a sample to know its shape: pictures and text."""
+    if htype_named(meta.htype).storing in (Storing.TEXT, Storing.JSON):
+        return not meta.is_link
+    return not meta.is_link and normalize(meta.sample_compression) in IMAGE_NAMES
 
 
 def samples_of(chunk: Chunk, meta: TensorMeta) -> Block:

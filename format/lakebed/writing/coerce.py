@@ -31,7 +31,7 @@ from lakebed.writing.array_rows import compressed, encode_arrays
 from lakebed.writing.arrow_rows import as_htype, encode_arrow_rows, is_arrow
 from lakebed.writing.encoded import Column, Encoded
 from lakebed.writing.file_rows import encode_files
-from lakebed.writing.link_rows import encode_links
+from lakebed.writing.link_rows import Linking, encode_links
 from lakebed.writing.sequence_rows import flattened
 
 Rows = Sequence[Any] | NDArray[Any]
@@ -40,7 +40,7 @@ _LABELS = ("class_label",)
 
 
 def encode_column(
-    values: Any, meta: TensorMeta, info: Mapping[str, Any], name: str, creds_keys: Sequence[str] = ()
+    values: Any, meta: TensorMeta, info: Mapping[str, Any], name: str, linking: Linking | None = None
 ) -> Column:
     """Encode a column of samples: an ndarray, an Arrow array, or any iterable of samples.
 
@@ -50,8 +50,8 @@ def encode_column(
         Those of the tensor.
     name
         The tensor's name, for messages.
-    creds_keys
-        Names of the dataset's credentials, for links.
+    linking
+        What it takes to append links: the dataset's credentials.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def encode_column(
         If a value does not fit the tensor; the cause says why.
     """
     try:
-        return _column(values, meta, info, creds_keys)
+        return _column(values, meta, info, linking)
     except SampleAppendError:
         raise
     except (LakebedError, TypeError, ValueError, OverflowError, ArithmeticError, OSError) as error:
@@ -67,7 +67,7 @@ def encode_column(
 
 
 def encode_one(
-    value: Any, meta: TensorMeta, info: Mapping[str, Any], name: str, creds_keys: Sequence[str] = ()
+    value: Any, meta: TensorMeta, info: Mapping[str, Any], name: str, linking: Linking | None = None
 ) -> Column:
     """Encode one sample.
 
@@ -85,11 +85,11 @@ def encode_one(
         and htype.storing is Storing.ARRAY
         and not meta.is_link
     ):
-        return encode_column(value[np.newaxis], meta, info, name, creds_keys)
-    return encode_column([value], meta, info, name, creds_keys)
+        return encode_column(value[np.newaxis], meta, info, name, linking)
+    return encode_column([value], meta, info, name, linking)
 
 
-def _column(values: Any, meta: TensorMeta, info: Mapping[str, Any], creds_keys: Sequence[str]) -> Column:
+def _column(values: Any, meta: TensorMeta, info: Mapping[str, Any], linking: Linking | None) -> Column:
     if is_arrow(values) and not meta.is_link:
         if meta.is_sequence:
             values = _listed(values)
@@ -106,7 +106,7 @@ def _column(values: Any, meta: TensorMeta, info: Mapping[str, Any], creds_keys: 
     if meta.is_sequence:
         rows, items = flattened(rows)
     if meta.is_link:
-        return Column(encode_links(rows, meta, creds_keys), items)
+        return Column(encode_links(rows, meta, linking), items)
     return Column(_encoded(rows, _settled(meta, rows), info), items)
 
 

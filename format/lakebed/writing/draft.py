@@ -440,6 +440,11 @@ class Draft(SchemaDraft):
 
     # -- chunks ------------------------------------------------------------------------------------------------
 
+    def tails(self) -> list[tuple[TensorState, int]]:
+        """Return the chunks, by tensor and row of its table, that sealing would read to pack them anew."""
+        found = ((tensor.state, tensor.tail()) for tensor in self.tensors.values())
+        return [(state, row) for state, row in found if row is not None]
+
     def seal(self) -> None:
         """Turn all pending samples into chunks, so that a snapshot shows them."""
         for tensor in self.tensors.values():

@@ -2,38 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from lakebed.codecs.block import Block, join_samples
+from lakebed.codecs.block import Block
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import (
     BadLinkError,
-    LakebedError,
+    LinkCredentialsError,
     MissingCredsError,
     SampleHtypeMismatchError,
     TensorDtypeMismatchError,
 )
+from lakebed.htypes.base import Storing
 from lakebed.htypes.images import padded_shape
-from lakebed.links.link import LinkedSample, LinkedTiledSample, encode_link, encode_tiled
-from lakebed.links.read import read
+from lakebed.htypes.registry import htype_named
+from lakebed.links.address import shown
+from lakebed.links.link import LinkedSample, LinkedTiledSample, encode_paths, encode_tiled
+from lakebed.links.policy import remember
 from lakebed.links.verify import Found, inspect_all, inspect_tiled
 from lakebed.writing.encoded import Encoded, Tiled
 from lakebed.writing.target import Target, learned
 
+if TYPE_CHECKING:
+    from lakebed.links.credentials import Keys
+    from lakebed.storage.credentials import Creds
+
 _LOOKED_AT = frozenset({"info", "shape", "len"})
 _CONVERTED = ("image.rgb", "image.gray")
+_UNSEEN = np.dtype(np.uint8)
+
+Run = Sequence["LinkedSample | None"]
 
 
-def encode_links(rows: Iterable[Any], meta: TensorMeta, creds_keys: Sequence[str] = ()) -> list[Encoded]:
+@dataclass(frozen=True, slots=True)
+class Linking:
+    """What it takes to append links.
+
+    Parameters
+    ----------
+    keys
+        The credentials of the dataset; None for one that has none.
+    known
+        What was found behind links that were looked at before.
+    """
+
+    keys: Keys | None = None
+    known: Mapping[LinkedSample, Found | BadLinkError] = field(default_factory=dict)
+
+    def code(self, key: str | None) -> int:
+        """Return the code of a name; see ``Keys.code``."""
+        if key is None:
+            return 0
+        if self.keys is None:
+            raise MissingCredsError(
+                f"credentials key {key!r} is not known here; add it with ds.add_creds_key({key!r})"
+            )
+        return self.keys.code(key)
+
+    def credentials(self, key: str | None, url: str) -> Creds | None:
+        """Return the credentials of a name; see ``Keys.by_name``."""
+        return None if self.keys is None else self.keys.by_name(key, url)
+
+
+def encode_links(rows: Iterable[Any], meta: TensorMeta, linking: Linking | None = None) -> list[Encoded]:
     """Encode links; unless the tensor's ``verify`` is off, the header of each file is read.
 
     Parameters
     ----------
-    creds_keys
-        Names of the dataset's credentials; their place decides the code of each.
+    linking
+        The dataset's credentials, and what is known of the links.
 
     Raises
     ------
@@ -46,36 +89,52 @@ def encode_links(rows: Iterable[Any], meta: TensorMeta, creds_keys: Sequence[str
     BadLinkError, MissingCredsError
         If a file can not be read, or its credentials are not known; the cause says why.
     """
+    target, linking = Target(meta), linking or Linking()
+    given = rows if isinstance(rows, list | tuple) else list(rows)
+    kinds = set(map(type, given))
+    wrong = next(
+        (kind for kind in kinds if not issubclass(kind, LinkedSample | LinkedTiledSample | type(None))), None
+    )
+    if wrong is not None:
+        row = next(row for row in given if type(row) is wrong)
+        raise TensorDtypeMismatchError(
+            f"a link tensor takes lakebed.link(path), not {wrong.__name__}: {row!r:.60}"
+        )
+    if target.meta.htype in _CONVERTED and kinds - {type(None)}:
+        raise SampleHtypeMismatchError(
+            f"htype {target.meta.htype!r} converts what it stores, and a link is stored as it is: use link[image]"
+        )
+    if LinkedTiledSample not in kinds:
+        return [_links(given, kinds, target, linking)]
+    return _mixed(given, target, linking)
+
+
+def _mixed(rows: Sequence[Any], target: Target, linking: Linking) -> list[Encoded]:
+    """Encode rows of which some are grids of links, which stand alone."""
     done: list[Encoded] = []
     run: list[LinkedSample | None] = []
-    target = Target(meta)
     for row in rows:
-        if target.meta.htype in _CONVERTED and isinstance(row, LinkedSample | LinkedTiledSample):
-            raise SampleHtypeMismatchError(
-                f"htype {target.meta.htype!r} converts what it stores, and a link is stored as it is: use link[image]"
-            )
-        if isinstance(row, LinkedTiledSample):
-            if run:
-                done.append(_links(run, target, creds_keys))
-                run = []
-            done.append(_tiled(row, target, creds_keys))
-        elif row is None or isinstance(row, LinkedSample):
+        if not isinstance(row, LinkedTiledSample):
             run.append(row)
-        else:
-            raise TensorDtypeMismatchError(
-                f"a link tensor takes lakebed.link(path), not {type(row).__name__}: {row!r:.60}"
-            )
-    if run or not done:
-        done.append(_links(run, target, creds_keys))
+            continue
+        if run:
+            done.append(_links(run, set(map(type, run)), target, linking))
+            run = []
+        done.append(_tiled(row, target, linking))
+    if run:
+        done.append(_links(run, set(map(type, run)), target, linking))
     return done
 
 
-def _links(run: list[LinkedSample | None], target: Target, creds_keys: Sequence[str]) -> Encoded:
-    block = join_samples([encode_link(link) for link in run], (1,))
-    codes = np.array([_code(link.creds_key if link else None, creds_keys) for link in run], dtype=np.uint32)
+def _links(run: Run, kinds: set[type], target: Target, linking: Linking) -> Encoded:
+    paths, codes = _parts(run, kinds, linking)
+    data, sizes = encode_paths(paths)
+    block = Block(memoryview(data), len(sizes), sizes, (1,))
     if not target.meta.verify:
-        return Encoded(block, _settled(run, target), creds=codes)
-    facts = _facts(run)
+        remember(paths)
+        return Encoded(block, learned(target.meta, _UNSEEN if any(paths) else None), creds=codes)
+    facts = _facts(run, target, linking)
+    remember(paths)
     wanted = target.feeds & _LOOKED_AT
     return Encoded(
         block,
@@ -86,44 +145,93 @@ def _links(run: list[LinkedSample | None], target: Target, creds_keys: Sequence[
     )
 
 
+def _parts(run: Run, kinds: set[type], linking: Linking) -> tuple[Sequence[str], NDArray[np.uint32]]:
+    """Return the paths, "" for None, and the codes of the credentials."""
+    if kinds <= {LinkedSample}:
+        paths: list[str] = list(map(attrgetter("path"), run))
+        keys: list[str | None] = list(map(attrgetter("creds_key"), run))
+    else:
+        paths = ["" if link is None else link.path for link in run]
+        keys = [None if link is None else link.creds_key for link in run]
+    codes = {key: linking.code(key) for key in set(keys)}
+    if len(codes) <= 1:
+        return paths, np.full(len(paths), next(iter(codes.values()), 0), dtype=np.uint32)
+    return paths, np.fromiter(map(codes.__getitem__, keys), dtype=np.uint32, count=len(keys))
+
+
 def _learned(facts: list[Found | None], target: Target) -> TensorMeta:
     """Take an open dtype from the first file."""
     first = next((found for found in facts if found is not None), None)
-    if target.meta.dtype is not None or first is None:
-        return target.meta
-    return learned(target.meta, np.dtype(first.dtype))
+    return target.meta if first is None else learned(target.meta, np.dtype(first.dtype))
 
 
-def _code(key: str | None, creds_keys: Sequence[str]) -> int:
-    if key is None:
-        return 0
-    if key not in creds_keys:
-        raise MissingCredsError(
-            f"credentials key {key!r} is not known to this dataset; add it with ds.add_creds_key({key!r}) and "
-            "ds.populate_creds"
-        )
-    return list(creds_keys).index(key) + 1
-
-
-def _settled(run: list[LinkedSample | None], target: Target) -> TensorMeta:
-    """Take an open dtype from the first file; one that can not be read leaves it open."""
-    first = next((link for link in run if link is not None), None)
-    if target.meta.dtype is not None or first is None:
-        return target.meta
-    try:
-        return learned(target.meta, np.dtype(read(first.path).dtype))
-    except (LakebedError, OSError, TypeError):
-        return learned(target.meta, np.dtype(np.uint8)) if target.htype.is_image else target.meta
-
-
-def _facts(run: list[LinkedSample | None]) -> list[Found | None]:
+def _facts(run: Run, target: Target, linking: Linking) -> list[Found | None]:
     """Look behind all links at the same time; the first that leads nowhere is raised."""
     facts: list[Found | None] = []
-    for found in inspect_all(run):
+    known = [None if link is None else linking.known.get(link) for link in run]
+    unknown = [link for link, found in zip(run, known, strict=True) if link is not None and found is None]
+    is_text = target.htype.storing is not Storing.ARRAY
+    looked = inspect_all(unknown, linking.credentials, is_text=is_text)
+    for link, seen in zip(run, known, strict=True):
+        found = seen if link is None or seen is not None else next(looked)
         if isinstance(found, BadLinkError):
             raise found
         facts.append(found)
     return facts
+
+
+def looked_at(
+    rows: Iterable[Any],
+    meta: TensorMeta,
+    linking: Linking,
+    watched: Callable[[list[LinkedSample]], Iterable[LinkedSample]] = iter,
+) -> Linking:
+    """Look behind all links of some rows at the same time, so that to encode them one by one asks nobody.
+
+    Parameters
+    ----------
+    watched
+        Shows how far it is.
+    """
+    if not meta.verify:
+        return linking
+    known: dict[LinkedSample, Found | BadLinkError] = {}
+    links: list[LinkedSample] = []
+    for link in dict.fromkeys(link for row in rows for link in _links_of(row)):
+        refused = _refused(link, linking)
+        if refused is None:
+            links.append(link)
+        else:
+            known[link] = refused
+    is_text = htype_named(meta.htype).storing is not Storing.ARRAY
+    looked = inspect_all(links, linking.credentials, is_text=is_text)
+    seen = zip(watched(links), looked, strict=True)
+    known.update((link, facts) for link, facts in seen if facts is not None)
+    return Linking(linking.keys, known)
+
+
+def _refused(link: LinkedSample, linking: Linking) -> BadLinkError | None:
+    """Return the error of a link whose credentials there are not."""
+    if link.creds_key is None:
+        return None
+    try:
+        linking.code(link.creds_key)
+        linking.credentials(link.creds_key, link.path)
+    except (MissingCredsError, LinkCredentialsError) as error:
+        refused = BadLinkError(f"the link to {shown(link.path)} cannot be appended: {error}")
+        refused.__cause__ = error
+        return refused
+    return None
+
+
+def leads_nowhere(row: Any, linking: Linking) -> bool:
+    """Whether a link of a row that was looked at is broken."""
+    return any(isinstance(linking.known.get(link), BadLinkError) for link in _links_of(row))
+
+
+def _links_of(row: Any) -> Iterable[LinkedSample]:
+    items = row if isinstance(row, list | tuple) else (row,)
+    return (item for item in items if isinstance(item, LinkedSample))
 
 
 def _ranked(shapes: list[tuple[int, ...]], target: Target) -> list[tuple[int, ...]]:
@@ -140,10 +248,11 @@ def _ranked(shapes: list[tuple[int, ...]], target: Target) -> list[tuple[int, ..
     return found
 
 
-def _tiled(value: LinkedTiledSample, target: Target, creds_keys: Sequence[str]) -> Encoded:
-    """Encode a grid of links, whose files must have one shape."""
-    code = _code(value.creds_key, creds_keys)
-    found = inspect_tiled(value)
+def _tiled(value: LinkedTiledSample, target: Target, linking: Linking) -> Encoded:
+    """Encode a grid of links, whose files must have one shape; of an unverified tensor the first says which."""
+    code = linking.code(value.creds_key)
+    found = inspect_tiled(value, linking.credentials, only_first=not target.meta.verify)
+    remember([str(path) for path in value.path_array.flat])
     tile = value.tile_shape or ()
     data = encode_tiled(value.path_array, len(tile))
     return Encoded(

@@ -108,7 +108,7 @@ def plan_tensor(
         **rest,
     )
     known = not is_link or meta.verify
-    links, companions = _companions(
+    links, companions = companions_for(
         kind, name, with_info=with_info and known, with_shape=with_shape and known, with_id=with_id
     )
     pyramid = _pyramid(meta, kind, name, layers) if kind.has_pyramid else {}
@@ -181,9 +181,10 @@ def is_same_tensor(schema: Snapshot, name: str, planned: TensorMeta) -> bool:
 _PYRAMID_LINK = {"extend": "extend_downsample", "flatten_sequence": True, "update": "update_downsample"}
 
 
-def _companions(
+def companions_for(
     kind: Htype, name: str, *, with_info: bool, with_shape: bool, with_id: bool
 ) -> tuple[dict[str, Mapping[str, Any]], dict[str, TensorMeta]]:
+    """Return how a tensor of an htype feeds its hidden companions, and their settings, by their names."""
     links: dict[str, Mapping[str, Any]] = {}
     made: dict[str, TensorMeta] = {}
 

@@ -26,7 +26,7 @@ from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_prefix import FORMAT_VERSION
 from lakebed.versions.state import ChunkTable, NewChunk, TensorState, empty_table, folder_of
 from lakebed.writing.bounds import Bounds, linked_bounds, widened
-from lakebed.writing.chunk_samples import samples_of
+from lakebed.writing.chunk_samples import samples_of, tells_shape
 from lakebed.writing.edits import Edits, Piece, Splice, splice_blocks
 from lakebed.writing.encoded import Encoded, Tiled
 from lakebed.writing.repack import compacted, replan
@@ -188,10 +188,10 @@ class TensorDraft:
 
     def chunks_like(self, other: TensorState, rows: range, files: Sequence[bytes]) -> list[NewChunk]:
         """Return chunk files of another version as new ones."""
-        counts = [other.table.samples(row) for row in rows]
+        table = other.table
         return [
-            self._new_chunk(PackedChunk((data,), count, len(data)))
-            for count, data in zip(counts, files, strict=True)
+            self._new_chunk(PackedChunk((data,), table.samples(row), len(data), table.places.layout(row)))
+            for row, data in zip(rows, files, strict=True)
         ]
 
     def _follow(
@@ -375,7 +375,7 @@ class TensorDraft:
             self._absorb_tail()
         runs = groups(self.pending, self.chunk_limit, self._codec)
         rest = runs.pop() if full_only and runs else []
-        entries = [self._new_chunk(pack(run, self._codec)) for run in runs]
+        entries = [self._packed(run) for run in runs]
         table = self.state.table.extended(entries, (self._folder, self.state.key))
         self.state = replace(self.state, table=table)
         self._set_pending(rest)
@@ -436,15 +436,16 @@ class TensorDraft:
         return samples_of(self._parsed(row), self.meta)
 
     def _write(self, blocks: Sequence[Block]) -> list[NewChunk]:
-        return [
-            self._new_chunk(pack(run, self._codec)) for run in groups(blocks, self.chunk_limit, self._codec)
-        ]
+        return [self._packed(run) for run in groups(blocks, self.chunk_limit, self._codec)]
+
+    def _packed(self, run: Sequence[Block]) -> NewChunk:
+        return self._new_chunk(pack(run, self._codec, tells_shape=tells_shape(self.meta)))
 
     def _new_chunk(self, chunk: PackedChunk) -> NewChunk:
         number = secrets.randbits(64) or 1
         self.new_chunks[self.chunk_key(number)] = chunk.pieces
         self.sealed_bytes += chunk.nbytes
-        return NewChunk(number, chunk.count, chunk.nbytes, block_sums(chunk.pieces))
+        return NewChunk(number, chunk.count, chunk.nbytes, block_sums(chunk.pieces), chunk.layout)
 
     def chunk_key(self, number: int) -> str:
         """Storage key of a new chunk of this draft."""
@@ -457,16 +458,20 @@ class TensorDraft:
             self.new_chunks = {}
             self.sealed_bytes = 0
 
+    def tail(self) -> int | None:
+        """Return the row of the last chunk if it is small enough to be packed anew with what is pending."""
+        table, row = self.state.table, len(self.state.table) - 1
+        if row < 0 or not self.pending or self._edits or self._is_lossy:
+            return None
+        size = int(table.places.sizes[row])
+        waiting = sum(b.nbytes for b in self.pending)
+        if size == 0 or size > min(_SMALL_TAIL, 2 * waiting + 4096) or size + waiting > self.chunk_limit:
+            return None
+        return None if table.samples(row) == 0 or table.first(row) in self._tiles else row
+
     def _absorb_tail(self) -> None:
-        while len(self.state.table) and not self._is_lossy:
+        while (row := self.tail()) is not None:
             table = self.state.table
-            row = len(table) - 1
-            size = int(table.places.sizes[row])
-            waiting = sum(b.nbytes for b in self.pending)
-            if size == 0 or size > min(_SMALL_TAIL, 2 * waiting + 4096) or size + waiting > self.chunk_limit:
-                return
-            if table.samples(row) == 0 or table.first(row) in self._tiles:
-                return
             self.pending.insert(0, self._load(row))
             self._drop_chunk(table.key(row))
             self.state = replace(self.state, table=table.keep(row))

@@ -27,6 +27,7 @@ from lakebed.links.link import link, link_tiled
 from lakebed.links.read import read
 from lakebed.writing.coerce import encode_column, encode_one
 from lakebed.writing.encoded import Column, Encoded
+from lakebed.writing.link_rows import Linking
 from lakebed.writing.sequence_rows import flattened
 
 COLOURS = np.arange(180, dtype="u1").reshape(3, 4, 5, 3)
@@ -358,8 +359,18 @@ def test_links_record_what_they_lead_to(golden: Path, monkeypatch: pytest.Monkey
     ):
         with pytest.raises(SampleAppendError):
             encode([wrong], **meta)
+
+    class Names:
+        def code(self, key: str | None) -> int:
+            return [None, "J", "K"].index(key)
+
+        def by_name(self, key: str | None, url: str) -> None:
+            raise AssertionError
+
+        by_code = by_name  # type: ignore[assignment]
+
     keyed = encode_column(
-        [link("_files/a.png", creds_key="K")], TensorMeta(**meta, verify=False), {}, "x", ["J", "K"]
+        [link("_files/a.png", creds_key="K")], TensorMeta(**meta, verify=False), {}, "x", Linking(Names())
     )
     assert only(keyed).creds is not None
     assert only(keyed).creds.tolist() == [2]  # type: ignore[union-attr]
