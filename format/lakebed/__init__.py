@@ -18,7 +18,20 @@ except ImportError as error:
     ) from error
 
 from lakebed import errors, random
-from lakebed.api import copy, dataset, deepcopy, delete, empty, exists, gc, like, load, rename
+from lakebed.api import (
+    connect,
+    copy,
+    dataset,
+    deepcopy,
+    delete,
+    empty,
+    exists,
+    gc,
+    like,
+    load,
+    materialize,
+    rename,
+)
 from lakebed.codecs import registry as _registry
 from lakebed.dataset.dataset import Dataset
 from lakebed.dataset.tensor import Tensor
@@ -27,6 +40,7 @@ from lakebed.htypes.constants import htype
 from lakebed.htypes.partial import tiled
 from lakebed.htypes.registry import HTYPES as _HTYPES
 from lakebed.links.link import link, link_tiled
+from lakebed.links.policy import allow_links
 from lakebed.links.read import read
 
 __version__ = "0.1.0"
@@ -38,7 +52,9 @@ htypes: list[str] = sorted(_HTYPES)
 __all__ = [
     "Dataset",
     "Tensor",
+    "allow_links",
     "compressions",
+    "connect",
     "copy",
     "dataset",
     "deepcopy",
@@ -53,6 +69,7 @@ __all__ = [
     "link",
     "link_tiled",
     "load",
+    "materialize",
     "random",
     "read",
     "rename",

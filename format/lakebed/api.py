@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from lakebed.dataset import places
+from lakebed.dataset.copies.unlinked import BrokenLink
 from lakebed.dataset.dataset import Dataset
-from lakebed.dataset.moment import Moment, posix_seconds
+from lakebed.dataset.history.moment import Moment, posix_seconds
 from lakebed.dataset.places import Path
 from lakebed.errors import InvalidInputError, UnsupportedParameterException
+from lakebed.storage.credentials import NAMED, Creds, kept
 from lakebed.storage.url import Location, open_storage, parse
 from lakebed.versions.collect import collect
 from lakebed.versions.opening import TREE_KEY
@@ -17,18 +19,29 @@ from lakebed.versions.report import Report
 
 
 def empty(
-    path: Path, overwrite: bool = False, memory_cache_size: int | None = None, **options: Any
+    path: Path,
+    overwrite: bool = False,
+    memory_cache_size: int | None = None,
+    local_cache_size: int = 0,
+    creds: Creds | None = None,
+    **options: Any,
 ) -> Dataset:
     """Create a dataset without tensors.
 
     Parameters
     ----------
     path
-        Local path, ``file://`` or ``mem://name``.
+        Local path, ``file://``, ``mem://name``, ``s3://``, ``gs://`` or ``az://``.
     overwrite
         Remove a dataset that is already there.
     memory_cache_size
         Bound of the chunk cache in MB.
+    creds
+        Credentials of an object store, by the keys of Deep Lake 3.x (``aws_access_key_id``, ``endpoint_url``, ...);
+        None asks the environment for them.
+    local_cache_size
+        Bound in MB of the cache of an object store's chunks on this machine's disk, shared by all processes; 0 for
+        none.
     options
         Further arguments of the 3.x call that have no meaning here (``token``, ``org_id``, ``verbose``, ...).
 
@@ -39,8 +52,10 @@ def empty(
     PathNotEmptyException
         If the folder holds other files.
     """
+    creds = kept(creds)
     _check_options(options)
-    return Dataset(places.make(path, overwrite=overwrite, cache_bytes=_bytes(memory_cache_size)))
+    place = _place(path, creds, local_cache_size)
+    return Dataset(places.make(place, overwrite=overwrite, cache_bytes=_bytes(memory_cache_size)))
 
 
 def load(
@@ -51,6 +66,8 @@ def load(
     as_of: Moment | None = None,
     reset: bool = False,
     check_integrity: bool | None = None,
+    local_cache_size: int = 0,
+    creds: Creds | None = None,
     **options: Any,
 ) -> Dataset:
     """Open a dataset; the address may end in ``@`` and a branch, commit or tag, as in ``path@v1`` or ``path@HEAD~2``.
@@ -75,6 +92,12 @@ def load(
     check_integrity
         True compares all metadata of the version first, as ``lakebed verify`` does. None and False leave it at what
         is needed to open it; changes are refused anyway where lengths contradict each other.
+    creds
+        Credentials of an object store, by the keys of Deep Lake 3.x (``aws_access_key_id``, ``endpoint_url``, ...);
+        None asks the environment for them.
+    local_cache_size
+        Bound in MB of the cache of an object store's chunks on this machine's disk, shared by all processes; 0 for
+        none.
 
     Raises
     ------
@@ -89,10 +112,12 @@ def load(
     DatasetCorruptError
         If its metadata is damaged.
     """
+    creds = kept(creds)
     _check_options(options)
+    places.check_path(path)
     return Dataset(
         places.open_at(
-            path,
+            _place(path, creds, local_cache_size, existing=True),
             read_only=read_only,
             cache_bytes=_bytes(memory_cache_size),
             lock_timeout=float(lock_timeout),
@@ -110,13 +135,17 @@ def dataset(
     memory_cache_size: int | None = None,
     reset: bool = False,
     check_integrity: bool | None = None,
+    local_cache_size: int = 0,
+    creds: Creds | None = None,
     **options: Any,
 ) -> Dataset:
     """Open the dataset at an address, or create one if there is none; see :func:`load` and :func:`empty`."""
-    if overwrite or not _is_there(parse(path, existing=True)):
-        return empty(path, overwrite=overwrite, memory_cache_size=memory_cache_size, **options)
+    creds = kept(creds)
+    place = _place(path, creds, local_cache_size, existing=True)
+    if overwrite or not _is_there(place):
+        return empty(place, overwrite=overwrite, memory_cache_size=memory_cache_size, **options)
     return load(
-        path,
+        place,
         read_only=read_only,
         memory_cache_size=memory_cache_size,
         reset=reset,
@@ -125,7 +154,7 @@ def dataset(
     )
 
 
-def exists(path: Path, **options: Any) -> bool:
+def exists(path: Path, creds: Creds | None = None, **options: Any) -> bool:
     """Tell whether there is a dataset at an address.
 
     Raises
@@ -133,8 +162,9 @@ def exists(path: Path, **options: Any) -> bool:
     InvalidInputError
         If the address names a version.
     """
+    creds = kept(creds)
     _check_options(options)
-    return _is_there(places.whole(path))
+    return _is_there(places.whole(_place(path, creds)))
 
 
 def _is_there(location: Location) -> bool:
@@ -146,6 +176,7 @@ def like(
     src: Dataset | Path,
     tensors: Sequence[str] | None = None,
     overwrite: bool = False,
+    creds: Creds | None = None,
     **options: Any,
 ) -> Dataset:
     """Create a dataset with the tensors, settings and info of another, and no samples.
@@ -166,8 +197,9 @@ def like(
     TensorDoesNotExistError
         If a name stands for nothing.
     """
+    creds = kept(creds)
     _check_options(options)
-    return _opened(src).like(dest, tensors=tensors, overwrite=overwrite)
+    return _opened(src, creds).like(_place(dest, creds), tensors=tensors, overwrite=overwrite)
 
 
 def copy(
@@ -177,9 +209,12 @@ def copy(
     tensors: Sequence[str] | None = None,
     overwrite: bool = False,
     progressbar: bool = True,
+    src_creds: Creds | None = None,
+    dest_creds: Creds | None = None,
+    unlink: bool = False,
     **options: Any,
 ) -> Dataset:
-    """Copy what a dataset, group or view holds now, without its history; links stay links.
+    """Copy what a dataset, group or view holds now, without its history.
 
     Parameters
     ----------
@@ -189,6 +224,8 @@ def copy(
         Names of the tensors or groups to copy; None is all.
     progressbar
         Show how far it is.
+    unlink
+        Fetch what links lead to; otherwise links stay links. See :func:`materialize`.
 
     Raises
     ------
@@ -197,8 +234,71 @@ def copy(
     TensorDoesNotExistError
         If a name stands for nothing.
     """
+    src_creds, dest_creds = kept(src_creds), kept(dest_creds)
     _check_options(options)
-    return _opened(src).copy(dest, tensors=tensors, overwrite=overwrite, progressbar=progressbar)
+    return _opened(src, src_creds).copy(
+        _place(dest, dest_creds),
+        tensors=tensors,
+        overwrite=overwrite,
+        progressbar=progressbar,
+        unlink=unlink,
+    )
+
+
+def materialize(
+    src: Dataset | Path,
+    dest: Path | None = None,
+    tensors: Sequence[str] | None = None,
+    *,
+    overwrite: bool = False,
+    ignore_errors: bool = False,
+    progressbar: bool = True,
+    src_creds: Creds | None = None,
+    dest_creds: Creds | None = None,
+) -> list[BrokenLink]:
+    """Fetch what the links of a dataset lead to, and store it in place of the links.
+
+    Files of the compression of their tensor are stored byte for byte. What is done is published along the way: after a
+    kill, or an error, the same call goes on where the last one stopped.
+
+    Parameters
+    ----------
+    src
+        A dataset, a part of one, or an address.
+    dest
+        Where a copy of the selected rows without links goes; None changes the dataset itself, whose older versions keep
+        the links.
+    tensors
+        Names of the tensors or groups; None is all.
+    overwrite
+        Replace a dataset at ``dest``, or begin anew.
+    ignore_errors
+        Leave empty samples where links lead nowhere.
+    progressbar
+        Show how far it is.
+
+    Returns
+    -------
+    The links that lead nowhere.
+
+    Raises
+    ------
+    GetDataFromLinkError
+        If a link leads nowhere and ``ignore_errors`` is false; it names tensor and row.
+    SampleAppendError
+        If a file cannot be stored in its tensor.
+    DatasetHandlerError
+        If there is no dataset at ``src``, or there is another one at ``dest`` and ``overwrite`` is false.
+    """
+    src_creds, dest_creds = kept(src_creds), kept(dest_creds)
+    opened = src if isinstance(src, Dataset) else load(src, read_only=dest is not None, creds=src_creds)
+    return opened.materialize(
+        None if dest is None else _place(dest, dest_creds),
+        tensors=tensors,
+        overwrite=overwrite,
+        ignore_errors=ignore_errors,
+        progressbar=progressbar,
+    )
 
 
 def deepcopy(
@@ -208,6 +308,8 @@ def deepcopy(
     tensors: Sequence[str] | None = None,
     overwrite: bool = False,
     progressbar: bool = True,
+    src_creds: Creds | None = None,
+    dest_creds: Creds | None = None,
     **options: Any,
 ) -> Dataset:
     """Copy a dataset with its whole history, branches and views.
@@ -226,11 +328,16 @@ def deepcopy(
     TypeError
         If ``src`` is a view: only a whole dataset has a history.
     """
+    src_creds, dest_creds = kept(src_creds), kept(dest_creds)
     _check_options(options)
-    return _opened(src).deepcopy(dest, tensors=tensors, overwrite=overwrite, progressbar=progressbar)
+    return _opened(src, src_creds).deepcopy(
+        _place(dest, dest_creds), tensors=tensors, overwrite=overwrite, progressbar=progressbar
+    )
 
 
-def delete(path: Path, force: bool = False, large_ok: bool = False, **options: Any) -> None:
+def delete(
+    path: Path, force: bool = False, large_ok: bool = False, creds: Creds | None = None, **options: Any
+) -> None:
     """Remove a dataset with all its versions.
 
     Parameters
@@ -247,11 +354,14 @@ def delete(path: Path, force: bool = False, large_ok: bool = False, **options: A
     DatasetTooLargeToDelete
         If it is above 1 GB and ``large_ok`` is false.
     """
+    creds = kept(creds)
     _check_options(options)
-    places.discard(path, force=force, large_ok=large_ok)
+    places.discard(_place(path, creds), force=force, large_ok=large_ok)
 
 
-def gc(path: Path, *, grace: float | None = None, dry_run: bool = False) -> Report:
+def gc(
+    path: Path, *, grace: float | None = None, dry_run: bool = False, creds: Creds | None = None
+) -> Report:
     """Remove what no branch, tag, commit, saved view or reader of a dataset needs; writers and readers may go on.
 
     Writers do most of it by themselves; this also finds what crashes have left.
@@ -278,7 +388,41 @@ def gc(path: Path, *, grace: float | None = None, dry_run: bool = False) -> Repo
     >>> lakebed.gc("mem://collected", grace=0).files
     0
     """
-    return collect(open_storage(parse(path)), grace=grace, dry_run=dry_run)
+    creds = kept(creds)
+    return collect(open_storage(_place(path, creds)), grace=grace, dry_run=dry_run)
+
+
+def connect(
+    src_path: Path,
+    creds_key: str,
+    dest_path: str | None = None,
+    org_id: str | None = None,
+    ds_name: str | None = None,
+    token: str | None = None,
+) -> Dataset:
+    """Open a dataset with credentials that go by a name; see ``Dataset.connect``.
+
+    Parameters
+    ----------
+    src_path
+        Address of the dataset in an object store.
+    creds_key
+        Name that a provider knows: ``lakebed creds set NAME`` stores it.
+    dest_path, org_id, ds_name, token
+        Where the vendor's service would list the dataset: must be None, as there is no service.
+
+    Raises
+    ------
+    ValueError
+        If a place in a service is given, or the dataset lies where nobody asks for credentials.
+    DatasetHandlerError
+        If there is no dataset.
+    ManagedCredentialsNotFoundError
+        If no provider knows the name.
+    """
+    ds = load(src_path, creds={NAMED: creds_key})
+    ds.connect(creds_key, dest_path, org_id, ds_name, token)
+    return ds
 
 
 def rename(path: Path, new_name: Path, **options: Any) -> NoReturn:
@@ -293,8 +437,13 @@ def rename(path: Path, new_name: Path, **options: Any) -> NoReturn:
     load(path, read_only=True).rename(new_name)
 
 
-def _opened(src: Dataset | Path) -> Dataset:
-    return src if isinstance(src, Dataset) else load(src)
+def _opened(src: Dataset | Path, creds: Creds | None) -> Dataset:
+    return src if isinstance(src, Dataset) else load(src, creds=creds)
+
+
+def _place(path: Path, creds: Creds | None, local_cache_size: int = 0, *, existing: bool = False) -> Location:
+    """Return a parsed address with what it takes to get there."""
+    return parse(path, existing=existing, creds=creds, local_cache_bytes=local_cache_size * 1_000_000)
 
 
 def _bytes(megabytes: int | None) -> int | None:
@@ -302,8 +451,8 @@ def _bytes(megabytes: int | None) -> int | None:
 
 
 _IGNORED = frozenset(
-    """access_method check_integrity creds dest_creds index_params indra local_cache_size lock_enabled lock_timeout
-    num_workers org_id public reset runtime scheduler src_creds token unlink verbose""".split()
+    """access_method check_integrity index_params indra lock_enabled lock_timeout num_workers org_id public reset
+    runtime scheduler token unlink verbose""".split()
 )
 
 

@@ -39,18 +39,6 @@ class Accountless:
             f"{str(new_name)!r}, or lakebed.copy it there"
         )
 
-    def connect(self, *args: Any, **options: Any) -> NoReturn:
-        """Refuse: there is no service to register a dataset with.
-
-        Raises
-        ------
-        InvalidOperationError
-            Always.
-        """
-        raise InvalidOperationError(
-            "there is no managed service to connect a dataset to, and none is needed: open it by its path"
-        )
-
     def visualize(self, width: int | str | None = None, height: int | str | None = None) -> NoReturn:
         """Refuse: there is no viewer yet.
 

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from lakebed.chunks.tiling import box
 from lakebed.codecs.registry import byte_codec, file_codec
+from lakebed.dataset.copies.transplant import chunk_bytes
 from lakebed.dataset.given import encode_sample, encode_samples
 from lakebed.dataset.readable import Readable
 from lakebed.dataset.regions import expanded, put, region, whole
 from lakebed.dataset.session import Session
-from lakebed.dataset.transplant import chunk_bytes
 from lakebed.errors import InvalidOperationError, LakebedError, SampleAppendError, SampleUpdateError
 from lakebed.htypes.base import Storing
 from lakebed.htypes.class_label import to_indices
@@ -29,6 +29,7 @@ from lakebed.reading.select import Index
 from lakebed.versions.state import TensorState
 from lakebed.writing.draft import Draft
 from lakebed.writing.encoded import Column, Encoded
+from lakebed.writing.link_rows import Linking
 
 Change = Callable[[Draft], None]
 """A change that is ready to be made."""
@@ -65,13 +66,16 @@ def _plan(session: Session, name: str, index: Index, value: Any) -> Change:
     if not index.inside and len(index.chain) == 1 and isinstance(index.chain[0], int):
         row = index.chain[0]
         if row >= state.length:
-            return _plan_behind(state, row, value)
+            return _plan_behind(session, state, row, value)
     rows = [int(row) for row in index.rows(state.length)]
     if index.inside:
         return _plan_parts(session, name, rows, index, value)
     whole = _kept_whole(session, state, rows)
+    linking = session.linking
     column = (
-        encode_sample(value, whole) if index.is_single else encode_samples(_several(value, len(rows)), whole)
+        encode_sample(value, whole, linking)
+        if index.is_single
+        else encode_samples(_several(value, len(rows)), whole, linking)
     )
     return partial(Draft.update, key=state.key, rows=rows, column=column) if rows else _nothing
 
@@ -84,9 +88,9 @@ def _kept_whole(session: Session, state: TensorState, rows: Sequence[int]) -> Te
     return replace(state, meta=state.meta.with_(tiling_threshold=-1))
 
 
-def _plan_behind(state: TensorState, row: int, value: Any) -> Change:
+def _plan_behind(session: Session, state: TensorState, row: int, value: Any) -> Change:
     """Append at a row behind the last; the gap is filled with empty samples, on record as padding (FORMAT.md 4.6)."""
-    column = encode_sample(value, state)
+    column = encode_sample(value, state, session.linking)
 
     def append(draft: Draft) -> None:
         if row > state.length:
@@ -158,25 +162,26 @@ def _plan_part(
     if isinstance(items, int):
         if deeper:
             return _plan_flat(session, name, items, deeper, value)
-        return _flat_update(state, [items], _one_item(value, _flat(state)))
+        return _flat_update(state, [items], _one_item(value, _flat(state), session.linking))
     if deeper:
         raise InvalidOperationError("name one item of the sequence to change a part of it")
-    return _flat_update(state, list(items), encode_samples(_several(value, len(items)), _flat(state)))
+    column = encode_samples(_several(value, len(items)), _flat(state), session.linking)
+    return _flat_update(state, list(items), column)
 
 
 _DOCUMENTS = ("json", "list")
 
 
-def _one_item(value: Any, state: TensorState) -> Column:
+def _one_item(value: Any, state: TensorState, linking: Linking) -> Column:
     """Encode an item, which may come as a list of one; a list of one document always is that."""
     if state.meta.htype in _DOCUMENTS and isinstance(value, list) and len(value) == 1:
-        return encode_sample(value[0], state)
+        return encode_sample(value[0], state, linking)
     try:
-        return encode_sample(value, state)
+        return encode_sample(value, state, linking)
     except SampleAppendError:
         if not isinstance(value, list | tuple | np.ndarray) or len(value) != 1:
             raise
-        return encode_sample(value[0], state)
+        return encode_sample(value[0], state, linking)
 
 
 def _flat(state: TensorState) -> TensorState:
@@ -210,7 +215,7 @@ def _plan_flat(
         put(changed, inside, _numbers(value, state))
     else:
         raise TypeError(f"a {state.meta.htype} sample can not be changed in part; assign the whole sample")
-    return _flat_update(state, [row], encode_sample(changed, _flat(state)), part=True)
+    return _flat_update(state, [row], encode_sample(changed, _flat(state), session.linking), part=True)
 
 
 def _put_item(values: list[Any], inside: Sequence[tuple[Any, ...]], value: Any) -> None:

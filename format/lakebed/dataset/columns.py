@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 
 from lakebed.dataset.session import Session
 from lakebed.errors import InvalidInputError, InvalidOperationError
+from lakebed.reading.ahead import ahead
 from lakebed.reading.scan import ColumnScan
 from lakebed.reading.select import Index, Rows
 from lakebed.writing.names import companion, companion_key
@@ -74,16 +76,22 @@ class Batches:
                 yield {name: scan.picked(rows[first : first + size]) for name, scan in scans.items()}
             return
         start, stop = window
-        for first in range(start, stop, size):
-            last = min(first + size, stop)
-            yield {name: scan.column(first, last) for name, scan in scans.items()}
+        with _ahead(scans, start, stop):
+            for first in range(start, stop, size):
+                last = min(first + size, stop)
+                yield {name: scan.column(first, last) for name, scan in scans.items()}
+
+
+def _ahead(scans: Mapping[str, ColumnScan], start: int, stop: int) -> AbstractContextManager[object]:
+    """Return a context in which consecutive rows of all columns are read ahead, where they lie on a store."""
+    return ahead([wanted for scan in scans.values() for wanted in scan.wanted(range(start, stop))])
 
 
 def arrow_stream(session: Session, names: Mapping[str, str], index: Index) -> Any:
     """Return the rows as a ``pyarrow.RecordBatchReader``."""
     import pyarrow as pa
 
-    from lakebed.reading.arrow import arrow_type, record_batches
+    from lakebed.reading.arrow import arrow_type
 
     if index.inside:
         raise InvalidOperationError(
@@ -94,9 +102,16 @@ def arrow_stream(session: Session, names: Mapping[str, str], index: Index) -> An
     rows = index.rows(_length(scans))
     window = row_window(rows)
     batches = (
-        _picked_batches(scans, schema, rows) if window is None else record_batches(scans, schema, *window)
+        _picked_batches(scans, schema, rows) if window is None else _batches_ahead(scans, schema, *window)
     )
     return pa.RecordBatchReader.from_batches(schema, batches)
+
+
+def _batches_ahead(scans: Mapping[str, ColumnScan], schema: Any, start: int, stop: int) -> Iterator[Any]:
+    from lakebed.reading.arrow import record_batches
+
+    with _ahead(scans, start, stop):
+        yield from record_batches(scans, schema, start, stop)
 
 
 def _picked_batches(scans: Mapping[str, ColumnScan], schema: Any, rows: Rows) -> Iterator[Any]:

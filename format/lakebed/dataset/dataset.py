@@ -11,9 +11,10 @@ from lakebed.dataset import printing
 from lakebed.dataset.account import Accountless
 from lakebed.dataset.assign import assign_all
 from lakebed.dataset.columns import Batches, arrow_stream
-from lakebed.dataset.copyable import Copyable
+from lakebed.dataset.copies.copyable import Copyable
+from lakebed.dataset.credentialed import Credentialed
+from lakebed.dataset.history.lines import check_info_changeable
 from lakebed.dataset.info import Edit, Info, Live
-from lakebed.dataset.lines import check_info_changeable
 from lakebed.dataset.pickling import Address
 from lakebed.dataset.rows import append_row, extend_rows, pop_rows
 from lakebed.dataset.tensor import Tensor
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from lakebed.versions.state import Snapshot
 
 
-class Dataset(Copyable, Accountless):
+class Dataset(Copyable, Credentialed, Accountless):
     """Tensors of equal meaning row by row, versioned; made by ``lakebed.empty``, ``load`` and ``dataset``.
 
     Examples

@@ -2,45 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
 
 from lakebed.dataset.readable import Readable
-from lakebed.errors import SampleAppendError
+from lakebed.errors import MissingCredsError, SampleAppendError
 from lakebed.versions.state import TensorState
 from lakebed.writing.coerce import encode_column, encode_one
 from lakebed.writing.encoded import Column, Encoded
+from lakebed.writing.link_rows import Linking, leads_nowhere, looked_at
 
 
-def encode_sample(sample: Any, state: TensorState) -> Column:
+def encode_sample(sample: Any, state: TensorState, linking: Linking) -> Column:
     """Encode one sample, given in any way or as a tensor, for the tensor of that state; see ``Tensor.append``."""
     name = state.meta.name or state.key
     if isinstance(sample, Readable):
         if sample.is_single:
-            return encode_samples(sample, state)
+            return encode_samples(sample, state, linking)
         sample = sample.numpy()
-    return encode_one(sample, state.meta, state.info, name)
+    return encode_one(sample, state.meta, state.info, name, linking)
 
 
-def encode_samples(samples: Any, state: TensorState) -> Column:
+def encode_samples(samples: Any, state: TensorState, linking: Linking) -> Column:
     """Encode a column, given in any way or as a tensor, whose nulls stay nulls; see ``Tensor.extend``."""
     name = state.meta.name or state.key
     if not isinstance(samples, Readable):
-        return encode_column(samples, state.meta, state.info, name)
+        return encode_column(samples, state.meta, state.info, name, linking)
     if samples.fits_stored(state.meta):
-        return joined(list(samples.stored(state)), state)
-    column = encode_column(list(samples.values()), state.meta, state.info, name)
+        columns = samples.stored(state)
+        if state.meta.is_link:
+            columns = (_recoded(column, samples.creds_names(), linking, name) for column in columns)
+        return joined(list(columns), state)
+    if state.meta.is_link and samples.is_link and not samples.goes_inside:
+        return encode_column(list(samples.links()), state.meta, state.info, name, linking)
+    column = encode_column(list(samples.values()), state.meta, state.info, name, linking)
     nulls = samples.null_mask()
     if nulls is None or len(column.parts) != 1:
         return column
     return replace(column, parts=[replace(column.parts[0], nulls=nulls)])
 
 
-def encode_singly(samples: Any, state: TensorState, *, strict: bool, progressbar: bool) -> Column:
-    """Encode a column sample by sample.
+def _recoded(column: Column, names: Callable[[int], str | None], linking: Linking, tensor: str) -> Column:
+    """Give links of one dataset the codes that their credentials have in another."""
+    parts = []
+    for part in column.parts:
+        if part.creds is not None and part.creds.any():
+            codes, places = np.unique(part.creds, return_inverse=True)
+            try:
+                new = np.array([linking.code(names(int(code))) for code in codes], dtype=np.uint32)
+            except MissingCredsError as error:
+                raise SampleAppendError(f"Failed to append to the tensor {tensor!r}: {error}") from error
+            part = replace(part, creds=new[places])
+        parts.append(part)
+    return replace(column, parts=parts)
+
+
+def encode_singly(
+    samples: Any, state: TensorState, linking: Linking, *, strict: bool, progressbar: bool
+) -> Column:
+    """Encode a column sample by sample; links are looked at together before.
 
     Parameters
     ----------
@@ -56,9 +80,20 @@ def encode_singly(samples: Any, state: TensorState, *, strict: bool, progressbar
     """
     columns: list[Column] = []
     known = state
-    for sample in progress(as_column(samples, state), shown=progressbar):
+    given = as_column(samples, state)
+    if state.meta.is_link and not isinstance(given, Readable):
+        given = list(given)
+        linking = looked_at(given, state.meta, linking, partial(progress, shown=progressbar))
+        rows = given if strict else [row for row in given if not leads_nowhere(row, linking)]
         try:
-            column = encode_sample(sample, known)
+            return encode_samples(rows, state, linking)
+        except SampleAppendError:
+            if strict:
+                raise
+        progressbar = False
+    for sample in progress(given, shown=progressbar):
+        try:
+            column = encode_sample(sample, known, linking)
         except SampleAppendError:
             if strict:
                 raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 
+from lakebed.dataset.farewell import close_finally, ready
 from lakebed.dataset.info import Live
 from lakebed.dataset.session import Session
 
@@ -26,4 +27,5 @@ class Handle:
         self.session = session
         self.path = session.storage.url if path is None else path
         self.infos: dict[str, Live] = {}
-        weakref.finalize(self, session.close)
+        ready()
+        weakref.finalize(self, close_finally, session.close)

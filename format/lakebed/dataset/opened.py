@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from lakebed import config
 from lakebed.documents.version_tree import FIRST, MAIN, VersionTree
-from lakebed.errors import VersionReplaced
+from lakebed.errors import DatasetCorruptError, VersionReplaced
 from lakebed.reading.fetch import ChunkSource
 from lakebed.reading.samples import SampleReader
 from lakebed.storage.base import Storage
+from lakebed.storage.shared import knows_readers
 from lakebed.versions.collect import Collector
 from lakebed.versions.opened import OpenedVersions
-from lakebed.versions.opening import open_version
+from lakebed.versions.opening import Opening, read_version
 from lakebed.versions.refs import commit_as_of, resolve
 from lakebed.versions.state import Snapshot, TensorState
 from lakebed.versions.swap import TreeAt, read_tree_at
@@ -30,10 +31,18 @@ class Opened:
         Bound of the cache of chunks; None is ``config.CACHE_BYTES``.
     as_of
         Open the newest commit of this time, in POSIX seconds, or before, on the line of that version.
+    start
+        The tree, and what the version holds, where both are known already.
     """
 
     def __init__(
-        self, storage: Storage, ref: str | None, *, cache_bytes: int | None, as_of: float | None
+        self,
+        storage: Storage,
+        ref: str | None,
+        *,
+        cache_bytes: int | None,
+        as_of: float | None,
+        start: tuple[TreeAt, Snapshot] | None = None,
     ) -> None:
         self.storage = storage
         self.versions = OpenedVersions(storage)
@@ -41,14 +50,22 @@ class Opened:
         self.source = ChunkSource(
             storage, config.CACHE_BYTES if cache_bytes is None else cache_bytes, self._unpublished
         )
+        self.tree: VersionTree
+        self.known: TreeAt | None = None  # the tree as it was read last, or published
         self._at: TreeAt | None = None
         self._readers: dict[str, tuple[TensorState, SampleReader]] = {}
         self._collector = Collector(storage)
+        if start is not None:
+            at, snapshot = start
+            self.tree, self.known = at.tree, at
+            self.enter(snapshot.version_id, snapshot)
+            return
         while not self._open(ref, as_of):
             pass  # another writer has replaced the version, and removed it, since the tree was read
 
     def _open(self, ref: str | None, as_of: float | None) -> bool:
-        self.tree: VersionTree = read_tree_at(self.storage).tree
+        self.known = read_tree_at(self.storage)
+        self.tree = self.known.tree
         is_bare = ref is None and MAIN not in self.tree.branches
         version = FIRST if is_bare else resolve(self.storage, self.tree, ref or MAIN)
         try:
@@ -74,14 +91,25 @@ class Opened:
         tree, before = tree or self.tree, self._collector.reading
         self._collector.enter(version_id)
         try:
-            found = open_version(self.storage, tree, version_id) if snapshot is None else snapshot
+            found = self._read(tree, version_id) if snapshot is None else Opening(snapshot)
         except BaseException:
             self._collector.reading = before
             raise
-        self.tree, self.snapshot = tree, found
+        self.tree, self.snapshot, self.lock_seen = tree, found.snapshot, found.lock
         self.branch = self.tree.commits[version_id].branch
         self.source.heads = frozenset(self.tree.branches.values())
         self._readers.clear()
+
+    def _read(self, tree: VersionTree, version_id: str) -> Opening:
+        try:
+            return read_version(self.storage, tree, version_id)
+        except DatasetCorruptError:
+            # Where readers are not known to collectors, what was replaced long ago may be gone.
+            if knows_readers(self.storage) or version_id in read_tree_at(self.storage).tree.commits:
+                raise
+            raise VersionReplaced(
+                f"version {version_id} of {self.storage.url} was replaced and removed meanwhile; try again"
+            ) from None
 
     def refresh(self) -> None:
         """See the branches and commits that there are now.
@@ -89,7 +117,7 @@ class Opened:
         A commit stays the same. Whoever is at the tip of a branch goes to where that is now: another writer may have
         replaced the head, or committed it.
         """
-        at = read_tree_at(self.storage)
+        at = self.known = read_tree_at(self.storage)
         here, tip = self.snapshot.version_id, at.tree.branches.get(self.branch)
         is_there = here in at.tree.commits
         if tip is not None and tip != here and (self.is_head or not is_there):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 import warnings
+from collections.abc import Sequence
 
-from lakebed.dataset import rebasing, repairing
+from lakebed.dataset.copies import journal
 from lakebed.dataset.handle import Handle
+from lakebed.dataset.mending import rebasing, repairing
 from lakebed.dataset.session import Session
 from lakebed.dataset.siblings import flush_open
 from lakebed.errors import (
@@ -22,14 +24,15 @@ from lakebed.errors import (
     LockedWarning,
     PathNotEmptyException,
 )
+from lakebed.storage import leftovers
 from lakebed.storage.base import Storage
 from lakebed.storage.url import Location, open_storage, parse
 from lakebed.versions.create import create
-from lakebed.versions.leases import LOCK_NAME, live_owner
+from lakebed.versions.locks import LOCK_NAME, live_owner
 from lakebed.versions.opening import TREE_KEY
 from lakebed.versions.refs import REFS_KEY
 
-Path = str | os.PathLike[str]
+Path = str | os.PathLike[str] | Location
 
 _LARGE = 1_000_000_000
 
@@ -65,16 +68,16 @@ def vacate(path: Path, *, overwrite: bool) -> tuple[Storage, Location]:
     if location.scheme == "file" and os.path.isfile(location.path):  # noqa: PTH113
         raise PathNotEmptyException(f"{location.shown} is a file; choose an empty or new folder")
     storage = open_storage(location)
-    flush_open(storage.url)
+    flush_open(storage)
     if storage.stat(TREE_KEY) is not None:
         if not overwrite:
             raise DatasetExistsError(
                 f"A dataset already exists at the given path ({location.shown}). If you want to create a new empty "
                 "dataset, either specify another path or use overwrite=True. To open it, use lakebed.load()."
             )
-        _check_deletable(storage, location)
+        _check_deletable(storage, location.shown)
         remove(storage)
-    _check_folder(storage)
+    _check_folder(storage, overwrite=overwrite)
     return storage, location
 
 
@@ -82,10 +85,22 @@ def make(path: Path, *, overwrite: bool, cache_bytes: int | None = None) -> Hand
     """Create a dataset without tensors and open it; see :func:`vacate`."""
     storage, location = vacate(path, overwrite=overwrite)
     try:
-        create(storage)
+        start = create(storage)
     except CommitFailed:
         raise DatasetExistsError(f"another process has just created a dataset at {location.shown}") from None
-    return Handle(Session(storage, cache_bytes=cache_bytes), location.shown)
+    return Handle(Session(storage, cache_bytes=cache_bytes, start=start), location.shown)
+
+
+def check_path(path: object) -> None:
+    """Refuse what can not be the address of a dataset.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If it is neither text nor a path, or empty.
+    """
+    if not path or not (hasattr(path, "__fspath__") or isinstance(path, str | Location)):
+        raise DatasetNotFoundError(f"{path!r} is no path of a dataset; give a path or mem://name")
 
 
 def open_at(
@@ -116,11 +131,10 @@ def open_at(
     CheckoutError
         If there is no such version.
     """
-    if not path or (not hasattr(path, "__fspath__") and not isinstance(path, str)):
-        raise DatasetNotFoundError(f"{path!r} is no path of a dataset; give a path or mem://name")
+    check_path(path)
     location = parse(path, existing=True)
     storage = open_storage(location)
-    flush_open(storage.url, to_read=read_only is True)
+    flush_open(storage, to_read=read_only is True)
     if reset:
         repairing.recover(storage, location.ref)
     session = Session(
@@ -146,7 +160,7 @@ def open_at(
 
 def _warn_if_locked(session: Session) -> None:
     """Tell whoever may want to write that another process does."""
-    owner = live_owner(session.storage, session.snapshot.version_id)
+    owner = live_owner(session.storage, session.snapshot.version_id, session.lock_seen)
     if owner is not None:
         warnings.warn(
             f"branch {session.branch!r} of {session.storage.url} is being written by {owner}: what is published can be "
@@ -175,51 +189,52 @@ def discard(path: Path, *, force: bool, large_ok: bool) -> None:
         If it is above 1 GB and ``large_ok`` is false.
     """
     location = whole(path)
-    storage = open_storage(location)
-    flush_open(storage.url)
+    discard_at(open_storage(location), location.shown, force=force, large_ok=large_ok)
+
+
+def discard_at(storage: Storage, shown: str, *, force: bool, large_ok: bool) -> None:
+    """Remove what lies in a storage; see :func:`discard`."""
+    flush_open(storage)
     if not force:
         if storage.stat(TREE_KEY) is None:
             raise DatasetNotFoundError(
-                f"A dataset does not exist at {location.shown}: there is nothing to delete. Pass force=True to "
+                f"A dataset does not exist at {shown}: there is nothing to delete. Pass force=True to "
                 "remove other files there."
             )
-        _check_deletable(storage, location)
+        _check_deletable(storage, shown)
     elif next(iter(storage.list("")), None) is None:
-        raise DatasetNotFoundError(f"Path {location.shown} is empty or does not exist. Cannot delete.")
+        raise DatasetNotFoundError(f"Path {shown} is empty or does not exist. Cannot delete.")
     if not large_ok and sum(stat.size for _, stat in storage.list("")) > _LARGE:
-        raise DatasetTooLargeToDelete(
-            f"{location.shown} is larger than 1 GB; pass large_ok=True to delete it"
-        )
+        raise DatasetTooLargeToDelete(f"{shown} is larger than 1 GB; pass large_ok=True to delete it")
     remove(storage)
 
 
-def _check_deletable(storage: Storage, location: Location) -> None:
+def _check_deletable(storage: Storage, shown: str) -> None:
     try:
         allowed = Session(storage, read_only=True).snapshot.meta.allow_delete
     except FormatError:
         return  # what is damaged beyond opening forbids nothing
     if not allowed:
         raise DatasetHandlerError(
-            f"The dataset at {location.shown} is marked as allow_delete=false; set allow_delete = True on it first"
+            f"The dataset at {shown} is marked as allow_delete=false; set allow_delete = True on it first"
         )
 
 
 def remove(storage: Storage) -> None:
     """Remove all files of a dataset, but no other dataset below it."""
-    nested = tuple(_nested(storage))
+    keys = [key for key, _ in storage.list("")]
+    nested = _nested(keys)
     storage.delete(TREE_KEY)  # first: whatever happens next, nobody opens half a dataset
-    if not nested:
+    if nested:
+        leftovers.remove(storage, [key for key in keys if not key.startswith(nested)])
+    else:
         storage.delete_prefix("")
-        return
-    for key, _ in list(storage.list("")):
-        if not key.startswith(nested):
-            storage.delete(key)
 
 
-def _nested(storage: Storage) -> list[str]:
+def _nested(keys: Sequence[str]) -> tuple[str, ...]:
     """Prefixes of other datasets that lie in folders below this one; saved views are part of it."""
-    trees = [key for key, _ in storage.list("") if key.endswith("/" + TREE_KEY)]
-    return [key.removesuffix(TREE_KEY) for key in trees if not key.startswith(".queries/")]
+    trees = [key for key in keys if key.endswith("/" + TREE_KEY)]
+    return tuple(key.removesuffix(TREE_KEY) for key in trees if not key.startswith(".queries/"))
 
 
 # What a creation leaves that was cut off, by a kill or a full disk: no tensor is among it.
@@ -228,11 +243,20 @@ _UNBORN = re.compile(
 )
 
 
-def _check_folder(storage: Storage) -> None:
-    nested = _nested(storage)
-    if storage.stat(REFS_KEY) is not None:
+def _check_folder(storage: Storage, *, overwrite: bool) -> None:
+    keys = [key for key, _ in storage.list("")]
+    if journal.HEADER in keys:
+        if not overwrite:
+            raise DatasetExistsError(
+                f"an unfinished copy of {journal.unfinished(storage)} is at {storage.url}: copy that again to finish "
+                "it, or pass overwrite=True to remove it"
+            )
+        remove(storage)
+        keys = []
+    nested = _nested(keys)
+    if REFS_KEY in keys:
         storage.delete(REFS_KEY)  # of a dataset whose removal was cut off
-    for key, _ in storage.list(""):
+    for key in keys:
         if not key.startswith((".lakebed/", *nested)) and not _UNBORN.fullmatch(key):
             raise PathNotEmptyException(
                 f"{storage.url} holds other files ({key}) and no dataset; choose an empty or new folder"

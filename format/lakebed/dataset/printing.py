@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from lakebed.dataset.history import when
+from lakebed.dataset.history.commits import when
 from lakebed.documents.version_tree import VersionTree
 
 if TYPE_CHECKING:

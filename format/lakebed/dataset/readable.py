@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.codecs.registry import file_codec, sniff
-from lakebed.dataset.credentials import creds_names, name_of
+from lakebed.dataset.copies.transplant import Source, columns
 from lakebed.dataset.described import Described
-from lakebed.dataset.transplant import Source, columns
 from lakebed.errors import DynamicTensorNumpyError, InvalidOperationError
 from lakebed.htypes import forms
 from lakebed.htypes.base import Storing
+from lakebed.links.link import LinkedSample, LinkedTiledSample
 from lakebed.reading.select import Index
 from lakebed.reading.selection import Selection
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lakebed.writing.encoded import Column
 
 # Settings that decide how a value is stored.
-_DECIDING = ("htype", "dtype", "sample_compression", "chunk_compression", "is_sequence", "is_link")
+_DECIDING = ("htype", "dtype", "sample_compression", "chunk_compression", "is_sequence", "is_link", "verify")
 
 
 class Readable(Described):
@@ -37,6 +37,11 @@ class Readable(Described):
     def values(self) -> Iterator[Any]:
         """Yield the selected samples; None where a null is on record."""
         return self._selection.values()
+
+    @property
+    def goes_inside(self) -> bool:
+        """Whether parts of samples are selected, or items of sequences."""
+        return bool(self._index.inside)
 
     def fits_stored(self, meta: TensorMeta) -> bool:
         """Whether the stored bytes of the selected samples are what another tensor would store for them."""
@@ -52,6 +57,25 @@ class Readable(Described):
     def stored(self, target: TensorState) -> Iterator[Column]:
         """Yield the selected samples as columns for a tensor that :meth:`fits_stored`."""
         return columns(Source(self._reader, self._companion), self._rows(), target)
+
+    def links(self) -> Iterator[Any]:
+        """Yield the selected links as links, not what they lead to: lists of them for sequences."""
+        reader, names = self._reader, self.creds_names()
+        links, sequence = reader.links, reader.state.sequence
+
+        def link(row: int) -> LinkedSample | LinkedTiledSample | None:
+            key = names(links.creds_code(row))
+            if links.is_grid(row):
+                return LinkedTiledSample(links.grid(row), key)
+            path = links.path(row)
+            return LinkedSample(path, key) if path else None
+
+        for row in self._rows():
+            yield link(int(row)) if sequence is None else [link(i) for i in range(*sequence.span(int(row)))]
+
+    def creds_names(self) -> Callable[[int], str | None]:
+        """Return what tells the name of credentials by its code in this dataset."""
+        return self._session.credentials.names().name_of
 
     def numpy(self, aslist: bool = False, fetch_chunks: bool = False) -> Any:
         """Read as an array: shape (samples, ...), or that of the sample for a single one.
@@ -256,10 +280,10 @@ class Readable(Described):
             If more than one sample is selected.
         """
         codes = self._selection.creds_codes()
-        names = creds_names(self._session.storage)
+        names = self._session.credentials.names()
         if isinstance(codes, Sequence):
-            return [name_of(names, code) for code in codes]
-        return name_of(names, codes)
+            return [names.name_of(code) for code in codes]
+        return names.name_of(codes)
 
     def play(self) -> NoReturn:
         """Refuse: there is no player yet.

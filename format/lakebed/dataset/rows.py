@@ -23,6 +23,7 @@ from lakebed.versions.state import TensorState
 from lakebed.writing.coerce import is_arrow
 from lakebed.writing.draft import Draft
 from lakebed.writing.encoded import Column, Encoded
+from lakebed.writing.link_rows import Linking, looked_at
 from lakebed.writing.names import normalize
 from lakebed.writing.unread_rows import is_unread, slices
 
@@ -48,7 +49,12 @@ def append_row(
         states = {name: schema.tensor(normalize(name, group)) for name in sample}
         states |= {name: schema.tensor(name) for name in (missing if append_empty else [])}
         _check_equal_lengths(states.values())
-        draft.extend({state.key: encode_sample(sample.get(name), state) for name, state in states.items()})
+        draft.extend(
+            {
+                state.key: encode_sample(sample.get(name), state, session.linking)
+                for name, state in states.items()
+            }
+        )
         if not missing:
             draft.expect(group, {name: state.key for name, state in states.items()})
 
@@ -85,24 +91,37 @@ def extend_rows(
         _check_equal_lengths(states.values())
         columns |= {name: [None] * count for name in states.keys() - columns.keys()}
         if ignore_errors or progressbar:
-            encoded = _row_by_row(columns, states, count, strict=not ignore_errors, progressbar=progressbar)
+            encoded = _row_by_row(
+                columns, states, count, session.linking, strict=not ignore_errors, progressbar=progressbar
+            )
         elif unread := [name for name, rows in columns.items() if is_unread(rows, states[name].meta)]:
-            _extend_by_slices(draft, columns, {name: state.key for name, state in states.items()}, unread)
+            keys = {name: state.key for name, state in states.items()}
+            _extend_by_slices(draft, columns, keys, unread, session.linking)
             return
         else:
-            encoded = {states[name].key: _encoded(values, states[name]) for name, values in columns.items()}
+            encoded = {
+                states[name].key: _encoded(values, states[name], session.linking)
+                for name, values in columns.items()
+            }
         draft.extend(encoded)
 
 
 def _extend_by_slices(
-    draft: Draft, columns: Mapping[str, Any], keys: Mapping[str, str], unread: Sequence[str]
+    draft: Draft,
+    columns: Mapping[str, Any],
+    keys: Mapping[str, str],
+    unread: Sequence[str],
+    linking: Linking,
 ) -> None:
     """Append columns of which some are files that are read slice by slice; all rows or none."""
     restore = draft.savepoint()
     try:
         for part in slices(columns, unread):
             draft.extend(
-                {keys[name]: _encoded(rows, draft.tensors[keys[name]].state) for name, rows in part.items()}
+                {
+                    keys[name]: _encoded(rows, draft.tensors[keys[name]].state, linking)
+                    for name, rows in part.items()
+                }
             )
     except BaseException:
         restore()
@@ -113,6 +132,7 @@ def _row_by_row(
     columns: Mapping[str, Any],
     states: Mapping[str, TensorState],
     count: int,
+    linking: Linking,
     *,
     strict: bool,
     progressbar: bool,
@@ -120,9 +140,15 @@ def _row_by_row(
     """Encode columns row by row; without ``strict`` rows that do not fit are left out."""
     known = dict(states)
     found: dict[str, list[Column]] = {name: [] for name in columns}
+    seen = {
+        name: looked_at(values, states[name].meta, linking) if states[name].meta.is_link else linking
+        for name, values in columns.items()
+    }
     for i in progress(range(count), shown=progressbar):
         try:
-            row = {name: _encoded(values[i : i + 1], known[name]) for name, values in columns.items()}
+            row = {
+                name: _encoded(values[i : i + 1], known[name], seen[name]) for name, values in columns.items()
+            }
         except SampleExtendError:
             if strict:
                 raise
@@ -133,11 +159,11 @@ def _row_by_row(
     return {states[name].key: joined(parts, states[name]) for name, parts in found.items()}
 
 
-def _encoded(values: Any, state: TensorState) -> Column:
+def _encoded(values: Any, state: TensorState, linking: Linking) -> Column:
     try:
         if state.meta.htype is None and isinstance(values, list) and not any(v is not None for v in values):
             return Column([Encoded(empty_block(len(values), len(state.meta.max_shape) or None), state.meta)])
-        return encode_samples(values, state)
+        return encode_samples(values, state, linking)
     except SampleAppendError as error:
         raise SampleExtendError(
             f"{error} If you wish to skip the samples that cause errors, please specify `ignore_errors=True`."

@@ -10,8 +10,11 @@ from typing import Any
 
 from lakebed import clock, config
 from lakebed.dataset import siblings
+from lakebed.dataset.credentials import LinkCredentials
+from lakebed.dataset.history.branching import create_branch
 from lakebed.dataset.opened import Opened
-from lakebed.documents.version_tree import FIRST, VersionTree, new_id
+from lakebed.dataset.tails import Tails
+from lakebed.documents.version_tree import VersionTree, new_id
 from lakebed.errors import (
     CommitFailed,
     CommitStateUnknown,
@@ -23,14 +26,16 @@ from lakebed.errors import (
 )
 from lakebed.reading.samples import SampleReader
 from lakebed.storage.base import Storage
-from lakebed.storage.lock import WriterLock
 from lakebed.versions.check import contradiction
 from lakebed.versions.derive import inherited, own_chunks
-from lakebed.versions.leases import Lease, release_lock
+from lakebed.versions.leases import Lease
 from lakebed.versions.publish import publish
-from lakebed.versions.state import Snapshot, TensorState
+from lakebed.versions.seals import without_doubtful
+from lakebed.versions.state import Snapshot
 from lakebed.versions.swap import TreeAt, kept, read_tree_at
+from lakebed.versions.traces import is_as_read
 from lakebed.writing.draft import Draft
+from lakebed.writing.link_rows import Linking
 
 
 class Session(Opened):
@@ -48,11 +53,15 @@ class Session(Opened):
         Seconds to wait for another writer of the branch to end.
     as_of
         Open the newest commit of this time, in POSIX seconds, or before, on the line of that version.
+    start
+        The tree, and what the head holds, where both are known already.
 
     Attributes
     ----------
     epoch
         Counts what outdates views: rows added or replaced through the dataset, checkouts.
+    credentials, linking
+        What links go by, when they are followed and when they are appended.
     """
 
     def __init__(
@@ -64,12 +73,16 @@ class Session(Opened):
         cache_bytes: int | None = None,
         lock_timeout: float = 0.0,
         as_of: float | None = None,
+        start: tuple[TreeAt, Snapshot] | None = None,
     ) -> None:
-        super().__init__(storage, ref, cache_bytes=cache_bytes, as_of=as_of)
+        super().__init__(storage, ref, cache_bytes=cache_bytes, as_of=as_of, start=start)
         self.read_only = read_only
         self.lock_timeout = lock_timeout
+        self.credentials = LinkCredentials(storage)
+        self.linking = Linking(self.credentials)
         self.epoch = 0
         self.mutex = threading.RLock()
+        self._tails = Tails(storage, self.source)
         self._pid = os.getpid()
         self._draft: Draft | None = None
         self._lock: Lease | None = None
@@ -111,7 +124,7 @@ class Session(Opened):
                 state = self.snapshot.tensors[key]
             cached = self._readers.get(key)
             if cached is None or cached[0] is not state:
-                cached = (state, SampleReader(name, state, self.source))
+                cached = (state, SampleReader(name, state, self.source, self.credentials))
                 cached[1].lease = self._collector.reading
                 self._readers[key] = cached
             return cached[1]
@@ -124,14 +137,11 @@ class Session(Opened):
                 return self.reader(key, name).value(row)
             draft.settle()
             tensor = draft.tensors[key]
-            reader = SampleReader(name, tensor.state, self.source)
+            reader = SampleReader(name, tensor.state, self.source, self.credentials)
             waiting = tensor.waiting(row)
             if waiting is None:
                 return reader.value(tensor.sealed_row(row))
             return reader.decode(waiting.joined(), waiting.shape(0))
-
-    def _read_chunk(self, state: TensorState, row: int) -> bytes | memoryview:
-        return self.source.file(state.table, row)
 
     # -- writing -----------------------------------------------------------------------------------------------
 
@@ -162,7 +172,7 @@ class Session(Opened):
             self._check_sound()
         if own_chunks(self.snapshot) > config.CHECKPOINT_CHUNKS:
             self._go_on_below()
-        self._draft = Draft(self.snapshot, new_id(), self.storage, self._read_chunk, self._guard)
+        self._draft = Draft(self.snapshot, new_id(), self.storage, self._tails.read, self._guard)
         self._unpublished.draft = self._draft
         self._first_unpublished = clock.monotonic()
         return self._draft
@@ -182,9 +192,10 @@ class Session(Opened):
     def _go_on_below(self) -> None:
         """Let a new head inherit what is uncommitted, so that it need not name all of it at every publish."""
         head, branch = inherited(self.snapshot, new_id()), self.branch
-        edit = self._collector.noting(lambda tree: tree.grow_head(branch, head.version_id), self.tree, branch)
+        edit = without_doubtful(lambda tree: tree.grow_head(branch, head.version_id), self.snapshot)
+        edit = self._collector.noting(edit, self.tree, branch)
         try:
-            at = publish(self.storage, self.tree_at(), edit, [head])
+            at = publish(self.storage, self.tree_at(), edit, [head], lease=self._lock)
         except (CommitFailed, CommitStateUnknown, StorageError):
             self.unlock()  # whoever takes the lock again finds out what has become of it
             raise
@@ -215,21 +226,23 @@ class Session(Opened):
                     "checkout a branch to write"
                 )
             # Whoever writes on an old commit goes on beside it (FORMAT.md 9.4).
-            self.create_branch(f"auto_{new_id()}")
+            create_branch(self, f"auto_{new_id()}")
         if self._lock is not None:
             return
         lease = Lease(self.storage, self.branch)
         try:
-            at = lease.acquire()
+            at = lease.acquire(expected=self.snapshot.version_id)
         except LockedException:
             if not siblings.flush_siblings(self) and not self.lock_timeout:
                 raise
             at = lease.acquire(self.lock_timeout)
         try:
-            if self.tree != at.tree:
+            if self.tree != at.tree or not is_as_read(self.storage, at.tree, self.snapshot, lease.found):
                 self.source.clear()
+                self._tails.forget()
                 self.enter(at.tree.head(self.branch).id, tree=at.tree)
-            self._at, self.tree = at, at.tree
+            self._at = self.known = at
+            self.tree = at.tree
         except BaseException:
             lease.release()
             raise
@@ -343,15 +356,25 @@ class Session(Opened):
                 self.unlock()
 
     def _publish_draft(self, draft: Draft) -> None:
-        snapshot, branch, version_id = draft.snapshot(), self.branch, draft.version_id
+        snapshot, branch, version_id = self.sealed(draft), self.branch, draft.version_id
 
         def edit(tree: VersionTree) -> VersionTree:
             return tree.swap_head(branch, version_id)
 
-        self.publish(draft, edit, [snapshot])
+        self.publish(draft, edit, [snapshot], leaving=True)
+
+    def sealed(self, draft: Draft) -> Snapshot:
+        """Return what a draft holds, in chunks; what must be read for that is read at the same time."""
+        self._tails.fetch(draft.tails())
+        return draft.snapshot()
 
     def publish(
-        self, draft: Draft, edit: Callable[[VersionTree], VersionTree], versions: Sequence[Snapshot]
+        self,
+        draft: Draft,
+        edit: Callable[[VersionTree], VersionTree],
+        versions: Sequence[Snapshot],
+        *,
+        leaving: bool = False,
     ) -> None:
         """Publish a draft's chunks with some versions, of which the last is the head to go on from.
 
@@ -361,6 +384,8 @@ class Session(Opened):
             Change of the version tree; applied anew where another branch was published meanwhile.
         versions
             Complete, under ids of their own.
+        leaving
+            The lock is given back right after this, unless a ``with`` block keeps it.
 
         Raises
         ------
@@ -370,9 +395,16 @@ class Session(Opened):
         try:
             if self._lock is not None:
                 self._lock.check()
-            edit = self._collector.noting(edit, self.tree, self.branch)
+            edit = self._collector.noting(without_doubtful(edit, self.snapshot), self.tree, self.branch)
             at = publish(
-                self.storage, self.tree_at(), edit, versions, draft.new_chunks().items(), draft.spilled
+                self.storage,
+                self.tree_at(),
+                edit,
+                versions,
+                draft.new_chunks().items(),
+                draft.spilled,
+                lease=self._lock,
+                leaving=leaving and not self.is_held,
             )
         except CommitFailed:
             # What the draft builds on is gone; the next change takes the lock anew and reads what there is now.
@@ -415,7 +447,10 @@ class Session(Opened):
 
     def _published(self, at: TreeAt, versions: Sequence[Snapshot]) -> None:
         old, head = self.snapshot, versions[-1]
-        self._at, self.tree, self.snapshot = at, at.tree, head
+        if self._draft is not None:
+            self._tails.published(head, self._draft.new_chunks())
+        self._at = self.known = at
+        self.tree, self.snapshot = at.tree, head
         self.source.heads = frozenset(at.tree.branches.values())
         self._draft = self._unpublished.draft = None
         self._readers.clear()
@@ -440,9 +475,8 @@ class Session(Opened):
     def discard(self) -> None:
         """Forget everything unpublished, as after an error that leaves the draft in doubt."""
         with self.mutex:
-            self._draft = self._unpublished.draft = None
+            self.abandon()
             self._unsettled = ()
-            self._readers.clear()
             if self._holds == 0:
                 self.unlock()
 
@@ -464,26 +498,3 @@ class Session(Opened):
         """Publish and release the lock."""
         self._holds = 0
         self.flush()
-
-    # -- branches ----------------------------------------------------------------------------------------------
-
-    def create_branch(self, name: str) -> None:
-        """Start a branch at this version, or at the commit below an unchanged head, and go there."""
-        if self.read_only:
-            raise ReadOnlyModeError(f"{self.storage.url} was opened read-only; a branch can not be created")
-        here = self.snapshot.version_id
-        node = self.tree.commits[here]
-        base = here if node.is_committed else node.parent or FIRST
-        start = self.snapshot if node.is_committed else self.versions.get(self.tree, base)
-        self.start_branch(name, base, inherited(start, new_id()))
-
-    def start_branch(self, name: str, base: str, head: Snapshot) -> None:
-        """Publish a new branch below ``base`` whose head holds what ``head`` says, and go there."""
-        with WriterLock(self.storage, name):
-
-            def edit(tree: VersionTree) -> VersionTree:
-                return tree.add_branch(name, head.version_id, base)
-
-            at = publish(self.storage, read_tree_at(self.storage), edit, [head])
-            release_lock(self.storage, head.version_id)
-        self.enter(head.version_id, head, at.tree)

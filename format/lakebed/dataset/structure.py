@@ -14,10 +14,11 @@ from lakebed.errors import (
     TensorGroupDoesNotExistError,
     TensorTooLargeToDelete,
 )
+from lakebed.htypes.registry import htype_named
 from lakebed.versions.state import Snapshot, TensorState
 from lakebed.writing.draft import Draft
 from lakebed.writing.names import check_group_name, check_tensor_name, companion, parents
-from lakebed.writing.schema import NewTensor, check_new_tensor, is_same_tensor
+from lakebed.writing.schema import NewTensor, check_new_tensor, companions_for, is_same_tensor
 from lakebed.writing.structure import companions_of, is_inside
 
 LARGE = 1_000_000_000
@@ -82,6 +83,14 @@ def blank(schema: Snapshot, source: str, name: str, *, unlink: bool = False) -> 
         companions[new] = _emptied(schema.tensor(old).meta, new, renamed)
         infos[new] = dict(schema.tensor(old).info)
     meta = _emptied(state.meta, name, renamed).with_(is_link=is_link)
+    if state.meta.is_link and unlink and not meta.verify:
+        # What was not known of links is known of data: facts about the files, shapes, the dtype of the first.
+        links, made = companions_for(
+            htype_named(meta.htype), name, with_info=True, with_shape=True, with_id=False
+        )
+        dtype = meta.dtype if meta.typestr is None else None
+        meta = meta.with_(links={**links, **meta.links}, verify=True, dtype=dtype, typestr=None)
+        companions = {**made, **companions}
     return NewTensor(meta, dict(state.info), companions, infos)
 
 

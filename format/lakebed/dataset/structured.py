@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from lakebed.dataset import structure
-from lakebed.dataset.historic import Historic
+from lakebed.dataset.history.historic import Historic
 from lakebed.dataset.public_meta import PublicMeta
 from lakebed.dataset.tensor import Tensor
 from lakebed.errors import InvalidInputError, TensorDoesNotExistError

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from lakebed.dataset import differences
 from lakebed.dataset.assign import assign_all
 from lakebed.dataset.given import encode_sample, encode_samples, encode_singly
+from lakebed.dataset.history import differences
 from lakebed.dataset.operators import InPlace
 from lakebed.dataset.pickling import Address
 from lakebed.dataset.printing import summary_table
@@ -127,7 +127,7 @@ class Tensor(Readable, InPlace):
         if self._key is None or not self._session.offer(self._key, sample):
             with self._session.writing() as draft:
                 state = self._state
-                draft.extend({state.key: encode_sample(sample, state)})
+                draft.extend({state.key: encode_sample(sample, state, self._session.linking)})
                 draft.expect_samples(state.key)
         self._session.epoch += 1
 
@@ -150,9 +150,11 @@ class Tensor(Readable, InPlace):
         with self._session.writing() as draft:
             state = self._state
             if progressbar or ignore_errors:
-                column = encode_singly(samples, state, strict=not ignore_errors, progressbar=progressbar)
+                column = encode_singly(
+                    samples, state, self._session.linking, strict=not ignore_errors, progressbar=progressbar
+                )
             else:
-                column = encode_samples(samples, state)
+                column = encode_samples(samples, state, self._session.linking)
             draft.extend({state.key: column})
         self._session.epoch += 1
 

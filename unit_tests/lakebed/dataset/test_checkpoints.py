@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import lakebed
 from lakebed import config
-from lakebed.dataset.folding import is_checkpoint, joined_diff
+from lakebed.dataset.history.folding import is_checkpoint, joined_diff
 from lakebed.documents.commit_diff import CommitDiff
 from lakebed.errors import CommitStateUnknown, EmptyCommitError, StorageError
 from lakebed.reading.verify import verify

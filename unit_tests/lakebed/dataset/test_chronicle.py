@@ -7,7 +7,7 @@ from itertools import islice, pairwise
 
 import pytest
 
-from lakebed.dataset.chronicle import Chronicle
+from lakebed.dataset.history.chronicle import Chronicle
 from lakebed.dataset.session import Session
 from lakebed.documents.version_tree import FIRST, CommitNode, VersionTree
 from lakebed.storage.memory import MemoryStorage

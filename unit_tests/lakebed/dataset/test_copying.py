@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import lakebed
-from lakebed.dataset import copying, places
+from lakebed.dataset import places
+from lakebed.dataset.copies import copying
+from lakebed.dataset.copies.replica import replicate
 from lakebed.htypes.registry import HTYPES
 from lakebed.storage.memory import open_memory
 from lakebed.testing.faulty import FaultyStorage
@@ -101,10 +103,13 @@ def test_copy_of_selections(ds: lakebed.Dataset) -> None:
 
 
 def test_copy_shows_how_far_it_is_when_asked(ds: lakebed.Dataset, capsys: pytest.CaptureFixture[str]) -> None:
-    """One step per tensor."""
+    """Bytes of whole tensors, one step per tensor of selected rows."""
+    ds.flush()
     ds.copy(place(), progressbar=False)
     assert capsys.readouterr().err == ""
     ds.copy(place(), progressbar=True)
+    assert "B/s" in capsys.readouterr().err
+    ds[1:3].copy(place(), progressbar=True)
     assert "3/3" in capsys.readouterr().err
 
 
@@ -143,12 +148,14 @@ def test_nothing_to_copy() -> None:
         lakebed.copy(place(), there, zork=1)
 
 
-def test_a_copy_that_fails_leaves_nothing(ds: lakebed.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copy_of_rows_that_fails_leaves_nothing(
+    ds: lakebed.Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The destination is free again."""
     monkeypatch.setattr(copying, "columns", lambda *_: 1 / 0)
     there = place()
     with pytest.raises(ZeroDivisionError):
-        ds.copy(there, progressbar=False)
+        ds[1:3].copy(there, progressbar=False)
     assert not lakebed.exists(there)
     assert list(open_memory(there.removeprefix("mem://")).list("")) == []
 
@@ -310,7 +317,7 @@ def test_a_deepcopy_that_is_cut_off_is_no_dataset(ds: lakebed.Dataset) -> None:
             target, fail_after=budget, error=lambda: lakebed.errors.StorageError("cut off")
         )
         with pytest.raises(lakebed.errors.StorageError):
-            copying.copy_everything(ds._session, faulty, None, progressbar=False)
+            replicate(ds.storage, faulty, None, progressbar=False)
         with pytest.raises(lakebed.DatasetHandlerError):
             open_on(target)
 

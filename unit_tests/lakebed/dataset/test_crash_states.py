@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from lakebed.dataset.repairing import repair
+from lakebed.dataset.mending.repairing import repair
 from lakebed.errors import DatasetCorruptError, LakebedError
 from lakebed.reading.verify import verify
 from lakebed.storage.memory import MemoryStorage

@@ -53,6 +53,11 @@ class TestAddresses:
         with pytest.raises(FileExistsError):
             lakebed.empty(tmp_path / "ds")
 
+    @pytest.mark.parametrize("path", ["", 5, None])
+    def test_what_is_no_address_names_no_dataset(self, path: Any) -> None:
+        with pytest.raises(lakebed.DatasetHandlerError, match="no path of a dataset"):
+            lakebed.load(path)
+
     def test_dataset_opens_or_creates(self, tmp_path: Path) -> None:
         """One call for both."""
         lakebed.dataset(tmp_path / "ds").create_tensor("x")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import lakebed
-from lakebed.dataset import merge_content
+from lakebed.dataset.history import merge_content
 from lakebed.errors import MergeMismatchError
 from lakebed.versions.merge_plan import Conflict, Keep, RowPlan, Steps, Value, decide
 from unit_tests.lakebed.dataset.branching import everything, held, lines, numbers, set_row

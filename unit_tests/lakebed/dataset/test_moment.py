@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed import clock
-from lakebed.dataset.moment import posix_seconds
+from lakebed.dataset.history.moment import posix_seconds
 from lakebed.errors import InvalidInputError
 
 NOON = datetime(2026, 11, 21, 12, 0, 5, tzinfo=UTC).timestamp()

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import lakebed
-from lakebed.dataset.repairing import recover, repair
+from lakebed.dataset.mending.repairing import recover, repair
 from lakebed.documents.version_tree import FIRST, OURS, CommitNode, VersionTree, new_id
 from lakebed.errors import (
     DatasetCorruptError,

@@ -141,7 +141,7 @@ def test_attributes_of_3x(uneven: lakebed.Dataset) -> None:
     for item in ("g", "_a_id", 3):
         assert item not in uneven
     assert uneven.size_approx() > 0
-    for call in (uneven.visualize, uneven.connect, uneven.a.play):
+    for call in (uneven.visualize, uneven.a.play):
         with pytest.raises(lakebed.errors.InvalidOperationError):
             call()
 

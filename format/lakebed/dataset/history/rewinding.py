@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakebed import clock, config
-from lakebed.dataset import repairing
-from lakebed.dataset.folding import is_checkpoint
-from lakebed.dataset.lines import is_changed
+from lakebed.dataset.history.folding import is_checkpoint
+from lakebed.dataset.history.lines import is_changed
+from lakebed.dataset.mending import repairing
 from lakebed.dataset.session import Session
 from lakebed.documents.version_tree import VersionTree, new_id
 from lakebed.errors import CorruptError, ReadOnlyModeError, VersionControlError
@@ -44,7 +44,7 @@ def reset(session: Session, *, force: bool) -> None:
             def edit(tree: VersionTree) -> VersionTree:
                 return tree.rewind_head(branch, head.version_id)
 
-            session.publish(draft, edit, [head])
+            session.publish(draft, edit, [head], leaving=True)
             session.source.clear()
             session.flush()
 
@@ -100,6 +100,6 @@ def squash(session: Session, message: str) -> str:
             fresh = VersionTree.initial(commit.version_id, branch)
             return replace(fresh, extra=tree.extra).seal_head(branch, head.version_id, message, now, user)
 
-        session.publish(draft, edit, [commit, head])
+        session.publish(draft, edit, [commit, head], leaving=True)
         session.flush()
         return commit.version_id

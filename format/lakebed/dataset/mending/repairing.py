@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from lakebed import clock
-from lakebed.dataset.rebasing import Rebase, lost_publishes
+from lakebed.dataset.mending.rebasing import Rebase, lost_publishes
 from lakebed.documents.dataset_meta import DatasetMeta
 from lakebed.documents.lock import DatasetLock
 from lakebed.documents.tensor_meta import TensorMeta
@@ -29,7 +29,8 @@ from lakebed.reading.verify import Check, read_whole_tree
 from lakebed.storage.base import Data, Storage
 from lakebed.versions.check import Damage, DocumentCheck, Findings
 from lakebed.versions.derive import inherited
-from lakebed.versions.leases import LOCK_NAME, Lease, is_at_work, release_lock
+from lakebed.versions.leases import Lease
+from lakebed.versions.locks import LOCK_NAME, is_at_work, release_lock
 from lakebed.versions.opening import TREE_KEY, open_version
 from lakebed.versions.publish import publish
 from lakebed.versions.rebuild import Rebuilt, is_dataset, rebuild

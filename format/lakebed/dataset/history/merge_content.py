@@ -42,6 +42,7 @@ from lakebed.versions.merge_schema import (
 from lakebed.versions.state import Snapshot, TensorState
 from lakebed.writing import structure
 from lakebed.writing.draft import Draft
+from lakebed.writing.link_rows import Linking
 from lakebed.writing.merged import Incoming, meant
 from lakebed.writing.names import companion_key
 
@@ -378,7 +379,7 @@ class Merger:
         }
         for row, value in values.items():
             state = draft.tensors[pair.ours].state
-            draft.update(pair.ours, [row], encode_sample(value, state))
+            draft.update(pair.ours, [row], encode_sample(value, state, Linking()))
         draft.pop(pair.ours, steps.deletes.tolist())
 
     def _is_unchanged(self, pair: Pair) -> bool:

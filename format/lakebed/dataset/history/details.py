@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from lakebed.dataset.history import entry
+from lakebed.dataset.history.commits import entry
 from lakebed.dataset.session import Session
 from lakebed.errors import CheckoutError, VersionNotFoundError
 from lakebed.versions.opening import read_tree

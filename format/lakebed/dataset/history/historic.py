@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from lakebed.dataset import differences, lines, merging, rewinding, tagging
-from lakebed.dataset.merging import Resolution
-from lakebed.dataset.versioned import Versioned
+from lakebed.dataset.history import differences, lines, merging, rewinding, tagging
+from lakebed.dataset.history.merging import Resolution
+from lakebed.dataset.history.versioned import Versioned
 from lakebed.versions.refs import Tag
 
 

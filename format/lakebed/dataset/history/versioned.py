@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from lakebed.dataset import lines, printing
-from lakebed.dataset.details import details
+from lakebed.dataset import printing
 from lakebed.dataset.handle import Handle
-from lakebed.dataset.history import commit_entries, last_commit
+from lakebed.dataset.history import lines
+from lakebed.dataset.history.branching import start_branch
+from lakebed.dataset.history.commits import commit_entries, last_commit
+from lakebed.dataset.history.details import details
 from lakebed.dataset.session import Session
 from lakebed.documents.version_tree import FIRST, new_id
 from lakebed.errors import CheckoutError, InvalidOperationError, InvalidViewException
@@ -166,7 +168,7 @@ class Versioned:
             if resume:
                 return type(self)(Handle(Session(session.storage, name), self._handle.path))
             lines.drop_branch(side, name)
-        side.start_branch(name, FIRST, empty_snapshot(new_id()))
+        start_branch(side, name, FIRST, empty_snapshot(new_id()))
         return type(self)(Handle(side, self._handle.path))
 
     def finish_overwrite(self, name: str) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.dataset.folding import first_step, folded
-from lakebed.dataset.history import when
+from lakebed.dataset.history.commits import when
+from lakebed.dataset.history.folding import first_step, folded
 from lakebed.dataset.session import Session
 from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.version_tree import CommitNode, VersionTree

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
 
 from lakebed import clock, config
-from lakebed.dataset.repairing import recover
+from lakebed.dataset.history.branching import create_branch
+from lakebed.dataset.mending.repairing import recover
 from lakebed.dataset.session import Session
 from lakebed.dataset.siblings import flush_open
 from lakebed.documents.version_tree import FIRST, MAIN, VersionTree, new_id
@@ -18,6 +20,7 @@ from lakebed.errors import (
     ReadOnlyModeError,
     VersionControlError,
 )
+from lakebed.storage.concurrently import together
 from lakebed.versions.derive import inherited, replacing
 from lakebed.versions.leases import Lease
 from lakebed.versions.opening import open_version, read_tree
@@ -45,7 +48,7 @@ def commit(session: Session, message: str | None, *, allow_empty: bool) -> str:
         session.flush()
         return settled[0].version_id  # an earlier attempt, whose answer was lost
     with session.writing() as draft:
-        sealed = draft.snapshot() if draft.dirty else session.snapshot
+        sealed = session.sealed(draft) if draft.dirty else session.snapshot
         if not allow_empty and not is_changed(session, sealed):
             raise EmptyCommitError(_NO_CHANGES)
         head = inherited(sealed, new_id())
@@ -57,7 +60,7 @@ def commit(session: Session, message: str | None, *, allow_empty: bool) -> str:
                 tree = tree.swap_head(branch, sealed.version_id)
             return tree.seal_head(branch, head.version_id, text, now, user)
 
-        session.publish(draft, edit, [sealed, head] if dirty else [head])
+        session.publish(draft, edit, [sealed, head] if dirty else [head], leaving=True)
         session.flush()
         return sealed.version_id
 
@@ -72,13 +75,13 @@ def checkout(session: Session, address: str, *, create: bool, reset: bool = Fals
     """
     with session.mutex:
         if create:
-            _check_new(session, address)
+            _check_new(session, address, ())
         session.flush()
         if reset and not create:
             recover(session.storage, address)
         tree, target = session.tree, None
         if create:
-            session.refresh()
+            _check_new(session, address, _refresh_with_tags(session))
         else:
             tree = read_tree(session.storage)
             target = resolve(session.storage, tree, address, session.branch)
@@ -86,7 +89,7 @@ def checkout(session: Session, address: str, *, create: bool, reset: bool = Fals
             commit(session, f"auto commit before checkout to {address}", allow_empty=False)
         session.unlock()  # the lock is that of a branch
         if target is None:
-            session.create_branch(address)
+            create_branch(session, address)
         else:
             session.enter(target, tree=tree)
         if session.is_held and session.is_head and not session.read_only:
@@ -115,7 +118,7 @@ def check_info_changeable(session: Session) -> None:
         )
 
 
-def _check_new(session: Session, name: str) -> None:
+def _check_new(session: Session, name: str, tags: Collection[str]) -> None:
     """Refuse the name of a new branch that stands for something else already."""
     if name in session.tree.branches:
         raise BranchExistsError(f"Can't create new branch, {name!r} already exists.")
@@ -125,9 +128,20 @@ def _check_new(session: Session, name: str) -> None:
         raise CheckoutError(
             f"Can't create new branch {HEAD!r}: it stands for the branch that is checked out."
         )
-    with suppress(DatasetCorruptError):  # without tags a branch can be made all the same
-        if name in read_refs(session.storage).tags:
-            raise BranchExistsError(f"Can't create new branch, there is a tag {name!r}.")
+    if name in tags:
+        raise BranchExistsError(f"Can't create new branch, there is a tag {name!r}.")
+
+
+def _refresh_with_tags(session: Session) -> Collection[str]:
+    """See the branches and commits that there are now, and return the names of the tags."""
+    found: set[str] = set()
+
+    def read() -> None:
+        with suppress(DatasetCorruptError):  # without tags a branch can be made all the same
+            found.update(read_refs(session.storage).tags)
+
+    together(session.storage, [session.refresh, read])
+    return found
 
 
 def drop_branch(session: Session, name: str) -> None:
@@ -139,7 +153,7 @@ def drop_branch(session: Session, name: str) -> None:
 
 def adopt(session: Session, name: str) -> None:
     """Let this branch's head hold what branch ``name`` holds, and drop that branch: one atomic step."""
-    flush_open(session.storage.url)  # also what another dataset of this process has for the side branch
+    flush_open(session.storage)  # also what another dataset of this process has for the side branch
     with session.writing() as draft:
         at = session.tree_at()
         side = open_version(session.storage, at.tree, at.tree.head(name).id)
@@ -150,7 +164,7 @@ def adopt(session: Session, name: str) -> None:
         def edit(tree: VersionTree) -> VersionTree:
             return tree.swap_head(branch, head.version_id).drop_branch(name)
 
-        session.publish(draft, edit, [head])
+        session.publish(draft, edit, [head], leaving=True)
         session.flush()
 
 
@@ -164,7 +178,7 @@ def delete_branch(session: Session, name: str, *, force: bool) -> None:
     """
     if session.read_only:
         raise ReadOnlyModeError(f"{session.storage.url} was opened read-only; a branch can not be deleted")
-    flush_open(session.storage.url)
+    flush_open(session.storage)
     with session.mutex:
         tree = read_tree(session.storage)
         _check_deletable(session, tree, name, force=force)

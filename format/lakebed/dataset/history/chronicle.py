@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from lakebed.dataset.folding import first_step, folded
-from lakebed.dataset.history import entry, last_commit
+from lakebed.dataset.history.commits import entry, last_commit
+from lakebed.dataset.history.folding import first_step, folded
 from lakebed.dataset.session import Session
 from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.version_tree import CommitNode

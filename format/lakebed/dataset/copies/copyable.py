@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self
 
-from lakebed.dataset.copying import chosen, copied, copy_everything, refuse_same_place
-from lakebed.dataset.handle import Handle
-from lakebed.dataset.places import Path, discard, vacate
-from lakebed.dataset.session import Session
+from lakebed.dataset.copies.copying import chosen, copied, copy_everything
+from lakebed.dataset.copies.materialize import unlink_in_place, unlinked_copy
+from lakebed.dataset.copies.unlinked import BrokenLink
+from lakebed.dataset.places import Path, discard_at
 from lakebed.dataset.structured import Structured
-from lakebed.errors import ReadOnlyModeError
+from lakebed.errors import InvalidOperationError, ReadOnlyModeError
 
 
 class Copyable(Structured):
@@ -49,12 +49,50 @@ class Copyable(Structured):
         scheduler: str = "threaded",
         progressbar: bool = True,
         public: bool = False,
+        unlink: bool = False,
     ) -> Self:
         """Copy what is selected now, without history; see ``lakebed.copy``."""
         wanted = tensors if tensors is not None else self._columns
         names = chosen(self._session.schema(), self._group, wanted)
+        if unlink:
+            handle, _ = unlinked_copy(
+                self._session, names, self._index, dest, overwrite=overwrite, progressbar=progressbar
+            )
+            return type(self)(handle)
         handle = copied(self._session, names, self._index, dest, overwrite=overwrite, progressbar=progressbar)
         return type(self)(handle)
+
+    def materialize(
+        self,
+        dest: Path | None = None,
+        tensors: Sequence[str] | None = None,
+        overwrite: bool = False,
+        ignore_errors: bool = False,
+        progressbar: bool = True,
+    ) -> list[BrokenLink]:
+        """Fetch what links lead to, into a copy or in place; see ``lakebed.materialize``."""
+        wanted = tensors if tensors is not None else self._columns
+        names = chosen(self._session.schema(), self._group, wanted)
+        if dest is not None:
+            handle, broken = unlinked_copy(
+                self._session,
+                names,
+                self._index,
+                dest,
+                overwrite=overwrite,
+                ignore_errors=ignore_errors,
+                progressbar=progressbar,
+            )
+            handle.session.close()
+            return broken
+        self._check_changeable("materialize")
+        if self.is_view:
+            raise InvalidOperationError(
+                "a view has no place of its own: name a destination, or call this on the dataset"
+            )
+        schema = self._session.schema()
+        links = [name for name in names.values() if schema.tensor(name).meta.is_link]
+        return unlink_in_place(self._session, links, ignore_errors=ignore_errors, progressbar=progressbar)
 
     def deepcopy(
         self,
@@ -68,11 +106,9 @@ class Copyable(Structured):
             raise TypeError(
                 "Deepcopy is not supported for views, which have no history; use copy, or the dataset"
             )
-        refuse_same_place(self._session, dest)
         self._session.flush()
-        storage, location = vacate(dest, overwrite=overwrite)
-        copy_everything(self._session, storage, tensors, progressbar=progressbar)
-        return type(self)(Handle(Session(storage), location.shown))
+        handle = copy_everything(self._session, dest, tensors, overwrite=overwrite, progressbar=progressbar)
+        return type(self)(handle)
 
     def delete(self, large_ok: bool = False) -> None:
         """Remove this dataset with all its versions.
@@ -92,4 +128,4 @@ class Copyable(Structured):
                 f"{self._handle.path} was opened read-only; lakebed.delete removes it by its path"
             )
         self._session.close()
-        discard(self._session.storage.url, force=False, large_ok=large_ok)
+        discard_at(self._session.storage, self._handle.path, force=False, large_ok=large_ok)

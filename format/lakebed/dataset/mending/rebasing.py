@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from lakebed.dataset.copies.transplant import Source, columns
 from lakebed.dataset.session import Session
-from lakebed.dataset.transplant import Source, columns
 from lakebed.documents import info as info_document
 from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.manifest import Manifest
@@ -43,7 +43,7 @@ def lost_publishes(storage: Storage, tree: VersionTree) -> list[str]:
     for version in displaced(tree):
         stat = storage.stat(manifest_key(version))
         if stat is not None and storage.stat(f"{folder_of(version)}dataset_meta.json") is not None:
-            found[version] = stat.modified
+            found[version] = stat.modified or stat.stored
     return sorted(found, key=lambda version: found[version])
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Literal
 
 from lakebed import clock, config
-from lakebed.dataset.merge_content import Merger
+from lakebed.dataset.history.merge_content import Merger
 from lakebed.dataset.session import Session
 from lakebed.dataset.siblings import flush_open
 from lakebed.documents.version_tree import VersionTree, new_id
@@ -25,6 +25,7 @@ from lakebed.versions.derive import inherited
 from lakebed.versions.leases import Lease
 from lakebed.versions.merge_plan import Conflict
 from lakebed.versions.refs import read_refs, record_merge, resolve
+from lakebed.versions.seals import without_doubtful
 from lakebed.versions.state import Snapshot
 from lakebed.writing.draft import Draft
 
@@ -49,7 +50,7 @@ def merge(
     options = _Options(resolution, delete_removed_tensors, force)
     with session.mutex:
         session.flush()
-        flush_open(session.storage.url)
+        flush_open(session.storage)
         session.refresh()
         found = _Target.find(session, target)
         if found is None:
@@ -247,9 +248,10 @@ def _publish(session: Session, draft: Draft, target: _Target, lease: Lease | Non
     sealed = draft.snapshot() if dirty else session.snapshot
     head = inherited(sealed, new_id())
     versions: list[Snapshot] = [sealed, head] if dirty else [head]
-    side = None
+    side = other = None
     if target.branch is not None:
-        side = inherited(session.versions.get(session.tree, target.version_id), new_id())
+        other = session.versions.get(session.tree, target.version_id)
+        side = inherited(other, new_id())
         versions.insert(0, side)
 
     def edit(tree: VersionTree) -> VersionTree:
@@ -266,6 +268,7 @@ def _publish(session: Session, draft: Draft, target: _Target, lease: Lease | Non
 
     with suppress(DatasetCorruptError):  # the message tells the same
         record_merge(session.storage, sealed.version_id, (target.version_id,))
-    session.publish(draft, edit, versions)
+    sound = edit if other is None else without_doubtful(edit, other)
+    session.publish(draft, sound, versions, leaving=True)
     if lease is not None and side is not None:
         lease.moved(side.version_id)

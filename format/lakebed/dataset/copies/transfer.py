@@ -1,0 +1,231 @@
+"""Many objects from one storage to another: at the same time, within bounds of memory, checked on their way.
+
+Between places of one bucket the store copies, and no byte passes through this process. Objects whose checksums are
+known are compared with them everywhere else: what is damaged is reported, and not copied.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+
+from lakebed import config
+from lakebed.documents.manifest import block_sums
+from lakebed.errors import KeyNotFound, StoragePermissionError
+from lakebed.progress import Advance
+from lakebed.storage.base import Stat, Storage
+from lakebed.storage.concurrently import concurrently
+from lakebed.storage.lock import frees_itself
+from lakebed.storage.objects import ObjectStorage
+
+Sums = tuple[int, Sequence[int]]
+"""Size of an object, and the xxh3-64 of each of its blocks."""
+
+# Objects that one thread takes at once where both ends are of this machine: a call for each would cost more than it.
+_TOGETHER = 64
+_TOGETHER_BYTES = 4 << 20
+# What threads of this machine's own disks do at the same time at most: more do not make them faster.
+_LOCAL_WORKERS = 4
+# Stores copy objects up to this size by themselves.
+_LARGEST_COPY = 5 << 30
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An object to copy.
+
+    Parameters
+    ----------
+    key
+        Its key.
+    stat
+        What the listing said of it.
+    sums
+        What it must hold, if that is on record.
+    to
+        Its key there, if that is another.
+    """
+
+    key: str
+    stat: Stat
+    sums: Sums | None = None
+    to: str = ""
+
+    @property
+    def goal(self) -> str:
+        """Its key there."""
+        return self.to or self.key
+
+
+@dataclass
+class Outcome:
+    """What came of it, beside what was copied.
+
+    Attributes
+    ----------
+    damaged
+        Keys of objects that are not what they should be, and why; they were not copied.
+    missing
+        Keys of objects that were there when the source was listed, and are gone.
+    sums
+        Checksums of chunks that had none on record.
+    """
+
+    damaged: dict[str, str] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
+    sums: dict[str, Sums] = field(default_factory=dict)
+
+
+class Transfer:
+    """Copies objects between two storages.
+
+    Parameters
+    ----------
+    done
+        Called with what has arrived, by any thread.
+    advance
+        Called with the bytes that have.
+    """
+
+    def __init__(
+        self, source: Storage, target: Storage, done: Callable[[Sequence[Item]], None], advance: Advance
+    ) -> None:
+        self._source, self._target = source, target
+        self._done, self._advance = done, advance
+        self._inside = inside(source, target)
+        self._room = _Room(config.UPLOAD_BYTES)
+        self._is_disk = frees_itself(target)
+        self._batch = threading.Lock()
+        self.outcome = Outcome()
+
+    def run(self, items: Sequence[Item]) -> Outcome:
+        """Copy all; after an error of a storage nothing further is begun."""
+        near = frees_itself(self._source) and frees_itself(self._target)
+        workers = _LOCAL_WORKERS if near else config.REQUESTS
+        concurrently((partial(self._some, batch) for batch in _batches(items, near=near)), workers=workers)
+        return self.outcome
+
+    def _some(self, items: Sequence[Item]) -> None:
+        way = self._inside
+        if way is not None and items[0].stat.size < _LARGEST_COPY and self._by_the_store(items[0], *way):
+            return
+        size = sum(item.stat.size for item in items)
+        with self._room.of(size):
+            found = {item.goal: data for item in items if (data := self._read(item)) is not None}
+            if found:
+                self._write(found)
+        self._arrived([item for item in items if item.goal in found])
+
+    def _write(self, found: Mapping[str, bytes]) -> None:
+        # A batch of a disk takes the folders that it makes for its own: one batch at a time.
+        with self._batch if self._is_disk else nullcontext():
+            self._target.put_many(found.items(), durable=False)
+
+    def _by_the_store(self, item: Item, storage: Storage, here: str, there: str) -> bool:
+        """Let the store copy an object; return False if it may not, so that we have to."""
+        if item.sums is not None and item.sums[0] != item.stat.size:
+            self.outcome.damaged[item.key] = f"it has {item.stat.size} bytes instead of {item.sums[0]}"
+            return True
+        try:
+            storage.copy(here + item.key, there + item.goal)
+        except KeyNotFound:
+            self.outcome.missing.append(item.key)
+            return True
+        except StoragePermissionError:
+            _log.info("%s does not copy by itself: everything passes through this process", storage.url)
+            self._inside = None
+            return False
+        self._arrived([item])
+        return True
+
+    def _read(self, item: Item) -> bytes | None:
+        try:
+            data = self._source.get(item.key)
+        except KeyNotFound:
+            self.outcome.missing.append(item.key)
+            return None
+        if item.sums is not None:
+            why = difference(data, item.sums)
+            if why is not None:
+                self.outcome.damaged[item.key] = why
+                return None
+        elif "/chunks/" in item.key:
+            self.outcome.sums[item.key] = (len(data), block_sums((data,)))
+        return data
+
+    def _arrived(self, items: Sequence[Item]) -> None:
+        self._done(items)
+        self._advance(sum(item.stat.size for item in items))
+
+
+def difference(data: bytes, sums: Sums) -> str | None:
+    """Say in what content differs from what is on record; None if it does not."""
+    size, wanted = sums
+    if len(data) != size:
+        return f"it has {len(data)} bytes instead of {size}"
+    found = block_sums((data,))
+    wrong = next((at for at, (a, b) in enumerate(zip(found, wanted, strict=True)) if a != b), None)
+    return None if wrong is None else f"its checksum is wrong in block {wrong}"
+
+
+def inside(source: Storage, target: Storage) -> tuple[Storage, str, str] | None:
+    """Return the storage that holds two others, and the prefixes of their keys in it; None if there is no such."""
+    if isinstance(source, ObjectStorage) and isinstance(target, ObjectStorage):
+        return target.around(source)
+    return None
+
+
+def _batches(items: Sequence[Item], *, near: bool) -> Iterator[list[Item]]:
+    """Split objects, large ones first, so that none is left to wait for at the end; one by one over a network."""
+    batch: list[Item] = []
+    size = 0
+    for item in sorted(items, key=lambda item: -item.stat.size):
+        if batch and (not near or len(batch) >= _TOGETHER or size + item.stat.size > _TOGETHER_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(item)
+        size += item.stat.size
+    if batch:
+        yield batch
+
+
+class _Room:
+    """So many bytes may be under way; an object larger than that goes alone."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._taken = 0
+        self._change = threading.Condition()
+
+    def of(self, size: int) -> _Taken:
+        return _Taken(self, size)
+
+    def take(self, size: int) -> None:
+        with self._change:
+            self._change.wait_for(lambda: not self._taken or self._taken + size <= self._most)
+            self._taken += size
+
+    def give(self, size: int) -> None:
+        with self._change:
+            self._taken -= size
+            self._change.notify_all()
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """Room that is given back at the end of a block."""
+
+    room: _Room
+    size: int
+
+    def __enter__(self) -> None:
+        self.room.take(self.size)
+
+    def __exit__(self, *_: object) -> None:
+        self.room.give(self.size)

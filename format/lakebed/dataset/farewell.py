@@ -1,0 +1,103 @@
+"""The end of a dataset that nobody closes: what it has unpublished is published all the same.
+
+The garbage collector may come at any moment, also while this very thread is inside a lock that publishing needs. What
+it finds is therefore closed by another thread; a dataset whose last reference goes, or that is open when the
+interpreter ends, is closed at once.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import logging
+import os
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+
+Close = Callable[[], None]
+
+_log = logging.getLogger(__name__)
+
+
+class _Closer:
+    """A thread that closes what the garbage collector has found."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        # Its put may interrupt another put of the same thread; that of other queues may not.
+        self._waiting: SimpleQueue[Close | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._mutex = threading.Lock()
+        self.collecting: int | None = None
+
+    def start(self) -> None:
+        """Have the thread ready: inside a collection it can not be started."""
+        if self._thread is not None:
+            return
+        with self._mutex:
+            if self._thread is None:
+                thread = threading.Thread(target=self._run, name="lakebed-closer", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:
+                    return  # the interpreter ends: there will be no collection
+                self._thread = thread
+
+    def take(self, close: Close) -> bool:
+        """Close later what was found by a collection in this thread; tell whether it is one."""
+        if self._thread is None or self.collecting != threading.get_ident():
+            return False
+        self._waiting.put(close)
+        return True
+
+    def finish(self) -> None:
+        """Close all that waits."""
+        if self._thread is not None:
+            self._waiting.put(None)
+            self._thread.join()
+            self._thread = None
+
+    def settle(self) -> None:
+        """Wait until all that waits now is closed."""
+        if self._thread is not None:
+            done = threading.Event()
+            self._waiting.put(done.set)
+            done.wait()
+
+    def _run(self) -> None:
+        while (close := self._waiting.get()) is not None:
+            try:
+                close()
+            except Exception:  # noqa: BLE001 - nobody is there to catch it
+                _log.exception("rows of a dataset that nobody holds any more could not be published")
+
+
+_closer = _Closer()
+
+
+def _notice(phase: str, _: dict[str, int]) -> None:
+    _closer.collecting = threading.get_ident() if phase == "start" else None
+
+
+def ready() -> None:
+    """Prepare for what :func:`close_finally` may have to do; called when a dataset is opened."""
+    _closer.start()
+
+
+def settle() -> None:
+    """Wait until all that the garbage collector has found so far is closed."""
+    _closer.settle()
+
+
+def close_finally(close: Close) -> None:
+    """Close something that nobody holds any more: now, or by a thread if the garbage collector has found it."""
+    if not _closer.take(close):
+        close()
+
+
+gc.callbacks.append(_notice)
+atexit.register(_closer.finish)
+os.register_at_fork(after_in_child=_closer.reset)

@@ -1,0 +1,82 @@
+"""Small chunks at the ends of tensors: a writer on a store remembers those that it published, or has read.
+
+The next publish packs what such a chunk holds together with what is new. Of a store it would have to read one chunk of
+every tensor first, one after the other.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+from lakebed.reading.fetch import ChunkSource
+from lakebed.storage.base import Data, Storage, pieces
+from lakebed.storage.concurrently import concurrently
+from lakebed.storage.lock import frees_itself
+from lakebed.versions.state import Snapshot, TensorState
+
+_SMALL = 256 * 1024
+_MOST_BYTES = 16 * 1024 * 1024
+
+
+class Tails:
+    """Reads whole chunks for a draft; those that are small are kept where reading takes a request.
+
+    Not for several threads at once.
+
+    Parameters
+    ----------
+    storage
+        Where the dataset lies.
+    source
+        What reads and verifies chunks.
+    """
+
+    def __init__(self, storage: Storage, source: ChunkSource) -> None:
+        self._source = source
+        self._is_far = not frees_itself(storage)
+        self._kept: OrderedDict[str, bytes | memoryview] = OrderedDict()
+        self._bytes = 0
+
+    def read(self, state: TensorState, row: int) -> bytes | memoryview:
+        """Return the chunk file of a row of a tensor's chunk table."""
+        key = state.table.key(row)
+        kept = self._kept.get(key)
+        if kept is not None:
+            return kept
+        data = self._source.file(state.table, row)
+        self._keep(key, data)
+        return data
+
+    def fetch(self, wanted: Iterable[tuple[TensorState, int]]) -> None:
+        """Read the chunks that are about to be asked for at the same time, where they lie on a store."""
+        missing = [(state, row) for state, row in wanted if state.table.key(row) not in self._kept]
+        if self._is_far and len(missing) > 1:
+            found = concurrently([partial(self._source.file, state.table, row) for state, row in missing])
+            for (state, row), data in zip(missing, found, strict=True):
+                self._keep(state.table.key(row), data)
+
+    def published(self, snapshot: Snapshot, chunks: Mapping[str, Data]) -> None:
+        """Keep the last chunk of every tensor, as far as this publish wrote it."""
+        if not self._is_far:
+            return
+        for state in snapshot.tensors.values():
+            if len(state.table):
+                data = chunks.get(state.table.key(len(state.table) - 1))
+                if data is not None:
+                    self._keep(state.table.key(len(state.table) - 1), b"".join(pieces(data)))
+
+    def forget(self) -> None:
+        """Keep nothing: somebody else has been at work."""
+        self._kept.clear()
+        self._bytes = 0
+
+    def _keep(self, key: str, data: bytes | memoryview) -> None:
+        if not self._is_far or len(data) > _SMALL or key in self._kept:
+            return
+        self._kept[key] = data
+        self._bytes += len(data)
+        while self._bytes > _MOST_BYTES:
+            _, dropped = self._kept.popitem(last=False)
+            self._bytes -= len(dropped)
