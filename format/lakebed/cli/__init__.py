@@ -14,10 +14,14 @@ import click
 
 import lakebed
 from lakebed.cli import branch as branching
+from lakebed.cli import cp as copying
+from lakebed.cli import creds as credentials
 from lakebed.cli import describe
 from lakebed.cli import diff as differences
+from lakebed.cli import doctor as doctors
 from lakebed.cli import gc as garbage
 from lakebed.cli import log as logged
+from lakebed.cli import materialize as materializing
 from lakebed.cli import repair as repairing
 from lakebed.cli import tag as tagging
 from lakebed.cli import verify as verification
@@ -213,6 +217,39 @@ def repair(url: str, apply: bool, as_json: bool) -> None:
 
 
 @main.command()
+@click.argument("src")
+@click.argument("dest", required=False)
+@click.option("-t", "--tensor", "tensors", multiple=True, help="Only this tensor; may be repeated.")
+@click.option("--overwrite", is_flag=True, help="Replace a dataset at DEST, or begin anew.")
+@click.option("--ignore-errors", is_flag=True, help="Leave empty samples where links lead nowhere.")
+@click.option("--progress/--no-progress", default=True, help="Show how far it is.")
+@_JSON
+@_with_errors
+def materialize(
+    src: str,
+    dest: str | None,
+    tensors: tuple[str, ...],
+    overwrite: bool,
+    ignore_errors: bool,
+    progress: bool,
+    as_json: bool,
+) -> None:
+    """Fetch what the links of SRC lead to: into a copy at DEST, or in their place. Goes on where it was stopped.
+
+    Exit status 1: some links lead nowhere.
+    """
+    materializing.materialize(
+        src,
+        dest,
+        tensors or None,
+        overwrite=overwrite,
+        ignore_errors=ignore_errors,
+        progressbar=progress,
+        as_json=as_json,
+    )
+
+
+@main.command()
 @click.argument("url")
 @click.option("--dry-run", is_flag=True, help="Only tell what would be removed.")
 @click.option(
@@ -226,3 +263,122 @@ def repair(url: str, apply: bool, as_json: bool) -> None:
 def gc(url: str, dry_run: bool, grace: float | None, as_json: bool) -> None:
     """Remove from URL what no branch, tag, commit, saved view or reader needs. Writers and readers may go on."""
     garbage.gc(url, grace=grace, dry_run=dry_run, as_json=as_json)
+
+
+@main.command()
+@click.argument("src")
+@click.argument("dest")
+@click.option("-t", "--tensor", "tensors", multiple=True, help="Only this tensor or group; may be repeated.")
+@click.option(
+    "--flat", is_flag=True, help="What the dataset holds now, or at SRC@VERSION, without its history."
+)
+@click.option("--overwrite", is_flag=True, help="Replace a dataset at DEST.")
+@click.option("--progress/--no-progress", default=True, help="Show how far it is.")
+@_JSON
+@_with_errors
+def cp(
+    src: str,
+    dest: str,
+    tensors: tuple[str, ...],
+    flat: bool,
+    overwrite: bool,
+    progress: bool,
+    as_json: bool,
+) -> None:
+    """Copy a dataset with its history from SRC to DEST; after a kill, the same command goes on."""
+    copying.cp(
+        src,
+        dest,
+        list(tensors) or None,
+        flat=flat,
+        overwrite=overwrite,
+        progressbar=progress,
+        as_json=as_json,
+    )
+
+
+@main.command()
+@click.argument("url", required=False)
+@click.option("--creds-key", help="Name of the credentials to use.")
+@click.option("--read-only", is_flag=True, help="Write nothing to URL, not even for a moment.")
+@_JSON
+@_with_errors
+def doctor(url: str | None, creds_key: str | None, read_only: bool, as_json: bool) -> None:
+    """Tell what is installed, and whether URL can be reached and relied on. Exit status 1: it can not be reached."""
+    doctors.doctor(url, creds_key, read_only=read_only, as_json=as_json)
+
+
+@main.group()
+def creds() -> None:
+    """Keep credentials under names, for datasets that store only the names. Nothing here shows a secret."""
+
+
+_OPTION = click.option(
+    "-o",
+    "--option",
+    "options",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="What is no secret: endpoint_url, aws_region, profile_name, provider, urls, ...",
+)
+_KIND = click.option(
+    "--kind",
+    type=click.Choice(credentials.KINDS),
+    default="s3",
+    show_default=True,
+    help="What to ask for at a terminal; else a JSON dictionary is read from standard input.",
+)
+_KEYRING = click.option(
+    "--keyring", "in_keyring", is_flag=True, help="In the keyring of the operating system, not in the file."
+)
+
+
+@creds.command(name="list")
+@click.argument("url", required=False)
+@_JSON
+@_with_errors
+def list_creds(url: str | None, as_json: bool) -> None:
+    """List the names that are known here, or those in the dataset URL. Exit status 1: the dataset lacks some."""
+    credentials.show(url, as_json=as_json)
+
+
+@creds.command(name="set")
+@click.argument("name")
+@_OPTION
+@_KIND
+@_KEYRING
+@_with_errors
+def set_creds(name: str, options: tuple[str, ...], kind: str, in_keyring: bool) -> None:
+    """Store credentials under NAME, in place of any before: from a prompt, or JSON on standard input."""
+    credentials.put(name, options, kind, in_keyring=in_keyring)
+
+
+@creds.command(name="remove")
+@click.argument("name")
+@_KEYRING
+@_with_errors
+def remove_creds(name: str, in_keyring: bool) -> None:
+    """Remove what is stored under NAME."""
+    credentials.drop(name, in_keyring=in_keyring)
+
+
+@creds.command(name="test")
+@click.argument("name")
+@click.argument("url")
+@_JSON
+@_with_errors
+def test_creds(name: str, url: str, as_json: bool) -> None:
+    """Ask for one object, or one line of a list, at URL with the credentials NAME. Exit status 1: not let in."""
+    credentials.test(name, url, as_json=as_json)
+
+
+@creds.command(name="rotate")
+@click.argument("name")
+@click.argument("url", required=False)
+@click.option("--back", is_flag=True, help="Bring back what it was before the last rotation.")
+@_OPTION
+@_KIND
+@_with_errors
+def rotate_creds(name: str, url: str | None, back: bool, options: tuple[str, ...], kind: str) -> None:
+    """Replace the credentials NAME; they stay as they were if URL does not let the new ones in."""
+    credentials.rotate(name, url, options, kind, back=back)

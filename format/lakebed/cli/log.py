@@ -10,9 +10,9 @@ from typing import Any
 import click
 
 from lakebed.cli.describe import printable
-from lakebed.dataset.chronicle import Chronicle, Logged
-from lakebed.dataset.history import when
-from lakebed.dataset.moment import posix_seconds
+from lakebed.dataset.history.chronicle import Chronicle, Logged
+from lakebed.dataset.history.commits import when
+from lakebed.dataset.history.moment import posix_seconds
 from lakebed.dataset.places import open_at
 from lakebed.errors import CorruptError
 from lakebed.storage.url import parse

@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from lakebed.dataset.repairing import repair as mend
+from lakebed.dataset.mending.repairing import repair as mend
 from lakebed.storage.url import open_storage, parse
 from lakebed.versions.repair_plan import RepairReport, Step
 

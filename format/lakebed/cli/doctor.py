@@ -1,0 +1,149 @@
+"""``lakebed doctor``: what is installed, and whether a place can be reached, written, and relied on."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import click
+
+import lakebed
+from lakebed import config
+from lakebed.errors import LakebedError
+from lakebed.native import chunks as native
+from lakebed.storage.base import CachingStorage, Storage
+from lakebed.storage.guarantees import TABLE, file_system, guarantees_of
+from lakebed.storage.local import LocalStorage
+from lakebed.storage.objects import ObjectStorage
+from lakebed.storage.url import open_storage, parse
+
+_PACKAGES = ("numpy", "pyarrow", "pillow", "simplejpeg", "obstore", "boto3", "fsspec", "keyring", "av")
+_TREE = "version_control_info.json"
+_ROUNDS = 5
+
+
+def doctor(url: str | None, creds_key: str | None, *, read_only: bool, as_json: bool) -> None:
+    """Print what was found; exit status 1 if the place can not be reached.
+
+    Parameters
+    ----------
+    creds_key
+        Name of the credentials to use.
+    read_only
+        Write nothing there.
+    """
+    found: dict[str, Any] = {"installed": installed()}
+    if url is not None:
+        found["place"] = examined(url, creds_key, read_only=read_only)
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+    else:
+        _print(found)
+    if found.get("place", {}).get("problem"):
+        sys.exit(1)
+
+
+def installed() -> dict[str, str]:
+    """Return versions, and how the core was built."""
+    result = {
+        "lakebed": lakebed.__version__,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}, {config.THREADS} cores",
+        "core": f"compiled ({os.path.basename(str(native.__file__))})",  # noqa: PTH119
+        "fsync": "on" if config.FSYNC else "off (LAKEBED_FSYNC=0): a power cut may lose what was published",
+    }
+    for name in _PACKAGES:
+        try:
+            result[name] = version(name)
+        except PackageNotFoundError:
+            result[name] = "not installed"
+    return result
+
+
+def examined(url: str, creds_key: str | None, *, read_only: bool) -> dict[str, Any]:
+    """Return what is there and what it can do; what fails is told under ``problem``."""
+    location = parse(url, existing=True, creds={"creds_key": creds_key} if creds_key else None)
+    result: dict[str, Any] = {"address": location.shown}
+    try:
+        storage = open_storage(location)
+        base = storage.origin if isinstance(storage, CachingStorage) else storage
+        _examine(base, result, read_only=read_only)
+    except LakebedError as error:
+        result["problem"] = str(error)
+        result["kind of problem"] = type(error).__name__
+    return result
+
+
+def _examine(storage: Storage, result: dict[str, Any], *, read_only: bool) -> None:
+    conditional = True
+    if isinstance(storage, LocalStorage):
+        result["file system"] = file_system(storage.url) or "unknown"
+    if isinstance(storage, ObjectStorage):
+        result["server"] = storage.endpoint or "the cloud's own"
+        result["let in by"] = storage.authenticated_by
+    result["dataset"] = "yes" if storage.stat(_TREE) is not None else "none here"
+    result["milliseconds for a small read"] = _median(lambda: storage.stat(_TREE))
+    if read_only or _is_absent(storage) or getattr(storage, "scheme", "") in ("http", "https"):
+        result["writing"] = "not tried"
+    else:
+        result["milliseconds for a small write"] = _writes(storage)
+        result["writing"] = "works"
+        conditional = bool(getattr(storage, "conditional", True))
+        result["conditional writes"] = "enforced" if conditional else "NOT enforced"
+    row = guarantees_of(storage, conditional=conditional)
+    result["guarantees"] = {
+        "place": row.place,
+        "publish": row.publish,
+        "writers": row.writers,
+        "crash": row.crash,
+    }
+
+
+def _is_absent(storage: Storage) -> bool:
+    return isinstance(storage, LocalStorage) and not os.path.isdir(storage.url)  # noqa: PTH112
+
+
+def _writes(storage: Storage) -> float:
+    key = f"lakebed-doctor-{uuid.uuid4().hex}"
+    try:
+        return _median(lambda: storage.put(key, b"doctor"))
+    finally:
+        storage.delete(key)
+
+
+def _median(call: Callable[[], object]) -> float:
+    times = []
+    for _ in range(_ROUNDS):
+        began = time.perf_counter()
+        call()
+        times.append((time.perf_counter() - began) * 1000)
+    return round(statistics.median(times), 2)
+
+
+def _print(found: dict[str, Any]) -> None:
+    for name, value in found["installed"].items():
+        click.echo(f"{name:12} {value}")
+    place = found.get("place")
+    if place is None:
+        click.echo("\nWhat a dataset can count on, by where it lies:\n")
+        for row in TABLE:
+            click.echo(
+                f"{row.place}\n    publish  {row.publish}\n    writers  {row.writers}\n    crash    {row.crash}"
+            )
+        return
+    click.echo("")
+    for name, value in place.items():
+        if isinstance(value, dict):
+            click.echo(f"{name}:")
+            for part, text in value.items():
+                click.echo(f"    {part:8} {text}")
+        else:
+            click.echo(f"{name}: {value}")
