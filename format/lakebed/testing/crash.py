@@ -93,7 +93,7 @@ class _Prepared:
     """A step, the dataset before it, the states that it may leave, and the calls that it makes."""
 
     step: Step
-    storage: MemoryStorage
+    storage: Storage
     allowed: Sequence[State]
     trace: Sequence[Call]
 
@@ -105,6 +105,8 @@ class CrashRunner:
     ----------
     steps
         The script. The first one finds an empty dataset.
+    make
+        Makes empty storages, each with an address of its own.
 
     Raises
     ------
@@ -112,12 +114,13 @@ class CrashRunner:
         If the script itself does not lead where the model says.
     """
 
-    def __init__(self, steps: Sequence[Step]) -> None:
-        storage = _new()
+    def __init__(self, steps: Sequence[Step], make: Callable[[], Storage] | None = None) -> None:
+        self._make = make or new_memory
+        storage = self._make()
         create(storage)
         model, self._prepared = Model(), list[_Prepared]()
         for step in steps:
-            start = copy_of(storage)
+            start = copy_of(storage, self._make)
             model = model.copy()
             model.at = step.at
             before = model.state()
@@ -156,7 +159,7 @@ class CrashRunner:
             If anything is not as promised.
         """
         prepared = self._prepared[position.step]
-        storage = copy_of(prepared.storage)
+        storage = copy_of(prepared.storage, self._make)
         error = Crash if position.is_crash else refused
         fault = Fault(position.when, position.call, error=error, seed=position.seed)
         outage = Fault("before", position.call + 1, times=position.outage, error=refused)
@@ -223,7 +226,7 @@ def _do(step: Step, storage: Storage) -> None:
     ds.close()
 
 
-def _judge(storage: MemoryStorage, allowed: Sequence[State], at: str, where: str) -> None:
+def _judge(storage: Storage, allowed: Sequence[State], at: str, where: str) -> None:
     """Look at a dataset as the next process does."""
     seen = _expect_one_of([_without_probe(state) for state in allowed], storage, where, _without_probe)
     _expect_sound(storage, where)
@@ -296,21 +299,21 @@ def _expect(condition: object, message: str) -> None:
 # -- storages and processes ------------------------------------------------------------------------------------
 
 
-def _new() -> MemoryStorage:
+def new_memory() -> MemoryStorage:
+    """Return an empty storage in memory."""
     return open_memory(f"crash-{next(_number)}")
 
 
-def copy_of(storage: MemoryStorage) -> MemoryStorage:
+def copy_of(storage: Storage, make: Callable[[], Storage] = new_memory) -> Storage:
     """Return a storage with the same objects and another address."""
-    copied = _new()
-    for key, _ in storage.list():
-        copied.put(key, storage.get(key))
+    copied = make()
+    copied.put_many([(key, storage.get(key)) for key, _ in storage.list()], durable=False)
     return copied
 
 
 def end_of_process(storage: Storage) -> None:
     """End all writers of a storage as SIGKILL does: nothing more is written, and the locks of the process are free."""
-    for session in sessions_at(storage.url):
+    for session in sessions_at(storage):
         session.forget()
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, TypeVar
 
 from lakebed import clock
-from lakebed.storage.base import MappableStorage, pieces
+from lakebed.storage.base import MappableStorage, pieces, place_of
 from lakebed.testing.schedule import Call, Crash, Fault, Schedule
 
 if TYPE_CHECKING:
@@ -80,6 +80,11 @@ class FaultyStorage:
     def url(self) -> str:
         """Address of the inner storage."""
         return self.inner.url
+
+    @property
+    def place(self) -> str:
+        """What tells the inner storage from all others."""
+        return place_of(self.inner)
 
     @property
     def changes(self) -> int:

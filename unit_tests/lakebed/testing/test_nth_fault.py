@@ -9,6 +9,7 @@ import os
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -34,9 +35,9 @@ def model_tensors(model: Model) -> None:
     model.create_tensor("c", "class_label", ["ant"])
 
 
-ROWS = {"n": [1, 2, 3, 4], "t": ["a", "", "long " * 9, "d"], "c": ["ant", "bee", "ant", "cat"]}
-MORE = {"n": [5, 6], "t": ["e", "f"], "c": ["dog", "bee"]}
-THEIRS = {"n": [70, 80], "t": ["side", "line"], "c": ["eel", "ant"]}
+ROWS: Any = {"n": [1, 2, 3, 4], "t": ["a", "", "long " * 9, "d"], "c": ["ant", "bee", "ant", "cat"]}
+MORE: Any = {"n": [5, 6], "t": ["e", "f"], "c": ["dog", "bee"]}
+THEIRS: Any = {"n": [70, 80], "t": ["side", "line"], "c": ["eel", "ant"]}
 
 
 def set_info(ds: lakebed.Dataset) -> None:

@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 )
 
 import lakebed
-from lakebed.dataset.history import commit_entries
+from lakebed.dataset.history.commits import commit_entries
 from lakebed.errors import LakebedError
 from lakebed.reading.verify import verify
 from lakebed.testing.content import Refused, shown
