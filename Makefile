@@ -19,7 +19,7 @@ export AIRBYTE_OFFLINE_MODE := 1
 
 .PHONY: help
 help: ## list the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: demo
 demo: .venv/.run $(FAKER)/.ready ## a real Airbyte source -> ./demo-lake -> batches
@@ -27,7 +27,11 @@ demo: .venv/.run $(FAKER)/.ready ## a real Airbyte source -> ./demo-lake -> batc
 
 .PHONY: test
 test: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready ## unit tests and the fast integration tests
-	@$(PYTEST) $(TESTS)
+	@$(PYTEST) -n auto --dist worksteal $(TESTS)
+
+.PHONY: test-stores
+test-stores: .venv/.dev .cache/stores/.ready ## real object stores: Ceph, Azurite, GCS, rclone, web servers, bad networks
+	@$(PYTEST) -m stores integration_tests/stores $(TESTS)
 
 .PHONY: lint
 lint: .venv/.dev ## style, types, layers, cycles
@@ -42,6 +46,7 @@ bench: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready ## speed and memory agains
 	@.venv/bin/python -m benchmarks.sync $(BENCH)
 	.venv/bin/python -m benchmarks.format $(BENCH_FORMAT)
 	.venv/bin/python -m benchmarks.versions $(BENCH_VERSIONS)
+	.venv/bin/python -m benchmarks.remote $(BENCH_REMOTE)
 
 .PHONY: interop
 interop: .venv/.dev $(FAKER)/.ready $(DEEPLAKE3)/.ready ## Deep Lake 3.9.52 reads and extends what we write, and back
@@ -87,6 +92,11 @@ env: .venv/.dev ## the development environment, in .venv
 
 .venv/.docs: .venv/.dev
 	@scripts/venv.sh .venv --group docs
+	touch $@
+
+.cache/stores/.ready: scripts/stores.sh | .venv/.run
+	@echo "installing object stores into $(@D)"
+	scripts/stores.sh $(@D)
 	touch $@
 
 $(FAKER)/.ready: | .venv/.run

@@ -14,7 +14,7 @@ import pytest
 
 import lakebed
 from lakebed.reading.verify import verify
-from lakebed.storage.local import LocalStorage
+from lakebed.storage.url import open_storage
 from lakebed.testing.kill import Ended, Nursery
 from lakebed.testing.model import Model
 from lakebed.testing.observe import state_of
@@ -27,11 +27,19 @@ Record = Callable[[str, object], None]
 
 
 class Trial:
-    """One dataset and the model of what is in it, over many kills."""
+    """One dataset and the model of what is in it, over many kills.
 
-    def __init__(self, folder: Path, nursery: Nursery) -> None:
+    Parameters
+    ----------
+    folder
+        Where the model is kept.
+    url
+        Where the dataset lies; None is in the folder, too.
+    """
+
+    def __init__(self, folder: Path, nursery: Nursery, url: str | None = None) -> None:
         folder.mkdir()
-        self.path = folder / "dataset"
+        self.path = url or str(folder / "dataset")
         self.model = Model()
         self.cut_off: Counter[str] = Counter()
         self.seconds = 0.0
@@ -43,7 +51,7 @@ class Trial:
         """Let a worker work, kill it, and judge what is there: exactly what it acknowledged, or one operation more."""
         self._file.write_bytes(pickle.dumps(self.model))
         began = time.monotonic()
-        ended = self._nursery.run([str(self.path), str(self._file), seed, OPERATIONS], kill_after)
+        ended = self._nursery.run([self.path, str(self._file), seed, OPERATIONS], kill_after)
         if not ended.was_killed:
             self.seconds = time.monotonic() - began
         assert ended.was_killed or ended.status == 0, f"seed {seed}: {ended}"
@@ -58,7 +66,7 @@ class Trial:
             operation = next(script)
             pending = operation.name
             operation.model(after)
-        storage = LocalStorage(self.path)
+        storage = open_storage(self.path)
         state, where = state_of(storage), f"seed {seed}: {len(said)} acknowledged, killed in {pending}"
         assert state in (after.state(), before.state()), where
         self.model = after if state == after.state() else before
@@ -68,17 +76,24 @@ class Trial:
         return ended
 
 
-def kill_often(folder: Path, kills: int, record: Record) -> None:
-    """Kill that many workers at random moments of their work."""
+def in_the_folder() -> str | None:
+    """Let the dataset lie beside its model."""
+    return None
+
+
+def kill_often(
+    folder: Path, kills: int, record: Record, url: Callable[[], str | None] = in_the_folder
+) -> None:
+    """Kill that many workers at random moments of their work; ``url`` gives each dataset its place."""
     seed = int(os.environ.get("LAKEBED_SEED", random.randrange(1 << 32)))
     record("proof", f"SIGKILL: {kills} kills, LAKEBED_SEED={seed}")
     dice, cut_off, killed = random.Random(seed), Counter[str](), 0
     with Nursery("integration_tests.versions.writer:work") as nursery:
-        trial = Trial(folder / "first", nursery)
+        trial = Trial(folder / "first", nursery, url())
         while killed < kills:
             if killed % KILLS_PER_DATASET == 0:
                 cut_off += trial.cut_off
-                trial = Trial(folder / f"{killed}-{dice.random()}", nursery)
+                trial = Trial(folder / f"{killed}-{dice.random()}", nursery, url())
                 trial.attempt(dice.randrange(1 << 32), None)
             after, whole = (
                 dice.uniform(0, 0.9 * trial.seconds),

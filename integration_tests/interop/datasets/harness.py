@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from integration_tests.interop.datasets.model import disagreement
@@ -18,16 +20,25 @@ NOWHERE = "http://127.0.0.1:9"
 """Deep Lake calls its vendor on import; a proxy that refuses makes that fail at once instead of hang."""
 
 
-def perform(library: str, jobs: list[Json], home: Path) -> list[Json]:
+def perform(
+    library: str, jobs: list[Json], home: Path, environment: Mapping[str, str] | None = None
+) -> list[Json]:
     """Let a library do jobs, in one process: to import 3.9.52 takes longer than most of them."""
     if not jobs:
         return []
-    environment = {**os.environ, "BUGGER_OFF": "true", "https_proxy": NOWHERE, "HTTPS_PROXY": NOWHERE}
+    around = {
+        **os.environ,
+        **(environment or {}),
+        "BUGGER_OFF": "true",
+        "https_proxy": NOWHERE,
+        "HTTPS_PROXY": NOWHERE,
+    }
+    around["LAKEBED_LINK_ROOTS"] = tempfile.gettempdir()  # links that another process has made
     given, out = home / "jobs.json", home / "results.json"
     given.write_text(json.dumps(jobs))
     script = Path(__file__).with_name("perform.py")
     line = [str(INTERPRETERS[library]), str(script), library, str(given), str(out)]
-    done = subprocess.run(line, env=environment, capture_output=True, check=False)
+    done = subprocess.run(line, env=around, capture_output=True, check=False)
     assert done.returncode == 0, f"{library} died: {done.stderr.decode()[-2000:]}"
     return list(json.loads(out.read_text()))
 
@@ -35,7 +46,7 @@ def perform(library: str, jobs: list[Json], home: Path) -> list[Json]:
 class Trial:
     """One program and what came of it."""
 
-    def __init__(self, program: Program, path: Path) -> None:
+    def __init__(self, program: Program, path: Path | str) -> None:
         self.program = program
         self.path = path
         self.commits: dict[str, str] = {}
@@ -54,12 +65,28 @@ class Trial:
                 self.wrong.append(f"{library} sees in {names.get(version, version)}: {wrong}")
 
 
-def run(programs: list[Program], home: Path) -> list[Trial]:
-    """Run programs side by side, stretch after stretch, then let both libraries read all versions."""
-    trials = [Trial(program, home / f"dataset{number}") for number, program in enumerate(programs)]
+def run(
+    programs: list[Program],
+    home: Path,
+    root: str | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> list[Trial]:
+    """Run programs side by side, stretch after stretch, then let both libraries read all versions.
+
+    Parameters
+    ----------
+    home
+        Folder for what the libraries are told, and for the datasets if there is no other place for them.
+    root
+        Address below which the datasets lie.
+    environment
+        Further variables of the libraries' processes.
+    """
+    trials = [Trial(program, f"{root or home}/dataset{number}") for number, program in enumerate(programs)]
     for turn in range(max(len(program.stretches) for program in programs)):
         for library in LIBRARIES:
-            _turn([trial for trial in trials if not trial.wrong and not trial.given_up], turn, library, home)
+            going = [trial for trial in trials if not trial.wrong and not trial.given_up]
+            _turn(going, turn, library, home, environment)
     for library in LIBRARIES:
         going = [trial for trial in trials if not trial.given_up]
         whole = [
@@ -68,7 +95,7 @@ def run(programs: list[Program], home: Path) -> list[Trial]:
         jobs = [
             {"path": str(t.path), "versions": [*t.program.model.branches, *t.commits.values()]} for t in whole
         ]
-        for trial, result in zip(whole, perform(library, jobs, home), strict=True):
+        for trial, result in zip(whole, perform(library, jobs, home, environment), strict=True):
             if "error" in result:
                 trial.wrong.append(f"{library} cannot read: {result['error']}")
             else:
@@ -76,11 +103,13 @@ def run(programs: list[Program], home: Path) -> list[Trial]:
     return trials
 
 
-def _turn(trials: list[Trial], turn: int, library: str, home: Path) -> None:
+def _turn(
+    trials: list[Trial], turn: int, library: str, home: Path, environment: Mapping[str, str] | None
+) -> None:
     due = [trial for trial in trials if turn < len(trial.program.stretches)]
     due = [trial for trial in due if trial.program.stretches[turn].library == library]
     jobs = [{"path": str(t.path), "steps": t.program.stretches[turn].steps} for t in due]
-    for trial, result in zip(due, perform(library, jobs, home), strict=True):
+    for trial, result in zip(due, perform(library, jobs, home, environment), strict=True):
         if "error" in result and library == "deeplake" and "deeplake" in result["error"]:
             trial.given_up = result["error"]
         elif "error" in result:

@@ -35,6 +35,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, lis
     files = next(home.rglob("_files"))
     environment = {**os.environ, "BUGGER_OFF": "true", "https_proxy": NOWHERE, "HTTPS_PROXY": NOWHERE}
     environment["LAKEBED_AUTHOR"] = "public"  # as everybody is called in 3.9.52 who is not logged in
+    environment["LAKEBED_LINK_ROOTS"] = str(home)
     found = {}
     for library, interpreter in INTERPRETERS.items():
         out = home / f"{library}.json"

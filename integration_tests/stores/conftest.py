@@ -1,0 +1,71 @@
+"""Servers that run for a whole test session: those that start in seconds always, the others with ``-m stores``."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from integration_tests.stores import servers
+from integration_tests.stores.servers import Server
+from lakebed.storage.base import Storage
+from lakebed.storage.url import Location, open_storage
+
+_STARTS = {
+    "moto": servers.moto,
+    "ceph": servers.ceph,
+    "azurite": servers.azurite,
+    "gcs": servers.gcs,
+    "rclone": servers.rclone,
+}
+_ALL = [name if name == "moto" else pytest.param(name, marks=pytest.mark.stores) for name in _STARTS]
+
+
+@pytest.fixture(scope="session")
+def running_stores() -> Iterator[Callable[[str], Server]]:
+    """Start a server when the first test asks for it; all end with the session."""
+    with contextlib.ExitStack() as stack:
+        started: dict[str, Server] = {}
+
+        def get(name: str) -> Server:
+            if name not in started:
+                started[name] = stack.enter_context(_STARTS[name]())
+            return started[name]
+
+        yield get
+
+
+@pytest.fixture(scope="session")
+def moto(running_stores: Callable[[str], Server]) -> Server:
+    """Return S3 as moto speaks it."""
+    return running_stores("moto")
+
+
+@pytest.fixture(scope="session", params=_ALL)
+def store(request: pytest.FixtureRequest, running_stores: Callable[[str], Server]) -> Server:
+    """Return one store after the other: moto always, all others with ``-m stores``."""
+    return running_stores(request.param)
+
+
+@pytest.fixture
+def place(store: Server) -> Callable[[], Storage]:
+    """Make empty storages on the store, each with an address of its own."""
+
+    def make() -> Storage:
+        scheme, _, path = store.url(f"place-{uuid.uuid4().hex[:8]}").partition("://")
+        return open_storage(Location(scheme, path, None, store.creds))
+
+    return make
+
+
+@pytest.fixture
+def ambient(store: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
+    """Return a store whose credentials are in the environment, where every process finds them."""
+    for name in [name for name in os.environ if name.startswith(("AWS_", "AZURE_", "GOOGLE_"))]:
+        monkeypatch.delenv(name)
+    for name, value in store.environment.items():
+        monkeypatch.setenv(name, value)
+    return store

@@ -1,0 +1,40 @@
+"""The tests of datasets, versions and writing once more, with their datasets on a store."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from integration_tests.stores.processes import ROOT
+from integration_tests.stores.servers import Server
+
+SUITE = ("unit_tests/lakebed/dataset", "unit_tests/lakebed/versions", "unit_tests/lakebed/writing")
+
+
+@pytest.mark.stores
+@pytest.mark.timeout(3600)
+def test_all_of_writing_and_versions_works_on_a_store(
+    store: Server, record_property: Callable[[str, object], None]
+) -> None:
+    """What is true of local datasets is true of those in a bucket."""
+    told = json.dumps({"url": store.url("suite"), "creds": store.creds, "environment": store.environment})
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "integration_tests.stores.elsewhere", *SUITE]
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "LAKEBED_STORE": told},
+        capture_output=True,
+        text=True,
+        timeout=3500,
+        check=False,
+    )
+    last = done.stdout.strip().rpartition("\n")[2]
+    record_property("proof", f"suite on {store.name}: {last}")
+    assert done.returncode == 0, done.stdout[-6000:]
+    assert int(re.findall(r"(\d+) passed", last)[0]) > 500
