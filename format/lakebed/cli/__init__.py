@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import wraps
-from pathlib import Path
 from typing import Any
 
 import click
@@ -25,6 +24,7 @@ from lakebed.cli import materialize as materializing
 from lakebed.cli import repair as repairing
 from lakebed.cli import tag as tagging
 from lakebed.cli import verify as verification
+from lakebed.cli.lake import datasets
 from lakebed.cli.opening import moment
 from lakebed.errors import LakebedError
 
@@ -65,8 +65,8 @@ def main() -> None:
 @_JSON
 @_with_errors
 def ls(url: str, as_json: bool) -> None:
-    """List the datasets at and below a folder."""
-    found = list(_datasets(url))
+    """List the datasets at and below a folder or a prefix of a bucket."""
+    found = list(datasets(url))
     if as_json:
         click.echo(json.dumps(found, indent=2))
         return
@@ -78,19 +78,6 @@ def ls(url: str, as_json: bool) -> None:
         [str(entry[h]) for h in ("path", "rows", "tensors", "branches", "time", "message")] for entry in found
     ]
     click.echo(describe.table(headings, rows, right={1, 2, 3}))
-
-
-def _datasets(url: str) -> Iterator[dict[str, Any]]:
-    if "://" in url and not url.startswith("file://"):
-        yield describe.entry(url, lakebed.load(url, read_only=True))
-        return
-    root = url.removeprefix("file://")
-    if not Path(root).is_dir():
-        raise click.ClickException(f"{root} is no folder")
-    for folder, below, files in os.walk(root):
-        below[:] = sorted(d for d in below if d != "versions" and not d.startswith("."))
-        if "version_control_info.json" in files:
-            yield describe.entry(os.path.relpath(folder, root), lakebed.load(folder, read_only=True))
 
 
 @main.command()

@@ -48,6 +48,7 @@ def materialize(
             click.echo(f"empty: {link}")
         if len(broken) > _SHOWN:
             click.echo(f"empty: {len(broken) - _SHOWN:,} more; --json lists all")
-        click.echo(f"{dest or src}: {len(broken):,} links lead nowhere")
+        found = f"{len(broken):,} links lead nowhere" if broken else "what the links lead to is stored now"
+        click.echo(f"{dest or src}: {found}")
     if broken:
         sys.exit(1)
