@@ -34,7 +34,7 @@ def new_memory() -> MemoryStorage:
     return open_memory(f"test-{next(_NUMBER)}")
 
 
-def copy_of(storage: MemoryStorage) -> MemoryStorage:
+def copy_of(storage: Storage) -> MemoryStorage:
     """A storage with the same objects under another name, without the writers' lock files."""
     copied = new_memory()
     for key, _ in storage.list():

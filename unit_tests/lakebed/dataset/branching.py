@@ -6,17 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import lakebed
-from lakebed.storage.memory import MemoryStorage
+from lakebed.storage.base import Storage
 from unit_tests.lakebed.datasets import create_on, new_memory, objects, open_on
 
 Edit = Callable[[lakebed.Dataset], Any]
 
 
-def storage_of(ds: lakebed.Dataset) -> MemoryStorage:
+def storage_of(ds: lakebed.Dataset) -> Storage:
     """The storage that a dataset lies in."""
-    storage = ds._session.storage
-    assert isinstance(storage, MemoryStorage)
-    return storage
+    return ds._session.storage
 
 
 def lines(make: Edit, there: Edit, here: Edit | None = None) -> lakebed.Dataset:
