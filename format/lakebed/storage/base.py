@@ -213,6 +213,20 @@ def pieces(data: Data) -> list[memoryview]:
     return views
 
 
+def fill(buffer: memoryview, key: str, data: bytes) -> int:
+    """Put an object into the start of a writable byte buffer and return its length.
+
+    Raises
+    ------
+    InvalidInputError
+        If the buffer is smaller than the object.
+    """
+    if len(data) > buffer.nbytes:
+        raise InvalidInputError(f"buffer of {buffer.nbytes} bytes cannot hold {key!r} of {len(data)} bytes")
+    buffer[: len(data)] = data
+    return len(data)
+
+
 def check_key(key: str) -> str:
     """Return the key if it is a relative path that stays below the root.
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import xxhash
 
 from lakebed.errors import (
-    InvalidInputError,
     KeyNotFound,
     LakebedError,
     ModuleNotInstalledException,
@@ -23,7 +22,7 @@ from lakebed.errors import (
     StorageUnavailableError,
     TruncatedReadError,
 )
-from lakebed.storage.base import Stat, Tail, check_key, check_spans, pieces
+from lakebed.storage.base import Stat, Tail, check_key, check_spans, fill, pieces
 from lakebed.storage.conditions import put_weakly, warn_of
 from lakebed.storage.credentials import NAMED, Given, kept, named
 from lakebed.storage.secret import Secret
@@ -134,13 +133,7 @@ class FsspecStorage:
 
     def get_into(self, key: str, buffer: memoryview) -> int:
         """Read a whole object into the start of a writable byte buffer and return its length."""
-        data = self.get(key)
-        if len(data) > buffer.nbytes:
-            raise InvalidInputError(
-                f"buffer of {buffer.nbytes} bytes cannot hold {key!r} of {len(data)} bytes"
-            )
-        buffer[: len(data)] = data
-        return len(data)
+        return fill(buffer, key, self.get(key))
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         """Read exactly `length` bytes from offset `start`."""

@@ -10,7 +10,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from lakebed.errors import InvalidInputError, KeyNotFound, PreconditionFailed, TruncatedReadError
-from lakebed.storage.base import Stat, Tail, check_key, check_spans, pieces
+from lakebed.storage.base import Stat, Tail, check_key, check_spans, fill, pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -57,13 +57,7 @@ class MemoryStorage:
 
     def get_into(self, key: str, buffer: memoryview) -> int:
         """Read a whole object into the start of a writable byte buffer and return its length."""
-        data = self.get(key)
-        if len(data) > buffer.nbytes:
-            raise InvalidInputError(
-                f"buffer of {buffer.nbytes} bytes cannot hold {key!r} of {len(data)} bytes"
-            )
-        buffer[: len(data)] = data
-        return len(data)
+        return fill(buffer, key, self.get(key))
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         """Read exactly `length` bytes from offset `start`."""

@@ -27,9 +27,8 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
-from lakebed.errors import InvalidInputError
 from lakebed.storage import leftovers
-from lakebed.storage.base import check_key, check_spans, place_of
+from lakebed.storage.base import check_key, check_spans, fill, place_of
 from lakebed.storage.cache.files import CacheFiles, Item
 from lakebed.storage.cache.flights import Flights
 from lakebed.storage.cache.layout import BLOCK
@@ -212,13 +211,7 @@ class CachedStorage:
         size = self._files.size(item) if found[1] is None else found[1]
         if size and size <= len(buffer) and self._files.run_into(item, size, buffer):
             return size
-        data = self.get(key)
-        if len(data) > buffer.nbytes:
-            raise InvalidInputError(
-                f"buffer of {buffer.nbytes} bytes cannot hold {key!r} of {len(data)} bytes"
-            )
-        buffer[: len(data)] = data
-        return len(data)
+        return fill(buffer, key, self.get(key))
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         """Read exactly `length` bytes from offset `start`."""
