@@ -12,8 +12,9 @@ CACHE_BYTES = 256 * 1024 * 1024
 MAX_UNPUBLISHED_SECONDS = 30.0
 
 # How long a writer that stands still keeps others out, in seconds; a thread renews the lease in good time. Deep Lake
-# 3.9.52 takes its own locks to be valid for as long.
-LEASE_SECONDS = 300.0
+# 3.9.52 takes its own locks to be valid for as long. A shorter one lets others in sooner after a writer was killed that
+# the system can not tell of: one on a store, or of another machine.
+LEASE_SECONDS = float(os.environ.get("LAKEBED_LEASE_SECONDS") or 300)
 
 # Garbage stays for so long, in seconds: readers of another host or of Deep Lake 3.9.52 may still want it. Where readers
 # are known it goes earlier once so many newer heads have been replaced.

@@ -55,6 +55,10 @@ class LinkCredentials:
         self._used: dict[str, int] = {}  # codes of names that the file says are used
         self._mutex = threading.Lock()
 
+    def begin_in_child(self) -> None:
+        """Go on in a forked child, which has not the thread that may have held the lock."""
+        self._mutex = threading.Lock()
+
     def __repr__(self) -> str:
         names = f"names={self._known.names!r}, " if self._known is not None else ""
         return f"LinkCredentials({names}populated={sorted(self._populated)!r})"

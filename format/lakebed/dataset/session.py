@@ -172,7 +172,9 @@ class Session(Opened):
             self._check_sound()
         if own_chunks(self.snapshot) > config.CHECKPOINT_CHUNKS:
             self._go_on_below()
-        self._draft = Draft(self.snapshot, new_id(), self.storage, self._tails.read, self._guard)
+        self._draft = Draft(
+            self.snapshot, new_id(), self.storage, self._tails.read, self._guard, self.source.pool.take
+        )
         self._unpublished.draft = self._draft
         self._first_unpublished = clock.monotonic()
         return self._draft
@@ -204,6 +206,18 @@ class Session(Opened):
     def _guard(self, version_id: str) -> None:
         if self._lock is not None:
             self._lock.guard(version_id)
+
+    def begin_in_child(self) -> None:
+        """Go on in a forked child, which has none of its parent's other threads.
+
+        What one of those had begun stays half done: the lock that it held, the draft that it may have been changing.
+        """
+        self.credentials.begin_in_child()
+        if self.mutex.acquire(blocking=False):
+            self.mutex.release()
+            return
+        self.mutex = threading.RLock()
+        self._after_fork()
 
     def _after_fork(self) -> None:
         """Let go of what a forked child has a copy of: its parent's draft and lock are not its own."""

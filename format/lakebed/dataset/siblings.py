@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import weakref
 from typing import TYPE_CHECKING
 
@@ -47,3 +48,12 @@ def flush_siblings(session: Session) -> bool:
     """Publish and unlock idle holders of the same branch in this process; return whether there was one."""
     others = [s for s in sessions_at(session.storage) if s is not session and s.branch == session.branch]
     return sum(other.yield_lock() for other in others) > 0
+
+
+def _after_fork() -> None:
+    for sessions in list(_sessions.values()):
+        for session in list(sessions):
+            session.begin_in_child()
+
+
+os.register_at_fork(after_in_child=_after_fork)

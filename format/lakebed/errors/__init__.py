@@ -66,6 +66,7 @@ what happened, where, and what to do::
     │   │   └── CredentialsRejectedError                 the store knows the credentials not, or no longer
     │   ├── StorageUnavailableError (ConnectionError)    no answer, or "slow down", again and again: try later
     │   ├── BucketNotFoundError (FileNotFoundError)      also a NotFoundError
+    │   ├── BucketElsewhereError                         name the bucket's region
     │   ├── StorageReadOnlyError                         read-only file system, or a web server
     │   ├── UnsafePathError (PermissionError)            a link in the dataset leads where it must not
     │   ├── TruncatedReadError (EOFError)                the object ends before the range that was asked for
@@ -186,6 +187,7 @@ from lakebed.errors.root import (
     WeakStoreWarning,
 )
 from lakebed.errors.stores import (
+    BucketElsewhereError,
     BucketNotFoundError,
     CredentialsRejectedError,
     GetDataFromLinkError,
@@ -207,6 +209,7 @@ __all__ = [
     "AlreadyExistsError",
     "BadLinkError",
     "BranchExistsError",
+    "BucketElsewhereError",
     "BucketNotFoundError",
     "CheckoutError",
     "ChecksumError",

@@ -64,6 +64,10 @@ class BucketNotFoundError(StorageError, NotFoundError, FileNotFoundError):
     """There is no such bucket or container."""
 
 
+class BucketElsewhereError(StorageError):
+    """The bucket is in another region than the one that was asked."""
+
+
 class StorageReadOnlyError(StorageError):
     """The file system is mounted read-only, or the store is one that can only be read."""
 

@@ -39,6 +39,10 @@ class BufferPool:
         self._keep_bytes = keep_bytes
         self._mutex = threading.Lock()
 
+    def begin_in_child(self) -> None:
+        """Go on in a forked child, which has not the thread that may have held the lock."""
+        self._mutex = threading.Lock()
+
     def take(self, size: int) -> NDArray[np.uint8]:
         """Return ``size`` bytes with undefined content: uint8, shape (size,)."""
         if size > self._keep_bytes:

@@ -74,6 +74,7 @@ class ChunkSource:
 
     def after_fork(self) -> None:
         """Begin anew in a forked child: locks may be held by, and requests be those of, threads that it has not."""
+        self.pool.begin_in_child()
         self.cache.clear()
         self._begin()
 
@@ -306,13 +307,21 @@ class ChunkSource:
                 self.cache.keep_near(key)
         return chunk
 
-    def file(self, table: ChunkTable, row: int) -> Bytes:
-        """Read and verify the whole chunk file of a row, unparsed."""
+    def file(self, table: ChunkTable, row: int, *, pooled: bool = False) -> Bytes:
+        """Read and verify the whole chunk file of a row, unparsed.
+
+        Parameters
+        ----------
+        pooled
+            Read it into memory that is used again, rather than map it: for whoever reads many files once.
+        """
         with self._mutex:
             mine = self._unpublished.get(table.key(row))
             if mine is not None:
                 return mine
             if self.far is None:
+                if pooled:
+                    return self._files.whole(described(table, row, self.heads), pooled=True)
                 return self._near_file(table, row, fresh=False, pooled=False)
         return self.far.file(described(table, row, self.heads))
 

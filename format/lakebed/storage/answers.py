@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from lakebed.errors import (
+    BucketElsewhereError,
     BucketNotFoundError,
     CredentialsRejectedError,
     KeyNotFound,
@@ -188,7 +189,7 @@ class Answer:
                 f"{what}; check the network and the address, or try again later", errno=self.errno
             )
         if 300 <= self.status < 400 or "configured region" in self._text:
-            return StorageError(
+            return BucketElsewhereError(
                 f"{what}; the bucket is in another region: name it, by creds={{'aws_region': ...}}"
             )
         return StorageError(what, errno=self.errno)

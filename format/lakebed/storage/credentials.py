@@ -102,7 +102,7 @@ class Given(Mapping[str, Any]):
         self.left_behind = left_behind
         self.source = source
         self.made: dict[Any, Any] = {}
-        """What was made of them, so that all who hold these credentials share it."""
+        """What was made of them, clients among it, so that all who hold these credentials share it."""
 
     def __getitem__(self, key: str) -> Any:
         return self._values[key]

@@ -5,15 +5,17 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import os
 import re
 import stat as stat_module
 import threading
 import time
+import unicodedata
 from typing import TYPE_CHECKING
 
-from lakebed.errors import InvalidInputError, StoragePermissionError, UnsafePathError
+from lakebed.errors import InvalidInputError, StorageError, StoragePermissionError, UnsafePathError
 from lakebed.storage.base import check_key
 from lakebed.storage.disk import flush_folders, storage_error
 
@@ -189,6 +191,28 @@ class Folders:
 def temporary_in(folder: str) -> str:
     """Path of a file in a folder that nobody else will choose."""
     return f"{folder}/.lb-{os.getpid():x}-{next(_serial):x}.tmp"
+
+
+def check_apart(folder: str, others: Iterable[str]) -> None:
+    """Make sure that a new folder which is there already is none of others that are new, too.
+
+    Raises
+    ------
+    StorageError
+        If two names beside each other lead to one folder: files of both would be mixed up.
+    """
+    if any(other != folder and _folded(other) == _folded(folder) for other in others):
+        raise StorageError(
+            f"{folder} and another new folder are one to this file system, which does not tell names apart that "
+            "differ in case or accents only; delete one of the two tensors or groups, or use another disk",
+            errno=errno.EEXIST,
+        )
+
+
+def _folded(folder: str) -> tuple[str, str]:
+    """Return a path as the file systems compare it that tell fewest names apart."""
+    parent, _, name = folder.rpartition("/")
+    return parent, unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", name).casefold())
 
 
 def _touch(folder: str) -> None:

@@ -7,7 +7,7 @@ hundreds of small files.
 """
 
 # Paths are strings: pathlib costs more than the calls of the operating system themselves.
-# ruff: noqa: PTH104, PTH108, PTH111, PTH112
+# ruff: noqa: PTH104, PTH108, PTH111
 from __future__ import annotations
 
 import contextlib
@@ -42,7 +42,7 @@ from lakebed.storage.disk import (
     storage_error,
     write_all,
 )
-from lakebed.storage.folders import TEMPORARY, Folders, temporary_in
+from lakebed.storage.folders import TEMPORARY, Folders, check_apart, temporary_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -428,8 +428,8 @@ class LocalStorage:
         folder = path[: path.rindex("/")]
         if fresh and folder not in fresh and folder[: folder.rindex("/")] in fresh:
             made = self._folders.make_inside(folder)
-            if not made and os.path.isdir(folder):
-                raise _same_name(folder)
+            if not made:
+                check_apart(folder, fresh)  # else another process was faster: that folder is not ours alone
             fresh.update(made)
         new = fresh is not None and folder in fresh
         for _ in range(_ATTEMPTS):
@@ -470,14 +470,6 @@ class LocalStorage:
         self._folders.flush({folder})
         self._doubtful.discard(path)
         return etag
-
-
-def _same_name(folder: str) -> StorageError:
-    return StorageError(
-        f"{folder} and another new folder are one to this file system, which does not tell names apart that differ"
-        " in case or accents only; delete one of the two tensors or groups, or use another disk",
-        errno=errno.EEXIST,
-    )
 
 
 def _sum(views: Sequence[Buffer]) -> int:

@@ -15,6 +15,7 @@ import json
 import os
 import socket
 import threading
+import uuid
 import weakref
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Self
 from lakebed import clock
 from lakebed.errors import LockedException
 from lakebed.storage.base import place_of
+from lakebed.storage.boot import boot_id
 from lakebed.storage.disk import exclusive, lock_file, storage_error, unlock_file
 
 if TYPE_CHECKING:
@@ -36,11 +38,26 @@ _OWNER_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who holds a lock: process id, host name, and since when (POSIX seconds)."""
+    """Who holds a lock: process id, host name, and since when (POSIX seconds).
+
+    Parameters
+    ----------
+    node
+        The machine as 3.x lock files name it: the network card's address.
+    boot
+        The run of the system, as `boot.boot_id` has it, in hex digits.
+    """
 
     pid: int
     host: str
     since: float
+    node: int = 0
+    boot: str = ""
+
+    @classmethod
+    def me(cls) -> Owner:
+        """Return this process, from now on."""
+        return cls(os.getpid(), socket.gethostname(), clock.now(), uuid.getnode(), boot_id().hex())
 
     def __str__(self) -> str:
         if self.pid == os.getpid() and self.host == socket.gethostname():
@@ -89,9 +106,15 @@ class WriterLock:
         Storage of the dataset; its `url` says what is locked.
     branch
         Name of the branch.
+
+    Attributes
+    ----------
+    left
+        Who had the lock last, as a file tells it that the system freed when that process ended.
     """
 
     def __init__(self, storage: Storage, branch: str) -> None:
+        self.left: Owner | None = None
         self._fd: int | None = None
         self._owner: Owner | None = None
         self._url = storage.url
@@ -103,6 +126,19 @@ class WriterLock:
     def held(self) -> bool:
         """Whether this object holds the lock."""
         return self._owner is not None
+
+    def was_left_by(self, pid: int, node: int) -> bool:
+        """Whether a process of some machine had this lock before us, and is surely gone.
+
+        It lived under the kernel of this process, in whatever container: that kernel would know if it still held it.
+        """
+        left = self.left
+        return (
+            self.held
+            and left is not None
+            and (left.pid, left.node) == (pid, node)
+            and left.boot == boot_id().hex() != bytes(16).hex()
+        )
 
     @property
     def _in_memory(self) -> bool:
@@ -209,7 +245,7 @@ class WriterLock:
 
     def _try(self) -> Owner | None:
         """Take the lock if it is free; return its owner, None if unknown."""
-        me = Owner(os.getpid(), socket.gethostname(), clock.now())
+        me = Owner.me()
         slot = self._place, self._branch
         # The table also covers file systems whose file locks do not tell two openings by one process apart.
         other = _table.enter(slot, me)
@@ -221,6 +257,7 @@ class WriterLock:
                 fd = self._lock_file()
                 if fd is None:
                     return _read_owner(self._lock_path())
+                self.left = _owner(os.pread(fd, _OWNER_BYTES, 0))
                 os.ftruncate(fd, 0)
                 os.pwrite(fd, json.dumps(asdict(me)).encode(), 0)
         except OSError as error:
@@ -249,9 +286,17 @@ def _read_owner(path: str) -> Owner | None:
     """Owner as the lock file tells it; the text is for people, so anything unreadable is just unknown."""
     try:
         with open(path, "rb") as file:
-            found = json.loads(file.read(_OWNER_BYTES))
-        return Owner(int(found["pid"]), str(found["host"]), float(found["since"]))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            return _owner(file.read(_OWNER_BYTES))
+    except OSError:
+        return None
+
+
+def _owner(text: bytes) -> Owner | None:
+    try:
+        found = json.loads(text)
+        node, boot = int(found.get("node", 0)), str(found.get("boot", ""))
+        return Owner(int(found["pid"]), str(found["host"]), float(found["since"]), node, boot)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 

@@ -64,6 +64,11 @@ class ObjectStorage:
         Credentials in the form of the 3.x dictionary, or a source of them; None goes through the chain.
     query
         What follows the ``?`` of a web server's addresses; it may be a signature, and is shown nowhere.
+
+    Raises
+    ------
+    InvalidInputError
+        If a part of the prefix is empty, ``.`` or ``..``.
     """
 
     def __init__(
@@ -73,6 +78,10 @@ class ObjectStorage:
         self._is_web = scheme in ("http", "https")
         # On the web the prefix is part of the client's address, which has the query behind it.
         self._root = f"{self._prefix}/" if self._prefix and not self._is_web else ""
+        if self._root and not {"", ".", ".."}.isdisjoint(self._prefix.split("/")):
+            raise InvalidInputError(
+                f"{self.url} has a part that is empty, '.' or '..', which mean nothing in a bucket: leave it out"
+            )
         tail = ""
         if self._is_web:
             tail = (f"/{self._prefix}" if self._prefix else "") + (f"?{query}" if query else "")

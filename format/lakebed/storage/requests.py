@@ -57,14 +57,30 @@ class Requests:
         found = self._way
         if found is not None and found.pid == os.getpid():
             return found
-        new = way(self._scheme, self._bucket, self.creds, self._tail)
+        made = {} if self.creds is None else self.creds.made
+        new = made.get(self._shared_as)
+        if new is None or new.pid != os.getpid():
+            new = way(self._scheme, self._bucket, self.creds, self._tail)
         with _mutex:
-            if self._way is not None and self._way.pid != os.getpid():
-                _left_alone.append(self._way)
-                self._way = None
-            if self._way is None:
-                self._way = new
+            ways = (self._way, made.get(self._shared_as))
+            _left_alone.extend(old for old in ways if old is not None and old.pid != os.getpid())
+            if self._way is None or self._way.pid != os.getpid():
+                other = made.get(self._shared_as)
+                self._way = new if other is None or other.pid != os.getpid() else other
+                made[self._shared_as] = self._way
             return self._way
+
+    @property
+    def _shared_as(self) -> tuple[str, ...]:
+        """Under what all who hold the same credentials share the clients of this bucket, and their connections."""
+        return ("clients", self._scheme, self._bucket, self._tail)
+
+    def _forget(self, found: Way) -> None:
+        """Make other clients for the next request."""
+        with _mutex:
+            self._way = None if self._way is found else self._way
+            if self.creds is not None and self.creds.made.get(self._shared_as) is found:
+                del self.creds.made[self._shared_as]
 
     def use(self, creds: Creds) -> None:
         """Do the next requests with other credentials."""
@@ -116,8 +132,7 @@ class Requests:
             )
             if is_suspect and not is_renewed and found.access.renew():
                 is_renewed = True
-                with _mutex:
-                    self._way = None if self._way is found else self._way
+                self._forget(found)
             elif not ends and self._may_pass(failure, answer, found, once) and clock.monotonic() < deadline:
                 clock.sleep(random.uniform(0.05, 0.5))  # noqa: S311 - no secret
             else:

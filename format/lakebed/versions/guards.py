@@ -178,6 +178,8 @@ class _Alone:
         lock, now = own_lock(seal), clock.monotonic()
         if leaving:
             lock = lock.released()
+        # From here on it is not renewed until it is the head's: a renewal would go by what `add` has written.
+        self._written.pop(version, None)
         etag = self._storage.put(lock_key(version), lock.to_bytes())
         self._next[version] = _Written(etag, lock, now)
 

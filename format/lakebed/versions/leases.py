@@ -14,6 +14,7 @@ import random
 import threading
 
 from lakebed import clock, config
+from lakebed.documents.lock import DatasetLock
 from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import LeaseLost, LockedException, StorageError
 from lakebed.storage.base import Storage
@@ -55,6 +56,7 @@ class Lease:
         self._mutex = threading.Lock()
         self._guards = guards_of(storage, branch)
         self._lost = ""
+        self._written = 0.0  # when the lock files were, by a clock that nobody sets
         self.found_traces = False  # whether a writer before this one ended without a farewell
         self.found = Found()  # the lock file of the head as it was when the lease was taken
 
@@ -119,7 +121,7 @@ class Lease:
             self._lock.release()
             self._guards.forget()
             raise
-        self._lost = ""
+        self._lost, self._written = "", clock.monotonic()
         _keeper.add(self)
         return at
 
@@ -148,7 +150,8 @@ class Lease:
         """Put our lock into a head's folder; tell whether one that ran out was there."""
         found = found or look(self._storage, head)
         try:
-            check_foreign_lock(self._storage, head, found.lock)
+            if not self._is_left(found.lock):
+                check_foreign_lock(self._storage, head, found.lock)
             self._guards.enter(head, found)
         except LockedException as error:
             if not self._lock.frees_itself:
@@ -156,6 +159,10 @@ class Lease:
             raise
         self.found = found
         return found.lock is not None and not is_own(found.lock) and not found.lock.is_released
+
+    def _is_left(self, lock: DatasetLock | None) -> bool:
+        """Whether a lock file is of the writer whose lock the system freed, as a killed container leaves both."""
+        return lock is not None and self._lock.was_left_by(lock.pid, int.from_bytes(lock.node, "little"))
 
     def _check_current(self, head: str, error: LockedException) -> None:
         """Raise `_Overtaken` if the branch has another head by now: the lock of this one keeps nobody out."""
@@ -182,6 +189,7 @@ class Lease:
         """Go on with a new head, whose folder has our lock file already; those of others are removed."""
         with self._mutex:
             self._guards.moved(head)
+            self._written = clock.monotonic()
 
     def check(self) -> None:
         """Make sure, before a publish, that this is still the writer.
@@ -204,12 +212,18 @@ class Lease:
             why = "another process has seized the lock"
         self._lost = self._lost or why
 
+    @property
+    def is_due(self) -> bool:
+        """Whether the lock files may not wait until the thread that renews them comes by the next time."""
+        return abs(clock.monotonic() - self._written) >= config.LEASE_SECONDS / 8
+
     def renew(self) -> None:
         """Write the lock files anew; called by a thread every now and then."""
         with self._mutex:
             try:
                 if not self._lost and self._lock.is_intact:
                     self._note(self._guards.renew())
+                    self._written = clock.monotonic()
             except StorageError as error:
                 _log.warning(
                     "the lease of %s of %s was not renewed: %s", self._branch, self._storage.url, error
@@ -272,7 +286,8 @@ class _Keeper:
                     self._thread = None
                     return
             for lease in leases:
-                lease.renew()
+                if lease.is_due:
+                    lease.renew()
 
     def renew_all(self) -> None:
         """Renew at once what is held, as the thread does."""

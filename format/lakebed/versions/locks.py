@@ -95,7 +95,11 @@ def live_owner(storage: Storage, head: str, found: Found | None = None) -> str |
 
 def is_at_work(storage: Storage, version: str) -> bool:
     """Whether a writer that may live, of this process or another, has its lock in a version's folder."""
-    lock = look(storage, version).lock
+    return may_live(look(storage, version).lock)
+
+
+def may_live(lock: DatasetLock | None) -> bool:
+    """Whether there is a lock and its owner, this process or another one, may be at work."""
     return lock is not None and lock.expiry > clock.now() and not _owner_is_dead(lock)
 
 

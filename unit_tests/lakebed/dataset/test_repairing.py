@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,10 @@ from lakebed.errors import (
 from lakebed.reading.verify import verify
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.memory import MemoryStorage
+from lakebed.versions.locks import lock_key, look
 from lakebed.versions.opening import TREE_KEY, manifest_key, open_version, read_tree
 from lakebed.versions.state import folder_of
+from unit_tests.lakebed.afar import Afar, made_on
 from unit_tests.lakebed.crash_states import State
 from unit_tests.lakebed.datasets import content, copy_of, create_on, new_memory, objects, open_on, visible
 
@@ -100,6 +103,27 @@ def test_files_that_the_manifest_has_are_put_back(storage: MemoryStorage, end: s
     assert verify(storage, deep=True).is_sound
 
 
+def test_a_lock_that_vouches_for_a_manifest_stays() -> None:
+    """On a store a released lock is no leftover, and one whose writer was killed is given back: it has the seal."""
+    store = Afar()
+    ds = made_on(store)
+    ds.create_tensor("x", dtype="int64").extend([1, 2])
+    ds.commit("one")
+    ds.close()
+    head = read_tree(store).branches["main"]
+    released = look(store, head).lock
+    assert not repair(store, apply=True).is_needed
+    assert released is not None
+    assert look(store, head).lock == released
+    store.put(lock_key(head), replace(released, expiry=1.0).to_bytes())
+    store.delete(f"{folder_of(head)}x/tensor_meta.json")
+    assert [step.kind for step in repair(store).steps] == ["lock", "document"]
+    assert repair(store, apply=True).lost_rows == 0
+    assert look(store, head).lock == released
+    assert verify(store, deep=True).is_sound
+    assert not repair(store, apply=True).is_needed
+
+
 @pytest.mark.parametrize("branch", ["main", "side"])
 def test_a_version_whose_schema_is_gone_is_no_branch_that_was_being_deleted(
     storage: MemoryStorage, branch: str
@@ -163,8 +187,7 @@ def test_a_damaged_chunk_of_a_head_loses_its_samples_only(storage: MemoryStorage
 def test_damage_in_a_commit_is_told_and_stays(storage: MemoryStorage) -> None:
     """A commit is what its id says; the head that shares the chunk is mended all the same."""
     first = next(i for i, node in read_tree(storage).commits.items() if node.message == "first")
-    words = [key for key, _ in storage.list() if "g/words/chunks/" in key]
-    shared = next(key for key in words if b"word 1" in storage.get(key))
+    (shared,) = [key for key, _ in storage.list(folder_of(first)) if "g/words/chunks/" in key]
     storage.delete(shared)
     report = repair(storage, apply=True)
     assert {step.version for step in report.remaining} >= {first}

@@ -415,3 +415,32 @@ def test_works_after_a_fork_and_a_pickle(storage: LocalStorage) -> None:
         os._exit(0)
     assert os.waitpid(pid, 0)[1] == 0
     assert pickle.loads(pickle.dumps(storage)).get("b/8") == b"y"
+
+
+def test_another_process_that_makes_the_same_folders_at_the_same_time_is_no_conflict_of_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only two names of one batch that are one folder are: a file system that folds case would mix them up."""
+    storage = LocalStorage(tmp_path / "new")
+    make = storage._folders.make
+
+    def shared(folder: str, fresh: set[str] | None = None) -> None:
+        make(folder, fresh)
+        Path(folder, "sub").mkdir(exist_ok=True)  # the other one goes on below what this one made
+
+    monkeypatch.setattr(storage._folders, "make", shared)
+    storage.put_many([("a", b"1"), ("sub/b", b"2")])
+    assert storage.get("sub/b") == b"2"
+
+
+def test_two_names_that_are_one_folder_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = LocalStorage(tmp_path / "new")
+    make_inside = storage._folders.make_inside
+
+    def folding(folder: str) -> object:
+        lower = Path(folder).with_name(Path(folder).name.lower())
+        return set() if folder != str(lower) and lower.is_dir() else make_inside(folder)
+
+    monkeypatch.setattr(storage._folders, "make_inside", folding)
+    with pytest.raises(StorageError, match="differ in case"):
+        storage.put_many([("a", b"1"), ("sub/b", b"2"), ("SUB/b", b"3")])

@@ -106,6 +106,20 @@ def test_renewing_moves_the_expiry_of_everything_that_is_guarded(storage: Memory
     assert is_free(storage, "d" * 40)
 
 
+def test_a_fresh_lease_is_not_renewed(storage: MemoryStorage) -> None:
+    """The thread comes by at any time; what was written just now would only cost requests."""
+    virtual = VirtualClock(1000.0)
+    with clock.replaced(virtual):
+        lease = Lease(storage, "main")
+        lease.acquire()
+        assert not lease.is_due
+        virtual.advance(config.LEASE_SECONDS / 7)
+        assert lease.is_due
+        lease.renew()
+        assert not lease.is_due
+        lease.release()
+
+
 def test_the_thread_renews_by_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, start: Start) -> None:
     """A writer that works for longer than its lease keeps it, without a call of anybody."""
     code = """
@@ -137,6 +151,45 @@ def test_the_thread_renews_by_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         1,
         2,
     ]
+
+
+CONTAINER = """
+import sys, time, uuid, lakebed
+uuid.getnode = lambda: 0x010203040506
+ds = lakebed.load(sys.argv[1])
+ds.x.append(1)
+ds.flush()
+with ds:
+    ds.x.append(2)
+    print(flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("kernel", ["ours", "another"])
+def test_a_killed_container_keeps_nobody_out_of_a_folder_that_it_shared(
+    tmp_path: Path, start: Start, kernel: str
+) -> None:
+    """It counts as another machine; but its kernel is ours, and has freed what it had locked."""
+    path = tmp_path / "ds"
+    lakebed.empty(path).create_tensor("x", dtype="int64")
+    lakebed.load(path).flush()
+    container = start(CONTAINER, path)
+    assert container.stdout is not None
+    container.stdout.readline()
+    container.send_signal(signal.SIGKILL)
+    container.wait()
+    if kernel == "another":
+        (owner,) = path.glob(".lakebed/writer-*.lock")
+        owner.write_text(owner.read_text().replace('"boot": "', '"boot": "f'))
+    if kernel == "ours":
+        ds = lakebed.load(path, read_only=False)
+        ds.x.append(3)
+        ds.flush()
+        assert ds.x.numpy().ravel().tolist() == [1, 3]
+    else:
+        with pytest.raises(LockedException, match=r"machine 01:02:03:04:05:06 .*runs out in \d+ s"):
+            lakebed.load(path, read_only=False)
 
 
 def test_a_live_lock_of_another_machine_keeps_us_out_and_is_named(storage: MemoryStorage) -> None:
@@ -181,6 +234,27 @@ def test_a_lease_that_another_writer_took_over_is_lost_for_good(storage: MemoryS
     with pytest.raises(LeaseLost):
         lease.check()
     lease.release()
+
+
+@pytest.mark.parametrize("leaving", [False, True])
+def test_a_renewal_in_the_middle_of_a_publish_costs_nobody_the_lease(
+    storage: MemoryStorage, leaving: bool
+) -> None:
+    """The folder of a draft has our lock already when the publish writes the one that names the manifest."""
+    lease, draft = Lease(storage, "main"), "d" * 40
+    at = lease.acquire()
+    lease.guard(draft)
+    lease.publish(draft, "5" * 16, leaving=leaving)
+    renew_all()
+    lease.moved(draft)
+    if isinstance(storage, Elsewhere):
+        found = look(storage, draft)
+        assert (found.seal, found.lock is not None and found.lock.is_released) == ("5" * 16, leaving)
+    if not leaving:
+        renew_all()
+        lease.check()
+    lease.release()
+    assert at.tree == read_tree(storage)
 
 
 def test_a_writer_behind_the_fence_can_not_publish(storage: MemoryStorage) -> None:

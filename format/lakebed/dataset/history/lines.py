@@ -155,6 +155,7 @@ def adopt(session: Session, name: str) -> None:
     """Let this branch's head hold what branch ``name`` holds, and drop that branch: one atomic step."""
     flush_open(session.storage)  # also what another dataset of this process has for the side branch
     with session.writing() as draft:
+        session.refresh()  # where the lock was held already, the side branch is younger than what was read then
         at = session.tree_at()
         side = open_version(session.storage, at.tree, at.tree.head(name).id)
         parent_id = at.tree.commits[session.snapshot.version_id].parent or FIRST

@@ -164,11 +164,13 @@ class Versioned:
         session = self._session
         session.flush()
         side = Session(session.storage, session.branch)
-        if name in side.tree.branches:
-            if resume:
-                return type(self)(Handle(Session(session.storage, name), self._handle.path))
-            lines.drop_branch(side, name)
-        start_branch(side, name, FIRST, empty_snapshot(new_id()))
+        if name in side.tree.branches and resume:
+            side = Session(session.storage, name)
+        else:
+            if name in side.tree.branches:
+                lines.drop_branch(side, name)
+            start_branch(side, name, FIRST, empty_snapshot(new_id()))
+        session.refresh()  # it knows the branch from now on
         return type(self)(Handle(side, self._handle.path))
 
     def finish_overwrite(self, name: str) -> None:

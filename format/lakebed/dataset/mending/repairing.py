@@ -7,6 +7,7 @@ content is known from elsewhere (the sealed manifest, the version tree) are put 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -24,13 +25,15 @@ from lakebed.errors import (
     FormatError,
     KeyNotFound,
     LimitError,
+    PreconditionFailed,
 )
 from lakebed.reading.verify import Check, read_whole_tree
 from lakebed.storage.base import Data, Storage
+from lakebed.storage.lock import frees_itself
 from lakebed.versions.check import Damage, DocumentCheck, Findings
 from lakebed.versions.derive import inherited
 from lakebed.versions.leases import Lease
-from lakebed.versions.locks import LOCK_NAME, is_at_work, release_lock
+from lakebed.versions.locks import LOCK_NAME, look, may_live, release_lock
 from lakebed.versions.opening import TREE_KEY, open_version
 from lakebed.versions.publish import publish
 from lakebed.versions.rebuild import Rebuilt, is_dataset, rebuild
@@ -340,19 +343,32 @@ class _Repair:
     # -- locks -------------------------------------------------------------------------------------------------
 
     def _locks(self) -> None:
-        """Remove lock files of writers that are gone: 3.9.52 can not read one that was cut short."""
+        """Take away locks of writers that are gone: 3.9.52 can not read one that was cut short."""
         for key, _ in list(self._storage.list()):
             if not key.endswith(".lock") or key.startswith((".lakebed/", ".queries/")):
                 continue
             folder, _, name = key.rpartition("/")
-            version = folder.rpartition("/")[2] or FIRST
-            if name == LOCK_NAME and is_at_work(self._storage, version):
-                continue
-            if name != LOCK_NAME and self._is_live(key):
-                continue
-            self._step("lock", f"{key} is removed: its writer is gone")
-            if self._apply:
-                self._storage.delete(key)
+            if name == LOCK_NAME:
+                self._lock(key, folder.rpartition("/")[2] or FIRST)
+            elif not self._is_live(key):
+                self._step("lock", f"{key} is removed: its writer is gone")
+                if self._apply:
+                    self._storage.delete(key)
+
+    def _lock(self, key: str, version: str) -> None:
+        """Take away the lock of a version's writer that is gone; one that vouches for the manifest stays, released."""
+        found = look(self._storage, version)
+        if may_live(found.lock) or (found.lock is not None and found.lock.is_released):
+            return
+        keeps = found.lock is not None and found.seal and not frees_itself(self._storage)
+        self._step("lock", f"{key} is {'given back' if keeps else 'removed'}: its writer is gone")
+        if not self._apply:
+            return
+        if found.lock is None or not keeps:
+            self._storage.delete(key)
+            return
+        with contextlib.suppress(PreconditionFailed):  # somebody writes again
+            self._storage.put_if(key, found.lock.released().to_bytes(), found.etag)
 
     def _is_live(self, key: str) -> bool:
         try:

@@ -25,13 +25,12 @@ import random
 import struct
 import threading
 import time
-import uuid
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import xxhash
 
+from lakebed.storage.boot import boot_id
 from lakebed.storage.disk import lock_file, unlock_file
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ class Ledger:
 
     def write(self, *, busy: bool) -> None:
         """Put it on disk."""
-        data = _STATE.pack(_MAGIC, self.bound, max(0, self.used), busy, _boot_id())
+        data = _STATE.pack(_MAGIC, self.bound, max(0, self.used), busy, boot_id())
         os.pwrite(self.fd, data + xxhash.xxh3_64_intdigest(data).to_bytes(8, "little"), 0)
 
 
@@ -164,7 +163,8 @@ class Room:
             magic, bound, used, busy, boot = _STATE.unpack_from(data)
             if magic == _MAGIC:
                 ledger.bound = max(bound, self._bound)
-                if not busy and boot == _boot_id():
+                # Where the system tells nothing, a power cut may leave the count wrong until all was looked at once.
+                if not busy and boot == boot_id():
                     ledger.used = used
                     return ledger
         for number in range(SHELVES):
@@ -209,17 +209,3 @@ def _files(shelf: str) -> list[_File]:
                 continue
             found.append(_File(entry.path, stat.st_mtime, on_disk(stat.st_size)))
     return found
-
-
-_boot: list[bytes] = []
-
-
-def _boot_id() -> bytes:
-    if not _boot:
-        try:
-            text = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
-            _boot.append(uuid.UUID(text.strip()).bytes)
-        except (OSError, ValueError):
-            # No such file on this system: a power cut may then leave the count wrong until all was looked at once.
-            _boot.append(bytes(16))
-    return _boot[0]

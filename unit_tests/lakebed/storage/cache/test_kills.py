@@ -46,14 +46,20 @@ def _run(folder: Path, seconds: float, seed: int, record: Callable[[str, object]
             if size is not None:
                 sizes.append(size)
 
+    def left() -> float:
+        """Seconds to go; a busy machine gets another minute to fill the cache."""
+        now = time.monotonic()
+        is_filled = max(sizes, default=0) > BOUND * 0.7
+        return until - now if is_filled or now < until else min(1.0, until + 60 - now)
+
     def keep_reading(process: int) -> tuple[int, int]:
         """Start one worker after the other; how many were killed, and how often they read."""
         chance = random.Random(seed + process)
         kills = reads = 0
         with Nursery("unit_tests.lakebed.storage.cache.workers:read") as nursery:
-            while (left := until - time.monotonic()) > 0:
+            while (seconds := left()) > 0:
                 ended = nursery.run(
-                    [str(folder), BOUND, left, chance.random()], kill_after=chance.expovariate(4)
+                    [str(folder), BOUND, seconds, chance.random()], kill_after=chance.expovariate(4)
                 )
                 assert not [line for line in ended.lines if line != "read"]
                 assert ended.was_killed or ended.status == 0
@@ -82,9 +88,9 @@ def _run(folder: Path, seconds: float, seed: int, record: Callable[[str, object]
     assert max(sizes) <= BOUND * 1.1
 
 
-def test_ten_seconds(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
-    """Some forty kills."""
-    _run(tmp_path / "cache", 10, random.randrange(1 << 30), record_property)
+def test_four_seconds(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
+    """Some sixteen kills."""
+    _run(tmp_path / "cache", 4, random.randrange(1 << 30), record_property)
 
 
 @pytest.mark.soak

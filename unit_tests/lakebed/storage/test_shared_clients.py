@@ -1,0 +1,66 @@
+"""Who holds the same credentials shares the clients of a bucket, and so their connections."""
+
+import os
+import pickle
+import threading
+
+import lakebed
+from lakebed.storage.buckets import Way
+from lakebed.storage.objects import ObjectStorage
+
+KEYS = {
+    "aws_access_key_id": "AKIAEXAMPLE",
+    "aws_secret_access_key": "not-a-secret",
+    "endpoint_url": "http://127.0.0.1:9",
+}
+
+
+def way(creds: object, bucket: str = "lake", prefix: str = "a") -> Way:
+    return ObjectStorage("s3", bucket, prefix, creds)._requests.way()  # type: ignore[arg-type]
+
+
+def test_datasets_of_one_bucket_share_clients() -> None:
+    creds = lakebed.Credentials(KEYS)
+    first = way(creds)
+    assert way(creds, prefix="b") is first
+    assert way(creds, bucket="other") is not first
+    assert way(KEYS) is not way(KEYS)
+    assert way(lakebed.Credentials(KEYS)) is not first
+
+
+def test_threads_that_begin_at_the_same_time_share_them_too() -> None:
+    creds, found, barrier = lakebed.Credentials(KEYS), [], threading.Barrier(8)
+
+    def begin(number: int) -> None:
+        barrier.wait()
+        found.append(way(creds, prefix=str(number)))
+
+    threads = [threading.Thread(target=begin, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({id(one) for one in found}) == 1
+
+
+def test_clients_that_were_given_up_are_given_up_by_all() -> None:
+    """After a rejection: whoever asks next gets those with the new credentials."""
+    creds = lakebed.Credentials(KEYS)
+    first, second = ObjectStorage("s3", "lake", "a", creds), ObjectStorage("s3", "lake", "b", creds)
+    old = first._requests.way()
+    first._requests._forget(old)
+    new = first._requests.way()
+    assert new is not old
+    assert second._requests.way() is new
+    second._requests._forget(old)
+    assert second._requests.way() is new
+
+
+def test_a_forked_child_and_another_process_make_their_own() -> None:
+    creds = lakebed.Credentials(KEYS)
+    old = way(creds)
+    old.pid = os.getpid() + 1  # as if this were the child
+    new = way(creds)
+    assert new is not old
+    assert way(creds) is new
+    assert pickle.loads(pickle.dumps(creds)).made == {}
