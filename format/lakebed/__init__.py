@@ -17,7 +17,7 @@ except ImportError as error:
         "build it with: pip install -e . (in a checkout) or reinstall destination-deeplake"
     ) from error
 
-from lakebed import errors, random
+from lakebed import config, errors, random
 from lakebed.api import (
     connect,
     copy,
@@ -42,6 +42,7 @@ from lakebed.htypes.registry import HTYPES as _HTYPES
 from lakebed.links.link import link, link_tiled
 from lakebed.links.policy import allow_links
 from lakebed.links.read import read
+from lakebed.storage.credentials import Given as Credentials
 
 __version__ = "0.1.0"
 
@@ -50,10 +51,12 @@ compressions = _registry.COMPRESSIONS
 htypes: list[str] = sorted(_HTYPES)
 
 __all__ = [
+    "Credentials",
     "Dataset",
     "Tensor",
     "allow_links",
     "compressions",
+    "config",
     "connect",
     "copy",
     "dataset",

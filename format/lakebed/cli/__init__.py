@@ -65,7 +65,7 @@ def main() -> None:
 @_JSON
 @_with_errors
 def ls(url: str, as_json: bool) -> None:
-    """List the datasets at and below a folder or a prefix of a bucket."""
+    """List the datasets at and below a folder or a prefix of a bucket, and the streams that syncs fill them from."""
     found = list(datasets(url))
     if as_json:
         click.echo(json.dumps(found, indent=2))
@@ -73,11 +73,7 @@ def ls(url: str, as_json: bool) -> None:
     if not found:
         click.echo(f"no datasets in {url}", err=True)
         return
-    headings = ["dataset", "rows", "tensors", "branches", "last commit", "message"]
-    rows = [
-        [str(entry[h]) for h in ("path", "rows", "tensors", "branches", "time", "message")] for entry in found
-    ]
-    click.echo(describe.table(headings, rows, right={1, 2, 3}))
+    click.echo(describe.lake_text(found))
 
 
 @main.command()

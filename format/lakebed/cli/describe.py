@@ -13,14 +13,21 @@ from lakebed.dataset.dataset import Dataset
 from lakebed.errors import CorruptError
 
 _WIDEST = 40
+_SYNCED = "airbyte"
+"""Key of ``Dataset.info`` under which a sync keeps the names that the stream of a dataset has at its source."""
 
 
 def entry(path: str, ds: Dataset) -> dict[str, Any]:
     """Return one line of ``ls``."""
     commits = ds.commits
     last = commits[0] if commits else {"commit": None, "time": "-", "message": "-"}
+    about = ds.info.get(_SYNCED)
+    stream = (
+        {key: about.get(key) for key in ("namespace", "stream", "mode")} if isinstance(about, dict) else None
+    )
     return {
         "path": path,
+        "stream": stream,
         "rows": ds.max_len,
         "tensors": len(ds.tensors),
         "branches": len(ds.branches),
@@ -28,6 +35,26 @@ def entry(path: str, ds: Dataset) -> dict[str, Any]:
         "time": last["time"],
         "message": last["message"],
     }
+
+
+def lake_text(entries: Sequence[dict[str, Any]]) -> str:
+    """Lay the lines of ``ls`` out for people; datasets that are filled by syncs tell which stream they hold."""
+    headings, keys = ["dataset"], []
+    if any(entry["stream"] for entry in entries):
+        keys = ["namespace", "stream", "mode"]
+        headings += keys
+    headings += ["rows", "tensors", "branches", "commit", "time", "message"]
+    rows = []
+    for entry in entries:
+        first, *more = str(entry["message"]).splitlines() or [""]
+        about = [printable(str((entry["stream"] or {}).get(key) or "")) for key in keys]
+        rows.append(
+            [printable(str(entry["path"])), *about]
+            + [str(entry[key]) for key in ("rows", "tensors", "branches")]
+            + [(entry["commit"] or "-")[:12], str(entry["time"])]
+            + [printable(first) + (" ..." if more else "")]
+        )
+    return table(headings, rows, right={len(keys) + column for column in (1, 2, 3)})
 
 
 def facts(ds: Dataset) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lakebed.dataset.session import Session
 from lakebed.errors import InvalidInputError, InvalidOperationError
@@ -25,19 +26,76 @@ def row_window(rows: Rows) -> tuple[int, int] | None:
     return None
 
 
-def _scans(session: Session, names: Mapping[str, str]) -> dict[str, ColumnScan]:
-    scans = {}
+def _scans(session: Session, names: Mapping[str, str], *, keep: bool = False) -> dict[str, ColumnScan]:
+    return {name: column_scan(session, full, keep=keep) for name, full in names.items()}
+
+
+def column_scan(session: Session, full: str, *, keep: bool = False) -> ColumnScan:
+    """Return what reads consecutive rows of a tensor, this session's own changes included.
+
+    Parameters
+    ----------
+    full
+        Full name of the tensor.
+    keep
+        Put chunks into the cache.
+    """
     schema = session.schema()
-    for name, full in names.items():
-        key = schema.tensor(full).key
-        null_key = companion_key(schema.meta, full, "null")
-        nulls = None if null_key is None else session.reader(null_key, companion(full, "null"))
-        scans[name] = ColumnScan(session.reader(key, full), nulls)
-    return scans
+    null_key = companion_key(schema.meta, full, "null")
+    nulls = None if null_key is None else session.reader(null_key, companion(full, "null"))
+    return ColumnScan(session.reader(schema.tensor(full).key, full), nulls, keep=keep)
 
 
 def _length(scans: Mapping[str, ColumnScan]) -> int:
     return min((scan.reader.state.length for scan in scans.values()), default=0)
+
+
+def read_columns(session: Session, names: Mapping[str, str], start: int, stop: int) -> dict[str, Any]:
+    """Return rows ``start`` to ``stop`` (exclusive) of tensors as Arrow arrays; see ``Dataset.read_columns``."""
+    from lakebed.reading.arrow import arrow_column, arrow_type
+
+    scans = _scans(session, names, keep=True)
+    _check_rows(scans, start, stop - 1, stop - start)
+    with _ahead(scans, start, stop):
+        return {
+            name: arrow_column(scan, start, stop, arrow_type(scan.reader)) for name, scan in scans.items()
+        }
+
+
+def take_rows(session: Session, names: Mapping[str, str], rows: NDArray[np.int64]) -> dict[str, Any]:
+    """Return rows, ascending, of tensors as Arrow arrays; see ``Dataset.take_rows``."""
+    from lakebed.reading.arrow import arrow_type, taken_column
+
+    wanted = ascending(rows)
+    scans = _scans(session, names)
+    _check_rows(scans, *((int(wanted[0]), int(wanted[-1])) if len(wanted) else (0, 0)), len(wanted))
+    with ahead([part for scan in scans.values() for part in scan.wanted(wanted)]):
+        return {name: taken_column(scan, wanted, arrow_type(scan.reader)) for name, scan in scans.items()}
+
+
+def ascending(rows: Any) -> NDArray[np.int64]:
+    """Return row numbers as int64.
+
+    Raises
+    ------
+    InvalidInputError
+        If they are no row numbers, do not ascend, or one is there twice.
+    """
+    found = np.asarray(rows)
+    if found.ndim != 1 or (len(found) and found.dtype.kind not in "iu"):
+        raise InvalidInputError(
+            f"rows are a one-dimensional array of row numbers, not {found.dtype} {found.shape}"
+        )
+    found = found.astype(np.int64, copy=False)
+    if not bool((found[1:] > found[:-1]).all()):
+        raise InvalidInputError("the rows must ascend, each once; sort them, for example with numpy.unique")
+    return found
+
+
+def _check_rows(scans: Mapping[str, ColumnScan], first: int, last: int, count: int) -> None:
+    length = _length(scans)
+    if count < 0 or (count and not 0 <= first <= last < length):
+        raise IndexError(f"rows {first} to {last} are out of range: the shortest of the tensors has {length}")
 
 
 class Batches:

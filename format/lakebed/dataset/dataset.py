@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 from lakebed.dataset import printing
 from lakebed.dataset.account import Accountless
 from lakebed.dataset.assign import assign_all
+from lakebed.dataset.bulk import Bulk
 from lakebed.dataset.columns import Batches, arrow_stream
-from lakebed.dataset.copies.copyable import Copyable
 from lakebed.dataset.credentialed import Credentialed
 from lakebed.dataset.history.lines import check_info_changeable
 from lakebed.dataset.info import Edit, Info, Live
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lakebed.versions.state import Snapshot
 
 
-class Dataset(Copyable, Credentialed, Accountless):
+class Dataset(Bulk, Credentialed, Accountless):
     """Tensors of equal meaning row by row, versioned; made by ``lakebed.empty``, ``load`` and ``dataset``.
 
     Examples

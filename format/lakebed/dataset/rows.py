@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from lakebed.codecs.block import empty_block
+from lakebed.dataset.columns import ascending
 from lakebed.dataset.given import after, encode_sample, encode_samples, joined, progress
 from lakebed.dataset.readable import Readable
 from lakebed.dataset.removing import checked_rows
@@ -170,13 +171,18 @@ def _encoded(values: Any, state: TensorState, linking: Linking) -> Column:
         ) from (error.__cause__ or error)
 
 
+def pop_many(session: Session, names: Iterable[str], rows: Any) -> None:
+    """Remove many rows from all tensors that have them: see ``Dataset.pop_rows``."""
+    pop_rows(session, names, ascending(rows))
+
+
 def pop_rows(session: Session, names: Iterable[str], index: object) -> None:
     """Remove rows from all tensors that have them: see ``Dataset.pop``."""
     with session.writing() as draft:
         states = [session.schema().tensor(name) for name in names]
         rows = checked_rows(index, max((state.length for state in states), default=0), "dataset")
         for state in states:
-            draft.pop(state.key, [row for row in rows if row < state.length])
+            draft.pop(state.key, rows[rows < state.length])
 
 
 def _column(values: Any) -> Any:

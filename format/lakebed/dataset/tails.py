@@ -45,7 +45,7 @@ class Tails:
         kept = self._kept.get(key)
         if kept is not None:
             return kept
-        data = self._source.file(state.table, row)
+        data = self._source.file(state.table, row, pooled=True)
         self._keep(key, data)
         return data
 

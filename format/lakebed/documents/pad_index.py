@@ -84,13 +84,13 @@ class PadIndex:
         """Add padding behind all that is there."""
         return PadIndex.from_rows(np.concatenate([self.rows(), np.arange(start, end, dtype=np.int64)]))
 
-    def without(self, rows: Sequence[int]) -> PadIndex:
+    def without(self, rows: Sequence[int] | NDArray[np.integer]) -> PadIndex:
         """Samples that were given values are padding no more."""
         mine = self.rows()
         gone = np.isin(mine, np.asarray(rows, np.int64))
         return PadIndex.from_rows(mine[~gone]) if gone.any() else self
 
-    def removed(self, rows: Sequence[int]) -> PadIndex:
+    def removed(self, rows: Sequence[int] | NDArray[np.integer]) -> PadIndex:
         """Samples that were removed are padding no more, and later ones move up; rows are ascending."""
         left = self.without(rows).rows()
         return PadIndex.from_rows(left - np.searchsorted(np.asarray(rows, np.int64), left))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,32 @@ def arrow_column(scan: ColumnScan, start: int, stop: int, kind: pa.DataType) -> 
         except FormatError as error:
             raise reader.located(error, run.row) from error
     return parts[0] if len(parts) == 1 else pa.concat_arrays(parts) if parts else pa.array([], type=kind)
+
+
+def taken_column(scan: ColumnScan, rows: NDArray[np.int64], kind: pa.DataType) -> pa.Array:
+    """Return rows, ascending, of one tensor as one Arrow array of type ``kind``; each chunk is read once."""
+    reader = scan.reader
+    parts = []
+    for first, stop in _spans(scan, rows, kind):
+        start, end = int(rows[first]), int(rows[stop - 1]) + 1
+        span = arrow_column(scan, start, end, kind)
+        parts.append(span if end - start == stop - first else span.take(pa.array(rows[first:stop] - start)))
+    if not parts:
+        return pa.array([], type=arrow_type(reader))
+    return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+
+
+def _spans(scan: ColumnScan, rows: NDArray[np.int64], kind: pa.DataType) -> Iterator[tuple[int, int]]:
+    """Yield ranges of ``rows`` whose spans are read whole: inside one chunk, or neighbours where samples are work."""
+    reader = scan.reader
+    if pa.types.is_null(kind):
+        cuts = np.empty(0, np.int64)
+    elif reader.state.meta.sample_compression or scan.is_special:
+        cuts = np.flatnonzero(np.diff(rows) != 1) + 1
+    else:
+        cuts = np.flatnonzero(np.diff(reader.locate(rows)[0])) + 1
+    if len(rows):
+        yield from pairwise([0, *cuts.tolist(), len(rows)])
 
 
 def _slow_values(scan: ColumnScan, start: int, stop: int) -> list[Any]:

@@ -97,12 +97,14 @@ class ColumnScan:
         The tensor.
     nulls
         The tensor's null companion, if it has one.
+    keep
+        Put chunks into the cache, for others who will ask for what lies beside.
     """
 
-    def __init__(self, reader: SampleReader, nulls: SampleReader | None) -> None:
+    def __init__(self, reader: SampleReader, nulls: SampleReader | None, *, keep: bool = False) -> None:
         self.reader = reader
-        self.cursor = Cursor(reader)
-        self._nulls = None if nulls is None else Cursor(nulls)
+        self.cursor = Cursor(reader, keep=keep)
+        self._nulls = None if nulls is None else Cursor(nulls, keep=keep)
         self._sliceable: NDArray[Any] | Encoded[Any] | None = None
         self._first = self._end = 0
         # Samples that are no run of bytes in a chunk: files, tiles, links, sequences of whatever.

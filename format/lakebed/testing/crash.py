@@ -18,6 +18,7 @@ import itertools
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from lakebed import clock
 from lakebed.dataset.dataset import Dataset
@@ -25,6 +26,7 @@ from lakebed.dataset.siblings import sessions_at
 from lakebed.errors import CommitFailed, CommitStateUnknown, StorageError
 from lakebed.reading.verify import verify
 from lakebed.storage.base import Storage
+from lakebed.storage.concurrently import together
 from lakebed.storage.memory import MemoryStorage, open_memory
 from lakebed.testing.clock import VirtualClock
 from lakebed.testing.content import State
@@ -119,8 +121,9 @@ class CrashRunner:
         storage = self._make()
         create(storage)
         model, self._prepared = Model(), list[_Prepared]()
+        snapshots = _Snapshots(storage)
         for step in steps:
-            start = copy_of(storage, self._make)
+            start = snapshots.take()
             model = model.copy()
             model.at = step.at
             before = model.state()
@@ -304,10 +307,30 @@ def new_memory() -> MemoryStorage:
     return open_memory(f"crash-{next(_number)}")
 
 
+class _Snapshots:
+    """Copies of a storage in memory, one after the other; what did not change in between is not read again."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._known: dict[tuple[str, str], bytes] = {}
+
+    def take(self) -> MemoryStorage:
+        """Return what the storage holds now."""
+        now = [(key, stat.etag) for key, stat in self._storage.list()]
+        new = [name for name in now if not name[1] or name not in self._known]  # some lists have no etags
+        found = together(self._storage, [partial(self._storage.get, key) for key, _ in new])
+        self._known.update(zip(new, found, strict=True))
+        taken = new_memory()
+        taken.put_many([(name[0], self._known[name]) for name in now])
+        return taken
+
+
 def copy_of(storage: Storage, make: Callable[[], Storage] = new_memory) -> Storage:
     """Return a storage with the same objects and another address."""
     copied = make()
-    copied.put_many([(key, storage.get(key)) for key, _ in storage.list()], durable=False)
+    keys = [key for key, _ in storage.list()]
+    found = together(storage, [partial(storage.get, key) for key in keys])
+    copied.put_many(zip(keys, found, strict=True), durable=False)
     return copied
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import TensorDtypeMismatchError
 from lakebed.htypes.arrays import array_dtype
 from lakebed.htypes.base import Htype, Storing
 from lakebed.htypes.registry import htype_named
 from lakebed.writing.array_rows import compressed
+from lakebed.writing.arrow_files import bytes_block, chunks_of, files, is_binary, takes_files
 from lakebed.writing.encoded import Encoded
 from lakebed.writing.target import learned
 
@@ -44,21 +47,17 @@ def encode_arrow_rows(
 
     from lakebed.htypes.arrow import storing_of
 
-    if isinstance(values, pa.Array):
-        arrays = [values]
-    elif isinstance(values, pa.ChunkedArray):
-        arrays = values.chunks
-    elif hasattr(values, "__arrow_c_array__"):
-        arrays = [pa.array(values)]
-    else:
-        arrays = pa.chunked_array(values).chunks
-    for array in arrays:
+    for array in chunks_of(values):
         if meta.htype is None and not pa.types.is_null(array.type):
             storing = storing_of(array)
             name = {Storing.TEXT: "text", Storing.JSON: "json"}.get(storing)
             meta = meta.with_(htype="generic") if name is None else as_htype(meta, name)
         htype = htype_named(meta.htype)
-        if not _is_plain(meta, htype, storing_of(array)):
+        if is_binary(array):
+            parts = (
+                listed(files(array), meta, info) if takes_files(meta) else [_encode_bytes(array, meta, info)]
+            )
+        elif not _is_plain(meta, htype, storing_of(array)):
             parts = listed(array.to_pylist(), meta, info)
         else:
             parts = [_encode_array(_in_known_units(array, meta, info), meta, info, htype)]
@@ -88,6 +87,18 @@ def _encode_array(array: Any, meta: TensorMeta, info: Mapping[str, Any], htype: 
     if column.logical is not None and "logical_type" not in info:
         changes["logical_type"] = column.logical
     return Encoded(compressed(column.block, meta), meta, column.nulls, changes)
+
+
+def _encode_bytes(array: Any, meta: TensorMeta, info: Mapping[str, Any]) -> Encoded:
+    """Encode a binary array as one-dimensional samples of uint8, as lists of that would be."""
+    if meta.dtype not in (None, "uint8") or len(meta.max_shape) > 1:
+        raise TensorDtypeMismatchError(
+            f"bytes go into a tensor of dtype uint8 and one dimension; this one has {meta.dtype}, {len(meta.max_shape)}"
+        )
+    block, nulls = bytes_block(array)
+    changes = {} if "logical_type" in info else {"logical_type": "list<item: uint8>"}
+    meta = learned(meta, np.dtype(np.uint8))
+    return Encoded(compressed(block, meta), meta, nulls, changes)
 
 
 def _in_known_units(array: Any, meta: TensorMeta, info: Mapping[str, Any]) -> Any:

@@ -22,10 +22,10 @@ def tells_shape(meta: TensorMeta) -> bool:
 def samples_of(chunk: Chunk, meta: TensorMeta) -> Block:
     """Return the samples of a chunk of a tensor; the block's bytes are those of the chunk."""
     shapes = None if chunk.ndim is None else chunk.shapes()
-    if chunk.uniform is not None:
-        return Block(chunk.data, chunk.count, chunk.uniform[1], chunk.uniform[0])
     if chunk.is_unwritten and not htype_named(meta.htype).is_text_like and meta.dtype:
         return _zeros(chunk, np.dtype(meta.dtype).itemsize)
+    if chunk.uniform is not None:
+        return Block(chunk.data, chunk.count, chunk.uniform[1], chunk.uniform[0])
     return Block(chunk.data, chunk.count, np.diff(chunk.offsets()).astype(np.uint32), shapes)
 
 

@@ -28,6 +28,7 @@ from lakebed.htypes.polygon import encode_polygons
 from lakebed.htypes.registry import htype_named
 from lakebed.htypes.text import encode_text
 from lakebed.writing.array_rows import compressed, encode_arrays
+from lakebed.writing.arrow_files import links
 from lakebed.writing.arrow_rows import as_htype, encode_arrow_rows, is_arrow
 from lakebed.writing.encoded import Column, Encoded
 from lakebed.writing.file_rows import encode_files
@@ -95,6 +96,8 @@ def _column(values: Any, meta: TensorMeta, info: Mapping[str, Any], linking: Lin
             values = _listed(values)
         else:
             return Column(list(encode_arrow_rows(values, meta, info, _encoded)))
+    elif is_arrow(values) and not meta.is_sequence:
+        values = links(values)
     if isinstance(values, str | bytes | Mapping):
         raise InvalidKeyTypeError(
             f"a column of samples must be an array or a list, not one {type(values).__name__}"

@@ -11,8 +11,16 @@ from numpy.typing import NDArray
 from lakebed.documents.commit_diff import CommitDiff
 from lakebed.versions.state import TensorState
 
+Rows = Sequence[int] | NDArray[np.integer]
+
 # So many rows are put in their places one by one; for more, sorting all is cheaper.
 _FEW = 4
+
+# So many updated rows are listed; of more, a version says that the tensor was transformed. The list takes 8 bytes a
+# row in a file that is written again with every publish, for each tensor and each of its companions, and 3.9.52 makes
+# a Python set of it (about 60 bytes a row) whenever it opens the dataset: beyond 1 MB and 7 MB a tensor, knowing the
+# rows costs more than looking at all of them does.
+MOST_LISTED = 100_000
 
 
 def touched(state: TensorState) -> CommitDiff:
@@ -30,12 +38,38 @@ def with_added(diff: CommitDiff, rows: int) -> CommitDiff:
     return replace(diff, last=diff.last + rows)
 
 
-def with_updated(diff: CommitDiff, rows: Sequence[int]) -> CommitDiff:
-    """Record replaced rows; those that this version added count as added only."""
-    old = [row for row in rows if row < diff.first]
-    if not old:
+def with_updated(diff: CommitDiff, rows: Rows) -> CommitDiff:
+    """Record replaced rows; those that this version added count as added only.
+
+    Of a great many rows it is only recorded that the tensor was transformed.
+    """
+    if len(rows) > _FEW:
+        many = np.asarray(rows, dtype=np.uint64)
+        old = many[many < np.uint64(diff.first)]
+        if not len(old) or (diff.data_transformed and not len(diff.updated)):
+            return diff
+        updated = _union(diff.updated, old)
+        if len(updated) > MOST_LISTED:
+            return replace(diff, updated=np.zeros(0, np.uint64), data_transformed=True)
+        return replace(diff, updated=updated)
+    return _with_few_updated(diff, [int(row) for row in rows if row < diff.first])
+
+
+def _union(known: NDArray[np.uint64], more: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the rows of both, ascending, each once."""
+    if not len(known) and bool((more[1:] > more[:-1]).all()):
+        return more
+    # Both are sorted, mostly, which this kind of sort makes use of; numpy.unique hashes all of them.
+    rows = np.concatenate([known, more])
+    rows.sort(kind="stable")
+    found: NDArray[np.uint64] = rows[np.concatenate([np.ones(1, np.bool_), rows[1:] != rows[:-1]])]
+    return found
+
+
+def _with_few_updated(diff: CommitDiff, old: Sequence[int]) -> CommitDiff:
+    if not old or (diff.data_transformed and not len(diff.updated)):
         return diff
-    if len(old) > _FEW or bool((diff.updated[1:] < diff.updated[:-1]).any()):
+    if bool((diff.updated[1:] < diff.updated[:-1]).any()):
         return replace(diff, updated=np.union1d(diff.updated, np.asarray(old, dtype=np.uint64)))
     known = diff.updated
     for row in old:
@@ -57,7 +91,7 @@ def _with_range(diff: CommitDiff, first: int, last: int) -> CommitDiff:
     return replace(diff, first=first, last=max(first, last))
 
 
-def with_removed(diff: CommitDiff, rows: Sequence[int], ids: NDArray[np.uint64] | None) -> CommitDiff:
+def with_removed(diff: CommitDiff, rows: Rows, ids: NDArray[np.uint64] | None) -> CommitDiff:
     """Record removed rows: ascending, numbered as before the removal.
 
     Parameters
@@ -68,14 +102,20 @@ def with_removed(diff: CommitDiff, rows: Sequence[int], ids: NDArray[np.uint64] 
     gone = np.asarray(rows, dtype=np.uint64)
     old = gone < np.uint64(diff.first)
     count = int(old.sum())
-    shifted = diff.updated
-    if len(shifted):
-        kept = np.setdiff1d(shifted, gone)
-        shifted = kept - np.searchsorted(gone, kept).astype(np.uint64)
+    shifted = _moved_up(diff.updated, gone) if len(diff.updated) and len(gone) else diff.updated
     deleted = np.concatenate([diff.deleted, _in_previous_version(gone[old], diff.deleted)])
     deleted_ids = diff.deleted_ids if ids is None else np.concatenate([diff.deleted_ids, ids[old]])
     diff = replace(diff, updated=shifted, deleted=deleted, deleted_ids=deleted_ids)
     return _with_range(diff, diff.first - count, diff.last - len(gone))
+
+
+def _moved_up(rows: NDArray[np.uint64], gone: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Number rows, without those that are gone, as they are once the others are; both ascend or are made to."""
+    rows = np.sort(rows)
+    at = np.searchsorted(gone, rows)
+    left = gone[np.minimum(at, len(gone) - 1)] != rows
+    found: NDArray[np.uint64] = rows[left] - at[left].astype(np.uint64)
+    return found
 
 
 def _in_previous_version(rows: NDArray[np.uint64], deleted: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -89,6 +129,13 @@ def _in_previous_version(rows: NDArray[np.uint64], deleted: NDArray[np.uint64]) 
 def with_cleared(diff: CommitDiff) -> CommitDiff:
     """Record that all samples were dropped, and with them what was recorded before."""
     return CommitDiff(created=diff.created, data_transformed=diff.data_transformed, cleared=True)
+
+
+def with_transformed(diff: CommitDiff) -> CommitDiff:
+    """Record that every sample may be another one now; of a new tensor that goes without saying."""
+    if diff.created:
+        return diff
+    return replace(diff, updated=np.zeros(0, np.uint64), data_transformed=True)
 
 
 def with_info(diff: CommitDiff) -> CommitDiff:

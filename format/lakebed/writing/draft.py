@@ -18,30 +18,29 @@ from lakebed.documents.creds_index import CredsIndex
 from lakebed.documents.pad_index import PadIndex
 from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tensor_meta import TensorMeta
+from lakebed.documents.tile_index import TileIndex
 from lakebed.errors import InvalidOperationError
+from lakebed.htypes.base import Storing
 from lakebed.htypes.registry import htype_named
-from lakebed.versions.state import Snapshot, TensorState
-from lakebed.writing import diffs
+from lakebed.versions.state import Snapshot, TensorState, empty_table
+from lakebed.writing import diffs, rewriting
+from lakebed.writing.adding_draft import AddingDraft, tells_names
 from lakebed.writing.coerce import encode_column
 from lakebed.writing.companions import (
     companion_column,
-    id_column,
     info_after_part_update,
     null_column,
 )
+from lakebed.writing.diffs import Rows
 from lakebed.writing.encoded import Column, Encoded
-from lakebed.writing.names import companion, companion_key
-from lakebed.writing.schema_draft import SchemaDraft
+from lakebed.writing.overlay import Places
 from lakebed.writing.tensor_draft import TensorDraft
-
-# Pending samples of all tensors together; beyond this the largest are written out.
-SPILL_BYTES = 64_000_000
 
 # From so many neighbouring samples on, one splice is cheaper than an edit of each.
 _LONG_RUN = 16
 
 
-class Draft(SchemaDraft):
+class Draft(AddingDraft):
     """The next head of a branch.
 
     Parameters
@@ -88,120 +87,9 @@ class Draft(SchemaDraft):
         """Get ready for more samples of a tensor."""
         self.loose.prepare(self.tensors[key].state)
 
-    # -- adding samples ----------------------------------------------------------------------------------------
-
-    def extend(self, columns: Mapping[str, Column]) -> None:
-        """Append encoded samples, by tensor key, to the tensors and their hidden companions.
-
-        Whoever catches an error of this must drop the draft: some tensors may have their samples and others not.
-        """
-        if not any(column.count for column in columns.values()):
-            return
-        self.dirty = self.torn = True
-        for key, column in columns.items():
-            self._extend_tensor(self.tensors[key], column)
-        self._bound_memory()
-        self.torn = False
-
-    def _bound_memory(self) -> None:
-        if sum(t.waiting_bytes for t in self.tensors.values()) > SPILL_BYTES:
-            for tensor in self.tensors.values():
-                tensor.seal()
-                tensor.spill()
-
-    def _extend_tensor(self, tensor: TensorDraft, column: Column) -> None:
-        diff, before = diffs.touched(tensor.state), tensor.state.length
-        for part in column.parts:
-            self._extend_flat(tensor, part)
-            if _tells_names(tensor, part):
-                diff = diffs.with_info(diff)
-        if column.items is not None and tensor.state.sequence is not None:
-            sequence = tensor.state.sequence.extend(column.items)
-            tensor.state = replace(tensor.state, sequence=sequence)
-        self._record(tensor, diffs.with_added(diff, column.count))
-        for hidden, link in self._links(tensor, flat=False):
-            if link.get("extend") == "extend_id":
-                self._extend_tensor(hidden, id_column(column.count, hidden.meta))
-        nulls = [p.nulls for p in column.parts]
-        if column.items is None and any(n is not None for n in nulls):
-            counts = [p.block.count for p in column.parts]
-            masks = [np.zeros(c, np.bool_) if n is None else n for n, c in zip(nulls, counts, strict=True)]
-            self._extend_nulls(tensor, np.concatenate(masks), before)
-
-    def _extend_flat(self, tensor: TensorDraft, part: Encoded) -> None:
-        tensor.append(part)
-        if tensor.state.creds is not None:
-            codes = np.zeros(part.block.count, np.uint32) if part.creds is None else part.creds
-            tensor.state = replace(tensor.state, creds=tensor.state.creds.extend(codes))
-        for hidden, link in self._links(tensor, flat=True):
-            self._extend_tensor(hidden, companion_column(link, part, hidden.meta, hidden.state.info))
-
-    def _links(self, tensor: TensorDraft, *, flat: bool) -> Iterable[tuple[TensorDraft, Mapping[str, Any]]]:
-        """Yield the hidden tensors that a tensor feeds: one entry per flat sample, or one per row."""
-        for key, link in tensor.meta.links.items():
-            hidden = self.tensors.get(key)
-            if hidden is not None and bool(link.get("flatten_sequence", False)) is flat:
-                yield hidden, link
-
-    # -- nulls -------------------------------------------------------------------------------------------------
-
-    def _extend_nulls(self, tensor: TensorDraft, nulls: NDArray[np.bool_], before: int) -> None:
-        """Record nulls in the hidden companion, made when the first null arrives; its end may lag behind."""
-        hidden = self._null_tensor(tensor, make=True)
-        if hidden is None:
-            return
-        missing = before - hidden.meta.length
-        mask = np.concatenate([np.zeros(missing, dtype=np.bool_), nulls]) if missing else nulls
-        self._extend_tensor(hidden, null_column(mask, hidden.meta))
-
-    def _null_tensor(self, tensor: TensorDraft, *, make: bool) -> TensorDraft | None:
-        owner = tensor.meta.name or tensor.state.key
-        name = companion(owner, "null")
-        key = companion_key(self.meta, owner, "null")
-        if key is None and not make:
-            return None
-        if key is None and name in self.meta.tensor_names:
-            raise InvalidOperationError(
-                f"nulls of tensor {owner!r} need the name {name!r}: rename that tensor first"
-            )
-        if key is None:
-            meta = TensorMeta(htype="generic", dtype="bool", hidden=True)
-            self.add_tensor(name, meta, htype_named("generic").info, ())
-            key = self.meta.tensor_names[name]
-        return self.tensors[key]
-
-    def _update_null(self, tensor: TensorDraft, row: int, part: Encoded) -> None:
-        self._mark_null(tensor, row, is_null=part.nulls is not None and bool(part.nulls[0]))
-
-    def _mark_null(self, tensor: TensorDraft, row: int, *, is_null: bool) -> None:
-        hidden = self._null_tensor(tensor, make=is_null)
-        if hidden is None:
-            return
-        if row < hidden.meta.length:
-            (mask,) = null_column(np.array([is_null]), hidden.meta).parts
-            hidden.update(row, mask)
-            self._record(hidden, diffs.with_updated(diffs.touched(hidden.state), [row]))
-        elif is_null:
-            self._extend_nulls(tensor, np.array([True]), row)
-
-    def mark_nulls(self, key: str, rows: Iterable[int], marks: NDArray[np.bool_]) -> None:
-        """Record for rows, ascending if they are the last ones, whether they are nulls."""
-        for row, is_null in zip(rows, marks.tolist(), strict=True):
-            self._mark_null(self.tensors[key], row, is_null=is_null)
-
-    def add_null_marks(self, key: str, marks: NDArray[np.bool_]) -> None:
-        """Record for rows that were just added whether they are nulls."""
-        tensor = self.tensors[key]
-        if marks.any() or self._null_tensor(tensor, make=False) is not None:
-            self._extend_nulls(tensor, marks, tensor.state.length - len(marks))
-
-    def bound_memory(self) -> None:
-        """Write waiting samples to storage if there are too many of them."""
-        self._bound_memory()
-
     # -- changing samples --------------------------------------------------------------------------------------
 
-    def update(self, key: str, rows: Sequence[int], column: Column, *, partial: bool = False) -> None:
+    def update(self, key: str, rows: Rows, column: Column, *, partial: bool = False) -> None:
         """Replace rows by those of a column, one each; sequences may get more or fewer items.
 
         Parameters
@@ -217,7 +105,7 @@ class Draft(SchemaDraft):
         singles = _singles(column.parts)
         at = 0
         for row, items in zip(rows, column.items.tolist(), strict=True):
-            self._update_sequence(tensor, row, singles[at : at + items])
+            self._update_sequence(tensor, int(row), singles[at : at + items])
             at += items
         self._record(tensor, diffs.with_updated(diffs.touched(tensor.state), rows))
         self._unpad(tensor, rows)
@@ -265,27 +153,73 @@ class Draft(SchemaDraft):
                 more = sum(p.block.count for p in inner) - (stop - first)
                 self._record(hidden, diffs.with_resized(diff, first, more))
 
-    def update_flat(self, key: str, rows: Sequence[int], column: Column, *, partial: bool = False) -> None:
+    def update_flat(self, key: str, rows: Rows, column: Column, *, partial: bool = False) -> None:
         """Replace flat samples: rows of tensors, items of sequences."""
         self.dirty = self.torn = True
         tensor = self.tensors[key]
-        if len(rows) >= _LONG_RUN and not partial and list(rows) == list(range(rows[0], rows[0] + len(rows))):
-            self._update_run(tensor, rows[0], column.parts)
+        first, count = int(rows[0]) if len(rows) else 0, len(rows)
+        if not partial and count >= rewriting.MANY and self._can_replace_many(tensor, rows, column.parts):
+            self._replace_many(tensor, np.asarray(rows, np.int64), column.parts)
+        elif count >= _LONG_RUN and not partial and list(rows) == list(range(first, first + count)):
+            self._update_run(tensor, first, column.parts)
         else:
             for row, part in zip(rows, _singles(column.parts), strict=True):
-                self._update_one(tensor, row, part, partial=partial)
+                self._update_one(tensor, int(row), part, partial=partial)
         changed = rows if tensor.state.sequence is None else _rows_of(tensor.state.sequence, rows)
         self._record(tensor, diffs.with_updated(diffs.touched(tensor.state), changed))
         self._unpad(tensor, changed)
         self._bound_memory()
         self.torn = False
 
+    def _can_replace_many(self, tensor: TensorDraft, rows: Rows, parts: Sequence[Encoded]) -> bool:
+        """Whether samples can be replaced chunk by chunk: ascending rows of a tensor whose chunks hold whole ones."""
+        where = np.asarray(rows, np.int64)
+        if not bool((np.diff(where) > 0).all()) or any(part.tiled is not None for part in parts):
+            return False
+        flat = [hidden for hidden, link in self._links(tensor, flat=True) if "update" in link]
+        return tensor.can_replace_many(where) and all(
+            hidden.can_replace_many(where) and not any(True for _ in self._links(hidden, flat=True))
+            for hidden in flat
+        )
+
+    def _replace_many(self, tensor: TensorDraft, rows: Places, parts: Sequence[Encoded]) -> None:
+        """Replace flat samples, ascending rows, chunk by chunk: no step for each, and each chunk once."""
+        tensor.replace_many(rows, parts)
+        if any(tells_names(tensor, part) for part in parts):
+            self._record(tensor, diffs.with_info(diffs.touched(tensor.state)))
+        if tensor.state.creds is not None:
+            codes = tensor.state.creds.values()
+            codes[rows] = np.concatenate(
+                [np.zeros(p.block.count, np.uint32) if p.creds is None else p.creds for p in parts]
+            )
+            tensor.state = replace(tensor.state, creds=CredsIndex.from_codes(codes))
+        for hidden, link in self._links(tensor, flat=True):
+            if "update" in link:
+                columns = [companion_column(link, p, hidden.meta, hidden.state.info) for p in parts]
+                hidden.replace_many(rows, [p for column in columns for p in column.parts])
+                self._record(hidden, diffs.with_updated(diffs.touched(hidden.state), rows))
+        nulls = self._null_tensor(tensor, make=any(p.nulls is not None and p.nulls.any() for p in parts))
+        if tensor.state.sequence is None and nulls is not None:
+            masks = [np.zeros(p.block.count, np.bool_) if p.nulls is None else p.nulls for p in parts]
+            self._mark_many(nulls, rows, np.concatenate(masks))
+
+    def _mark_many(self, nulls: TensorDraft, rows: Places, marks: NDArray[np.bool_]) -> None:
+        """Record for ascending rows whether they are nulls; rows behind the end of the record are none."""
+        known = nulls.meta.length
+        if marks[rows >= known].any():
+            missing = int(rows[-1]) + 1 - known
+            self._extend_tensor(nulls, null_column(np.zeros(missing, np.bool_), nulls.meta))
+        inside = rows < nulls.meta.length
+        if inside.any():
+            nulls.replace_many(rows[inside], null_column(marks[inside], nulls.meta).parts)
+            self._record(nulls, diffs.with_updated(diffs.touched(nulls.state), rows[inside]))
+
     def _update_run(self, tensor: TensorDraft, first: int, parts: Sequence[Encoded]) -> None:
         """Replace neighbouring flat samples, without a step for each."""
         stop = first + sum(part.block.count for part in parts)
         self._replace_run(tensor, first, stop, parts, grows=False)
         for part in parts:
-            if _tells_names(tensor, part):
+            if tells_names(tensor, part):
                 self._record(tensor, diffs.with_info(diffs.touched(tensor.state)))
         nulls = self._null_tensor(tensor, make=any(p.nulls is not None and p.nulls.any() for p in parts))
         if tensor.state.sequence is not None or nulls is None:
@@ -300,7 +234,7 @@ class Draft(SchemaDraft):
 
     def _update_one(self, tensor: TensorDraft, row: int, part: Encoded, *, partial: bool) -> None:
         tensor.update(row, part)
-        if _tells_names(tensor, part):
+        if tells_names(tensor, part):
             self._record(tensor, diffs.with_info(diffs.touched(tensor.state)))
         if tensor.state.creds is not None:
             code = 0 if part.creds is None else int(part.creds[0])
@@ -358,56 +292,119 @@ class Draft(SchemaDraft):
                 block = Block(memoryview(ids.tobytes()), count, 8, (1,))
                 hidden.splice(before, before + count, [Encoded(block, hidden.meta)])
 
-    def _unpad(self, tensor: TensorDraft, rows: Sequence[int]) -> None:
+    def _unpad(self, tensor: TensorDraft, rows: Rows) -> None:
         if tensor.state.pad is not None:
             tensor.state = replace(tensor.state, pad=tensor.state.pad.without(rows))
 
+    def retype(self, key: str, meta: TensorMeta, info: Mapping[str, Any], parts: Iterable[Encoded]) -> None:
+        """Let a tensor, which holds neither links nor sequences, hold the same rows as samples of another type.
+
+        Parameters
+        ----------
+        meta, info
+            Settings, and info, of the tensor from now on.
+        parts
+            All its samples. While they are made, nothing is changed but that chunks are written.
+        """
+        old = self.tensors[key]
+        new = self._like(old, meta, info)
+        shapes = {
+            hidden.state.key: (self._like(hidden, hidden.meta, hidden.state.info), link)
+            for hidden, link in self._links(old, flat=True)
+            if link.get("extend") in ("extend_shape", "extend_len")
+        }
+        marks = [np.zeros(0, np.bool_)]
+        for part in parts:
+            new.append(part)
+            marks.append(np.zeros(part.block.count, np.bool_) if part.nulls is None else part.nulls)
+            for hidden, link in shapes.values():
+                for each in companion_column(link, part, hidden.meta, hidden.state.info).parts:
+                    hidden.append(each)
+        self.loose.forget()
+        self.dirty = self.torn = True
+        for tensor in (new, *(hidden for hidden, _ in shapes.values())):
+            self.tensors[tensor.state.key] = tensor
+            self._transformed(tensor)
+        if dict(info) != dict(old.state.info):
+            self._record(new, diffs.with_info(diffs.touched(new.state)))
+        if htype_named(meta.htype).storing is not Storing.ARRAY:
+            # Numbers that are null have no bytes; texts and documents need a mark.
+            self._mark_all(new, np.concatenate(marks))
+        self._bound_memory()
+        self.torn = False
+
+    def _like(self, tensor: TensorDraft, meta: TensorMeta, info: Mapping[str, Any]) -> TensorDraft:
+        """Return a tensor without samples that takes the place of another."""
+        meta = meta.with_(length=0, min_shape=(), max_shape=())
+        return self._tensor_draft(
+            replace(tensor.state, meta=meta, info=dict(info), table=empty_table(), tiles=TileIndex.empty())
+        )
+
+    def _transformed(self, tensor: TensorDraft) -> None:
+        self._record(tensor, diffs.with_transformed(diffs.touched(tensor.state)))
+
+    def _mark_all(self, tensor: TensorDraft, marks: NDArray[np.bool_]) -> None:
+        nulls = self._null_tensor(tensor, make=bool(marks.any()))
+        if nulls is not None:
+            diff = diffs.touched(nulls.state)
+            nulls.clear()
+            for part in null_column(marks, nulls.meta).parts:
+                nulls.append(part)
+            self._record(nulls, diffs.with_transformed(diff))
+
     # -- removing samples --------------------------------------------------------------------------------------
 
-    def pop(self, key: str, rows: Sequence[int]) -> None:
+    def pop(self, key: str, rows: Rows) -> None:
         """Remove rows: any order, each once."""
-        gone = sorted(rows)
-        if not gone:
+        gone = np.sort(np.asarray(rows, np.int64))
+        if not len(gone):
             return
         self.dirty = self.torn = True
         self._pop(self.tensors[key], gone)
         self._bound_memory()
         self.torn = False
 
-    def _pop(self, tensor: TensorDraft, rows: list[int]) -> None:
+    def _pop(self, tensor: TensorDraft, rows: Places) -> None:
         ids = self._ids(tensor, rows)
         self._record(tensor, diffs.with_removed(diffs.touched(tensor.state), rows, ids))
         nulls = self._null_tensor(tensor, make=False)
         for hidden, _ in self._links(tensor, flat=False):
             self._pop(hidden, rows)
         if nulls is not None:
-            self._pop(nulls, [row for row in rows if row < nulls.meta.length])
+            self._pop(nulls, rows[rows < nulls.meta.length])
         sequence, flat = tensor.state.sequence, rows
         if sequence is not None:
-            flat = [i for row in rows for i in range(*sequence.span(row))]
+            gone = np.zeros(sequence.count, np.bool_)
+            gone[rows] = True
+            flat = np.flatnonzero(np.repeat(gone, sequence.lengths.astype(np.int64)))
             lengths = np.delete(sequence.lengths, rows)
             tensor.state = replace(tensor.state, sequence=SequenceIndex.from_lengths(lengths))
         self._pop_flat(tensor, flat)
         if tensor.state.pad is not None:
             tensor.state = replace(tensor.state, pad=tensor.state.pad.removed(rows))
 
-    def _pop_flat(self, tensor: TensorDraft, flat: list[int]) -> None:
+    def _pop_flat(self, tensor: TensorDraft, flat: Places) -> None:
         if tensor.state.creds is not None:
             codes = np.delete(tensor.state.creds.values(), flat)
             tensor.state = replace(tensor.state, creds=CredsIndex.from_codes(codes))
-        tensor.remove(flat)
+        if len(flat) >= rewriting.MANY:
+            tensor.remove_many(flat)
+        else:
+            tensor.remove(flat.tolist())
         for hidden, _ in self._links(tensor, flat=True):
             self._record(hidden, diffs.with_removed(diffs.touched(hidden.state), flat, None))
             self._pop_flat(hidden, flat)
 
-    def row_ids(self, key: str, rows: Sequence[int]) -> NDArray[np.uint64] | None:
+    def row_ids(self, key: str, rows: Rows) -> NDArray[np.uint64] | None:
         """Return the sample ids of rows: uint64, shape (rows,); None if the tensor has none."""
         return self._ids(self.tensors[key], rows)
 
-    def _ids(self, tensor: TensorDraft, rows: Sequence[int]) -> NDArray[np.uint64] | None:
+    def _ids(self, tensor: TensorDraft, rows: Rows) -> NDArray[np.uint64] | None:
         for hidden, link in self._links(tensor, flat=False):
             if link.get("extend") == "extend_id":
-                stored = b"".join(bytes(hidden.stored(row)) for row in rows)
+                if len(rows) >= rewriting.MANY:
+                    return hidden.stored_many(np.asarray(rows, np.int64)).view(np.uint64)
+                stored = b"".join(bytes(hidden.stored(int(row))) for row in rows)
                 return np.frombuffer(stored, np.uint64)
         return None
 
@@ -478,16 +475,12 @@ class _States(Mapping[str, TensorState]):
         return len(self._tensors)
 
 
-def _tells_names(tensor: TensorDraft, part: Encoded) -> bool:
-    """Whether samples count as a change of the tensor's info, as every class label does (FORMAT.md 10.2)."""
-    return bool(part.info) or tensor.meta.htype == "class_label"
-
-
 def _singles(parts: Iterable[Encoded]) -> list[Encoded]:
     """Split parts into one per sample."""
     return [single for part in parts for single in part.singles()]
 
 
-def _rows_of(sequence: SequenceIndex, flat: Sequence[int]) -> list[int]:
+def _rows_of(sequence: SequenceIndex, flat: Rows) -> list[int]:
     ends = np.cumsum(sequence.lengths.astype(np.int64))
-    return sorted({int(row) for row in np.searchsorted(ends, np.asarray(flat, np.int64), side="right")})
+    found: list[int] = np.unique(np.searchsorted(ends, np.asarray(flat, np.int64), side="right")).tolist()
+    return found

@@ -26,7 +26,8 @@ from lakebed.versions.state import TensorState, empty_table
 from lakebed.writing.companions import id_column
 from lakebed.writing.encoded import Encoded
 from lakebed.writing.structure import companions_of, without
-from lakebed.writing.tensor_draft import Files, TensorDraft, new_tensor
+from lakebed.writing.tensor_chunks import Files
+from lakebed.writing.tensor_draft import TensorDraft, new_tensor
 
 _INT64 = np.dtype("<i8")
 _DOCUMENT_CHUNK = 4_000_000

@@ -41,7 +41,8 @@ from lakebed.writing import structure
 from lakebed.writing.coerce import encode_column
 from lakebed.writing.encoded import Encoded
 from lakebed.writing.matching import Matching
-from lakebed.writing.tensor_draft import Files, TensorDraft
+from lakebed.writing.tensor_chunks import Files
+from lakebed.writing.tensor_draft import TensorDraft
 
 _CACHE = 64_000_000
 

@@ -15,7 +15,9 @@ from lakebed.storage.base import Storage
 from lakebed.versions.state import Snapshot, TensorState
 from lakebed.writing import diffs, structure
 from lakebed.writing.loose import Loose
-from lakebed.writing.tensor_draft import Files, Read, TensorDraft, new_tensor
+from lakebed.writing.overlay import Take, fresh
+from lakebed.writing.tensor_chunks import Files, Read
+from lakebed.writing.tensor_draft import TensorDraft, new_tensor
 
 
 class _Spill:
@@ -56,6 +58,8 @@ class SchemaDraft:
         Reads a chunk file back, published or not.
     guard
         Called with the version's id before anything is written to its folder.
+    take
+        Supplies buffers for chunks that are being rewritten.
     """
 
     def __init__(
@@ -65,6 +69,7 @@ class SchemaDraft:
         storage: Storage,
         read: Read,
         guard: Callable[[str], None] = lambda _: None,
+        take: Take = fresh,
     ) -> None:
         self.version_id = version_id
         self.meta = base.meta
@@ -76,10 +81,11 @@ class SchemaDraft:
         self.loose = Loose()
         self._spill = _Spill(storage, lambda: guard(version_id))
         self._read = read
+        self._take = take
         self.tensors = {key: self._tensor_draft(state) for key, state in base.tensors.items()}
 
     def _tensor_draft(self, state: TensorState) -> TensorDraft:
-        return TensorDraft(state, self.version_id, self._read, self._spill)
+        return TensorDraft(state, self.version_id, self._read, self._spill, self._take)
 
     @property
     def spilled(self) -> list[str]:

@@ -5,33 +5,30 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from lakebed.chunks.canvas import ChunkCodec, chunk_codec
-from lakebed.chunks.chunk import Chunk, parse_chunk
 from lakebed.chunks.pack import PackedChunk, groups, pack, pack_tile
 from lakebed.chunks.tiling import boxes
 from lakebed.codecs.block import Block
-from lakebed.codecs.registry import BYTE_NAMES
-from lakebed.documents.chunk_ids import chunk_name
 from lakebed.documents.commit_diff import CommitDiff
-from lakebed.documents.manifest import block_sums
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_prefix import FORMAT_VERSION
-from lakebed.versions.state import ChunkTable, NewChunk, TensorState, empty_table, folder_of
+from lakebed.native import chunks as native
+from lakebed.versions.state import ChunkTable, NewChunk, TensorState, empty_table
 from lakebed.writing.bounds import Bounds, linked_bounds, widened
-from lakebed.writing.chunk_samples import samples_of, tells_shape
 from lakebed.writing.edits import Edits, Piece, Splice, splice_blocks
 from lakebed.writing.encoded import Encoded, Tiled
-from lakebed.writing.repack import compacted, replan
-
-DEFAULT_MAX_CHUNK = 16_000_000
+from lakebed.writing.overlay import Places, Take, fresh, without
+from lakebed.writing.repack import Plan, compacted, replan
+from lakebed.writing.rewriting import Walk, by_chunk, replacing
+from lakebed.writing.tensor_chunks import Files, Read, TensorChunks
 
 # A small last chunk is merged into the next one when that at least halves the number of bytes still to be merged, so
 # each byte is rewritten a logarithmic number of times and a tensor keeps few small chunks.
@@ -39,15 +36,11 @@ _SMALL_TAIL = 1_000_000
 
 # Packed chunks of one tensor that may wait in memory while a large sample is being cut into tiles.
 _SPILL_TILES = 64_000_000
-
-Read = Callable[[TensorState, int], bytes | memoryview]
-"""Fetches the chunk file of one row of a tensor's chunk table."""
-
-Files = dict[str, tuple[bytes | memoryview, ...]]
-"""Chunk files as pieces that are written back to back, by storage key."""
+# The same while chunk after chunk is rewritten.
+_SPILL_WALK = 24_000_000
 
 
-class TensorDraft:
+class TensorDraft(TensorChunks):
     """One tensor of a draft.
 
     Parameters
@@ -60,30 +53,24 @@ class TensorDraft:
         Reads a chunk back, published or not.
     spill
         Writes chunk files to storage before the publish, to keep memory bounded.
+    take
+        Supplies buffers for chunks that are being rewritten.
     """
 
-    def __init__(self, state: TensorState, folder: str, read: Read, spill: Callable[[Files], None]) -> None:
-        self.state = state
+    def __init__(
+        self,
+        state: TensorState,
+        folder: str,
+        read: Read,
+        spill: Callable[[Files], None],
+        take: Take = fresh,
+    ) -> None:
+        super().__init__(state, folder, read, spill, take)
         self.pending: list[Block] = []
         self.pending_bytes = 0
-        self.new_chunks: Files = {}
-        self.sealed_bytes = 0
         self._edits = Edits()
-        self._last_parsed: tuple[str, Chunk] | None = None
         self._tiles = state.tiles.entries
         self._new_tiles: set[int] = set()  # rows of the table that the tile index of the state lacks yet
-        self._folder = folder
-        self._read = read
-        self._spill = spill
-
-    @property
-    def meta(self) -> TensorMeta:
-        return self.state.meta
-
-    @property
-    def chunk_limit(self) -> int:
-        """Bytes of data per chunk (FORMAT.md 6)."""
-        return (self.meta.max_chunk_size or DEFAULT_MAX_CHUNK) // 2
 
     @property
     def waiting_bytes(self) -> int:
@@ -94,10 +81,6 @@ class TensorDraft:
     def _sealed(self) -> int:
         """Number of samples in chunks, after the edits."""
         return self.state.table.count - self._edits.removed
-
-    @property
-    def _codec(self) -> ChunkCodec | None:
-        return chunk_codec(self.meta.chunk_compression, self.meta.dtype)
 
     # -- taking back ----------------------------------------------------------------------------------------------
 
@@ -252,11 +235,62 @@ class TensorDraft:
         for row in reversed([r for r in rows if r >= sealed]):
             self._set_pending(splice_blocks(self.pending, row - sealed, row - sealed + 1))
         self._edits.remove([r for r in rows if r < sealed])
-        if self._tiles:
-            gone = np.asarray(rows, dtype=np.int64)
-            kept = {row: shapes for row, shapes in self._tiles.items() if row not in set(rows)}
-            self._tiles = {row - int(np.searchsorted(gone, row)): shapes for row, shapes in kept.items()}
+        self._drop_tiles(np.asarray(rows, dtype=np.int64))
         self._resize(self.meta.length - len(rows))
+
+    def _drop_tiles(self, rows: Places) -> None:
+        gone = set(rows.tolist()) if self._tiles else ()
+        kept = {row: shapes for row, shapes in self._tiles.items() if row not in gone}
+        self._tiles = {row - int(np.searchsorted(rows, row)): shapes for row, shapes in kept.items()}
+
+    def replace_many(self, rows: Places, parts: Sequence[Encoded]) -> None:
+        """Replace many samples, none of them tiled, by new ones: at once, each chunk that they lie in once.
+
+        Parameters
+        ----------
+        rows
+            Ascending, each once; as many as the parts have samples.
+        """
+        self.seal()
+        for part in parts:
+            self._learn(part, part.block, self.meta.length)
+        change = replacing([part.block for part in parts], self._take)
+        walk = self._walk()
+        for row, first, stop, at in by_chunk(self.state.table, rows):
+            walk.change(row, partial(change, first, stop, at))
+        self._follow_plan(walk.end())
+
+    def remove_many(self, rows: Places) -> None:
+        """Remove many samples, ascending, each once: at once, each chunk that they lie in once."""
+        self.seal()
+        table, walk = self.state.table, self._walk()
+        for row, first, _, at in by_chunk(table, rows):
+            if table.tiles_of(row) > 1 or int(rows[first]) in self._tiles:
+                for tile in table.rows_of(int(rows[first])):
+                    walk.drop(tile)
+            else:
+                walk.change(row, partial(without, at=at, take=self._take))
+        self._follow_plan(walk.end())
+        self._drop_tiles(rows)
+        self._resize(self.meta.length - len(rows))
+        self._settle()
+
+    def _walk(self) -> Walk:
+        return Walk(self.state.table, self._tiled_originals(), self.chunk_limit, self._load, self._pack_run)
+
+    def _pack_run(self, run: Sequence[Block]) -> NewChunk:
+        chunk = self._packed(run)
+        if self.sealed_bytes > _SPILL_WALK:
+            self.spill()
+        return chunk
+
+    def _follow_plan(self, plan: Plan) -> None:
+        if plan != [(0, len(self.state.table))]:
+            self._rebuild(plan)
+
+    def can_replace_many(self, rows: Places) -> bool:
+        """Whether samples can be replaced at once: none is tiled, and packing chunks anew loses nothing."""
+        return not self._is_lossy and not self.has_tiled(rows)
 
     def splice(self, start: int, stop: int, parts: Sequence[Encoded]) -> None:
         """Replace samples ``start`` to ``stop`` by others, more or fewer: at once, so for what is rare."""
@@ -323,6 +357,10 @@ class TensorDraft:
         """Whether a sample is cut into tiles."""
         return row in self._tiles
 
+    def has_tiled(self, rows: Places) -> bool:
+        """Whether any of several samples is cut into tiles."""
+        return bool(self._tiles) and bool(np.isin(np.fromiter(self._tiles, np.int64), rows).any())
+
     def waiting(self, row: int) -> Block | None:
         """Return a sample that is not in a chunk as it is now; None if it is, or if it is cut into tiles."""
         if row < self._sealed:
@@ -346,6 +384,17 @@ class TensorDraft:
             return waiting.joined()
         span = self.state.table.ids.locate(self.sealed_row(row))
         return self._parsed(span.row).sample(span.position)
+
+    def stored_many(self, rows: Places) -> NDArray[np.uint8]:
+        """Return the stored bytes of samples of one size each, back to back; changes are made into chunks for it."""
+        self.seal()
+        parts = []
+        for row, _, _, at in by_chunk(self.state.table, rows):
+            block = self._load(row)
+            size = block.nbytes // max(block.count, 1)
+            parts.append(np.empty(size * len(at), np.uint8))
+            native.gather_fixed(block.joined(), size, at, parts[-1])
+        return np.concatenate(parts)
 
     # -- chunks ------------------------------------------------------------------------------------------------
 
@@ -396,13 +445,6 @@ class TensorDraft:
         """Samples that the table as it is now holds in tiles."""
         return {int(i) for i in self.state.tiles.indices} | self._new_tiles
 
-    def _rebuild(self, plan: list[tuple[int, int] | NewChunk]) -> None:
-        table = self.state.table.rebuilt(plan, (self._folder, self.state.key))
-        self.state = replace(self.state, table=table)
-        mine = {self.chunk_key(int(i)) for i in table.ids.ids}
-        for key in [k for k in self.new_chunks if k not in mine]:
-            self.sealed_bytes -= sum(map(len, self.new_chunks.pop(key)))
-
     def rechunk(self) -> None:
         """Merge neighbouring small chunks."""
         self.seal()
@@ -417,46 +459,6 @@ class TensorDraft:
             size=self._chunk_size,
         )
         self._rebuild(plan)
-
-    @property
-    def _is_lossy(self) -> bool:
-        return self.meta.chunk_compression is not None and self.meta.chunk_compression not in BYTE_NAMES
-
-    def _chunk_size(self, row: int) -> int:
-        return int(self.state.table.places.sizes[row]) or len(self._read(self.state, row))
-
-    def _parsed(self, row: int) -> Chunk:
-        key = self.state.table.key(row)
-        if self._last_parsed is None or self._last_parsed[0] != key:
-            data = self._read(self.state, row)
-            self._last_parsed = (key, parse_chunk(data, self.state.table.samples(row), self._codec))
-        return self._last_parsed[1]
-
-    def _load(self, row: int) -> Block:
-        return samples_of(self._parsed(row), self.meta)
-
-    def _write(self, blocks: Sequence[Block]) -> list[NewChunk]:
-        return [self._packed(run) for run in groups(blocks, self.chunk_limit, self._codec)]
-
-    def _packed(self, run: Sequence[Block]) -> NewChunk:
-        return self._new_chunk(pack(run, self._codec, tells_shape=tells_shape(self.meta)))
-
-    def _new_chunk(self, chunk: PackedChunk) -> NewChunk:
-        number = secrets.randbits(64) or 1
-        self.new_chunks[self.chunk_key(number)] = chunk.pieces
-        self.sealed_bytes += chunk.nbytes
-        return NewChunk(number, chunk.count, chunk.nbytes, block_sums(chunk.pieces), chunk.layout)
-
-    def chunk_key(self, number: int) -> str:
-        """Storage key of a new chunk of this draft."""
-        return f"{folder_of(self._folder)}{self.state.key}/chunks/{chunk_name(number)}"
-
-    def spill(self) -> None:
-        """Write the chunks that are packed to storage."""
-        if self.new_chunks:
-            self._spill(self.new_chunks)
-            self.new_chunks = {}
-            self.sealed_bytes = 0
 
     def tail(self) -> int | None:
         """Return the row of the last chunk if it is small enough to be packed anew with what is pending."""
@@ -475,11 +477,6 @@ class TensorDraft:
             self.pending.insert(0, self._load(row))
             self._drop_chunk(table.key(row))
             self.state = replace(self.state, table=table.keep(row))
-
-    def _drop_chunk(self, key: str) -> None:
-        pieces = self.new_chunks.pop(key, None)
-        if pieces is not None:
-            self.sealed_bytes -= sum(map(len, pieces))
 
 
 def _own(block: Block) -> Block:

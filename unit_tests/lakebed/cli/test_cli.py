@@ -76,6 +76,27 @@ def test_ls_finds_datasets_below_a_folder(lake: Path) -> None:
     assert json.loads(run("ls", f"file://{lake}/users", "--json").output)[0]["rows"] == 4
 
 
+def test_ls_shows_the_streams_that_syncs_fill(tmp_path: Path) -> None:
+    """Namespace, name, mode, rows and the first line of what the last sync said, beside datasets of other origin."""
+    lakebed.empty(tmp_path / "users").close()
+    assert "namespace" not in run("ls", tmp_path).output
+    ds = lakebed.empty(tmp_path / "public" / "a%2Fb")
+    ds.create_tensor("id", dtype="int64")
+    ds.info["airbyte"] = {"namespace": "public", "stream": "a/b", "mode": "append_dedup"}
+    ds.extend({"id": [1, 2]})
+    commit = ds.commit("Airbyte sync 7, complete: public.a/b 2 records\nstates 1, after 2 records")
+    ds.close()
+    lines = run("ls", tmp_path).output.splitlines()
+    assert lines[0].split()[:5] == ["dataset", "namespace", "stream", "mode", "rows"]
+    [line] = [line for line in lines if line.startswith("public")]
+    assert line.split()[:4] == ["public/a%2Fb", "public", "a/b", "append_dedup"]
+    assert commit[:12] in line
+    assert line.endswith("Airbyte sync 7, complete: public.a/b 2 records ...")
+    found = {entry["path"]: entry["stream"] for entry in json.loads(run("ls", tmp_path, "--json").output)}
+    assert found["public/a%2Fb"] == {"namespace": "public", "stream": "a/b", "mode": "append_dedup"}
+    assert found["users"] is None
+
+
 def test_ls_of_nothing(tmp_path: Path) -> None:
     """An empty folder is no error, a missing one is."""
     assert json.loads(run("ls", tmp_path, "--json").output) == []

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.native import chunks, disk, gather, headers, views
+from lakebed.native import chunks, disk, gather, headers, merge, views
 
 REFUSALS = (ValueError, IndexError, OverflowError)
 """What a compiled function raises when its arguments do not fit together."""
@@ -247,6 +247,38 @@ def _cut(rng: random.Random) -> None:
             array[...] = 1
 
 
+def _put_fixed(rng: random.Random) -> None:
+    item = rng.choice((1, 3, 8, _count(rng)))
+    merge.put_fixed(
+        np.frombuffer(bytearray(_bytes(rng)), np.uint8), item, _numbers(rng, np.int64), _bytes(rng)
+    )
+
+
+def _same_fixed(rng: random.Random) -> None:
+    item = rng.choice((1, 3, 8, _count(rng)))
+    assert merge.same_fixed(_bytes(rng), item, _numbers(rng, np.int64), _bytes(rng)) in (True, False)
+
+
+def _same_items(rng: random.Random) -> None:
+    found = merge.same_items(
+        _bytes(rng), _numbers(rng, np.int64), _numbers(rng, np.int64), _bytes(rng), _numbers(rng, np.int64)
+    )
+    assert found in (True, False)
+
+
+def _replace_items(rng: random.Random) -> None:
+    out = np.zeros(rng.choice((0, 7, 4000)), np.uint8)
+    written = merge.replace_items(
+        _bytes(rng),
+        _numbers(rng, np.int64),
+        _numbers(rng, np.int64),
+        _bytes(rng),
+        _numbers(rng, np.int64),
+        out,
+    )
+    assert 0 <= written <= len(out)
+
+
 CALLS: dict[str, Callable[[random.Random], None]] = {
     "shape_rows": _shape_rows,
     "position_rows": _position_rows,
@@ -255,6 +287,10 @@ CALLS: dict[str, Callable[[random.Random], None]] = {
     "expand_positions": _expand,
     "gather_fixed": _gather_fixed,
     "gather_variable": _gather_variable,
+    "put_fixed": _put_fixed,
+    "same_fixed": _same_fixed,
+    "same_items": _same_items,
+    "replace_items": _replace_items,
     "read_files": _read_files,
     "fill_variable": _fill_variable,
     "scatter_fixed": _scatter_fixed,

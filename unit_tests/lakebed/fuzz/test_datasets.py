@@ -1,7 +1,7 @@
 """Whole datasets with mutated files: opening and reading everything gives values or our errors, quickly and in bounds.
 
 Here are no checksums to hide behind: the manifests are taken away, as in datasets that Deep Lake 3.x wrote. The suite
-makes a few hundred mutations; `make soak` LAKEBED_FUZZ_DATASETS (20,000), for LAKEBED_FUZZ_SECONDS of CPU at most.
+makes some eighty mutations; `make soak` LAKEBED_FUZZ_DATASETS (20,000), for LAKEBED_FUZZ_SECONDS of CPU at most.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def fuzz(path: Path, rounds: int, seconds: float, seed: str) -> None:
 @pytest.mark.usefixtures("traced")
 def test_mutated_files(bare: Path, request: pytest.FixtureRequest) -> None:
     """A few mutations of each kind of dataset."""
-    fuzz(bare, 8, 5, request.node.callspec.params["bare"])
+    fuzz(bare, 4, 3, request.node.callspec.params["bare"])
 
 
 @pytest.mark.soak

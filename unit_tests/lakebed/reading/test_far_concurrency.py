@@ -249,7 +249,8 @@ def test_a_forked_child_reads_on(busy: lakebed.Dataset, storage: FarStorage) -> 
     is_held, is_over = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with ds._session.source._mutex:
+        session = ds._session
+        with session.mutex, session.credentials._mutex, session.source._mutex, session.source.pool._mutex:
             is_held.set()
             is_over.wait(30)
 

@@ -16,9 +16,10 @@ import pytest
 import lakebed
 from lakebed.testing.crash import CrashRunner, Position, Step, sampled
 from lakebed.testing.model import Model
+from lakebed.writing import rewriting
 from unit_tests.lakebed.testing.eager import CONFIGURATIONS, configure
 
-SAMPLES = 250
+SAMPLES = 100
 
 Record = Callable[[str, object], None]
 
@@ -66,6 +67,22 @@ def updated_on_side(ds: lakebed.Dataset) -> None:
     ds.t[2] = "theirs"
 
 
+def update_many(ds: lakebed.Dataset) -> None:
+    ds.update_rows([0, 3, 4], {"n": [-1, -2, -3], "t": ["", "many", "rows"], "c": ["bee", "ant", "dog"]})
+
+
+def model_update_many(model: Model) -> None:
+    for row, n, t, c in ((0, -1, "", "bee"), (3, -2, "many", "ant"), (4, -3, "rows", "dog")):
+        model.update("n", row, n)
+        model.update("t", row, t)
+        model.update("c", row, c)
+
+
+def model_pop_many(model: Model) -> None:
+    model.pop_row(4)
+    model.pop_row(1)
+
+
 def leave(ds: lakebed.Dataset) -> None:
     ds.checkout("side", create=True)
 
@@ -83,6 +100,8 @@ SCRIPT = [
     Step("update", updated, lambda m: m.update("n", 0, 100)),
     Step("update a text", updated_text, lambda m: m.update("t", 1, "changed")),
     Step("pop", lambda ds: ds.pop(1), lambda m: m.pop_row(1)),
+    Step("update many", update_many, model_update_many),
+    Step("pop many", lambda ds: ds.pop_rows([1, 4]), model_pop_many),
     Step("branch with changes", branch_with_changes, lambda m: m.checkout("short", create=True)),
     Step("rename", lambda ds: ds.rename_tensor("n", "m"), lambda m: m.rename_tensor("n", "m"), "short"),
     Step("rename back", lambda ds: ds.rename_tensor("m", "n"), lambda m: m.rename_tensor("m", "n"), "short"),
@@ -105,6 +124,7 @@ SCRIPT = [
 def runner(request: pytest.FixtureRequest) -> Iterator[CrashRunner]:
     with pytest.MonkeyPatch.context() as monkeypatch:
         configure(monkeypatch, request.param)
+        monkeypatch.setattr(rewriting, "MANY", 2)
         yield CrashRunner(SCRIPT)
 
 
@@ -123,7 +143,7 @@ def attempt(runner: CrashRunner, positions: list[Position], record: Record, sour
 
 @pytest.mark.timeout(600)
 def test_a_sample_of_all_faults(runner: CrashRunner, record_property: Record) -> None:
-    """250 with each configuration of all calls x before, after, torn x crash, error; reading calls too."""
+    """100 with each configuration of all calls x before, after, torn x crash, error; reading calls too."""
     seed = int(os.environ.get("LAKEBED_SEED", random.randrange(1 << 32)))
     every = [*runner.positions()]
     attempt(runner, sampled(every, SAMPLES, seed), record_property, f"of {len(every)}, LAKEBED_SEED={seed}")

@@ -11,7 +11,7 @@ from lakebed.testing.crash import CrashRunner, sampled
 from unit_tests.lakebed.afar import Afar
 from unit_tests.lakebed.testing.test_nth_fault import SCRIPT, Record, attempt
 
-SAMPLES = 150
+SAMPLES = 60
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def runner() -> CrashRunner:
 
 @pytest.mark.timeout(600)
 def test_a_sample_of_all_faults(runner: CrashRunner, record_property: Record) -> None:
-    """150 of all calls x before, after, torn x crash, error, outage."""
+    """60 of all calls x before, after, torn x crash, error, outage."""
     seed = int(os.environ.get("LAKEBED_SEED", random.randrange(1 << 32)))
     every = [*runner.positions()]
     attempt(

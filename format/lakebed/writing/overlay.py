@@ -1,0 +1,105 @@
+"""Samples of one chunk that give way to others, or to nothing, all in one pass over the chunk's bytes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.codecs.block import Block, Shapes
+from lakebed.native import chunks as native_chunks
+from lakebed.native import merge as native
+
+Places = NDArray[np.int64]
+"""Numbers of samples: int64, ascending, each once."""
+
+
+Take = Callable[[int], NDArray[np.uint8]]
+"""Supplies a buffer of a number of bytes: first touch of fresh memory costs more than filling it."""
+
+
+def fresh(size: int) -> NDArray[np.uint8]:
+    """Return memory that was never used."""
+    return np.empty(size, np.uint8)
+
+
+def joined(blocks: Sequence[Block]) -> Block:
+    """Put blocks into one; the bytes are copied unless there is one only."""
+    if len(blocks) == 1 and blocks[0].buffers is None:
+        return blocks[0]
+    first = blocks[0]
+    ndim = next((b.ndim for b in blocks if b.ndim is not None), None)
+    count = sum(b.count for b in blocks)
+    even = isinstance(first.sizes, int) and all(
+        b.sizes is first.sizes or b.sizes == first.sizes for b in blocks
+    )
+    sizes = first.sizes if even else np.concatenate([b.size_array() for b in blocks])
+    shapes: Shapes = first.shapes
+    if ndim is not None and not _have_shape(blocks, first.shapes):
+        shapes = np.concatenate([b.shape_array(ndim) for b in blocks])
+    return Block(memoryview(b"".join(b.joined() for b in blocks)), count, sizes, shapes)
+
+
+def _have_shape(blocks: Sequence[Block], shape: Shapes) -> bool:
+    return isinstance(shape, tuple) and all(isinstance(b.shapes, tuple) and b.shapes == shape for b in blocks)
+
+
+def replaced(old: Block, at: Places, new: Block, take: Take = fresh) -> Block | None:
+    """Return samples with those at some places replaced by new ones, one each; None if that changes nothing."""
+    shapes = _replaced_shapes(old, at, new)
+    source, added = old.joined(), new.joined()
+    if isinstance(old.sizes, int) and _are_all(new.sizes, old.sizes):
+        if _same_shapes(old.shapes, shapes) and native.same_fixed(source, old.sizes, at, added):
+            return None
+        data = take(len(source))
+        data[:] = np.frombuffer(source, np.uint8)
+        native.put_fixed(data, old.sizes, at, added)
+        return Block(data.data, old.count, old.sizes, shapes)
+    offsets, ends = old.offsets(), new.offsets()
+    if _same_shapes(old.shapes, shapes) and native.same_items(source, offsets, at, added, ends):
+        return None
+    sizes = np.array(old.size_array())
+    sizes[at] = new.size_array()
+    data = take(int(sizes.sum(dtype=np.int64)))
+    native.replace_items(source, offsets, at, added, ends, data)
+    return Block(data.data, old.count, sizes, shapes)
+
+
+def _are_all(sizes: int | NDArray[np.uint32], size: int) -> bool:
+    return sizes == size if isinstance(sizes, int) else bool((sizes == size).all())
+
+
+def _replaced_shapes(old: Block, at: Places, new: Block) -> Shapes:
+    if old.ndim is None and new.ndim is None:
+        return None
+    if isinstance(old.shapes, tuple) and isinstance(new.shapes, tuple) and old.shapes == new.shapes:
+        return old.shapes
+    ndim = new.ndim if old.ndim is None else old.ndim
+    shapes = np.array(old.shape_array(ndim or 0))
+    shapes[at] = new.shape_array(ndim or 0)
+    return shapes
+
+
+def _same_shapes(old: Shapes, new: Shapes) -> bool:
+    if isinstance(old, np.ndarray) and isinstance(new, np.ndarray):
+        return np.array_equal(old, new)
+    return isinstance(old, tuple | None) and isinstance(new, tuple | None) and old == new
+
+
+def without(old: Block, at: Places, take: Take = fresh) -> Block:
+    """Return samples without those at some places."""
+    kept = np.ones(old.count, np.bool_)
+    kept[at] = False
+    shapes = old.shapes[kept] if isinstance(old.shapes, np.ndarray) else old.shapes
+    count = old.count - len(at)
+    source = old.joined()
+    if isinstance(old.sizes, int):
+        data = take(count * old.sizes)
+        native_chunks.gather_fixed(source, old.sizes, np.flatnonzero(kept), data)
+        return Block(data.data, count, old.sizes, shapes)
+    sizes = old.sizes[kept]
+    data = take(int(sizes.sum(dtype=np.int64)))
+    nothing = np.zeros(len(at) + 1, np.int64)
+    native.replace_items(source, old.offsets(), at, b"", nothing, data)
+    return Block(data.data, count, sizes, shapes)

@@ -1,0 +1,173 @@
+"""Many samples replaced or removed at once: every chunk they lie in is rewritten once, one after the other.
+
+The plan for the new chunk table is made in one walk. Neighbouring chunks that change are packed together, so that
+they stay full; what is left at the end of such a run joins a small neighbour, or may be a little larger than other
+chunks: a part cut off for a few bytes would be one more small chunk with every change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from lakebed.chunks.pack import groups
+from lakebed.codecs.block import Block
+from lakebed.native import chunks as native
+from lakebed.versions.state import ChunkTable, NewChunk
+from lakebed.writing.overlay import Places, Take, joined, replaced
+from lakebed.writing.repack import SMALL, Plan
+
+# From so many samples on, one walk over the chunks is cheaper than an edit of each.
+MANY = 1024
+
+Change = Callable[[int, int, Places, Block], Block | None]
+"""First and end of the new samples for a chunk, their places in it, its old samples -> what it holds now; None if
+nothing changed."""
+
+
+def by_chunk(table: ChunkTable, rows: Places) -> list[tuple[int, int, int, Places]]:
+    """Tell which chunks hold samples: (row of the table, first and end of its part of ``rows``, places inside).
+
+    Raises
+    ------
+    IndexError
+        If the table has no such sample.
+    """
+    ordinals, places = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
+    native.locate_rows(table.ids.last, np.ascontiguousarray(rows, np.int64), ordinals, places)
+    cuts = [0, *(np.flatnonzero(np.diff(ordinals)) + 1).tolist(), len(rows)]
+    return [(int(ordinals[a]), a, b, places[a:b]) for a, b in pairwise(cuts) if b > a]
+
+
+def replacing(blocks: Sequence[Block], take: Take) -> Change:
+    """Return what puts new samples, one for each row, in the place of old ones."""
+    starts = np.concatenate([[0], np.cumsum([b.count for b in blocks])])
+    offsets = [None if isinstance(b.sizes, int) else b.offsets() for b in blocks]
+
+    def change(first: int, stop: int, at: Places, old: Block) -> Block | None:
+        pieces = []
+        for block, start, ends in zip(blocks, starts.tolist(), offsets, strict=False):
+            a, b = max(first - start, 0), min(stop - start, block.count)
+            if a < b:
+                pieces.append(block.cut(a, b, ends))
+        return replaced(old, at, joined(pieces), take)
+
+    return change
+
+
+class Walk:
+    """Goes through a chunk table from its first chunk to its last.
+
+    Parameters
+    ----------
+    table
+        The chunks as they are.
+    tiled
+        Samples that are cut into tiles; their chunks are kept, or dropped, as they are.
+    limit
+        Bytes of data per chunk.
+    load
+        Reads the samples of the chunk of a row.
+    pack
+        Packs samples into one new chunk.
+    """
+
+    def __init__(
+        self,
+        table: ChunkTable,
+        tiled: Collection[int],
+        limit: int,
+        load: Callable[[int], Block],
+        pack: Callable[[Sequence[Block]], NewChunk],
+    ) -> None:
+        self.plan: Plan = []
+        self._table = table
+        self._tiled = tiled
+        self._limit = limit
+        self._load = load
+        self._pack = pack
+        self._waiting: list[Block] = []
+        self._at = 0
+
+    def change(self, row: int, changed: Callable[[Block], Block | None]) -> None:
+        """Let the chunk of a row hold something else; rows ascend from call to call."""
+        old = self._load(row)
+        new = changed(old)
+        if new is None:
+            return
+        self._keep(row)
+        self._at = row + 1
+        if new.count == 0:
+            return
+        if not self._waiting:
+            self._take_small_before()
+        self._waiting.append(new)
+        if sum(map(cost, self._waiting)) > self._limit:
+            *full, rest = groups(self._waiting, self._limit)
+            self.plan += [self._pack(run) for run in full]
+            self._waiting = rest
+
+    def drop(self, row: int) -> None:
+        """Leave out the chunk of a row."""
+        self._keep(row)
+        self._at = row + 1
+
+    def end(self) -> Plan:
+        """Keep the rest, and return the plan."""
+        self._keep(len(self._table))
+        self._flush()
+        return self.plan
+
+    def _keep(self, stop: int) -> None:
+        """Keep chunks up to a row."""
+        first = self._at
+        if first >= stop:
+            return
+        if self._waiting and self._is_small(self._waiting) and self._may_join(first, self._waiting):
+            self._waiting.append(self._load(first))
+            first += 1
+        self._flush()
+        if first < stop:
+            last = self.plan[-1] if self.plan else None
+            if isinstance(last, tuple) and last[1] == first:
+                self.plan[-1] = (last[0], stop)
+            else:
+                self.plan.append((first, stop))
+        self._at = stop
+
+    def _take_small_before(self) -> None:
+        """Pack a small chunk just before together with what is new."""
+        last = self.plan[-1] if self.plan else None
+        if not isinstance(last, tuple):
+            return
+        first, row = last[0], last[1] - 1
+        if int(self._table.places.sizes[row]) < SMALL and self._may_join(row, ()):
+            self.plan[-1:] = [(first, row)] if row > first else []
+            self._waiting.append(self._load(row))
+
+    def _flush(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        total = sum(map(cost, waiting))
+        if not total and not waiting:
+            return
+        limit = self._limit * 5 // 4
+        if total > limit:
+            parts = -(-total // self._limit)
+            limit = total // parts + total // (16 * parts) + 1
+        self.plan += [self._pack(run) for run in groups(waiting, limit)]
+
+    def _is_small(self, blocks: Sequence[Block]) -> bool:
+        return sum(b.nbytes for b in blocks) < min(SMALL, self._limit // 2)
+
+    def _may_join(self, row: int, blocks: Sequence[Block]) -> bool:
+        size = int(self._table.places.sizes[row])
+        if size == 0 or self._table.first(row) in self._tiled or self._table.samples(row) == 0:
+            return False
+        return size + sum(map(cost, blocks)) <= self._limit
+
+
+def cost(block: Block) -> int:
+    """Bytes that samples take in a chunk: data and position rows."""
+    return block.nbytes + (0 if isinstance(block.sizes, int) else 12 * block.count)

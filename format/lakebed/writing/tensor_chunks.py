@@ -1,0 +1,130 @@
+"""The chunks of one tensor of a version in the making: read, packed anew, and kept until they are written."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from lakebed.chunks.canvas import ChunkCodec, chunk_codec
+from lakebed.chunks.chunk import Chunk, parse_chunk
+from lakebed.chunks.pack import PackedChunk, groups, pack
+from lakebed.codecs.block import Block
+from lakebed.codecs.registry import BYTE_NAMES
+from lakebed.documents.chunk_ids import chunk_name
+from lakebed.documents.manifest import block_sums
+from lakebed.documents.tensor_meta import TensorMeta
+from lakebed.versions.state import NewChunk, TensorState, folder_of
+from lakebed.writing.chunk_samples import samples_of, tells_shape
+from lakebed.writing.overlay import Take, fresh
+
+DEFAULT_MAX_CHUNK = 16_000_000
+
+Read = Callable[[TensorState, int], bytes | memoryview]
+"""Fetches the chunk file of one row of a tensor's chunk table."""
+
+Files = dict[str, tuple[bytes | memoryview, ...]]
+"""Chunk files as pieces that are written back to back, by storage key."""
+
+
+class TensorChunks:
+    """The chunks of one tensor of a draft.
+
+    Parameters
+    ----------
+    state
+        The tensor as published, or as created.
+    folder
+        Id of the draft's version: where new chunks go.
+    read
+        Reads a chunk back, published or not.
+    spill
+        Writes chunk files to storage before the publish, to keep memory bounded.
+    take
+        Supplies buffers for chunks that are being rewritten.
+    """
+
+    def __init__(
+        self,
+        state: TensorState,
+        folder: str,
+        read: Read,
+        spill: Callable[[Files], None],
+        take: Take = fresh,
+    ) -> None:
+        self.state = state
+        self.new_chunks: Files = {}
+        self.sealed_bytes = 0
+        self._last_parsed: tuple[str, Chunk] | None = None
+        self._folder = folder
+        self._read = read
+        self._spill = spill
+        self._take = take
+
+    @property
+    def meta(self) -> TensorMeta:
+        return self.state.meta
+
+    @property
+    def chunk_limit(self) -> int:
+        """Bytes of data per chunk (FORMAT.md 6)."""
+        return (self.meta.max_chunk_size or DEFAULT_MAX_CHUNK) // 2
+
+    @property
+    def _codec(self) -> ChunkCodec | None:
+        return chunk_codec(self.meta.chunk_compression, self.meta.dtype)
+
+    @property
+    def _is_lossy(self) -> bool:
+        return self.meta.chunk_compression is not None and self.meta.chunk_compression not in BYTE_NAMES
+
+    def _chunk_size(self, row: int) -> int:
+        return int(self.state.table.places.sizes[row]) or len(self._read(self.state, row))
+
+    def _parsed(self, row: int) -> Chunk:
+        key = self.state.table.key(row)
+        if self._last_parsed is None or self._last_parsed[0] != key:
+            data = self._read(self.state, row)
+            self._last_parsed = (
+                key,
+                parse_chunk(data, self.state.table.samples(row), self._codec, self._take),
+            )
+        return self._last_parsed[1]
+
+    def _load(self, row: int) -> Block:
+        return samples_of(self._parsed(row), self.meta)
+
+    def _write(self, blocks: Sequence[Block]) -> list[NewChunk]:
+        return [self._packed(run) for run in groups(blocks, self.chunk_limit, self._codec)]
+
+    def _packed(self, run: Sequence[Block]) -> NewChunk:
+        return self._new_chunk(pack(run, self._codec, tells_shape=tells_shape(self.meta)))
+
+    def _new_chunk(self, chunk: PackedChunk) -> NewChunk:
+        number = secrets.randbits(64) or 1
+        self.new_chunks[self.chunk_key(number)] = chunk.pieces
+        self.sealed_bytes += chunk.nbytes
+        return NewChunk(number, chunk.count, chunk.nbytes, block_sums(chunk.pieces), chunk.layout)
+
+    def chunk_key(self, number: int) -> str:
+        """Storage key of a new chunk of this draft."""
+        return f"{folder_of(self._folder)}{self.state.key}/chunks/{chunk_name(number)}"
+
+    def spill(self) -> None:
+        """Write the chunks that are packed to storage."""
+        if self.new_chunks:
+            self._spill(self.new_chunks)
+            self.new_chunks = {}
+            self.sealed_bytes = 0
+
+    def _drop_chunk(self, key: str) -> None:
+        pieces = self.new_chunks.pop(key, None)
+        if pieces is not None:
+            self.sealed_bytes -= sum(map(len, pieces))
+
+    def _rebuild(self, plan: list[tuple[int, int] | NewChunk]) -> None:
+        table = self.state.table.rebuilt(plan, (self._folder, self.state.key))
+        self.state = replace(self.state, table=table)
+        mine = {self.chunk_key(int(i)) for i in table.ids.ids}
+        for key in [k for k in self.new_chunks if k not in mine]:
+            self.sealed_bytes -= sum(map(len, self.new_chunks.pop(key)))
