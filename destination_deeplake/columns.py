@@ -11,12 +11,19 @@
     TIME_TZ        "07:08:09.5+02:00"; without an offset UTC                       int64, microseconds UTC
     TIME           the same, an offset dropped                                     int64, microseconds
     JSON           anything; its text as the source wrote it                       json (text)
+    EXACT          number, or a string that is one; its digits as they are written  string
+    BYTES          string of base64, also URL-safe or in a `data:` URL             binary
+    FLOATS         array of numbers, or a string that holds one as JSON            list of float or double, flat
 
 A missing property and a JSON null are nulls. Anything else that does not fit is a null, too, and an entry
 of the row's `_airbyte_meta.changes` (NULLED, DESTINATION_SERIALIZATION_ERROR): whole numbers beyond 64 bits,
 numbers beyond the largest double, strings with half a surrogate pair, impossible dates. Fractions of a second
 are cut to microseconds. Years are astronomical (1 BC is 0, also written "0001-02-03 BC"), as far as 32 bits
-of days or 64 bits of microseconds reach; a second 60 is the first moment of the next minute.
+of days or 64 bits of microseconds reach; a second 60 is the first moment of the next minute. Padding of base64 may be
+missing and white space stand in it. An array of numbers has the shape of its column and no null in it.
+
+A column may lie inside of objects. What stands in the place of such an object and is none makes its columns null, and
+an entry of `changes` names it, unless it is a column itself that keeps it.
 
 Source: Airbyte protocol, supported data types and meta columns.
 """
@@ -28,6 +35,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from destination_deeplake.groups import layout
 from destination_deeplake.naming import META_COLUMNS
 from destination_deeplake.native.records import Block, TableBuilder, repeated
 
@@ -47,7 +55,15 @@ class Kind(enum.IntEnum):
     TIME_TZ = 7
     TIME = 8
     JSON = 9
+    EXACT = 10
+    BYTES = 11
+    FLOATS = 12
 
+
+MAX_PATH = 16
+"""Longest path of a column."""
+MAX_DIMENSIONS = 16
+"""Most dimensions of an array of numbers."""
 
 _INTEGERS = (Kind.INT64, Kind.TIMESTAMP_TZ, Kind.TIMESTAMP, Kind.TIME_TZ, Kind.TIME)
 _ARROW_TYPES = {
@@ -56,23 +72,77 @@ _ARROW_TYPES = {
     Kind.BOOL: pa.bool_(),
     Kind.DATE: pa.int32(),
     Kind.JSON: pa.json_(),
+    Kind.EXACT: pa.string(),
+    Kind.BYTES: pa.binary(),
 } | dict.fromkeys(_INTEGERS, pa.int64())
+_ITEMS = {"float32": pa.float32(), "float64": pa.float64()}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Column:
-    """A property of a stream's records.
+    """A value of a stream's records.
 
-    Attributes
+    Parameters
     ----------
-    field : str
-        Name of the property, exactly as in the records.
+    path : str or tuple of str
+        A property, or the properties that lead to one inside of objects; exactly as in the records.
     kind : Kind
         What its values mean.
+    shape : tuple of int or None
+        Of FLOATS: the shape of every value. None takes arrays of numbers of any length, none nested.
+    dtype : str
+        Of FLOATS: "float32" or "float64".
+
+    Raises
+    ------
+    ValueError
+        If the path is empty or too long, the shape is not positive or the dtype is another one.
     """
 
-    field: str
+    path: tuple[str, ...]
     kind: Kind
+    shape: tuple[int, ...] | None
+    dtype: str
+
+    def __init__(
+        self,
+        path: str | tuple[str, ...],
+        kind: Kind,
+        *,
+        shape: tuple[int, ...] | None = None,
+        dtype: str = "float32",
+    ) -> None:
+        parts = (path,) if isinstance(path, str) else tuple(path)
+        if not 0 < len(parts) <= MAX_PATH:
+            raise ValueError(f"a column has 1 to {MAX_PATH} properties in its path, not {len(parts)}")
+        if dtype not in _ITEMS:
+            raise ValueError(f"arrays of numbers are float32 or float64, not {dtype}")
+        if shape is not None and not (0 < len(shape) <= MAX_DIMENSIONS and all(size > 0 for size in shape)):
+            raise ValueError(f"a shape has 1 to {MAX_DIMENSIONS} positive sizes, not {shape}")
+        for name, value in (("path", parts), ("kind", kind), ("shape", shape), ("dtype", dtype)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def field(self) -> str:
+        """The path, its parts joined by dots; the column's key in what `RecordTable.take` returns."""
+        return ".".join(self.path)
+
+    @property
+    def item_bytes(self) -> int:
+        """Bytes of what the offsets of the column count: a number of FLOATS, a byte of anything else."""
+        return _ITEMS[self.dtype].bit_width // 8 if self.kind is Kind.FLOATS else 1
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """Type of the column's arrays."""
+        return pa.list_(_ITEMS[self.dtype]) if self.kind is Kind.FLOATS else _ARROW_TYPES[self.kind]
+
+
+FILE_COLUMNS = ("_airbyte_file_url", "_airbyte_file_path", "_airbyte_file_bytes")
+"""Columns of the file that came with a record: where it lies now, its path at the source, its size."""
+
+_FILES = tuple(map(Column, FILE_COLUMNS, (Kind.TEXT, Kind.TEXT, Kind.INT64)))
+_REST = (Column(_EXTRACTED_AT, Kind.INT64), Column(_META, Kind.JSON), Column(_RAW_ID, Kind.TEXT))
 
 
 class RecordTable:
@@ -81,11 +151,15 @@ class RecordTable:
     Parameters
     ----------
     columns : sequence of Column
-        Properties to keep. One that is named like a meta column is left out: the meta column has that name.
+        Values to keep. A property that is named like a meta column is left out: the meta column has that name.
     sync_id : int or None
         Goes into every row's `_airbyte_meta`.
     generation_id : int or None
         Goes into every row's `_airbyte_generation_id`.
+    files : bool
+        Whether records come with files; adds `FILE_COLUMNS`.
+    keep_refused : bool
+        Whether values that did not fit are kept for `take_refused`.
 
     Raises
     ------
@@ -98,13 +172,27 @@ class RecordTable:
         The compiled part.
     """
 
-    def __init__(self, columns: Sequence[Column], *, sync_id: int | None, generation_id: int | None) -> None:
-        self._columns = [column for column in columns if column.field not in META_COLUMNS]
-        if len({column.field for column in self._columns}) != len(self._columns):
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        *,
+        sync_id: int | None,
+        generation_id: int | None,
+        files: bool = False,
+        keep_refused: bool = False,
+    ) -> None:
+        added = _FILES if files else ()
+        reserved = {*META_COLUMNS, *(column.field for column in added)}
+        kept = [column for column in columns if column.field not in reserved]
+        if len({column.field for column in kept}) != len(kept):
             raise ValueError("two columns have the same name")
+        self._columns = [*kept, *added]
         self._generation_id = generation_id
-        meta = json.dumps({"sync_id": sync_id, "changes": []}, separators=(",", ":"))
-        self.builder = TableBuilder(map(_description, self._columns), meta.encode())
+        found = layout(kept, added)
+        # The compiled part counts extraction time and meta between the columns and the groups.
+        self._names = [*(column.field for column in self._columns), _EXTRACTED_AT, _META, *found.names]
+        meta = json.dumps({"sync_id": sync_id, "changes": []}, separators=(",", ":")).encode()
+        self.builder = TableBuilder(found.columns, found.groups, meta, found.files, keep_refused)
 
     @property
     def rows(self) -> int:
@@ -131,6 +219,11 @@ class RecordTable:
         """Values that did not fit their column: null in the row, named in its meta."""
         return self.builder.nulled
 
+    @property
+    def rejected(self) -> int:
+        """Lines of the stream that were no message, since the table was made."""
+        return self.builder.rejected
+
     def take(self) -> dict[str, pa.Array]:
         """Move the rows out and leave the table empty.
 
@@ -139,20 +232,22 @@ class RecordTable:
         Returns
         -------
         dict of str to pyarrow.Array
-            Every column by its field, then the four meta columns, all of the same length.
+            Every column by its field, then those of the file, then the four meta columns, all of the same length.
         """
         rows = self.builder.rows
-        kinds = [*(column.kind for column in self._columns), Kind.INT64, Kind.JSON, Kind.TEXT]
+        columns = [*self._columns, *_REST]
         taken = self.builder.take()
         if taken is None:
-            arrays = [pa.nulls(0, _ARROW_TYPES[kind]) for kind in kinds]
+            arrays = [pa.nulls(0, column.arrow_type) for column in columns]
         else:
-            arrays = [_array(kind, rows, column) for kind, column in zip(kinds, taken, strict=True)]
+            arrays = [
+                _array(column.arrow_type, rows, part) for column, part in zip(columns, taken, strict=True)
+            ]
         *fields, extracted, meta, ids = arrays
         if self._generation_id is None:
             generation = pa.nulls(rows, pa.int64())
         else:
-            generation = _array(Kind.INT64, rows, (0, None, None, repeated(self._generation_id, rows)))
+            generation = _array(pa.int64(), rows, (0, None, None, repeated(self._generation_id, rows)))
         return dict(zip((column.field for column in self._columns), fields, strict=True)) | {
             _RAW_ID: ids,
             _EXTRACTED_AT: extracted,
@@ -160,22 +255,54 @@ class RecordTable:
             _GENERATION_ID: generation,
         }
 
+    def take_refused(self) -> pa.Table:
+        """Move out the values that did not fit, which `keep_refused` asked for; to be called with each `take`.
 
-def _description(column: Column) -> tuple[bytes, bytes, int, bytes]:
-    """Return what the compiled part needs to know of a column."""
-    key = json.dumps(column.field, ensure_ascii=False)
-    if any("\ud800" <= letter <= "\udfff" for letter in key):
-        key = json.dumps(column.field)  # half a surrogate pair has a form in JSON, but none in UTF-8
-    change = f'{{"field":{key},"change":"NULLED","reason":"DESTINATION_SERIALIZATION_ERROR"}}'
-    return column.field.encode("utf-8", "surrogatepass"), key.encode(), int(column.kind), change.encode()
+        Returns
+        -------
+        pyarrow.Table
+            `row` of the value in the batch and `line_number` in the input (int64), the `field` that the row's meta
+            names (dictionary of string), the JSON `text` of the value up to 64 KiB (string) and its `bytes` in all.
+        """
+        taken = self.builder.take_refused()
+        if taken is None:
+            return REFUSED.empty_table()
+        count, *blocks = taken
+        rows, lines, indices, sizes, offsets, texts = map(pa.py_buffer, blocks)
+        numbers = (
+            pa.Array.from_buffers(pa.int64(), count, [None, buffer]) for buffer in (rows, lines, sizes)
+        )
+        row, line, size = numbers
+        index = pa.Array.from_buffers(pa.int32(), count, [None, indices])
+        field = pa.DictionaryArray.from_arrays(index, pa.array(self._names, pa.string()))
+        text = pa.Array.from_buffers(pa.string(), count, [None, offsets, texts])
+        return pa.Table.from_arrays([row, line, field, text, size], schema=REFUSED)
 
 
-def _array(kind: Kind, rows: int, taken: tuple[int, Block | None, Block | None, Block]) -> pa.Array:
+REFUSED = pa.schema(
+    {
+        "row": pa.int64(),
+        "line_number": pa.int64(),
+        "field": pa.dictionary(pa.int32(), pa.string()),
+        "text": pa.string(),
+        "bytes": pa.int64(),
+    }
+)
+"""Columns of `RecordTable.take_refused`."""
+
+
+def _array(kind: pa.DataType, rows: int, taken: tuple[int, Block | None, Block | None, Block]) -> pa.Array:
     """Return the array over the memory of a taken column."""
-    nulls, *blocks = taken
-    buffers = [None if block is None else pa.py_buffer(block) for block in blocks]
-    if kind in (Kind.TEXT, Kind.JSON):
-        texts = pa.Array.from_buffers(pa.string(), rows, buffers, nulls)
-        return texts if kind is Kind.TEXT else pa.ExtensionArray.from_storage(pa.json_(), texts)
-    validity, _, values = buffers
-    return pa.Array.from_buffers(_ARROW_TYPES[kind], rows, [validity, values], nulls)
+    nulls, *between, last = taken
+    validity, offsets = (None if block is None else pa.py_buffer(block) for block in between)
+    values = pa.py_buffer(last)
+    if isinstance(kind, pa.BaseExtensionType):
+        texts = pa.Array.from_buffers(kind.storage_type, rows, [validity, offsets, values], nulls)
+        return pa.ExtensionArray.from_storage(kind, texts)
+    if pa.types.is_list(kind):
+        width = kind.value_type.bit_width // 8
+        items = pa.Array.from_buffers(kind.value_type, values.size // width, [None, values])
+        return pa.Array.from_buffers(kind, rows, [validity, offsets], nulls, children=[items])
+    if offsets is not None:
+        return pa.Array.from_buffers(kind, rows, [validity, offsets, values], nulls)
+    return pa.Array.from_buffers(kind, rows, [validity, values], nulls)

@@ -1,20 +1,25 @@
 """Which STATE may be emitted now.
 
 A STATE promises that all records before it are published: those of its stream, or of all streams for a GLOBAL
-or LEGACY one. The ledger keeps the states in the order in which they came and lets them go in that order,
-each once. It is pure: counts in, states out.
+or LEGACY one. The ledger lets each state go once, a stream's in the order in which they came, a GLOBAL or LEGACY one
+after all states before it and before all states behind it. It is pure: counts in, states out.
 
 `recordCount` of a state is the number of records since the previous state that counted them: a STREAM state
 counts its stream, a GLOBAL or LEGACY one all streams. So every record is counted by exactly one state, which
-is what the platform compares with its own count.
+is what the platform compares with its own count. Lines that were refused are counted in the same way, as
+`rejectedRecordCount`; one whose stream cannot be told counts where all streams do. Where refused lines and values are
+kept as dead letters, a state waits for those before it, too.
 """
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Protocol, TypeVar
 
 from destination_deeplake.catalog import StreamKey
+
+_Key = TypeVar("_Key", bound=StreamKey | None)
 
 
 class Scope(Protocol):
@@ -40,16 +45,29 @@ class State(Protocol):
     def scope(self) -> Scope:
         """What it speaks for."""
 
-    def acknowledged(self, record_count: int) -> bytes:
+    def acknowledged(self, record_count: int, rejected_count: int = 0) -> bytes:
         """Return the line to emit."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
+    number: int
+    """Position among all states."""
     state: State
     record_count: int
+    rejected_count: int
     needs: Mapping[StreamKey, int]
     """Stream -> number of its records that must be published; only streams that were behind."""
+    letters: int
+    """Number of dead letters that must be published."""
+
+
+@dataclass(slots=True)
+class _Section:
+    """States of streams, and the GLOBAL or LEGACY one that came after them and ended the section."""
+
+    streams: dict[StreamKey, deque[_Waiting]] = field(default_factory=dict)
+    last: _Waiting | None = None
 
 
 class Ledger:
@@ -61,14 +79,26 @@ class Ledger:
     """
 
     def __init__(self) -> None:
-        self._waiting: deque[_Waiting] = deque()
+        self._sections = deque([_Section()])
+        self._arrived = 0
+        self._released = 0
         self._counted: dict[StreamKey, int] = {}
+        self._rejected: dict[StreamKey | None, int] = {}
         self._published: dict[StreamKey, int] = {}
+        self._letters = 0
+        # Streams of the first section whose next state may have become ready: most of the time, one of hundreds.
+        self._moved: set[StreamKey] = set()
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return self._arrived - self._released
 
-    def arrived(self, state: State, received: Mapping[StreamKey, int]) -> None:
+    def arrived(
+        self,
+        state: State,
+        received: Mapping[StreamKey, int],
+        rejected: Mapping[StreamKey | None, int] = MappingProxyType({}),
+        letters: int = 0,
+    ) -> None:
         """Take a state in.
 
         Parameters
@@ -77,27 +107,71 @@ class Ledger:
             The message.
         received : mapping of (namespace, name) to int
             Records of each configured stream since the start of the sync, all of them before this state.
+        rejected : mapping of (namespace, name), or None, to int
+            Refused lines in the same way; under None those whose stream cannot be told.
+        letters : int
+            Dead letters since the start of the sync, all of them before this state.
         """
         scope = state.scope
         if scope.kind == "STREAM":
             key = (scope.namespace or None, scope.name or "")
             totals = {key: received.get(key, 0)}
+            refused: dict[StreamKey | None, int] = {key: rejected.get(key, 0)}
         else:
             totals = dict(received)
-        count = sum(total - self._counted.get(key, 0) for key, total in totals.items())
-        self._counted.update(totals)
+            refused = dict(rejected)
         needs = {key: total for key, total in totals.items() if total > self._published.get(key, 0)}
-        self._waiting.append(_Waiting(state, count, needs))
+        counts = _since(self._counted, totals), _since(self._rejected, refused)
+        waiting = _Waiting(self._arrived, state, *counts, needs, letters)
+        self._arrived += 1
+        section = self._sections[-1]
+        if scope.kind == "STREAM":
+            section.streams.setdefault(key, deque()).append(waiting)
+            self._moved.add(key)
+        else:
+            section.last = waiting
+            self._sections.append(_Section())
 
-    def published(self, durable: Mapping[StreamKey, int]) -> None:
-        """Note how many records of each stream, counted as in `arrived`, are published."""
+    def published(self, durable: Mapping[StreamKey, int], letters: int = 0) -> None:
+        """Note how many records of each stream and how many dead letters, counted as in `arrived`, are published."""
         self._published.update(durable)
+        self._letters = max(self._letters, letters)
+        self._moved.update(self._sections[0].streams)
 
     def release(self) -> Iterator[bytes]:
         """Yield the lines of all states that may go out, in order; a state is gone once it was yielded."""
-        while self._waiting and self._is_published(self._waiting[0].needs):
-            ready = self._waiting.popleft()
-            yield ready.state.acknowledged(ready.record_count)
+        while True:
+            section = self._sections[0]
+            ready = [state for key in self._moved for state in self._ready(section, key)]
+            self._moved.clear()
+            last = section.last
+            is_over = last is not None and not section.streams and self._is_published(last)
+            if last is not None and is_over:
+                ready.append(last)
+                self._sections.popleft()
+                self._moved.update(self._sections[0].streams)
+            for waiting in sorted(ready, key=lambda state: state.number):
+                self._released += 1
+                yield waiting.state.acknowledged(waiting.record_count, waiting.rejected_count)
+            if not is_over:
+                return
 
-    def _is_published(self, needs: Mapping[StreamKey, int]) -> bool:
-        return all(self._published.get(key, 0) >= total for key, total in needs.items())
+    def _ready(self, section: _Section, key: StreamKey) -> Iterator[_Waiting]:
+        """Take out the states of a stream that may go out."""
+        queue = section.streams.get(key, ())
+        while queue and self._is_published(queue[0]):
+            yield queue.popleft()
+        if not queue:
+            section.streams.pop(key, None)
+
+    def _is_published(self, waiting: _Waiting) -> bool:
+        return waiting.letters <= self._letters and all(
+            self._published.get(key, 0) >= total for key, total in waiting.needs.items()
+        )
+
+
+def _since(counted: dict[_Key, int], totals: Mapping[_Key, int]) -> int:
+    """Return how much the totals grew since they were counted last, and count them."""
+    grown = sum(total - counted.get(key, 0) for key, total in totals.items())
+    counted.update(totals)
+    return grown

@@ -2,15 +2,26 @@
 
 One line is one JSON message. A record goes straight into the table of its stream; states and stream statuses
 come out as events, each at its place among the records; everything else is validated, counted and ignored.
+
+A line that is no message ends the input, or is handed to whoever keeps such lines, and reading goes on: invalid JSON
+(NaN and Infinity included), invalid UTF-8, nesting beyond the limit, a line that is too long or ends early, a RECORD
+without a stream or without data. What was to be a STATE or a stream status always ends the input: without it nobody
+would know what is complete. Tolerated are a byte order mark before the first line, CR before a newline, blank lines,
+duplicate keys (the last one counts), unknown keys, and a last line without a newline.
 """
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from destination_deeplake.columns import RecordTable
 from destination_deeplake.native.records import MESSAGE_INVALID, MESSAGE_STATE, Reader
 
+_REJECTED = b'"rejectedRecordCount":'
+_NO_RECORDS = frozenset(
+    ("LOG", "TRACE", "CONTROL", "SPEC", "CONNECTION_STATUS", "CATALOG", "DESTINATION_CATALOG")
+)
 _SCOPES = ("STREAM", "GLOBAL", "LEGACY")
 
 
@@ -50,12 +61,17 @@ class StateScope:
 
 @dataclass(frozen=True, slots=True)
 class _Splice:
-    """Bytes `start` to `end` of a line become `before`, the record count, `after`."""
+    """Bytes `start` to `end` of a line become `before`, the counts, `after`.
+
+    A count of rejected records that the line has already is in bytes `rejected_start` to `rejected_end`; -1 without.
+    """
 
     start: int
     end: int
     before: bytes
     after: bytes
+    rejected_start: int
+    rejected_end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +90,30 @@ class StateEvent:
     scope: StateScope
     _splice: _Splice = field(repr=False)
 
-    def acknowledged(self, record_count: int) -> bytes:
+    def acknowledged(self, record_count: int, rejected_count: int = 0) -> bytes:
         """Return the line with `state.destinationStats.recordCount` set, every other byte as it came.
 
-        The protocol writes the count as a double, `12.0`. There is no newline at the end.
+        A `rejectedRecordCount` is there beside it if there is something to count, or if it was there before. The
+        protocol writes counts as doubles, `12.0`. There is no newline at the end.
         """
         splice = self._splice
         count = b"%d.0" % record_count
-        return self.raw[: splice.start] + splice.before + count + splice.after + self.raw[splice.end :]
+        rejected = b"%d.0" % rejected_count
+        edits = [(splice.start, splice.end, splice.before + count + splice.after)]
+        if splice.rejected_start >= 0:
+            edits.append((splice.rejected_start, splice.rejected_end, rejected))
+        elif rejected_count:
+            edits = [
+                (
+                    splice.start,
+                    splice.end,
+                    b'%b%b,"rejectedRecordCount":%b%b' % (splice.before, count, rejected, splice.after),
+                )
+            ]
+        line = self.raw
+        for start, end, text in sorted(edits, reverse=True):
+            line = line[:start] + text + line[end:]
+        return line
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +135,31 @@ class StatusEvent:
     status: str
 
 
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A line that is no message.
+
+    Attributes
+    ----------
+    line_number : int
+        Number of the line, from 1.
+    key : (namespace, stream) or None
+        The stream that the line names, so far as it can be told; None where it cannot.
+    reason : str
+        What is wrong with it; never contains any of it.
+    raw : bytes
+        What it begins with, up to 1 MiB, without its newline.
+    size : int
+        Bytes of the line; of one that is too long, those that were read.
+    """
+
+    line_number: int
+    key: tuple[str | None, str] | None
+    reason: str
+    raw: bytes = field(repr=False)
+    size: int
+
+
 Event: TypeAlias = StateEvent | StatusEvent
 
 
@@ -113,13 +170,34 @@ class Wire:
     ----------
     tables : mapping of (namespace, stream) to RecordTable
         Where records go. A namespace that is None, or "", is also one that is absent or null in a message.
+    rejects : callable or None
+        Called with every line that is no message, in order, before anything behind it is read. None lets such a line
+        end the input.
+
+    Attributes
+    ----------
+    rejected : int
+        How many lines went to `rejects`.
+    rejected_strays : int
+        How many of them were to be records, or may have been, of a stream that cannot be told. The others of streams
+        with a table are in `RecordTable.rejected`.
     """
 
-    def __init__(self, tables: Mapping[tuple[str | None, str], RecordTable]) -> None:
-        self._tables = dict(tables)
+    def __init__(
+        self,
+        tables: Mapping[tuple[str | None, str], RecordTable],
+        rejects: Callable[[Rejected], None] | None = None,
+    ) -> None:
+        self.rejected = 0
+        self.rejected_strays = 0
+        self._tables = {(namespace or "", name): table for (namespace, name), table in tables.items()}
+        self._rejects = rejects
+        self._namespaces = defaultdict[str, list[str]](list)
+        for namespace, name in self._tables:
+            self._namespaces[name].append(namespace)
         self._reader = Reader(
             [
-                (_encoded(namespace or ""), _encoded(name), table.builder)
+                (_encoded(namespace), _encoded(name), table.builder)
                 for (namespace, name), table in self._tables.items()
             ]
         )
@@ -148,7 +226,8 @@ class Wire:
         Raises
         ------
         WireError
-            If a line is no message. The records before it are in the tables, nothing of the line is.
+            If a line is no message and nobody takes it, or was to be a STATE or a stream status. The records before it
+            are in the tables, nothing of the line is.
         OverflowError
             If a text column of a table would reach 2 GiB.
         RuntimeError
@@ -166,15 +245,46 @@ class Wire:
         reader = self._reader
         while found := reader.advance(last):
             if found == MESSAGE_INVALID:
-                raise WireError(reader.line_number, reader.reason())
-            if found == MESSAGE_STATE:
-                raw, scope, namespace, name, start, end, before, after = reader.state()
+                self._reject()
+            elif found == MESSAGE_STATE:
+                raw, scope, namespace, name, start, end, before, after, first, stop = reader.state()
                 yield StateEvent(
-                    raw, StateScope(_SCOPES[scope], namespace, name), _Splice(start, end, before, after)
+                    raw,
+                    StateScope(_SCOPES[scope], namespace, name),
+                    _Splice(start, end, before, after, first, stop),
                 )
             else:
                 yield StatusEvent(*reader.status())
         reader.detach()
+
+    def _reject(self) -> None:
+        """Hand the current line on, or raise."""
+        reader = self._reader
+        steering, kind, name, namespace, ended, late, raw, size = reader.rejected()
+        if self._rejects is None or steering:
+            raise WireError(reader.line_number, reader.reason())
+        key = None
+        if name is not None:
+            if namespace is None:
+                namespace = "" if ended else self._lost_namespace(name, late=late)
+            if namespace is not None:
+                key = namespace or None, name
+        if key is None:
+            self.rejected_strays += kind not in _NO_RECORDS
+        elif (namespace or "", name) in self._tables:
+            self._tables[namespace or "", name or ""].builder.reject()
+        self.rejected += 1
+        self._rejects(Rejected(reader.line_number, key, reader.reason(), raw, size))
+
+    def _lost_namespace(self, name: str, *, late: bool) -> str | None:
+        """Return the namespace of a line that breaks off before it has one, "" for none; None if it cannot be told.
+
+        `late` says that the source writes namespaces behind the data, where this one would have been.
+        """
+        known = self._namespaces.get(name, [""])
+        if len(known) == 1:
+            return known[0]
+        return "" if "" in known and not late else None
 
 
 def _encoded(name: str) -> bytes:

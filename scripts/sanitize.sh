@@ -9,16 +9,17 @@ mkdir -p "$build"
 build=$(cd "$build" && pwd)
 
 # The Python half is copied, not linked: the compiled modules lie beside it.
-rm -rf "$build/lakebed"
-cp -r format/lakebed "$build/lakebed"
-find "$build/lakebed" \( -name '*.so' -o -name __pycache__ \) -prune -exec rm -rf {} +
+rm -rf "$build/lakebed" "$build/destination_deeplake"
+cp -r format/lakebed destination_deeplake "$build"
+find "$build/lakebed" "$build/destination_deeplake" \( -name '*.so' -o -name __pycache__ \) -prune -exec rm -rf {} +
 suffix=$("$python" -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
 include=$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')
 flags=(-O1 -g -fPIC -shared -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -w)
-for source in ext/lakebed/native/*.pyx; do
+for source in ext/*/native/*.pyx; do
   name=$(basename "$source" .pyx)
+  package=$(basename "$(dirname "$(dirname "$source")")")
   "$python" -m cython -3 -I ext "$source" -o "$build/$name.c"
-  gcc "${flags[@]}" -I"$include" -Iext "$build/$name.c" -o "$build/lakebed/native/$name$suffix"
+  gcc "${flags[@]}" -I"$include" -Iext "$build/$name.c" -o "$build/$package/native/$name$suffix"
 done
 
 rm -rf "$build/golden"

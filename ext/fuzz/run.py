@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from lakebed.errors import LakebedError
+from unit_tests.destination_deeplake.fuzz import lines
 from unit_tests.lakebed.fuzz import chunks, native
 from unit_tests.lakebed.fuzz.harness import Target, mutation
 
@@ -33,6 +34,8 @@ def _reads(target: Target) -> Callable[[int], bool]:
 def _calls(golden: Path) -> Iterator[tuple[str, Callable[[int], bool]]]:
     for name in native.CALLS:
         yield name, lambda number, name=name: native.call(name, number)  # type: ignore[misc]
+    for name in lines.CALLS:
+        yield name, lambda number, name=name: lines.call(name, number)  # type: ignore[misc]
     for target in chunks.targets(golden):
         yield target.name, _reads(target)
 

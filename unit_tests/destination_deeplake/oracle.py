@@ -1,16 +1,18 @@
 """What a column must hold for a JSON value, in plain Python; nothing of it is shared with the compiled code."""
 
+import base64
 import datetime as dt
 import json
 import math
 import re
+import struct
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 from destination_deeplake.columns import Kind
 
-Value = str | int | float | bool | None
+Value = str | int | float | bool | bytes | list[float] | None
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _DATE = r"(?P<year>[+-]?\d{4,9})-(?P<month>\d{1,2})-(?P<day>\d{1,2})"
@@ -58,6 +60,8 @@ def expected(kind: Kind, text: str) -> Cell:
         return _text(value, text)
     if isinstance(value, _Number):
         return _number(kind, value)
+    if isinstance(value, list) and kind is Kind.FLOATS:
+        return _floats(value)
     if isinstance(value, str):
         return _READERS[kind](value.strip(" "))
     if isinstance(value, bool) and kind is Kind.BOOL:
@@ -76,6 +80,8 @@ def _text(value: Any, text: str) -> Cell:
 
 
 def _number(kind: Kind, text: str) -> Cell:
+    if kind is Kind.EXACT:
+        return Cell(text)
     if kind is Kind.FLOAT64:
         nearest = float(text)
         return Cell(nearest) if math.isfinite(nearest) else REFUSED
@@ -89,10 +95,47 @@ def _number(kind: Kind, text: str) -> Cell:
 
 def _number_in_string(kind: Kind, text: str) -> Cell:
     if _NUMBER.fullmatch(text):
+        if kind is Kind.EXACT:
+            return Cell(text)
         # The grammar of Fraction wants a digit on both sides of the point.
         return _number(kind, re.sub(r"(?<!\d)\.", "0.", re.sub(r"\.(?!\d)", ".0", text)))
     special = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-    return Cell(special[text]) if kind is Kind.FLOAT64 and text in special else REFUSED
+    if text not in special or kind is Kind.INT64:
+        return REFUSED
+    return Cell(text if kind is Kind.EXACT else special[text])
+
+
+def _floats(values: list[Any]) -> Cell:
+    if not all(isinstance(value, _Number) for value in values):
+        return REFUSED
+    try:
+        return Cell([struct.unpack("<f", struct.pack("<f", float(value)))[0] for value in values])
+    except OverflowError:
+        return REFUSED
+
+
+def _floats_in_string(text: str) -> Cell:
+    try:
+        value = parsed(text)
+    except ValueError:
+        return REFUSED
+    return _floats(value) if isinstance(value, list) else REFUSED
+
+
+_BLANKS = re.compile("[ \t\n\v\f\r]+")
+
+
+def _bytes_in_string(text: str) -> Cell:
+    text = _BLANKS.sub("", text)
+    if text[:5].lower() == "data:":
+        head, comma, text = text.partition(",")
+        if not comma or not head.lower().endswith(";base64"):
+            return REFUSED
+    match = re.fullmatch("([A-Za-z0-9+/_-]*)(=*)", text)
+    if match is None or len(match[1]) % 4 == 1 or len(match[2]) not in (0, -len(match[1]) % 4):
+        return REFUSED
+    symbols = match[1].translate({ord("-"): "+", ord("_"): "/"})
+    return Cell(base64.b64decode(symbols + "=" * (-len(symbols) % 4)))
 
 
 def _bool_in_string(text: str) -> Cell:
@@ -180,6 +223,9 @@ _READERS: dict[Kind, Callable[[str], Cell]] = {
     Kind.INT64: lambda text: _number_in_string(Kind.INT64, text),
     Kind.FLOAT64: lambda text: _number_in_string(Kind.FLOAT64, text),
     Kind.BOOL: _bool_in_string,
+    Kind.EXACT: lambda text: _number_in_string(Kind.EXACT, text),
+    Kind.BYTES: _bytes_in_string,
+    Kind.FLOATS: _floats_in_string,
     Kind.TIMESTAMP_TZ: lambda text: _timestamp_in_string(text, zoned=True),
     Kind.TIMESTAMP: lambda text: _timestamp_in_string(text, zoned=False),
     Kind.DATE: _date_in_string,

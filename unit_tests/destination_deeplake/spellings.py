@@ -98,6 +98,30 @@ moments = st.one_of(
     st.datetimes().map(str),
     st.times().map(str),
 )
+blanks = st.sampled_from(["", "", "", " ", "\n", "\r\n", "\t"])
+base64s = st.builds(
+    "{}{}{}{}{}{}".format,
+    st.sampled_from(
+        ["", "", "", "data:;base64,", " DATA:image/png;Base64,", "data:text/plain,", "data:;base64"]
+    ),
+    st.text("ABCDZabz019+/-_", max_size=9),
+    blanks,
+    st.text("ABCDZabz019+/-_ \n", max_size=9),
+    st.sampled_from(["", "", "=", "==", "= =", "===", "A", "=A", "é"]),
+    blanks,
+)
+arrays_of_numbers = st.recursive(
+    st.one_of(
+        numbers, numbers, st.sampled_from(["1", "0.5", "-2e3", "1e39", "null", "[]", '"1"', "01", "1."])
+    ),
+    lambda inner: st.builds(
+        "[{}{}{}]".format,
+        blanks,
+        st.lists(inner, max_size=4).map(" ,".join),
+        st.sampled_from(["", "", " ", ",", "]"]),
+    ),
+    max_leaves=8,
+)
 words = st.one_of(
     number_words, st.sampled_from(["true", "False", "TRUE", "\u017ftrue", "yes", "1"]), st.text(max_size=20)
 )
@@ -118,10 +142,18 @@ def escaped(text: str, seed: int) -> str:
 
 
 strings = st.one_of(
-    st.one_of(numbers, loose_numbers, moments, words).map(lambda text: json.dumps(text, ensure_ascii=False)),
+    st.one_of(numbers, loose_numbers, moments, words, base64s, arrays_of_numbers).map(
+        lambda text: json.dumps(text, ensure_ascii=False)
+    ),
     st.builds(
         escaped,
-        st.one_of(loose_numbers, moments, st.text(st.characters(exclude_categories=()), max_size=40)),
+        st.one_of(
+            loose_numbers,
+            moments,
+            base64s,
+            arrays_of_numbers,
+            st.text(st.characters(exclude_categories=()), max_size=40),
+        ),
         st.integers(0, 9),
     ),
 )
@@ -132,8 +164,13 @@ nested = st.recursive(
     ),
     max_leaves=6,
 ).map(json.dumps)
+number_lists = st.lists(numbers, max_size=5).map(lambda texts: "[" + ", ".join(texts) + "]")
 values = st.one_of(
-    numbers, strings, nested, st.sampled_from(["true", "false", "null", "0", "1", "1.0", "-0", "-0.0", "1e0"])
+    numbers,
+    strings,
+    nested,
+    number_lists,
+    st.sampled_from(["true", "false", "null", "0", "1", "1.0", "-0", "-0.0", "1e0"]),
 )
 
 json_values = st.recursive(

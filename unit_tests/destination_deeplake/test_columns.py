@@ -18,7 +18,10 @@ from unit_tests.destination_deeplake.tables import fill, record, table, take
 
 META = ["_airbyte_raw_id", "_airbyte_extracted_at", "_airbyte_meta", "_airbyte_generation_id"]
 ARROW = {Kind.TEXT: pa.string(), Kind.FLOAT64: pa.float64(), Kind.BOOL: pa.bool_(), Kind.DATE: pa.int32()} | {
-    Kind.JSON: pa.json_()
+    Kind.JSON: pa.json_(),
+    Kind.EXACT: pa.string(),
+    Kind.BYTES: pa.binary(),
+    Kind.FLOATS: pa.list_(pa.float32()),
 }
 
 

@@ -60,7 +60,7 @@ def acknowledged(before: str, after: str) -> None:
         ('{"destinationStats":{"recordCount":3.0}}', '{"destinationStats":{"recordCount":12.0}}'),
         (
             '{"destinationStats":{"rejectedRecordCount":1.0, "recordCount" : 3 },"data":{}}',
-            '{"destinationStats":{"rejectedRecordCount":1.0, "recordCount" : 12.0 },"data":{}}',
+            '{"destinationStats":{"rejectedRecordCount":0.0, "recordCount" : 12.0 },"data":{}}',
         ),
         (
             '{"destinationStats":{"more":{"recordCount":1}},"data":{}}',

@@ -24,6 +24,9 @@ cdef enum Kind:  # the numbers of columns.Kind
     TIME_TZ
     TIME
     JSON
+    EXACT
+    BYTES
+    FLOATS
 
 
 cdef enum Trouble:
@@ -40,7 +43,7 @@ cdef enum:
 
 cdef struct Column:
     Buffer values
-    Buffer offsets  # text kinds only, int32
+    Buffer offsets  # variable kinds only, int32, in items
     Buffer validity
     const uint8_t* name
     size_t name_size
@@ -53,12 +56,34 @@ cdef struct Column:
     int64_t nulls
     const uint8_t* change  # the entry of `_airbyte_meta.changes` for a refused value
     size_t change_size
-    size_t hint  # bytes of text in the batch before
+    size_t hint  # bytes of values in the batch before
+    int32_t parent  # the group whose object it is in
+    int32_t item  # bytes of what an offset counts
+    const int64_t* shape  # FLOATS only; NULL: one dimension of any size
+    int32_t dimensions
+    int32_t first  # of a group: the column inside that came first in an earlier record
+    int32_t own  # of a group: the column that keeps its whole value, or -1
+    const uint8_t* bad  # the value of `failed`
+
+
+cdef struct Refusals:  # values that became null, kept for whoever asks
+    bint wanted
+    int64_t count
+    Buffer rows  # int64, of the batch
+    Buffer lines  # int64
+    Buffer columns  # int32
+    Buffer sizes  # int64, bytes of the whole text
+    Buffer offsets  # int32
+    Buffer texts
 
 
 cdef struct Table:
-    Column* columns  # `count` from the schema, then extraction time and meta
+    # `count` columns from the schema, then extraction time and meta, then groups: objects with columns inside. The
+    # extraction time stands for the data object itself, as the group around its fields.
+    Column* columns
     int32_t count
+    int32_t groups
+    int32_t files  # the group of `record.file_reference`, the one of `record.file` behind it; 0: not wanted
     int32_t* slots  # hash table of column numbers, -1 empty
     uint32_t mask
     int64_t rows
@@ -68,6 +93,9 @@ cdef struct Table:
     int32_t present  # columns that have a value in this row
     bint refused
     int64_t unknown
+    int32_t level  # objects around the current one, inside of data
+    int32_t whole  # the level from which on a column keeps everything, so that nothing is unknown; 0: none
+    const uint8_t* value  # where the current one starts
     const uint8_t* meta  # of a row without changes, with slack; changes go in before its last two bytes
     size_t meta_size
     Buffer scratch
@@ -76,18 +104,20 @@ cdef struct Table:
     int64_t total_rows
     int64_t unknown_fields
     int64_t nulled
+    int64_t rejected
+    Refusals refusals
 
 
 cdef inline int width(Kind kind) noexcept nogil:
-    """Return bytes per fixed-size value; 0 for text and for bits."""
-    if kind == TEXT or kind == JSON or kind == BOOL:
+    """Return bytes per fixed-size value; 0 for values with offsets and for bits."""
+    if is_variable(kind) or kind == BOOL:
         return 0
     return 4 if kind == DATE else 8
 
 
-cdef inline bint is_text(Kind kind) noexcept nogil:
-    """Tell whether the values are texts with offsets."""
-    return kind == TEXT or kind == JSON
+cdef inline bint is_variable(Kind kind) noexcept nogil:
+    """Tell whether the values have offsets."""
+    return kind == TEXT or kind >= JSON
 
 
 cdef inline size_t bits(int64_t n) noexcept nogil:
@@ -114,7 +144,7 @@ cdef inline bint grow_rows(Table* table) noexcept nogil:
         return in_trouble(table, TOO_LARGE)
     for i in range(table.count + 2):
         column = &table.columns[i]
-        if is_text(column.kind):
+        if is_variable(column.kind):
             done = grow(table.pool, &column.offsets, (rows + 1) * 4, (used + 1) * 4 if table.capacity else 0)
             if done and table.capacity == 0:
                 (<int32_t*>column.offsets.data)[0] = 0
@@ -204,7 +234,7 @@ cdef inline bint put_null(Table* table, Column* column) noexcept nogil:
         memset(column.validity.data, 0xFF, bits(table.capacity))
     column.validity.data[row >> 3] &= ~(1 << (row & 7))
     column.nulls += 1
-    if is_text(column.kind):
+    if is_variable(column.kind):
         (<int32_t*>column.offsets.data)[row + 1] = (<int32_t*>column.offsets.data)[row]
     elif column.kind == BOOL:
         put_bit(column, row, False)
@@ -233,12 +263,16 @@ cdef inline void retract(Table* table, Column* column) noexcept nogil:
 cdef inline void drop_row(Table* table) noexcept nogil:
     """Leave the rows as they were before this one."""
     cdef int i
+    cdef Refusals* kept = &table.refusals
     for i in range(table.count + 2):
         retract(table, &table.columns[i])
+    while kept.count and (<int64_t*>kept.rows.data)[kept.count - 1] == table.rows:
+        kept.count -= 1
 
 
 cdef inline bint refuse(Table* table, Column* column) noexcept nogil:
     """Write a null for a value that the column cannot hold, and remember it."""
     table.refused = True
     column.failed = table.serial
+    column.bad = table.value
     return put_null(table, column)

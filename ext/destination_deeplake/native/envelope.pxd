@@ -37,7 +37,7 @@ from destination_deeplake.native.members cimport (
     walk,
 )
 from destination_deeplake.native.memory cimport grow
-from destination_deeplake.native.rows cimport finish_row, read_data
+from destination_deeplake.native.rows cimport Record, finish_row, read_data
 from destination_deeplake.native.streams cimport Streams, find_stream, is_stream, space_of
 from destination_deeplake.native.values cimport DATA_DEPTH, extraction_time
 
@@ -58,16 +58,6 @@ cdef enum Verdict:
     INVALID
     OUT_OF_MEMORY
     FULL
-
-
-cdef struct Record:  # the values as written
-    Span stream
-    Span space
-    Span data
-    Span emitted
-    Span meta
-    int32_t index  # of its stream
-    Table* table  # holds the row that was begun
 
 
 cdef struct Message:
@@ -112,6 +102,10 @@ cdef inline Span* member_slot(Record* record, const Members* members) noexcept n
         return &record.meta
     if key_is(members, b"data", 4):
         return &record.data
+    if key_is(members, b"file_reference", 14):
+        return &record.reference
+    if key_is(members, b"file", 4):
+        return &record.file
     return NULL
 
 
@@ -226,7 +220,7 @@ cdef inline bint read_plain_record(
         streams.items[record.index].ignored += 1
         return True
     timed = extraction_time(record.emitted, &micros)
-    return finish_row(record.table, timed, micros, record.meta, lim)
+    return finish_row(record.table, timed, micros, &record, lim, streams.line)
 
 
 cdef inline Span unescaped(Span value, uint8_t** scratch) noexcept nogil:
@@ -260,7 +254,7 @@ cdef inline Verdict write_row(
     if begin_row(table):
         if read_data(table, record.data.start, lim, &fault) == NULL:
             drop_row(table)
-        elif finish_row(table, timed, micros, record.meta, lim):
+        elif finish_row(table, timed, micros, record, lim, streams.line):
             return DONE
     return FULL if table.trouble == TOO_LARGE else OUT_OF_MEMORY
 
@@ -282,6 +276,10 @@ cdef inline void collect_record(Span value, const uint8_t* lim, Record* record) 
             record.emitted = members.value
         elif is_named(&members, b"meta", 4):
             record.meta = members.value
+        elif is_named(&members, b"file_reference", 14):
+            record.reference = members.value
+        elif is_named(&members, b"file", 4):
+            record.file = members.value
 
 
 cdef inline Verdict read_record(

@@ -2,7 +2,7 @@
 """Blocks -> lines: one that lies in a block is read where it is, one that spans blocks is put together."""
 
 from libc.stdint cimport int64_t, uint8_t
-from libc.string cimport memchr, memcpy
+from libc.string cimport memchr, memcmp, memcpy
 
 from destination_deeplake.native.memory cimport SLACK, Buffer, FreeList, grow, recycle
 
@@ -10,6 +10,7 @@ from destination_deeplake.native.memory cimport SLACK, Buffer, FreeList, grow, r
 cdef enum:
     MOST_LINE = 256 << 20  # the platform stops at 20,000,000 characters
     KEEP_CARRY = 4 << 20
+    LONG_SAMPLE = 1 << 20  # bytes kept at least of a line that is too long
 
 
 cdef enum Found:
@@ -24,6 +25,8 @@ cdef struct Lines:
     const uint8_t* stop
     Buffer carry  # a line whose end has not come yet, or the one that was put together last
     size_t carried
+    bint assembled  # the line lies in `carry`
+    bint skipping  # the rest of a line that is too long
     const uint8_t* line
     const uint8_t* end  # its newline
     const uint8_t* lim  # the end of the readable memory, see `json`
@@ -31,15 +34,19 @@ cdef struct Lines:
     FreeList* pool
 
 
+cdef inline bint reserve_carry(Lines* lines, size_t n) noexcept nogil:
+    """Make room for `n` more bytes of the line that is being put together."""
+    return lines.carried + n + SLACK <= lines.carry.capacity or grow(
+        lines.pool, &lines.carry, lines.carried + n + (lines.carried >> 1), lines.carried
+    )
+
+
 cdef inline Found carry_on(Lines* lines, const uint8_t* stop) noexcept nogil:
     """Move the bytes before `stop` to the line that is being put together."""
     cdef size_t n = stop - lines.at
     if lines.carried + n > MOST_LINE:
-        lines.number += 1
-        return A_LONG_LINE
-    if lines.carried + n + SLACK > lines.carry.capacity and not grow(
-        lines.pool, &lines.carry, lines.carried + n + (lines.carried >> 1), lines.carried
-    ):
+        return cut_line(lines, n)
+    if not reserve_carry(lines, n):
         return NO_ROOM
     memcpy(lines.carry.data + lines.carried, lines.at, n)
     lines.carried += n
@@ -47,15 +54,55 @@ cdef inline Found carry_on(Lines* lines, const uint8_t* stop) noexcept nogil:
     return NO_LINE
 
 
+cdef inline Found cut_line(Lines* lines, size_t n) noexcept nogil:
+    """End a line that is too long, with what it begins with; the next step goes on behind it."""
+    if lines.carried < LONG_SAMPLE:
+        n = min(n, LONG_SAMPLE - lines.carried)
+        if not reserve_carry(lines, n):
+            return NO_ROOM
+        memcpy(lines.carry.data + lines.carried, lines.at, n)
+        lines.carried += n
+    lines.skipping = True
+    end_carried(lines)
+    return A_LONG_LINE
+
+
+cdef inline void end_carried(Lines* lines) noexcept nogil:
+    """Make what was carried on the next line."""
+    lines.carry.data[lines.carried] = c"\n"  # within the slack
+    lines.assembled = True
+    lines.line = lines.carry.data
+    lines.end = lines.carry.data + lines.carried
+    lines.lim = lines.carry.data + lines.carry.capacity
+    lines.number += 1
+
+
+cdef inline void skip_rest(Lines* lines) noexcept nogil:
+    """Go on behind the end of a line that is too long, or use up the block."""
+    cdef const uint8_t* newline = NULL
+    if lines.at != lines.stop:
+        newline = <const uint8_t*>memchr(lines.at, c"\n", lines.stop - lines.at)
+    lines.skipping = newline == NULL
+    lines.at = lines.stop if newline == NULL else newline + 1
+
+
+cdef inline void skip_mark(Lines* lines) noexcept nogil:
+    """Skip the byte order mark that some programs put before the first line."""
+    if lines.end - lines.line >= 3 and memcmp(lines.line, b"\xef\xbb\xbf", 3) == 0:
+        lines.line += 3
+
+
 cdef inline Found next_line(Lines* lines, bint last) noexcept nogil:
     """Find the next line, or use up the block; `last` says that the input ends with it."""
     cdef const uint8_t* newline = NULL
     cdef Found found
-    if lines.line != NULL and lines.line == lines.carry.data:  # it was read: begin another one
+    if lines.assembled:  # it was read: begin another one
+        lines.assembled = False
         lines.carried = 0
         if lines.carry.capacity > KEEP_CARRY:
             recycle(lines.pool, &lines.carry)
-    lines.line = NULL
+    if lines.skipping:
+        skip_rest(lines)
     if lines.at != lines.stop:
         newline = <const uint8_t*>memchr(lines.at, c"\n", lines.stop - lines.at)
         if newline != NULL and lines.carried == 0 and newline - lines.at <= MOST_LINE:
@@ -65,16 +112,13 @@ cdef inline Found next_line(Lines* lines, bint last) noexcept nogil:
             lines.at = newline + 1
             lines.number += 1
             return A_LINE
-        found = carry_on(lines, lines.stop if newline == NULL else newline + 1)
+        found = carry_on(lines, lines.stop if newline == NULL else newline)
         if found != NO_LINE:
             return found
     if newline == NULL:
         if not last or lines.carried == 0:
             return NO_LINE
-        lines.carry.data[lines.carried] = c"\n"  # within the slack
-        lines.carried += 1
-    lines.line = lines.carry.data
-    lines.end = lines.carry.data + lines.carried - 1
-    lines.lim = lines.carry.data + lines.carry.capacity
-    lines.number += 1
+    else:
+        lines.at = newline + 1
+    end_carried(lines)
     return A_LINE

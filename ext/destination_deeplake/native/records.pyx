@@ -5,7 +5,8 @@
 `Reader` sends each record to the `TableBuilder` of its stream; other messages stop it, so that the caller
 meets them exactly where they stand. The parts, from the byte up: `json` (grammar), `members` (objects),
 `decimals` and `temporal` (texts to numbers), `memory` (buffers), `columns`, `values`, `rows` (building),
-`streams`, `envelope` (messages), `lines` (blocks to lines), `states` (acknowledgement), `ids`.
+`base64` and `floats` (long values), `refusals` (values kept that did not fit), `streams`, `envelope` (messages),
+`hints` (what was to be a message), `lines` (blocks to lines), `states` (acknowledgement), `ids`.
 
 The parsing runs without the GIL. A reader and its tables belong to one thread at a time.
 """
@@ -20,7 +21,19 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
-from destination_deeplake.native.columns cimport BOOL, INT64, JSON, Column, Kind, Table, bits, is_text, width
+from destination_deeplake.native.base64 cimport dl_fill_base64
+from destination_deeplake.native.columns cimport (
+    BOOL,
+    INT64,
+    JSON,
+    Column,
+    Kind,
+    Refusals,
+    Table,
+    bits,
+    is_variable,
+    width,
+)
 from destination_deeplake.native.decimals cimport fill_powers
 from destination_deeplake.native.envelope cimport (
     DONE,
@@ -37,13 +50,14 @@ from destination_deeplake.native.envelope cimport (
     read_plain_record,
 )
 from destination_deeplake.native.faults cimport NO_SCOPE, TOO_LONG, TRAILING, Fault, dl_reasons
+from destination_deeplake.native.hints cimport Hint, hint_at, steers
 from destination_deeplake.native.ids cimport ID_BYTES, put_ids
 from destination_deeplake.native.json cimport Span
-from destination_deeplake.native.lines cimport A_LINE, A_LONG_LINE, NO_ROOM, Found, Lines, next_line
+from destination_deeplake.native.lines cimport A_LINE, A_LONG_LINE, NO_ROOM, Found, Lines, next_line, skip_mark
 from destination_deeplake.native.members cimport is_string, member_of
 from destination_deeplake.native.memory cimport SLACK, Buffer, FreeList, grow, recycle
-from destination_deeplake.native.rows cimport hash_text
-from destination_deeplake.native.states cimport About, Splice, count_splice, describe, read_scope
+from destination_deeplake.native.rows cimport hash_key
+from destination_deeplake.native.states cimport About, Splice, count_splice, describe, read_scope, rejected_count
 from destination_deeplake.native.streams cimport Stream, Streams, add_stream, free_streams, name_of, space_of
 from destination_deeplake.native.texts cimport bytes_of, span_of, text_of
 
@@ -51,6 +65,7 @@ cdef enum:
     RANDOM_BYTES = 1 << 16
     MOST_STRANGERS = 1000
     MOST_TALLIES = 100
+    MOST_REJECTED = 1 << 20  # bytes shown of a line that is no message
 
 MESSAGE_STATE = <int>STATE
 MESSAGE_STATUS = <int>STATUS
@@ -60,6 +75,7 @@ cdef FreeList pool
 memset(&pool, 0, sizeof(pool))
 pool.lock = PyThread_allocate_lock()
 fill_powers()
+dl_fill_base64()
 
 
 @cython.final
@@ -133,25 +149,38 @@ cdef class TableBuilder:
     Parameters
     ----------
     columns
-        Per column its name and its name as a JSON string (UTF-8), a `Kind`, and the JSON of its change entry.
+        Per column the group that it is in; its name there, None if a group has that name, and its name as a JSON string
+        (UTF-8); a `Kind`; the JSON of its change entry; bytes per item; shape of its values (int64 each) or None.
+    groups
+        Objects with columns inside, from number 1 on; 0 is the data. Per group the smaller number of the group that it
+        is in; its name as above, None if it is in no other; the JSON of its change entry; the number of the column that
+        keeps it whole, or -1.
     meta
         The `_airbyte_meta` text of a row without changes, which ends with `]}`.
+    files
+        Number of the group of `record.file_reference`, the next one being of `record.file`; 0 without.
+    keep
+        Whether to keep values that did not fit for `take_refused`.
     """
 
     cdef Table table
     cdef list texts  # keeps alive what the table points at
 
-    def __cinit__(self, columns, bytes meta not None):
+    def __cinit__(self, columns, groups, bytes meta not None, int files=0, bint keep=False):
         cdef int i
         cdef Column* column
         cdef Table* table = &self.table
+        cdef dict last = {}
         columns = list(columns)
+        groups = list(groups)
         memset(table, 0, sizeof(Table))
         table.pool = &pool
         table.count = len(columns)
-        table.columns = <Column*>calloc(table.count + 2, sizeof(Column))
+        table.groups = len(groups)
+        table.refusals.wanted = keep
+        table.columns = <Column*>calloc(table.count + 2 + table.groups, sizeof(Column))
         table.mask = 3
-        while table.mask < 2 * <uint32_t>table.count:
+        while table.mask < 2 * <uint32_t>(table.count + table.groups):
             table.mask = 2 * table.mask + 1
         table.slots = <int32_t*>malloc((table.mask + 1) * sizeof(int32_t))
         if table.columns == NULL or table.slots == NULL:
@@ -159,34 +188,61 @@ cdef class TableBuilder:
         memset(table.slots, 0xFF, (table.mask + 1) * sizeof(int32_t))
         padded = meta + bytes(SLACK)
         never = b"\n\n"  # no key begins so
-        self.texts = [columns, padded, never]
+        self.texts = [columns, groups, padded, never]
         table.meta = <const uint8_t*>PyBytes_AS_STRING(padded)
         table.meta_size = len(meta)
-        for i in range(table.count + 2):
+        table.files = self.index_of(files) if files else 0
+        for i in range(table.count + 2 + table.groups):
             column = &table.columns[i]
             column.key = <const uint8_t*>PyBytes_AS_STRING(never)
             column.key_size = 2
-            column.next = i + 1 if i + 1 < table.count else 0
+            column.parent = column.next = column.first = table.count
+            column.own = -1
+            column.item = 1
         table.columns[table.count].kind = INT64
         table.columns[table.count + 1].kind = JSON
-        for i, (name, key, kind, change) in enumerate(columns):
-            self.add_column(i, name, key, kind, change)
+        for i, (group, name, key, kind, change, item, shape) in enumerate(columns):
+            column = self.describe(i, group, name, key, change, last)
+            column.kind = <Kind>kind
+            column.item = item
+            column.dimensions = 1
+            if shape is not None:
+                column.shape = <const int64_t*>PyBytes_AS_STRING(shape)
+                column.dimensions = len(<bytes>shape) // 8
+        for i, (group, name, key, change, own) in enumerate(groups):
+            column = self.describe(table.count + 2 + i, group, name, key, change, last)
+            column.own = own
 
-    cdef add_column(self, int index, bytes name, bytes key, int kind, bytes change):
-        """Describe one column and enter it into the hash table."""
+    cdef int32_t index_of(self, int group):
+        """Return where a group stands among the columns."""
+        return self.table.count if group == 0 else self.table.count + 1 + group
+
+    cdef Column* describe(self, int index, int group, bytes name, bytes key, bytes change, dict last) except NULL:
+        """Describe a column or a group and, if it has a name, enter it; `last` is what came before it in each group."""
         cdef Column* column = &self.table.columns[index]
+        cdef Column* around
         cdef uint32_t slot
+        column.parent = self.index_of(group)
+        column.change = <const uint8_t*>PyBytes_AS_STRING(change)
+        column.change_size = len(change)
+        if name is None:
+            return column
         column.name = <const uint8_t*>PyBytes_AS_STRING(name)
         column.name_size = len(name)
         column.key = <const uint8_t*>PyBytes_AS_STRING(key)
         column.key_size = len(key)
-        column.kind = <Kind>kind
-        column.change = <const uint8_t*>PyBytes_AS_STRING(change)
-        column.change_size = len(change)
-        slot = hash_text(column.name, column.name_size) & self.table.mask
+        around = &self.table.columns[column.parent]
+        if group in last:
+            self.table.columns[<int>last[group]].next = index
+        else:
+            around.first = index
+        column.next = around.first
+        last[group] = index
+        slot = hash_key(column.parent, column.name, column.name_size) & self.table.mask
         while self.table.slots[slot] >= 0:
             slot = (slot + 1) & self.table.mask
         self.table.slots[slot] = index
+        return column
 
     def __dealloc__(self):
         cdef int i
@@ -196,6 +252,12 @@ cdef class TableBuilder:
                 recycle(&pool, &self.table.columns[i].offsets)
                 recycle(&pool, &self.table.columns[i].validity)
         recycle(&pool, &self.table.scratch)
+        recycle(&pool, &self.table.refusals.rows)
+        recycle(&pool, &self.table.refusals.lines)
+        recycle(&pool, &self.table.refusals.columns)
+        recycle(&pool, &self.table.refusals.sizes)
+        recycle(&pool, &self.table.refusals.offsets)
+        recycle(&pool, &self.table.refusals.texts)
         free(self.table.columns)
         free(self.table.slots)
 
@@ -220,18 +282,30 @@ cdef class TableBuilder:
         return self.table.nulled
 
     @property
+    def rejected(self):
+        """Lines of the stream that were no message."""
+        return self.table.rejected
+
+    def reject(self):
+        """Count a line of the stream that was no message."""
+        self.table.rejected += 1
+
+    @property
     def nbytes(self):
         """Bytes that the rows take, record ids and generation included."""
         cdef int64_t rows = self.table.rows
         cdef int64_t total = rows * (ID_BYTES + 4 + 8) + 4
+        cdef Refusals* kept = &self.table.refusals
         cdef Column* column
         cdef int i
         if rows == 0:
             return 0
+        if kept.count:
+            total += 32 * kept.count + 4 + (<int32_t*>kept.offsets.data)[kept.count]
         for i in range(self.table.count + 2):
             column = &self.table.columns[i]
-            if is_text(column.kind):
-                total += 4 * (rows + 1) + (<int32_t*>column.offsets.data)[rows]
+            if is_variable(column.kind):
+                total += 4 * (rows + 1) + <int64_t>(<int32_t*>column.offsets.data)[rows] * column.item
             else:
                 total += bits(rows) if column.kind == BOOL else rows * width(column.kind)
             if column.nulls:
@@ -249,8 +323,8 @@ cdef class TableBuilder:
             recycle(&pool, &column.validity)
         nulls = column.nulls
         column.nulls = 0
-        if is_text(column.kind):
-            size = (<int32_t*>column.offsets.data)[rows]
+        if is_variable(column.kind):
+            size = <size_t>(<int32_t*>column.offsets.data)[rows] * column.item
             column.hint = size + (size >> 4)
             offsets = block_of(&column.offsets, 4 * (rows + 1))
         elif column.kind == BOOL:
@@ -282,6 +356,32 @@ cdef class TableBuilder:
         self.table.row_hint = self.table.rows + (self.table.rows >> 4)
         self.table.rows = self.table.capacity = 0
         return taken
+
+    def take_refused(self):
+        """Move out the values that did not fit, each as the source wrote it.
+
+        Returns
+        -------
+        tuple
+            How many; then blocks: row in the batch, line number, column or group (int32), bytes of the value, offsets of
+            the texts, and the texts, cut where they are long. None when there are none.
+        """
+        cdef Refusals* kept = &self.table.refusals
+        cdef Py_ssize_t n = kept.count
+        cdef Py_ssize_t size
+        if n == 0:
+            return None
+        kept.count = 0
+        size = (<int32_t*>kept.offsets.data)[n]
+        return (
+            n,
+            block_of(&kept.rows, 8 * n),
+            block_of(&kept.lines, 8 * n),
+            block_of(&kept.columns, 4 * n),
+            block_of(&kept.sizes, 8 * n),
+            block_of(&kept.offsets, 4 * (n + 1)),
+            block_of(&kept.texts, size),
+        )
 
 
 @cython.final
@@ -354,6 +454,9 @@ cdef class Reader:
         cdef Found found
         while True:
             found = next_line(lines, last)
+            self.streams.line = lines.number
+            if lines.number == 1 and found == A_LINE:
+                skip_mark(lines)
             if found != A_LINE:
                 self.message.fault.reason = TOO_LONG
                 return INVALID if found == A_LONG_LINE else OUT_OF_MEMORY if found == NO_ROOM else DONE
@@ -452,16 +555,47 @@ cdef class Reader:
             return "ends inside a JSON value"
         return f"{text} at byte {fault.at - self.lines.line}"
 
+    def rejected(self):
+        """Return what can be told of the line of MESSAGE_INVALID.
+
+        Returns
+        -------
+        tuple
+            Whether it was to be a STATE or a stream status; its type; name of the stream and namespace ("" for null),
+            None where the line does not say; whether the record was read to its end, and whether records have their
+            namespace behind their data; how the line begins; how many bytes it has, so far as it was read.
+        """
+        cdef Hint hint
+        cdef Span line
+        line.start = self.lines.line
+        line.end = self.lines.end
+        hint_at(line.start, self.lines.lim, &hint)
+        steering = steers(&hint, line.start, line.end)
+        size = line.end - line.start
+        line.end = line.start + min(size, <Py_ssize_t>MOST_REJECTED)
+        return (
+            steering,
+            text_of(hint.type),
+            text_of(hint.name),
+            "" if hint.space.start != NULL and hint.space.start[0] == c"n" else text_of(hint.space),
+            hint.ended,
+            self.streams.late,
+            bytes_of(line),
+            size,
+        )
+
     def state(self):
-        """Return the line of MESSAGE_STATE, its scope, and how to put a record count into it.
+        """Return the line of MESSAGE_STATE, its scope, and how to put counts into it.
 
         Returns
         -------
         tuple
             Line; scope (0 stream, 1 global, 2 legacy); namespace; name; start and end of what the count
-            replaces; what to write before and after the count.
+            replaces; what to write before and after the count; start and end of a count of rejected records
+            that is there already, -1 without one.
         """
         cdef Splice splice = count_splice(self.message.body, self.lines.lim)
+        cdef Span rejected = rejected_count(self.message.body, self.lines.lim)
         cdef Span line
         line.start = self.lines.line
         line.end = self.lines.end
@@ -474,6 +608,8 @@ cdef class Reader:
             splice.cut.end - line.start,
             <bytes>splice.before,
             <bytes>splice.after,
+            rejected.start - line.start if rejected.start != NULL else -1,
+            rejected.end - line.start if rejected.start != NULL else -1,
         )
 
     def status(self):

@@ -3,6 +3,9 @@
 
 Records of one stream name their fields in the same order, so the key that followed this one last time is
 compared first, then the one after that (an optional field is missing), and only then the hash table is asked.
+
+An object with columns inside is a group: its members are read by the same loop, one level further down, with keys of
+their own. Groups may be nested as deep as a column's path is long.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -33,12 +36,25 @@ from destination_deeplake.native.json cimport (
 )
 from destination_deeplake.native.members cimport member_of
 from destination_deeplake.native.memory cimport SLACK, grow
+from destination_deeplake.native.refusals cimport keep_value
 from destination_deeplake.native.values cimport DATA_DEPTH, put_value
 
 
 cdef enum:
     UNKNOWN_FIELD = -1
     BROKEN_KEY = -2
+
+
+cdef struct Record:  # the values of its members as written
+    Span stream
+    Span space
+    Span data
+    Span emitted
+    Span meta
+    Span reference
+    Span file
+    int32_t index  # of its stream
+    Table* table  # holds the row that was begun
 
 
 cdef inline uint32_t hash_text(const uint8_t* p, size_t n) noexcept nogil:
@@ -57,12 +73,21 @@ cdef inline uint32_t hash_text(const uint8_t* p, size_t n) noexcept nogil:
     return <uint32_t>(state >> 32)
 
 
-cdef inline int32_t find_column(const Table* table, const uint8_t* name, size_t n) noexcept nogil:
-    """Return the number of the column of that name, or UNKNOWN_FIELD."""
-    cdef uint32_t slot = hash_text(name, n) & table.mask
+cdef inline uint32_t hash_key(int32_t group, const uint8_t* name, size_t n) noexcept nogil:
+    """Return a 32-bit hash of a name in a group."""
+    return hash_text(name, n) + <uint32_t>group * <uint32_t>0x9E3779B1
+
+
+cdef inline int32_t find_column(
+    const Table* table, int32_t group, const uint8_t* name, size_t n
+) noexcept nogil:
+    """Return the number of the column, or of the group, that has this name in `group`; or UNKNOWN_FIELD."""
+    cdef uint32_t slot = hash_key(group, name, n) & table.mask
     cdef int32_t index = table.slots[slot]
+    cdef const Column* column
     while index >= 0:
-        if table.columns[index].name_size == n and memcmp(table.columns[index].name, name, n) == 0:
+        column = &table.columns[index]
+        if column.parent == group and column.name_size == n and memcmp(column.name, name, n) == 0:
             return index
         slot = (slot + 1) & table.mask
         index = table.slots[slot]
@@ -75,7 +100,7 @@ cdef inline bint has_key(const Column* column, const uint8_t* p, const uint8_t* 
 
 
 cdef inline int32_t look_up_key(
-    Table* table, const uint8_t** at, const uint8_t* lim, Fault* fault
+    Table* table, int32_t group, const uint8_t** at, const uint8_t* lim, Fault* fault
 ) noexcept nogil:
     """Read any key and return its column; `at` moves behind the closing quote."""
     cdef bint escaped, lone
@@ -86,41 +111,37 @@ cdef inline int32_t look_up_key(
         return BROKEN_KEY
     at[0] = end + 1
     if not escaped:
-        return find_column(table, name, end - name)
+        return find_column(table, group, name, end - name)
     if not grow(table.pool, &table.scratch, end - name, 0):
         in_trouble(table, NO_MEMORY)
         return BROKEN_KEY
     plain = unescape(name, end, table.scratch.data, &lone)
-    return find_column(table, table.scratch.data, plain - table.scratch.data)
+    return find_column(table, group, table.scratch.data, plain - table.scratch.data)
 
 
 cdef inline int32_t next_column(
-    Table* table, int32_t previous, const uint8_t** at, const uint8_t* lim, Fault* fault
+    Table* table, int32_t group, int32_t* guess, const uint8_t** at, const uint8_t* lim, Fault* fault
 ) noexcept nogil:
-    """Read the key at `at`, which comes after the one of column `previous`, and return its column."""
-    cdef int32_t guess = table.columns[previous].next
-    if has_key(&table.columns[guess], at[0], lim):
-        at[0] += table.columns[guess].key_size
-        return guess
-    guess = table.columns[guess].next
-    if has_key(&table.columns[guess], at[0], lim):
-        at[0] += table.columns[guess].key_size
-        return guess
-    guess = look_up_key(table, at, lim, fault)
-    if guess >= 0:
-        table.columns[previous].next = guess
-    return guess
+    """Read the key at `at`, a name in `group`, and return its column or group; it is likely to be `guess`."""
+    cdef int32_t index = guess[0]
+    if has_key(&table.columns[index], at[0], lim):
+        at[0] += table.columns[index].key_size
+        return index
+    index = table.columns[index].next
+    if has_key(&table.columns[index], at[0], lim):
+        at[0] += table.columns[index].key_size
+        return index
+    index = look_up_key(table, group, at, lim, fault)
+    if index >= 0:
+        guess[0] = index
+    return index
 
 
 cdef inline const uint8_t* read_field(
     Table* table, int32_t index, const uint8_t* p, const uint8_t* lim, Fault* fault
 ) noexcept nogil:
     """Read the value at `p` into column `index`."""
-    cdef Column* column
-    if index == UNKNOWN_FIELD:
-        table.unknown += 1
-        return skip_value(p, lim, DATA_DEPTH, fault)
-    column = &table.columns[index]
+    cdef Column* column = &table.columns[index]
     if column.seen == table.serial:
         retract(table, column)
     else:
@@ -129,12 +150,64 @@ cdef inline const uint8_t* read_field(
     return put_value(table, column, p, lim, fault)
 
 
-cdef inline const uint8_t* read_data(
+cdef inline const uint8_t* skip_unknown(
     Table* table, const uint8_t* p, const uint8_t* lim, Fault* fault
 ) noexcept nogil:
-    """Read the data object at `p` into the row just begun and return what follows it, or NULL."""
-    cdef int32_t previous = table.count  # the extraction time, which stands for the opening brace
+    """Skip the value of a field that is no column."""
+    table.unknown += table.whole == 0
+    return skip_value(p, lim, DATA_DEPTH + table.level, fault)
+
+
+cdef inline void forget_group(Table* table, int32_t group) noexcept nogil:
+    """Forget what an earlier value of a group has put into its columns: the last of duplicate keys counts."""
+    cdef Column* column
+    cdef int32_t around
+    cdef int32_t i
+    for i in range(table.count + 2 + table.groups):
+        column = &table.columns[i]
+        if column.seen != table.serial:
+            continue
+        around = column.parent
+        while around > group:  # the groups around a group have smaller numbers
+            around = table.columns[around].parent
+        if around == group:
+            retract(table, column)
+            column.seen = 0
+            table.present -= i < table.count
+
+
+cdef inline const uint8_t* read_group(
+    Table* table, int32_t index, const uint8_t* p, const uint8_t* lim, bint* inside, Fault* fault
+) noexcept nogil:
+    """Read the value of a group at `p`; `inside` says that its members come next, at the brace that is returned."""
+    cdef Column* group = &table.columns[index]
+    cdef const uint8_t* end
+    if group.seen == table.serial:
+        retract(table, group)
+        forget_group(table, index)
+    group.seen = table.serial
+    inside[0] = p[0] == c"{" and group.first != table.count
+    if group.own >= 0:
+        end = read_field(table, group.own, p, lim, fault)
+        return p if inside[0] and end != NULL else end
+    if inside[0]:
+        return p
+    end = skip_value(p, lim, DATA_DEPTH + table.level, fault)
+    if p[0] != c"n":
+        table.refused = True
+        group.failed = table.serial
+        group.bad = p
+    return end
+
+
+cdef inline const uint8_t* read_members(
+    Table* table, int32_t top, const uint8_t* p, const uint8_t* lim, Fault* fault
+) noexcept nogil:
+    """Read the object at `p`, the one of group `top`, into the row just begun and return what follows, or NULL."""
+    cdef int32_t group = top
+    cdef int32_t* guess = &table.columns[top].first
     cdef int32_t index
+    cdef bint inside
     p = skip_space(p + 1)
     if p[0] == c"}":
         return p + 1
@@ -143,25 +216,78 @@ cdef inline const uint8_t* read_data(
             p = skip_space(p)
             if p[0] != c'"':
                 return fail(fault, p, UNEXPECTED)
-        index = next_column(table, previous, &p, lim, fault)
+        index = next_column(table, group, guess, &p, lim, fault)
         if index == BROKEN_KEY:
             return NULL
         if p[0] != c":":
             p = skip_space(p)
             if p[0] != c":":
                 return fail(fault, p, UNEXPECTED)
-        p = read_field(table, index, skip_space(p + 1), lim, fault)
+        p = skip_space(p + 1)
+        if <uint32_t>index < <uint32_t>table.count:
+            guess = &table.columns[index].next
+            p = read_field(table, index, p, lim, fault)
+        elif index == UNKNOWN_FIELD:
+            p = skip_unknown(table, p, lim, fault)
+        else:
+            guess = &table.columns[index].next
+            p = read_group(table, index, p, lim, &inside, fault)
+            if p != NULL and inside:
+                group = index
+                guess = &table.columns[group].first
+                table.level += 1
+                if table.whole == 0 and table.columns[group].own >= 0:
+                    table.whole = table.level
+                p = skip_space(p + 1)
+                if p[0] != c"}":
+                    continue
         if p == NULL:
             return NULL
-        if index >= 0:
-            previous = index
-        if p[0] != c",":
+        # A value ended here: close the objects that close, or go to the next key.
+        while p[0] != c",":
             p = skip_space(p)
-            if p[0] == c"}":
-                return p + 1
-            if p[0] != c",":
+            if p[0] == c",":
+                break
+            if p[0] != c"}":
                 return fail(fault, p, UNEXPECTED)
+            p += 1
+            if group == top:
+                return p
+            if table.whole == table.level:
+                table.whole = 0
+            table.level -= 1
+            guess = &table.columns[group].next
+            group = table.columns[group].parent
         p += 1
+
+
+cdef inline const uint8_t* read_data(
+    Table* table, const uint8_t* p, const uint8_t* lim, Fault* fault
+) noexcept nogil:
+    """Read the data object at `p` into the row just begun and return what follows it, or NULL."""
+    table.level = 0
+    table.whole = 0
+    return read_members(table, table.count, p, lim, fault)
+
+
+cdef inline bint read_reference(Table* table, const Record* record, const uint8_t* lim) noexcept nogil:
+    """Read the file of a validated record, in the present form or the older one; False when memory is short."""
+    cdef Fault fault
+    cdef int32_t group = table.files
+    cdef Span value = record.reference
+    if value.start == NULL or value.start[0] == c"n":
+        value = record.file
+        group += 1
+    if value.start == NULL or value.start[0] == c"n":
+        return True
+    if value.start[0] == c"{":
+        table.level = 0
+        table.whole = -1  # what else is in it concerns nobody
+        return read_members(table, group, value.start, lim, &fault) != NULL
+    table.refused = True
+    table.columns[group].failed = table.serial
+    table.columns[group].bad = value.start
+    return True
 
 
 cdef inline Span changes_of(Span meta, const uint8_t* lim) noexcept nogil:
@@ -177,18 +303,21 @@ cdef inline Span changes_of(Span meta, const uint8_t* lim) noexcept nogil:
     return changes
 
 
-cdef inline bint put_meta(Table* table, Span changes, const uint8_t* lim) noexcept nogil:
+cdef inline bint put_meta(Table* table, Span changes, const uint8_t* lim, int64_t line) noexcept nogil:
     """Write `_airbyte_meta`: the record's own changes, then one for each refused value."""
     cdef Column* meta = &table.columns[table.count + 1]
     cdef Column* column
+    cdef int32_t all = table.count + 2 + table.groups
     cdef size_t n = table.meta_size + (changes.end - changes.start)
     cdef uint8_t* out
-    cdef int i
+    cdef int32_t i
     if changes.start == changes.end and not table.refused:
         return put_bytes(table, meta, table.meta, table.meta_size, table.meta + table.meta_size + SLACK)
-    for i in range(table.count):
+    for i in range(all):
         if table.columns[i].failed == table.serial:
             n += table.columns[i].change_size + 1
+            if table.refusals.wanted and not keep_value(table, i, table.columns[i].bad, lim, line):
+                return False
     out = reserve(table, meta, n)
     if out == NULL:
         return False
@@ -198,7 +327,7 @@ cdef inline bint put_meta(Table* table, Span changes, const uint8_t* lim) noexce
     if n:
         memcpy(out, changes.start, n)
         out += n
-    for i in range(table.count):
+    for i in range(all):
         column = &table.columns[i]
         if column.failed == table.serial:
             if n:
@@ -215,11 +344,11 @@ cdef inline bint put_meta(Table* table, Span changes, const uint8_t* lim) noexce
 
 
 cdef inline bint finish_row(
-    Table* table, bint timed, int64_t extracted, Span meta, const uint8_t* lim
+    Table* table, bint timed, int64_t extracted, const Record* record, const uint8_t* lim, int64_t line
 ) noexcept nogil:
-    """Fill what the record left out and count the row; False when memory is short."""
+    """Fill what the record of line number `line` left out and count the row; False when memory is short."""
     cdef int i
-    cdef bint done = True
+    cdef bint done = table.files == 0 or read_reference(table, record, lim)
     if table.present != table.count:
         for i in range(table.count):
             if table.columns[i].seen != table.serial:
@@ -228,7 +357,7 @@ cdef inline bint finish_row(
         put_int64(table, &table.columns[table.count], extracted)
     else:
         done = done and put_null(table, &table.columns[table.count])
-    if not done or not put_meta(table, changes_of(meta, lim), lim):
+    if not done or not put_meta(table, changes_of(record.meta, lim), lim, line):
         drop_row(table)
         return False
     table.rows += 1

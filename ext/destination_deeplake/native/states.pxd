@@ -81,3 +81,8 @@ cdef inline Splice count_splice(Span state, const uint8_t* lim) noexcept nogil:
     splice.before = b""
     splice.after = b""
     return splice
+
+
+cdef inline Span rejected_count(Span state, const uint8_t* lim) noexcept nogil:
+    """Return `destinationStats.rejectedRecordCount` of a valid state; absent without one."""
+    return member_of(member_of(state, b"destinationStats", 16, lim), b"rejectedRecordCount", 19, lim)

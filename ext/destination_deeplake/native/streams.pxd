@@ -27,6 +27,7 @@ cdef struct Streams:
     uint32_t mask
     int32_t last  # the stream of the previous record, -1 none
     bint late  # which named its namespace after its data
+    int64_t line  # number of the line that is read
     Buffer scratch
     FreeList* pool
 

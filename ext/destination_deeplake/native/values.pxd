@@ -9,10 +9,14 @@ from libc.math cimport INFINITY, NAN, isfinite, isnan, rint
 from libc.stdint cimport INT32_MAX, INT32_MIN, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcmp
 
+from destination_deeplake.native.base64 cimport base64_room, decode_base64
 from destination_deeplake.native.columns cimport (
     BOOL,
+    BYTES,
     DATE,
+    EXACT,
     FLOAT64,
+    FLOATS,
     INT64,
     JSON,
     NO_MEMORY,
@@ -34,7 +38,8 @@ from destination_deeplake.native.columns cimport (
 )
 from destination_deeplake.native.decimals cimport Decimal, decimal_to_double, decimal_to_int64, read_decimal
 from destination_deeplake.native.faults cimport BAD_NUMBER, UNEXPECTED, Fault, fail
-from destination_deeplake.native.json cimport Span, is_digit, skip_value, string_end, unescape
+from destination_deeplake.native.floats cimport FITS, NO_FIT, NO_SPACE, Fit, put_numbers
+from destination_deeplake.native.json cimport Span, is_digit, skip_space, skip_value, string_end, unescape
 from destination_deeplake.native.memory cimport grow
 from destination_deeplake.native.temporal cimport Moment, dl_instant, read_clock, read_moment
 
@@ -69,6 +74,8 @@ cdef inline bint put_decimal(
         if decimal_to_int64(number, &whole) and (whole == 0 or whole == 1):
             put_bit(column, table.rows, whole)
             return True
+    elif column.kind == EXACT:
+        return put_bytes(table, column, p, end - p, end)
     return refuse(table, column)
 
 
@@ -97,7 +104,10 @@ cdef inline bint put_number_text(
     cdef Decimal number
     if read_decimal(p, True, &number) == end:
         return put_decimal(table, column, &number, p, end)
-    if column.kind == FLOAT64:
+    if column.kind == EXACT:
+        if spells(p, end, b"NaN", 3) or spells(p, end, b"Infinity", 8) or spells(p, end, b"-Infinity", 9):
+            return put_bytes(table, column, p, end - p, end)
+    elif column.kind == FLOAT64:
         if spells(p, end, b"NaN", 3):
             return put_double(table, column, NAN)
         if spells(p, end, b"Infinity", 8):
@@ -134,6 +144,39 @@ cdef inline bint put_moment_text(
     return put_int64(table, column, micros)
 
 
+cdef inline void blank_line_ends(uint8_t* p, const uint8_t* end) noexcept nogil:
+    """Turn newlines into blanks: inside of JSON in a string they are no end of a line."""
+    while p < end:
+        if p[0] == c"\n":
+            p[0] = c" "
+        p += 1
+
+
+cdef inline bint put_numbers_text(
+    Table* table, Column* column, const uint8_t* p, const uint8_t* end
+) noexcept nogil:
+    """Write the array of numbers that the text [p, end) of a string spells."""
+    cdef const uint8_t* after = skip_space(p)
+    cdef Fit fit = NO_FIT
+    if after[0] == c"[":
+        fit = put_numbers(table, column, &after)
+    if fit == NO_SPACE:
+        return False
+    return (fit == FITS and skip_space(after) >= end) or refuse(table, column)
+
+
+cdef inline bint put_base64(Table* table, Column* column, const uint8_t* p, const uint8_t* end) noexcept nogil:
+    """Write the bytes that the string text [p, end), escapes included, spells in base64."""
+    cdef uint8_t* out = reserve(table, column, base64_room(p, end))
+    if out == NULL:
+        return False
+    out = decode_base64(p, end, out)
+    if out == NULL:
+        return refuse(table, column)
+    end_text(table, column, out)
+    return True
+
+
 cdef inline bint put_from_text(
     Table* table, Column* column, const uint8_t* p, const uint8_t* end
 ) noexcept nogil:
@@ -145,8 +188,10 @@ cdef inline bint put_from_text(
         p += 1
     while p < end and (end - 1)[0] == c" ":
         end -= 1
-    if column.kind == INT64 or column.kind == FLOAT64:
+    if column.kind == INT64 or column.kind == FLOAT64 or column.kind == EXACT:
         return put_number_text(table, column, p, end)
+    if column.kind == FLOATS:
+        return put_numbers_text(table, column, p, end)
     if column.kind != BOOL:
         return put_moment_text(table, column, p, end)
     if spells_in_any_case(p, end, b"true", 4):
@@ -187,11 +232,15 @@ cdef inline const uint8_t* put_string(
             done = put_unescaped(table, column, p + 1, end)
         else:
             done = put_bytes(table, column, p + 1, end - p - 1, lim)
+    elif column.kind == BYTES:
+        done = put_base64(table, column, p + 1, end)
     elif not escaped:
         done = put_from_text(table, column, p + 1, end)
     elif grow(table.pool, &table.scratch, end - p, 0):
         plain = unescape(p + 1, end, table.scratch.data, &lone)
         plain[0] = 0
+        if column.kind == FLOATS:
+            blank_line_ends(table.scratch.data, plain)
         done = put_from_text(table, column, table.scratch.data, plain)
     else:
         done = in_trouble(table, NO_MEMORY)
@@ -219,12 +268,31 @@ cdef inline const uint8_t* put_number(
             put_int64(table, column, -<int64_t>digits if start[0] == c"-" else <int64_t>digits)
             return p
     elif column.kind != FLOAT64 and column.kind != BOOL:
-        p = skip_value(p, lim, DATA_DEPTH, fault)
-        return p if p != NULL and refuse(table, column) else NULL
+        p = skip_value(p, lim, 0, fault)
+        if p == NULL:
+            return NULL
+        if column.kind == EXACT:
+            return p if put_bytes(table, column, start, p - start, lim) else NULL
+        return p if refuse(table, column) else NULL
     p = read_decimal(start, False, &number)
     if p == NULL:
         return fail(fault, start, BAD_NUMBER)
     return p if put_decimal(table, column, &number, start, p) else NULL
+
+
+cdef inline const uint8_t* put_array(
+    Table* table, Column* column, const uint8_t* p, const uint8_t* lim, Fault* fault
+) noexcept nogil:
+    """Write the array at `p` as numbers; one that is not all numbers, or of another shape, is refused."""
+    cdef const uint8_t* end = p
+    cdef Fit fit = put_numbers(table, column, &end)
+    if fit == NO_FIT:
+        end = skip_value(p, lim, DATA_DEPTH + table.level, fault)
+        if end == NULL or not refuse(table, column):
+            return NULL
+    elif fit == NO_SPACE:
+        return NULL
+    return end
 
 
 cdef inline const uint8_t* put_value(
@@ -234,6 +302,7 @@ cdef inline const uint8_t* put_value(
     cdef const uint8_t* end
     cdef uint8_t c = p[0]
     cdef bint done
+    table.value = p
     if c == c'"' and column.kind != JSON:
         return put_string(table, column, p, lim, fault)
     if c == c"n":
@@ -242,7 +311,9 @@ cdef inline const uint8_t* put_value(
         return p + 4 if put_null(table, column) else NULL
     if (c == c"-" or is_digit(c)) and column.kind != JSON and column.kind != TEXT:
         return put_number(table, column, p, lim, fault)
-    end = skip_value(p, lim, DATA_DEPTH, fault)
+    if c == c"[" and column.kind == FLOATS:
+        return put_array(table, column, p, lim, fault)
+    end = skip_value(p, lim, DATA_DEPTH + table.level, fault)
     if end == NULL:
         return NULL
     if column.kind == JSON or column.kind == TEXT:

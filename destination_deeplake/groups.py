@@ -1,0 +1,131 @@
+"""Paths of columns -> the tree of objects that they lead through, as the compiled reader wants it.
+
+A record is read in one pass, so the reader must know of each object whether there are columns inside. Such an object
+is a group: 0 is the data of the record, the others count from 1. A group can be a column at the same time, which then
+keeps it whole.
+
+The file of a record stands beside its data, in one of two members (`FILE_MEMBERS`). Each is a group that no key leads
+to; the columns are named by the first one, and every member of the second one is a group of its own that consists of
+nothing but the column that keeps it.
+"""
+
+import json
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+FILE_MEMBERS = {
+    "file_reference": ("staging_file_url", "source_file_relative_path", "file_size_bytes"),
+    "file": ("file_url", "file_relative_path", "bytes"),
+}
+"""Member of the record -> its members; the second one is of an older protocol."""
+
+NativeColumn = tuple[int, bytes | None, bytes | None, int, bytes, int, bytes | None]
+NativeGroup = tuple[int, bytes | None, bytes | None, bytes, int]
+
+
+class Leaf(Protocol):
+    """A column: `columns.Column`."""
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """Properties that lead to it."""
+
+    @property
+    def kind(self) -> int:
+        """Number of its kind."""
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Shape of its values, where they have one."""
+
+    @property
+    def item_bytes(self) -> int:
+        """Bytes of what its offsets count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What the compiled `TableBuilder` takes.
+
+    Attributes
+    ----------
+    columns : list
+        One entry per column.
+    groups : list
+        One entry per group, from number 1 on, each behind the group that it is in.
+    names : list of str
+        What each group is called in `_airbyte_meta.changes`.
+    files : int
+        Number of the group of the file; 0 without one.
+    """
+
+    columns: list[NativeColumn]
+    groups: list[NativeGroup]
+    names: list[str]
+    files: int
+
+
+def layout(columns: Sequence[Leaf], files: Sequence[Leaf]) -> Layout:
+    """Arrange columns by the objects that they are in.
+
+    Parameters
+    ----------
+    columns : sequence of Leaf
+        Columns of the data.
+    files : sequence of Leaf
+        Columns of the file, as many as each entry of `FILE_MEMBERS` has; or none.
+    """
+    paths = [column.path for column in columns]
+    groups = sorted(
+        {path[:end] for path in paths for end in range(1, len(path))}, key=lambda path: (len(path), path)
+    )
+    numbers: dict[tuple[str, ...], int] = {(): 0} | {path: number for number, path in enumerate(groups, 1)}
+    result = Layout([], [], [".".join(path) for path in groups], len(groups) + 1 if files else 0)
+    for column in columns:
+        # A group has its name already: the reader meets the group, which knows of the column.
+        name = None if column.path in numbers else column.path[-1]
+        result.columns.append(_column(numbers[column.path[:-1]], name, column))
+    for path in groups:
+        own = paths.index(path) if path in paths else -1
+        result.groups.append((numbers[path[:-1]], *_name(path[-1]), change(".".join(path)), own))
+    if files:
+        _add_files(result, files)
+    return result
+
+
+def _add_files(result: Layout, files: Sequence[Leaf]) -> None:
+    """Add the columns of the file and the groups that lead to them."""
+    (member, names), (older, older_names) = FILE_MEMBERS.items()
+    first = len(result.columns)
+    for name, column in zip(names, files, strict=True):
+        result.columns.append(_column(result.files, name, column))
+    for root in (member, older):
+        result.groups.append((0, None, None, change(root), -1))
+    for position, name in enumerate(older_names):
+        result.groups.append((result.files + 1, *_name(name), change(name), first + position))
+    result.names.extend((member, older, *older_names))
+
+
+def change(field: str) -> bytes:
+    """Return the entry of `_airbyte_meta.changes` for a value that did not fit."""
+    return b'{"field":%b,"change":"NULLED","reason":"DESTINATION_SERIALIZATION_ERROR"}' % _key(field)
+
+
+def _column(group: int, name: str | None, column: Leaf) -> NativeColumn:
+    shape = None if column.shape is None else struct.pack(f"={len(column.shape)}q", *column.shape)
+    field = ".".join(column.path)
+    return group, *_name(name), int(column.kind), change(field), column.item_bytes, shape
+
+
+def _name(name: str | None) -> tuple[bytes, bytes] | tuple[None, None]:
+    """Return a name as it is compared without escapes, and as most sources write it."""
+    return (None, None) if name is None else (name.encode("utf-8", "surrogatepass"), _key(name))
+
+
+def _key(name: str) -> bytes:
+    text = json.dumps(name, ensure_ascii=False)
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        text = json.dumps(name)  # half a surrogate pair has a form in JSON, but none in UTF-8
+    return text.encode()

@@ -1,0 +1,11 @@
+"""The reader takes any bytes: rows, rejected lines or an error, never a crash."""
+
+import pytest
+
+from unit_tests.destination_deeplake.fuzz import lines
+
+
+@pytest.mark.parametrize("name", lines.CALLS)
+def test_hostile_lines(name: str) -> None:
+    accepted = sum(lines.call(name, number) for number in range(300))
+    assert 0 < accepted < 300
