@@ -1,0 +1,37 @@
+"""Columns of a dataset, window by window, as Arrow arrays."""
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+import lakebed
+
+Columns = dict[str, pa.Array]
+"""Tensor -> its values, all of one length."""
+
+_ROWS = 1 << 16
+
+
+def windows(dataset: lakebed.Dataset, tensors: Sequence[str]) -> Iterator[tuple[int, Columns]]:
+    """Read columns from the first row to the last: yields the number of a window's first row, and its columns.
+
+    Raises
+    ------
+    lakebed.errors.LakebedError, OSError
+        If something cannot be read.
+    """
+    names, first, rows = list(tensors), 0, dataset.max_len
+    try:
+        # Reads every chunk once and keeps none.
+        for batch in pa.RecordBatchReader.from_stream(dataset[names]):
+            yield first, dict(zip(names, batch.columns, strict=True))
+            first += batch.num_rows
+    except (OSError, pa.ArrowException):
+        # An Arrow stream does not pass on what kind of error it was: whoever reads the same rows again gets to know.
+        for start in range(first, rows, _ROWS):
+            yield start, dataset.read_columns(start, min(start + _ROWS, rows), names)
+
+
+def whole(dataset: lakebed.Dataset, tensor: str) -> pa.Array:
+    """Read a whole column of a dataset that has rows."""
+    return pa.concat_arrays([columns[tensor] for _, columns in windows(dataset, [tensor])])

@@ -1,0 +1,122 @@
+"""A small stream with keys: its dataset, batches of rows, and what it must hold in plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+import lakebed
+from destination_deeplake.upserts.store import Budget, UpsertStore
+
+EXTRACTED = "_airbyte_extracted_at"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One record: its key has two columns, of which the second may be null."""
+
+    id: int
+    part: str | None = None
+    cursor: str | None = None
+    text: str | None = None
+    doc: str | None = None
+    deleted: str | None = None
+    extracted: int = 0
+
+    @property
+    def key(self) -> tuple[int, str | None]:
+        return self.id, self.part
+
+    @property
+    def order(self) -> tuple[tuple[str, ...], int]:
+        return () if self.cursor is None else (self.cursor,), self.extracted
+
+
+TENSORS = {
+    "id": ("generic", "int64", pa.int64()),
+    "part": ("text", "unspecified", pa.string()),
+    "cursor": ("text", "unspecified", pa.string()),
+    "text": ("text", "unspecified", pa.string()),
+    "doc": ("json", "unspecified", pa.json_()),
+    "deleted": ("text", "unspecified", pa.string()),
+    EXTRACTED: ("generic", "int64", pa.int64()),
+}
+FIELDS = ["id", "part", "cursor", "text", "doc", "deleted", "extracted"]
+
+
+def prepared(dataset: lakebed.Dataset) -> lakebed.Dataset:
+    """Make the tensors of the stream in an empty dataset."""
+    for name, (htype, dtype, _) in TENSORS.items():
+        dataset.create_tensor(
+            name,
+            htype=htype,
+            dtype=dtype,
+            create_id_tensor=False,
+            create_shape_tensor=False,
+            create_sample_info_tensor=False,
+        )
+    dataset.flush()
+    return dataset
+
+
+def batch(rows: Iterable[Row]) -> dict[str, pa.Array]:
+    """Return rows as columns."""
+    rows = list(rows)
+    columns = {}
+    for name, (_, _, kind), attribute in zip(TENSORS, TENSORS.values(), FIELDS, strict=True):
+        cells = [getattr(row, attribute) for row in rows]
+        if name == "doc":
+            columns[name] = pa.ExtensionArray.from_storage(kind, pa.array(cells, pa.string()))
+        else:
+            columns[name] = pa.array(cells, kind)
+    return columns
+
+
+def read(dataset: lakebed.Dataset) -> list[Row]:
+    """Return the rows of a dataset in their order."""
+    if not dataset.max_len:
+        return []
+    columns = dataset.read_columns(0, dataset.max_len, list(TENSORS))
+    return [Row(*cells) for cells in zip(*(columns[name].to_pylist() for name in TENSORS), strict=True)]
+
+
+def store(dataset: lakebed.Dataset, **choices: Any) -> UpsertStore:
+    """Return the store of the stream; `choices` change how it is made."""
+    return UpsertStore(
+        dataset, **{"key": ["id", "part"], "cursor": "cursor", "deleted": "deleted", **choices}
+    )
+
+
+TINY = Budget(rows=4)
+BLIND = Budget(unlearned=2.0)
+
+
+@dataclass
+class Expected:
+    """The newest row of each key among all that came, whatever the order and however often; deletes are rows, too."""
+
+    rows: dict[tuple[int, str | None], Row] = field(default_factory=dict)
+
+    def take(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            known = self.rows.get(row.key)
+            if known is None or row.order >= known.order:
+                self.rows[row.key] = row
+
+    @property
+    def present(self) -> dict[tuple[int, str | None], Row]:
+        """What readers must see: deleted keys are gone."""
+        return {key: row for key, row in self.rows.items() if row.deleted is None}
+
+    def check(self, dataset: lakebed.Dataset) -> None:
+        found = read(dataset)
+        assert len({row.key for row in found}) == len(found), "a key is there twice"
+        assert {row.key: row for row in found} == self.present
+
+
+def numbered(rows: Sequence[Row], first: int) -> list[Row]:
+    """Give rows rising cursors, so that each is newer than all before it."""
+    return [replace(row, cursor=f"{first + i:06d}") for i, row in enumerate(rows)]
