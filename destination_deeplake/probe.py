@@ -7,7 +7,7 @@ import uuid
 from pathlib import Path
 
 import lakebed
-from destination_deeplake.config import DestinationConfig
+from destination_deeplake.config import DestinationConfig, Place
 from destination_deeplake.failures import FailureType, describe
 
 _ROW = "destination-deeplake check"
@@ -23,17 +23,16 @@ def problem_with(config: DestinationConfig) -> str | None:
     Exception
         If it failed for a reason that no change of the configuration would cure.
     """
-    root = config.destination_path
-    missing = _missing(root)
+    place = config.place
+    missing = [] if place.folder is None else _missing(place.folder)
     try:
-        # No stream can have this folder: names that start with a dot are encoded.
-        _round_trip(str(root / f".airbyte-check-{uuid.uuid4().hex}"))
+        _round_trip(place)
     except Exception as error:
         failure = describe(error)
         if failure.failure_type is not FailureType.SYSTEM:
-            return f"destination_path {root}: {failure.message}"
+            return f"destination_path {place}: {failure.message}"
         if isinstance(error, OSError):
-            return f"destination_path {root} cannot be used ({error}); choose another folder."
+            return f"destination_path {place} cannot be used ({error}); choose another folder."
         raise
     finally:
         for folder in missing:
@@ -42,20 +41,22 @@ def problem_with(config: DestinationConfig) -> str | None:
     return None
 
 
-def _round_trip(path: str) -> None:
+def _round_trip(place: Place) -> None:
+    # No stream can have this folder: names that start with a dot are encoded.
+    url = place.dataset(f".airbyte-check-{uuid.uuid4().hex}")
     try:
-        dataset = lakebed.empty(path)
+        dataset = lakebed.empty(url, creds=place.creds)
         dataset.create_tensor("probe", htype="text")
         dataset.extend({"probe": [_ROW]})
         dataset.close()
-        found = lakebed.load(path, read_only=True)["probe"][0].text()
+        found = lakebed.load(url, read_only=True, creds=place.creds)["probe"][0].text()
     except Exception:
         with contextlib.suppress(Exception):  # what stopped the probe is what the user must hear of
-            lakebed.delete(path)
+            lakebed.delete(url, creds=place.creds)
         raise
-    lakebed.delete(path)
+    lakebed.delete(url, creds=place.creds)
     if found != _ROW:
-        raise OSError(errno.EIO, "it gave back other data than was written", path)
+        raise OSError(errno.EIO, "it gave back other data than was written", url)
 
 
 def _missing(folder: Path) -> list[Path]:

@@ -7,18 +7,18 @@ import pytest
 
 import lakebed
 from destination_deeplake import probe
-from destination_deeplake.config import DestinationConfig
+from destination_deeplake.config import DestinationConfig, Place
 from lakebed.errors import StorageReadOnlyError
 
 
 def test_a_folder_that_works_is_left_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "kept").write_text("x", encoding="utf-8")
-    assert probe.problem_with(DestinationConfig(tmp_path)) is None
+    assert probe.problem_with(DestinationConfig(Place(str(tmp_path)))) is None
     assert [file.name for file in tmp_path.iterdir()] == ["kept"]
 
 
 def test_folders_that_were_missing_are_missing_again(tmp_path: Path) -> None:
-    assert probe.problem_with(DestinationConfig(tmp_path / "a" / "b@c" / "d")) is None
+    assert probe.problem_with(DestinationConfig(Place(str(tmp_path / "a" / "b@c" / "d")))) is None
     assert list(tmp_path.iterdir()) == []
 
 
@@ -34,17 +34,17 @@ def test_folders_that_were_missing_are_missing_again(tmp_path: Path) -> None:
 def test_a_folder_that_does_not_work_is_told_with_a_cure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: OSError, words: str
 ) -> None:
-    def fail(_path: str) -> None:
+    def fail(_path: str, creds: object) -> None:
         raise error
 
     monkeypatch.setattr(lakebed, "empty", fail)
-    problem = probe.problem_with(DestinationConfig(tmp_path))
+    problem = probe.problem_with(DestinationConfig(Place(str(tmp_path))))
     assert problem is not None
     assert problem.startswith(f"destination_path {tmp_path}")
     assert words in problem
 
 
 def test_a_bug_is_not_blamed_on_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lakebed, "empty", lambda _path: 1 / 0)
+    monkeypatch.setattr(lakebed, "empty", lambda _path, creds: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        probe.problem_with(DestinationConfig(tmp_path))
+        probe.problem_with(DestinationConfig(Place(str(tmp_path))))

@@ -1,0 +1,95 @@
+"""What the user chose for streams and columns, as typed values; `config` reads them from the form."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Decoding(StrEnum):
+    """What the values of a column are, beyond what the source's schema says."""
+
+    BASE64 = "base64"
+    """A string that holds the base64 of a file or of plain bytes."""
+    URL = "url"
+    """A string that holds the address of a file, which stays where it is (`link[...]`)."""
+    NUMBERS = "numbers"
+    """An array of numbers of one shape: an embedding, a vector, a matrix."""
+    EXACT = "exact"
+    """A number of any size, kept as the digits that the source wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnChoice:
+    """How one column is to be stored; None means: as the schema of the source says.
+
+    Attributes
+    ----------
+    column : str
+        Property of the records; parts of a nested one are joined by dots.
+    tensor : str or None
+        Name of the tensor, groups separated by `/`.
+    htype, dtype, sample_compression, chunk_compression : str or None
+        As in `Dataset.create_tensor`; the htype without `link[...]`, which `decoding` adds.
+    class_names : tuple of str
+        Names that class labels begin with; new ones are appended.
+    shape : tuple of int or None
+        Shape that every sample must have, of arrays of numbers.
+    decoding : Decoding or None
+        What the values are.
+    creds_key : str or None
+        Name of the credentials that read linked files.
+    nulls_as_nan : bool or None
+        Whether nulls of a floating-point column are stored as NaN instead of as absent samples.
+    """
+
+    column: str
+    tensor: str | None = None
+    htype: str | None = None
+    dtype: str | None = None
+    sample_compression: str | None = None
+    chunk_compression: str | None = None
+    class_names: tuple[str, ...] = ()
+    shape: tuple[int, ...] | None = None
+    decoding: Decoding | None = None
+    creds_key: str | None = None
+    nulls_as_nan: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamChoices:
+    """How one stream is to be stored.
+
+    Attributes
+    ----------
+    include : tuple of str or None
+        The only columns to keep; None keeps all. Keys and cursors are always kept.
+    exclude : tuple of str
+        Columns to leave out.
+    flatten : bool
+        Whether objects with declared properties become groups of tensors, instead of one json tensor.
+    exact_numbers : bool
+        Whether integers and decimals are kept as the digits that the source wrote, as `Decoding.EXACT` does, in every
+        column that has no choice of its own.
+    chunk_bytes : int or None
+        Largest chunk of a tensor (`max_chunk_size`).
+    columns : mapping of str to ColumnChoice
+        By `ColumnChoice.column`.
+    loose : set of str
+        Columns that are spoken of for several streams at once; one that does not have them is none to warn of.
+    """
+
+    include: tuple[str, ...] | None = None
+    exclude: tuple[str, ...] = ()
+    flatten: bool = False
+    exact_numbers: bool = False
+    chunk_bytes: int | None = None
+    columns: Mapping[str, ColumnChoice] = field(default_factory=dict)
+    loose: frozenset[str] = frozenset()
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether columns of the source are left out."""
+        return self.include is not None or bool(self.exclude)
+
+
+NO_CHOICES = StreamChoices()

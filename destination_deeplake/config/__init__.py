@@ -1,0 +1,29 @@
+"""Connection configuration: the values that a user gave in the form, checked and typed.
+
+The form itself is `spec.json`. The checks are written by hand rather than left to a JSON-schema validator: loading one
+costs more than the rest of `spec`, and its messages do not say what to change.
+
+    configuration   the whole: `DestinationConfig`
+    place           where the datasets lie
+    credentials     what opens that place
+    streams         which streams a choice is for, and what several choices come to
+    columns         one column of a stream
+    patterns        names with wildcards
+    historic        fields of the connector of 2022
+    values          reading one field: its type, its bounds, its name in messages
+    files           reading the files that the platform hands over
+"""
+
+from destination_deeplake.config.configuration import Deletes, DestinationConfig, Rejected, read_config
+from destination_deeplake.config.files import read_json_object, specification
+from destination_deeplake.config.place import Place
+
+__all__ = [
+    "Deletes",
+    "DestinationConfig",
+    "Place",
+    "Rejected",
+    "read_config",
+    "read_json_object",
+    "specification",
+]

@@ -1,0 +1,130 @@
+"""The whole configuration, typed."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from destination_deeplake.choices import StreamChoices
+from destination_deeplake.config.credentials import credentials
+from destination_deeplake.config.files import read_json_object
+from destination_deeplake.config.historic import refuse_historic
+from destination_deeplake.config.place import Place, address
+from destination_deeplake.config.streams import StreamRule, choices_for, stream_rules
+from destination_deeplake.config.values import Section
+
+_BRANCH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_OURS = "airbyte-"
+
+
+class Deletes(StrEnum):
+    """What a record that says that its row was deleted at the source does to the row here."""
+
+    HARD = "hard"
+    """The row goes. Older versions of the dataset still have it."""
+    SOFT = "soft"
+    """The row stays, with the time of its deletion in `_ab_cdc_deleted_at`."""
+
+
+class Rejected(StrEnum):
+    """What happens to lines that are no record of a stream, and to values that do not fit their column."""
+
+    FAIL = "fail"
+    """A line ends the sync; a value becomes null, noted in `_airbyte_meta`."""
+    KEEP = "keep"
+    """Both are kept beside the streams, as dead letters, and the sync goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class DestinationConfig:
+    """Validated configuration.
+
+    Attributes
+    ----------
+    place : Place
+        Where the datasets lie; it need not exist.
+    deletes : Deletes
+        What deletions at the source do.
+    rejected : Rejected
+        What happens to what cannot be stored as it should.
+    branch : str or None
+        Branch of every dataset that this connection writes; None is the main one.
+    connection : str or None
+        What commit messages call the connection.
+    rules : sequence of StreamRule
+        What the user chose for streams; `choices` applies it.
+    """
+
+    place: Place
+    deletes: Deletes = Deletes.HARD
+    rejected: Rejected = Rejected.FAIL
+    branch: str | None = None
+    connection: str | None = None
+    rules: Sequence[StreamRule] = ()
+
+    def choices(self, namespace: str | None, name: str) -> StreamChoices:
+        """Return what the user chose for a stream."""
+        return choices_for(self.rules, namespace, name)
+
+    def unmatched(self, streams: Iterable[tuple[str | None, str]]) -> list[StreamRule]:
+        """Return the rules that are for none of these streams, (namespace, name) each: their names may be misspelt."""
+        known = list(streams)
+        return [rule for rule in self.rules if not any(rule.matches(*stream) for stream in known)]
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> "DestinationConfig":
+        """Check the values of a configuration; fields that nobody knows are left alone.
+
+        Raises
+        ------
+        ConfigError
+            Names the field, and says what to change.
+        """
+        form = Section(values)
+        refuse_historic(form)
+        url = address(form)
+        return cls(
+            place=Place(url, credentials(form, url)),
+            deletes=Deletes(form.choice("cdc_deletes", list(Deletes)) or Deletes.HARD),
+            rejected=Rejected(form.choice("rejected_records", list(Rejected)) or Rejected.FAIL),
+            branch=_branch(form),
+            connection=_connection(form),
+            rules=stream_rules(form),
+        )
+
+
+def _branch(form: Section) -> str | None:
+    name = form.text("branch")
+    if name is None or name == "main":
+        return None
+    if not _BRANCH.fullmatch(name) or _COMMIT.fullmatch(name):
+        raise form.error(
+            "branch",
+            f"{name!r} is not possible; write up to 100 letters, digits, - _ . that begin with a letter or digit and "
+            "are no commit id.",
+        )
+    if name.startswith(_OURS):
+        raise form.error(
+            "branch", f"{name!r} is not possible: branches that begin with {_OURS} are the connector's."
+        )
+    return name
+
+
+def _connection(form: Section) -> str | None:
+    name = form.text("connection_name")
+    if name is not None and not name.isprintable():
+        raise form.error("connection_name", "must be one line of text without control characters.")
+    return name
+
+
+def read_config(path: str) -> DestinationConfig:
+    """Read and check a configuration file.
+
+    Raises
+    ------
+    ConfigError
+        If the file cannot be read, is no JSON object or holds a wrong value.
+    """
+    return DestinationConfig.from_mapping(read_json_object(path, "configuration"))

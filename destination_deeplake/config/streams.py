@@ -1,0 +1,152 @@
+"""The streams of the form: rules that name streams, and what they come to for one stream.
+
+Every rule whose patterns match a stream counts. A later rule overrides what an earlier one says, setting by setting and
+column by column; columns to leave out add up.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from destination_deeplake.choices import NO_CHOICES, ColumnChoice, StreamChoices
+from destination_deeplake.config.columns import column_choice
+from destination_deeplake.config.patterns import is_open, matches
+from destination_deeplake.config.values import Section
+
+T = TypeVar("T")
+
+_MOST_MEGABYTES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRule:
+    """What the form says about the streams of one pattern; None where it says nothing.
+
+    Attributes
+    ----------
+    where : str
+        Its place in the configuration.
+    name, namespace : str or None
+        Patterns, see `patterns`; without one for the namespace, every namespace and none match.
+    include, exclude, flatten, exact_numbers, chunk_bytes, columns
+        As in `StreamChoices`.
+    """
+
+    where: str
+    name: str
+    namespace: str | None = None
+    include: tuple[str, ...] | None = None
+    exclude: tuple[str, ...] = ()
+    flatten: bool | None = None
+    exact_numbers: bool | None = None
+    chunk_bytes: int | None = None
+    columns: Mapping[str, ColumnChoice] = field(default_factory=dict)
+
+    def matches(self, namespace: str | None, name: str) -> bool:
+        """Tell whether the rule is for a stream."""
+        return matches(self.name, name) and (
+            self.namespace is None or matches(self.namespace, namespace or "")
+        )
+
+    def mentions(self) -> Iterator[str]:
+        """Yield the columns that the rule speaks of."""
+        yield from (*(self.include or ()), *self.exclude, *self.columns)
+
+
+def stream_rules(form: Section) -> tuple[StreamRule, ...]:
+    """Read `streams`.
+
+    Raises
+    ------
+    ConfigError
+        If a value is not possible, or two do not go together.
+    """
+    return tuple(_rule(section) for section in form.sections("streams"))
+
+
+def choices_for(rules: Sequence[StreamRule], namespace: str | None, name: str) -> StreamChoices:
+    """Return what the rules say about a stream."""
+    found = [rule for rule in rules if rule.matches(namespace, name)]
+    if not found:
+        return NO_CHOICES
+    columns: dict[str, ColumnChoice] = {}
+    for rule in found:
+        columns |= rule.columns
+    named = {column for rule in found if not is_open(rule.name) for column in rule.mentions()}
+    return StreamChoices(
+        include=_last([rule.include for rule in found], None),
+        exclude=tuple(dict.fromkeys(column for rule in found for column in rule.exclude)),
+        flatten=_last([rule.flatten for rule in found], default=False),
+        exact_numbers=_last([rule.exact_numbers for rule in found], default=False),
+        chunk_bytes=_last([rule.chunk_bytes for rule in found], None),
+        columns=columns,
+        loose=frozenset(column for rule in found for column in rule.mentions()) - named,
+    )
+
+
+def _last(values: Sequence[T | None], default: T) -> T:
+    """Return the last value that was given."""
+    return next((value for value in reversed(values) if value is not None), default)
+
+
+def _rule(form: Section) -> StreamRule:
+    name = form.required("name", "write the name of a stream, or a pattern such as public_*")
+    megabytes = form.whole("chunk_size_mb", 1, _MOST_MEGABYTES)
+    rule = StreamRule(
+        where=form.where,
+        name=name,
+        namespace=form.text("namespace"),
+        include=form.texts("include") or None,
+        exclude=form.texts("exclude"),
+        flatten=form.flag("flatten"),
+        exact_numbers=form.flag("exact_numbers"),
+        chunk_bytes=None if megabytes is None else megabytes * 1_000_000,
+        columns=_columns(form),
+    )
+    for position, column in enumerate(rule.exclude):
+        if rule.include is not None and column in rule.include:
+            raise form.error(f"exclude[{position}]", f"{column!r} is in include, too; leave it out of one.")
+    return rule
+
+
+def _columns(form: Section) -> dict[str, ColumnChoice]:
+    include, exclude = form.texts("include"), form.texts("exclude")
+    found: dict[str, ColumnChoice] = {}
+    tensors: dict[str, str] = {}
+    for section in form.sections("columns"):
+        choice = column_choice(section)
+        column = choice.column
+        if column in found:
+            raise section.error("column", f"{column!r} is there twice; make one entry of both.")
+        if exclude and _covers(exclude, column):
+            raise section.error("column", f"{column!r} is among exclude; remove it there, or this entry.")
+        if include and not (_covers(include, column) or any(_covers((column,), name) for name in include)):
+            raise section.error(
+                "column", f"{column!r} is not among include; add it there, or remove this entry."
+            )
+        if choice.tensor is not None:
+            other = _clash(choice.tensor, tensors)
+            if other is not None:
+                raise section.error(
+                    "tensor",
+                    f"{choice.tensor!r} clashes with the tensor of column {other!r}: names must differ by more than "
+                    "upper and lower case, and none may be a group of another; choose another one.",
+                )
+            tensors[choice.tensor] = column
+        found[column] = choice
+    return found
+
+
+def _covers(names: Sequence[str], column: str) -> bool:
+    """Tell whether a column, or an object that it lies in, is among the names."""
+    return any(column == name or column.startswith(f"{name}.") for name in names)
+
+
+def _clash(tensor: str, others: Mapping[str, str]) -> str | None:
+    """Return the column whose tensor cannot be beside this one."""
+    mine = tensor.casefold()
+    for other, column in others.items():
+        its = other.casefold()
+        if mine == its or mine.startswith(f"{its}/") or its.startswith(f"{mine}/"):
+            return column
+    return None

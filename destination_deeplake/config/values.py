@@ -1,0 +1,155 @@
+"""Reading the values of the form, one field at a time.
+
+A `Section` is one object of the configuration. It knows where it stands, so that every complaint names the field as a
+user would look for it: `streams[2].columns[0].htype`. Null, the empty string and the empty list count as not given:
+forms send them for fields that were left alone. Fields that nobody asks for are left alone, too.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from destination_deeplake.failures import ConfigError
+
+_MOST_CHOICES = 40
+
+
+def json_type(value: object) -> str:
+    """Return what JSON calls the type of a value, with its article."""
+    names = {str: "a string", bool: "a boolean", list: "an array", dict: "an object", type(None): "null"}
+    return names.get(type(value), "a number")
+
+
+class Section:
+    """One object of the configuration.
+
+    Parameters
+    ----------
+    values : mapping
+        The object as it came.
+    where : str
+        Path of the object in the configuration; empty for the whole.
+    """
+
+    def __init__(self, values: Mapping[str, Any], where: str = "") -> None:
+        self._values = values
+        self.where = where
+
+    def __contains__(self, key: str) -> bool:
+        return self._values.get(key) not in (None, "", [], {})
+
+    def has(self, key: str) -> bool:
+        """Tell whether there is such a field, whatever it holds."""
+        return key in self._values
+
+    def value(self, key: str) -> object:
+        """Return the value of a field as it came, None if there is none."""
+        return self._values.get(key)
+
+    def path(self, key: str) -> str:
+        """Return the full name of a field."""
+        return f"{self.where}.{key}" if self.where else key
+
+    def error(self, key: str, problem: str) -> ConfigError:
+        """Return the error that says what is wrong with a field. `problem` must quote no secret."""
+        return ConfigError(f"{self.path(key)}: {problem}")
+
+    def text(self, key: str) -> str | None:
+        """Return a text without the blanks around it, None if it is not given."""
+        if key not in self:
+            return None
+        value = self._values[key]
+        if not isinstance(value, str):
+            raise self.error(key, f"must be a string, not {json_type(value)}.")
+        return value.strip() or None
+
+    def required(self, key: str, why: str) -> str:
+        """Return a text that has to be given; `why` ends the sentence that says so."""
+        found = self.text(key)
+        if found is None:
+            raise self.error(key, f"is missing; {why}.")
+        return found
+
+    def choice(self, key: str, allowed: Collection[str]) -> str | None:
+        """Return a text that is one of `allowed`."""
+        found = self.text(key)
+        if found is not None and found not in allowed:
+            raise self.error(key, f"{found!r} is not possible; write {one_of(allowed)}.")
+        return found
+
+    def flag(self, key: str) -> bool | None:
+        """Return true or false, None if it is not given."""
+        value = self._values.get(key)
+        if value is None or value == "":
+            return None
+        if not isinstance(value, bool):
+            raise self.error(key, f"must be true or false, not {json_type(value)}.")
+        return value
+
+    def whole(self, key: str, low: int, high: int) -> int | None:
+        """Return a whole number from `low` to `high`, None if it is not given."""
+        if key not in self:
+            return None
+        return self._whole(key, self._values[key], low, high)
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """Return a list of different texts, none of them empty; () if it is not given."""
+        found: list[str] = []
+        for position, value in enumerate(self._list(key)):
+            entry = f"{key}[{position}]"
+            if not isinstance(value, str):
+                raise self.error(entry, f"must be a string, not {json_type(value)}.")
+            if not value:
+                raise self.error(entry, "is empty; write a name, or remove the entry.")
+            if value in found:
+                raise self.error(entry, f"{value!r} is there twice; remove one.")
+            found.append(value)
+        return tuple(found)
+
+    def wholes(self, key: str, low: int, high: int) -> tuple[int, ...]:
+        """Return a list of whole numbers from `low` to `high`; () if it is not given."""
+        return tuple(
+            self._whole(f"{key}[{position}]", value, low, high)
+            for position, value in enumerate(self._list(key))
+        )
+
+    def section(self, key: str) -> "Section | None":
+        """Return an object, None if it is not given."""
+        if key not in self:
+            return None
+        value = self._values[key]
+        if not isinstance(value, Mapping):
+            raise self.error(key, f"must be an object, not {json_type(value)}.")
+        return Section(value, self.path(key))
+
+    def sections(self, key: str) -> Iterator["Section"]:
+        """Yield the objects of a list."""
+        for position, value in enumerate(self._list(key)):
+            entry = f"{key}[{position}]"
+            if not isinstance(value, Mapping):
+                raise self.error(entry, f"must be an object, not {json_type(value)}.")
+            yield Section(value, self.path(entry))
+
+    def _list(self, key: str) -> list[Any]:
+        if key not in self:
+            return []
+        value = self._values[key]
+        if not isinstance(value, list):
+            raise self.error(key, f"must be an array, not {json_type(value)}.")
+        return value
+
+    def _whole(self, key: str, value: object, low: int, high: int) -> int:
+        # Some forms write whole numbers as 3.0.
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if not isinstance(value, int) or isinstance(value, bool):
+            what = "a fraction" if isinstance(value, float) else json_type(value)
+            raise self.error(key, f"must be a whole number, not {what}.")
+        if not low <= value <= high:
+            raise self.error(key, f"{value} is out of range; write a number from {low} to {high}.")
+        return value
+
+
+def one_of(names: Collection[str]) -> str:
+    """Return names as a choice: `a, b or c`."""
+    *most, last = list(names)[:_MOST_CHOICES]
+    return f"{', '.join(most)} or {last}" if most else last
