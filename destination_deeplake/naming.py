@@ -21,19 +21,23 @@ case; the names kept inside the dataset make that an error, never a mixture.
 
 **Columns.** `tensor_names` maps the columns of one stream. It may look at the names that are taken already,
 so the result needs no decoding: reserved names get a trailing underscore (`path` -> `path_`), and of two
-names that are equal without case, the later one gets a hash. The mapping is kept in the dataset and passed
+names that are equal without case, the later one gets a hash. A column may lie in a group of tensors (`address/city`);
+a group that would be called like a tensor gets a hash. The mapping is kept in the dataset and passed
 back in, so a column keeps its tensor for ever.
 """
 
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 MAX_BYTES = 200
 """Longest name in UTF-8 bytes: file systems take 255, the rest is room for companions and suffixes."""
 
 META_COLUMNS = ("_airbyte_raw_id", "_airbyte_extracted_at", "_airbyte_meta", "_airbyte_generation_id")
+
+LETTERS_FOLDER = "_airbyte_dead_letters"
+"""Folder of the dataset of dead letters, beside those of the streams: no stream gets it."""
 
 _EMPTY = "%empty"
 _CUT = "%~"
@@ -115,35 +119,87 @@ def dataset_folder(namespace: str | None, stream: str) -> str:
     return _component(stream)
 
 
-def tensor_names(columns: Iterable[str], known: Mapping[str, str]) -> dict[str, str]:
+def tensor_names(
+    columns: Iterable[str] | Mapping[str, Sequence[str]], known: Mapping[str, str], others: Iterable[str] = ()
+) -> dict[str, str]:
     """Return the tensor of every column, keeping those that are `known`.
 
     Parameters
     ----------
-    columns : iterable of str
-        Column names of the stream as it is configured now.
+    columns : iterable of str, or mapping of str to sequence of str
+        Column names of the stream as it is configured now. A mapping says what each would like to be called: the
+        groups that lead to the tensor, then the tensor.
     known : mapping of str to str
         Column -> tensor as kept in the dataset; empty for a new one.
+    others : iterable of str
+        Tensors that belong to no column any more; nobody gets their names.
 
     Returns
     -------
     dict of str to str
-        All of `known` and all of `columns`; no two tensors are equal, also without regard to case.
+        All of `known` and all of `columns`; no two tensors are equal, also without regard to case, and none is a
+        group of another.
+
+    Examples
+    --------
+    >>> tensor_names({"address.city": ("address", "city"), "path": ("path",)}, {})
+    {'path': 'path_', 'address.city': 'address/city'}
     """
+    wishes = columns if isinstance(columns, Mapping) else {column: (column,) for column in columns}
     names = dict(known)
-    taken = {tensor.casefold() for tensor in names.values()} | {meta.casefold() for meta in META_COLUMNS}
-    proposed = {column: _tensor(column) for column in columns if column not in names}
-    # Names that need no change go first, so `path_` keeps its name although `path` would like it too; the
-    # rest of the order makes the result independent of the order of the columns.
-    for column in sorted(proposed, key=lambda name: (proposed[name] != name, name != name.lower(), name)):
-        tensor = proposed[column]
-        digest = _digest(column)
-        while tensor.casefold() in taken:
-            tensor = _cut(proposed[column], "_" + digest[:12])
-            digest = _digest(digest)
-        names[column] = tensor
-        taken.add(tensor.casefold())
+    taken = _Taken([*names.values(), *others, *META_COLUMNS])
+    proposed = {
+        column: [_tensor(part) for part in parts] for column, parts in wishes.items() if column not in names
+    }
+    # Names that need no change go first, so `path_` keeps its name although `path` would like it too, and tensors
+    # before groups; the rest of the order makes the result independent of the order of the columns.
+    for column in sorted(
+        proposed,
+        key=lambda name: (
+            len(proposed[name]),
+            proposed[name] != list(wishes[name]),
+            name != name.lower(),
+            name,
+        ),
+    ):
+        names[column] = taken.free(proposed[column], column)
     return names
+
+
+class _Taken:
+    """Names of tensors and groups that nobody else may have, without regard to case."""
+
+    def __init__(self, tensors: Iterable[str]) -> None:
+        self._tensors: set[str] = set()
+        self._groups: set[str] = set()
+        for tensor in tensors:
+            self._add(tensor)
+
+    def free(self, parts: Sequence[str], column: str) -> str:
+        """Take the nearest free name of a tensor; a group of the name of a tensor gets another one, too."""
+        name = ""
+        for depth, part in enumerate(parts, 1):
+            is_last = depth == len(parts)
+            # All tensors of a group follow it when it must have another name, so that counts the group only.
+            digest = _digest(column) if is_last else _digest("/".join(parts[:depth]))
+            own = part
+            while self._is_taken(name + own, is_last=is_last):
+                own = _cut(part, "_" + digest[:12])
+                digest = _digest(digest)
+            name += own + ("" if is_last else "/")
+        self._add(name)
+        return name
+
+    def _is_taken(self, name: str, *, is_last: bool) -> bool:
+        folded = name.casefold()
+        return folded in self._tensors or (is_last and folded in self._groups)
+
+    def _add(self, tensor: str) -> None:
+        folded = tensor.casefold()
+        self._tensors.add(folded)
+        while "/" in folded:
+            folded = folded.rpartition("/")[0]
+            self._groups.add(folded)
 
 
 def _component(name: str) -> str:
@@ -151,7 +207,8 @@ def _component(name: str) -> str:
     if not name:
         return _EMPTY
     component = _encoded(name, _IN_FOLDERS)
-    if component.casefold() in _FORMAT_FILES or _WINDOWS_DEVICE.match(component):
+    folded = component.casefold()
+    if folded in _FORMAT_FILES or folded == LETTERS_FOLDER or _WINDOWS_DEVICE.match(component):
         component = _percent(component[0]) + component[1:]
     if len(component.encode()) > MAX_BYTES:
         component = _cut(component, _CUT + _digest(name)[:32])

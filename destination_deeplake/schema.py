@@ -1,4 +1,4 @@
-"""JSON schema of a stream -> kinds of columns -> tensors.
+"""JSON schema of a stream and what the user chose for it -> columns and tensors.
 
     property                                              kind          tensor              logical type
     string, and string with an unknown format             TEXT          text
@@ -15,63 +15,58 @@
 `["null", T]` is T; so is a oneOf, anyOf or allOf whose branches come to one kind once null is gone. The old
 `$ref: WellKnownTypes.json#/definitions/...` of protocol version 1 goes by its name.
 
+Choices change that column by column (`chosen`), leave columns out, or take objects apart: `address` with the
+properties `city` and `zip` becomes the tensors `address/city` and `address/zip`.
+
 Source: Airbyte protocol, supported data types; `JsonSchemaToAirbyteType` of the bulk CDK.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
-from destination_deeplake.columns import Column, Kind
+from destination_deeplake.choices import NO_CHOICES, StreamChoices
+from destination_deeplake.chosen import chosen
+from destination_deeplake.columns import MAX_PATH, Column, Kind
+from destination_deeplake.failures import ConfigError
 from destination_deeplake.naming import META_COLUMNS
+from destination_deeplake.tensors import TensorType
+
+Path = tuple[str, ...]
+"""Properties that lead to a value."""
 
 
 @dataclass(frozen=True, slots=True)
-class TensorType:
-    """How a kind is stored.
+class StreamColumn:
+    """A column of a stream as schema and choices want it.
 
     Attributes
     ----------
-    htype : str
-        Deep Lake htype.
-    dtype : str
-        NumPy dtype; "unspecified" where the htype fixes it.
-    logical_type : str or None
-        Arrow type that the numbers stand for, kept in the tensor's info.
-    arrow : pyarrow.DataType
-        Type of the arrays that go into the tensor.
+    column : Column
+        How it is read from the records.
+    type : TensorType
+        How it is stored.
+    place : tuple of str
+        What the tensor would like to be called: its groups, then its own name.
+    renamed : bool
+        Whether the user chose the place.
     """
 
-    htype: str
-    dtype: str
-    logical_type: str | None
-    arrow: pa.DataType
+    column: Column
+    type: TensorType
+    place: Path
+    renamed: bool = False
 
-    def nulls(self, count: int) -> pa.Array:
-        """Return `count` nulls of this type."""
-        return pa.nulls(count, self.arrow)
+    @property
+    def field(self) -> str:
+        """The path with dots: what the column goes by."""
+        return self.column.field
 
+    @property
+    def kind(self) -> Kind:
+        """What its values mean."""
+        return self.column.kind
 
-_OF_HTYPE = "unspecified"
-
-TENSOR_TYPES: Mapping[Kind, TensorType] = {
-    Kind.TEXT: TensorType("text", _OF_HTYPE, None, pa.string()),
-    Kind.INT64: TensorType("generic", "int64", None, pa.int64()),
-    Kind.FLOAT64: TensorType("generic", "float64", None, pa.float64()),
-    Kind.BOOL: TensorType("generic", "bool", None, pa.bool_()),
-    Kind.TIMESTAMP_TZ: TensorType("generic", "int64", "timestamp[us, tz=UTC]", pa.int64()),
-    Kind.TIMESTAMP: TensorType("generic", "int64", "timestamp[us]", pa.int64()),
-    Kind.DATE: TensorType("generic", "int32", "date32[day]", pa.int32()),
-    Kind.TIME_TZ: TensorType("generic", "int64", "time64[us]", pa.int64()),
-    Kind.TIME: TensorType("generic", "int64", "time64[us]", pa.int64()),
-    Kind.JSON: TensorType("json", _OF_HTYPE, None, pa.json_()),
-}
-
-META_KINDS: Mapping[str, Kind] = dict(
-    zip(META_COLUMNS, (Kind.TEXT, Kind.TIMESTAMP_TZ, Kind.JSON, Kind.INT64), strict=True)
-)
 
 _WELL_KNOWN = {
     "String": Kind.TEXT,
@@ -89,18 +84,138 @@ _WELL_KNOWN = {
 _SIMPLE = {"integer": Kind.INT64, "int": Kind.INT64, "boolean": Kind.BOOL, "bool": Kind.BOOL}
 
 
-def columns(json_schema: Mapping[str, Any]) -> list[Column]:
+def columns(
+    json_schema: Mapping[str, Any],
+    choices: StreamChoices = NO_CHOICES,
+    keys: Sequence[Path] = (),
+    cursor: Path = (),
+) -> list[StreamColumn]:
     """Return the columns of a stream, in the order of its schema.
 
     A property that is named like a meta column is none; see `shadowed`.
+
+    Parameters
+    ----------
+    json_schema : mapping
+        Schema of the records.
+    choices : StreamChoices
+        What the user chose for the stream. Objects with declared properties become groups of tensors if it says so;
+        one whose columns would be called like others stays one column.
+    keys : sequence of paths
+        Primary key and the like: kept whatever was chosen, and a column of their own where they lie in objects.
+    cursor : path
+        Likewise; it never becomes digits as text, which have another order than numbers. Empty where there is none.
+
+    Raises
+    ------
+    ConfigError
+        If the choices for a column do not go together, or the cursor is to be digits as text.
     """
     properties = _properties(json_schema)
-    return [Column(name, kind_of(schema)) for name, schema in properties.items() if name not in META_COLUMNS]
+    keys = [*keys, cursor] if cursor else keys
+    found: dict[str, StreamColumn] = {}
+
+    def put(path: Path, schema: object, place: Path) -> None:
+        field = ".".join(path)
+        choice = choices.columns.get(field)
+        kind = kind_of(schema)
+        if choices.exact_numbers and choice is None and path != cursor and kind in (Kind.INT64, Kind.FLOAT64):
+            kind = Kind.EXACT
+        column, of_type = chosen(path, kind, choice)
+        if path == cursor and column.kind is Kind.EXACT:
+            raise ConfigError(
+                f"Column {field!r} of the configuration: the cursor cannot be exact, because digits as text have "
+                "another order than numbers; choose another decoding for it."
+            )
+        wish = tuple(choice.tensor.strip("/").split("/")) if choice is not None and choice.tensor else None
+        found[field] = StreamColumn(column, of_type, wish or place, renamed=wish is not None)
+
+    kept = {".".join(path) for path in keys}
+    for name, schema in properties.items():
+        if name in META_COLUMNS:
+            continue
+        leaves = list(_leaves((name,), schema, choices)) if choices.flatten else [((name,), schema)]
+        fields = [".".join(path) for path, _ in leaves]
+        others = (found.keys() | properties.keys()) - {name}
+        if len(set(fields)) < len(fields) or not others.isdisjoint(fields):
+            leaves, fields = [((name,), schema)], [name]
+        for field, (path, inner) in zip(fields, leaves, strict=True):
+            if field in kept or _is_wanted(field, choices):
+                put(path, inner, path)
+    for path in (*keys, *_nested_choices(properties, choices)):
+        field = ".".join(path)
+        if field not in found and path[0] not in META_COLUMNS:
+            # In a group it would be in the way of the object's own tensor.
+            put(path, _at(properties, path), (field,))
+    return list(found.values())
 
 
 def shadowed(json_schema: Mapping[str, Any]) -> list[str]:
     """Return the properties that cannot be columns because a meta column has their name."""
     return [name for name in META_COLUMNS if name in _properties(json_schema)]
+
+
+def unheard(json_schema: Mapping[str, Any], choices: StreamChoices) -> list[str]:
+    """Return the columns that the choices speak of and the source does not have."""
+    properties = _properties(json_schema)
+    names = dict.fromkeys([*(choices.include or ()), *choices.exclude, *choices.columns])
+    return [name for name in names if name not in choices.loose and _resolved(properties, name) is None]
+
+
+def _is_wanted(field: str, choices: StreamChoices) -> bool:
+    """Tell whether a column was not left out, by itself or with the object that it lies in."""
+    parts = field.split(".")
+    names = {".".join(parts[:end]) for end in range(1, len(parts) + 1)}
+    return not names & set(choices.exclude) and (
+        choices.include is None or bool(names & set(choices.include))
+    )
+
+
+def _leaves(path: Path, schema: object, choices: StreamChoices) -> Iterator[tuple[Path, object]]:
+    """Yield what becomes a column each when objects are taken apart."""
+    inner = _members(schema)
+    if not inner or len(path) == MAX_PATH or ".".join(path) in choices.columns:
+        yield path, schema
+        return
+    for name, child in inner.items():
+        yield from _leaves((*path, name), child, choices)
+
+
+def _members(schema: object) -> Mapping[str, object]:
+    """Return the declared properties of what is an object or null, and nothing else."""
+    if not isinstance(schema, Mapping):
+        return {}
+    declared = schema.get("type")
+    names = declared if isinstance(declared, list) else [declared]
+    return _properties(schema) if set(map(str, names)) - {"null"} == {"object"} else {}
+
+
+def _nested_choices(properties: Mapping[str, object], choices: StreamChoices) -> Iterator[Path]:
+    """Yield the paths into objects that the user named as columns."""
+    for name in (*choices.columns, *(choices.include or ())):
+        path = _resolved(properties, name)
+        if path is not None and len(path) > 1 and _is_wanted(name, choices):
+            yield path
+
+
+def _resolved(properties: Mapping[str, object], name: str) -> Path | None:
+    """Return the path that a name with dots stands for; a property of that very name goes first."""
+    if name in properties:
+        return (name,)
+    for head, schema in properties.items():
+        if name.startswith(head + "."):
+            rest = _resolved(_members(schema), name[len(head) + 1 :])
+            if rest is not None:
+                return (head, *rest)
+    return None
+
+
+def _at(properties: Mapping[str, object], path: Path) -> object:
+    """Return the schema of the value that a path leads to; None for one that is not declared."""
+    schema = properties.get(path[0])
+    for name in path[1:]:
+        schema = _members(schema).get(name)
+    return schema
 
 
 def _properties(json_schema: Mapping[str, Any]) -> Mapping[str, object]:

@@ -144,3 +144,33 @@ def test_long_columns_are_cut_and_stay_apart(columns: list[str]) -> None:
     found = tensor_names(columns, {})
     assert len({tensor.casefold() for tensor in found.values()}) == len(columns)
     assert all(len(tensor.encode()) <= MAX_BYTES for tensor in found.values())
+
+
+def test_columns_in_groups_keep_their_place_where_nobody_else_is() -> None:
+    wishes = {"a.city": ("a", "city"), "a.path": ("a", "path"), "b.x/y": ("b", "x/y"), "c": ("c",)}
+    assert tensor_names(wishes, {}) == {"c": "c", "a.city": "a/city", "a.path": "a/path_", "b.x/y": "b/x%2Fy"}
+
+
+def test_a_group_is_never_called_like_a_tensor_and_its_tensors_stay_together() -> None:
+    names = tensor_names({"a": ("a",), "a.x": ("A", "x"), "a.y": ("A", "y"), "a.z.u": ("A", "z", "u")}, {})
+    assert names["a"] == "a"
+    assert {names[column].split("/")[0] for column in ("a.x", "a.y", "a.z.u")} == {names["a.x"].split("/")[0]}
+    assert names["a.x"].startswith("A_")
+    later = tensor_names({"b": ("b",), "c.d": ("c", "d")}, {"b.x": "b/x"}, ["C"])
+    assert later["b"].startswith("b_")
+    assert later["c.d"].startswith("c_")
+
+
+paths = st.lists(names, min_size=1, max_size=3).map(tuple)
+
+
+@given(st.lists(paths, max_size=8), st.lists(paths, max_size=4))
+def test_tensors_and_groups_never_meet(first: list[tuple[str, ...]], more: list[tuple[str, ...]]) -> None:
+    found = tensor_names({str(number): path for number, path in enumerate(first)}, {})
+    found = tensor_names({f"later {number}": path for number, path in enumerate(more)}, found)
+    tensors = [tensor.casefold() for tensor in found.values()]
+    groups = {
+        "/".join(tensor.split("/")[:depth]) for tensor in tensors for depth in range(1, tensor.count("/") + 1)
+    }
+    assert len(set(tensors)) == len(first) + len(more)
+    assert groups.isdisjoint(tensors)

@@ -1,0 +1,211 @@
+"""Columns of a stream -> tensors of its dataset, all of one length whatever happens.
+
+A column that the schema no longer has is filled with nulls, a new one gets nulls for the rows before it, one whose type
+changes is rewritten or gets another tensor (`evolution`). A tensor of files is made when the first file says what it is
+compressed with.
+
+What the dataset remembers, in the record of the stream:
+
+    columns     column -> tensor
+    kinds       column -> kind of its tensor
+    types       column -> type of its tensor, where it is not what the kind alone would be stored as
+    former      tensor -> column, kind and type, of tensors that a column has left
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import lakebed
+from destination_deeplake import schema
+from destination_deeplake.catalog import StreamPlan, WriteMode
+from destination_deeplake.columns import Column, Kind
+from destination_deeplake.naming import META_COLUMNS, tensor_names
+from destination_deeplake.schema import StreamColumn
+from destination_deeplake.stream import transfers
+from destination_deeplake.stream.evolution import Step, decide, suffix
+from destination_deeplake.stream.record import INFO_KEY
+from destination_deeplake.stream.stored import StoredColumn, StoredColumns
+from destination_deeplake.stream.widening import widen
+from destination_deeplake.tensors import TENSOR_TYPES
+
+_DELETED_AT = "_ab_cdc_deleted_at"
+
+
+def prepare(
+    dataset: lakebed.Dataset, plan: StreamPlan, known: Mapping[str, str], notes: list[str]
+) -> StoredColumns:
+    """Give the dataset a tensor for every column, all of one length; the first rows publish them.
+
+    Parameters
+    ----------
+    dataset : lakebed.Dataset
+        Where the rows go, open for writing.
+    plan : StreamPlan
+        What is to be done.
+    known : mapping of str to str
+        The tensors that columns have had on the main branch: a column keeps its own when the rows go.
+    notes : list of str
+        Gets what the user should know.
+
+    Raises
+    ------
+    ConfigError
+        If what the user chose for a column does not go together.
+    """
+    before = dataset.info.get(INFO_KEY) or {}
+    layout = _Layout(dataset, before)
+    for column in _wanted(plan, notes):
+        layout.place(column)
+    layout.allot({field: tensor for field, tensor in known.items() if field in layout.wanted})
+    columns = layout.columns()
+    notes += layout.notes
+    for stored in columns:
+        if stored.before is not None:
+            widen(dataset, stored)
+            notes.append(
+                f"column {stored.field!r} was {_named(stored.before)} and is {_named(stored)} from now on"
+            )
+    record = {"namespace": plan.namespace, "stream": plan.name, "generation_id": plan.generation_id}
+    prepared = StoredColumns(dataset, columns, layout.former, record, plan)
+    # Before the first tensor is made, the dataset says whose it is and what is to be in it.
+    prepared.remember()
+    prepared.make_tensors()
+    return prepared
+
+
+def _wanted(plan: StreamPlan, notes: list[str]) -> list[StreamColumn]:
+    """Return the columns that schema and choices want, and note what cannot be."""
+    notes += [
+        f"column {field!r} of the source is left out, because the meta column has its name"
+        for field in schema.shadowed(plan.json_schema)
+    ]
+    notes += [
+        f"the configuration speaks of column {name!r}, which the source does not have"
+        for name in schema.unheard(plan.json_schema, plan.choices)
+    ]
+    keys: list[tuple[str, ...]] = []
+    cursor: tuple[str, ...] = ()
+    if plan.mode is WriteMode.DEDUP:
+        properties = plan.json_schema.get("properties")
+        keys, cursor = list(plan.primary_key), plan.cursor
+        if isinstance(properties, Mapping) and _DELETED_AT in properties:
+            keys.append((_DELETED_AT,))
+    columns = schema.columns(plan.json_schema, plan.choices, keys, cursor)
+    if plan.include_files:
+        for name, kind in (("name", Kind.TEXT), ("size", Kind.INT64), ("type", Kind.TEXT)):
+            fact = Column(transfers.FIELD + name, kind)
+            columns.append(StreamColumn(fact, TENSOR_TYPES[kind], (transfers.GROUP, name)))
+    return columns
+
+
+class _Layout:
+    """Decides, column by column, which tensor it has and what becomes of it.
+
+    Attributes
+    ----------
+    former : dict of str to StoredColumn
+        Tensors that their column has left, by name.
+    wanted : dict of str to StreamColumn
+        Columns of this sync, by field.
+    notes : list of str
+        What the user should know.
+    """
+
+    def __init__(self, dataset: lakebed.Dataset, before: Mapping[str, Any]) -> None:
+        self.former: dict[str, StoredColumn] = {}
+        self.wanted: dict[str, StreamColumn] = {}
+        self.notes: list[str] = []
+        self._stored: dict[str, StoredColumn] = {}
+        for field, tensor in before.get("columns", {}).items():
+            of_type = before.get("types", {}).get(field)
+            self._stored[field] = StoredColumn.recorded(field, tensor, before["kinds"][field], of_type)
+        for tensor, entry in before.get("former", {}).items():
+            self.former[tensor] = StoredColumn.recorded(
+                entry["column"], tensor, entry["kind"], entry.get("type")
+            )
+        own = {*(stored.tensor for stored in self._stored.values()), *self.former, *META_COLUMNS}
+        self._others = [tensor for tensor in dataset.tensors if tensor not in own]
+        self._placed: dict[str, StoredColumn] = {}
+        self._wishes: dict[str, tuple[str, ...]] = {}
+
+    def place(self, new: StreamColumn) -> None:
+        """Take in a column of this sync."""
+        field = new.field
+        self.wanted[field] = new
+        stored = self._stored.get(field)
+        if stored is None:
+            self._wishes[field] = new.place
+            return
+        if new.renamed and _first_choice(new) != stored.tensor:
+            self._leave(stored, new, new.place)
+            self.notes.append(f"column {field!r} goes to another tensor from now on, as configured")
+            return
+        decision = decide(stored.column, stored.type, new.column, new.type)
+        if decision.step is Step.MOVE:
+            *groups, name = stored.tensor.split("/")
+            self._leave(stored, new, (*groups, f"{name}__{suffix(new.type)}"))
+            self.notes.append(
+                f"column {field!r} was {_named(stored)} and is now {_named(new)}, which cannot go into one tensor: "
+                "new rows go to another one"
+            )
+            return
+        self._placed[field] = StoredColumn(decision.column, stored.tensor, decision.type)
+        if decision.step is Step.WIDEN:
+            self._placed[field].before = stored
+        elif decision.column.kind is not new.column.kind:
+            self.notes.append(
+                f"column {field!r} is now {new.column.kind.name} but stays {decision.column.kind.name} "
+                "as in the dataset"
+            )
+
+    def _leave(self, stored: StoredColumn, new: StreamColumn, wish: tuple[str, ...]) -> None:
+        """Let a column have another tensor: one that it had before and fits, else a new one."""
+        for former in self.former.values():
+            if former.field != new.field or (new.renamed and former.tensor != _first_choice(new)):
+                continue
+            decision = decide(former.column, former.type, new.column, new.type)
+            if decision.step is Step.KEEP:
+                self._placed[new.field] = StoredColumn(decision.column, former.tensor, decision.type)
+                del self.former[former.tensor]
+                break
+        else:
+            self._wishes[new.field] = wish
+        del self._stored[new.field]
+        self.former[stored.tensor] = stored
+
+    def allot(self, known: Mapping[str, str]) -> None:
+        """Find names for the columns that have no tensor yet, those that they are `known` by if these are free."""
+        taken = {stored.field: stored.tensor for stored in (*self._stored.values(), *self._placed.values())}
+        others = {*self.former, *self._others}
+        used = {tensor.casefold() for tensor in (*taken.values(), *others)}
+        for field, tensor in known.items():
+            is_free = field in self._wishes and tensor.casefold() not in used
+            if is_free and not self.wanted[field].renamed:
+                taken[field] = tensor
+                used.add(tensor.casefold())
+        names = tensor_names(self._wishes, taken, others)
+        for field in self._wishes:
+            new = self.wanted[field]
+            self._placed[field] = StoredColumn(new.column, names[field], new.type)
+
+    def columns(self) -> list[StoredColumn]:
+        """Return the columns of this sync, those that only the dataset still has, and those that were left."""
+        lost = [stored for field, stored in self._stored.items() if field not in self._placed]
+        return [*(self._placed[field] for field in self.wanted), *lost, *self.former.values()]
+
+
+def _first_choice(new: StreamColumn) -> str:
+    """Return what the name that the user chose comes to when nobody else has it."""
+    return tensor_names({new.field: new.place}, {})[new.field]
+
+
+def _named(column: StoredColumn | StreamColumn) -> str:
+    """Return what people call the type of a column."""
+    of_type, kind = column.type, column.column.kind
+    if of_type == TENSOR_TYPES[kind]:
+        return kind.name
+    shape = "" if of_type.shape is None else f" of shape {list(of_type.shape)}"
+    return (of_type.htype if of_type.htype != "generic" else of_type.dtype) + shape
+
+
+__all__ = ["StoredColumns", "prepare"]

@@ -1,0 +1,293 @@
+"""Taken columns -> what a tensor takes. A value that does not fit becomes null and is told; the row is kept.
+
+    stored as                     what does not fit
+    generic of a narrow dtype     a number beyond its range
+    array of numbers              one with a number beyond the range of the dtype
+    class_label                   a number that is no index; every text fits
+    link                          anything that is no address with a scheme that links may have
+    file                          see `files`
+
+Whole columns are looked at, as arrays; only rows that do not fit cost a Python object each.
+"""
+
+import base64
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from destination_deeplake.columns import REFUSED as REFUSED_VALUES
+from destination_deeplake.tensors import LINK, TensorType, nested
+
+Rows = NDArray[np.int64]
+"""Positions of rows, ascending."""
+
+NO_ROWS: Rows = np.empty(0, np.int64)
+REFUSED = "DESTINATION_SERIALIZATION_ERROR"
+TOO_LARGE = "DESTINATION_FIELD_SIZE_LIMITATION"
+
+_MOST_TEXT = 1 << 16
+
+_ADDRESS = r"^(?i:https?|s3|gs|az|file)://[^\x00-\x20\x7f][^\x00-\x1f\x7f]*$"
+"""What `lakebed.link` follows; a path of this machine would mean another file to each reader."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A column as its tensor takes it.
+
+    Attributes
+    ----------
+    array : pyarrow.Array
+        Of the tensor's type, null where the value did not fit.
+    refused : ndarray of int64
+        Rows whose value did not fit.
+    reason : str
+        Why, as `_airbyte_meta.changes` has it.
+    """
+
+    array: pa.Array
+    refused: Rows = field(default_factory=lambda: NO_ROWS)
+    reason: str = REFUSED
+
+
+def present(array: pa.Array) -> NDArray[np.bool_]:
+    """Return True for the rows that are not null."""
+    validity = array.buffers()[0]
+    if array.null_count == 0 or validity is None:
+        return np.full(len(array), array.null_count == 0)
+    stop = array.offset + len(array)
+    bits = np.unpackbits(np.frombuffer(validity, np.uint8), count=stop, bitorder="little")
+    return bits[array.offset :].view(np.bool_)
+
+
+def validity_of(there: NDArray[np.bool_]) -> pa.Buffer | None:
+    """Return the bitmap of rows that are not null; None if none is."""
+    return None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
+
+
+def scalars(array: pa.Array, of_type: TensorType) -> Fitted:
+    """Fit numbers to the dtype of a generic tensor."""
+    if array.type == of_type.arrow and not of_type.nulls_as_nan:
+        return Fitted(array)
+    there = present(array)
+    values, beyond = _cast(numbers_of(array), np.dtype(of_type.dtype))
+    refused = there & beyond
+    there = there & ~beyond
+    if of_type.nulls_as_nan:
+        return Fitted(pa.array(np.where(there, values, np.nan).astype(values.dtype)), np.flatnonzero(refused))
+    return Fitted(_array(of_type.arrow, values, there), np.flatnonzero(refused))
+
+
+def arrays(array: pa.Array, of_type: TensorType) -> Fitted:
+    """Fit arrays of numbers, each given flat, to the dtype and the shape of a tensor."""
+    there = present(array)
+    lengths = np.where(there, np.diff(offsets_of(array)), 0)
+    values, beyond = _cast(numbers_of(array.flatten()), np.dtype(of_type.dtype))
+    refused = np.zeros(len(array), np.bool_)
+    if beyond.any():
+        row_of = np.repeat(np.arange(len(array)), lengths)
+        refused[row_of[beyond]] = True
+        values = values[~refused[row_of]]
+        lengths[refused] = 0
+        there = there & ~refused
+    return Fitted(_lists(values, lengths, there, of_type), np.flatnonzero(refused))
+
+
+def _lists(values: NDArray[Any], lengths: Rows, there: NDArray[np.bool_], of_type: TensorType) -> pa.Array:
+    shape = of_type.shape
+    if shape is None:
+        return _outer(pa.array(values), lengths, there, of_type.arrow)
+    if of_type.nulls_as_nan and not there.all():
+        rows = np.full((len(there), int(np.prod(shape))), np.nan, values.dtype)
+        rows[there] = values.reshape(-1, rows.shape[1])
+        values, there = rows.reshape(-1), np.ones_like(there)
+    flat = pa.array(values)
+    if len(shape) > 1:
+        flat = nested(flat, shape[1:], of_type.arrow.value_type, int(there.sum()) * shape[0])
+    return _outer(flat, there * shape[0], there, of_type.arrow)
+
+
+def _outer(items: pa.Array, lengths: Rows, there: NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
+    offsets = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    buffers = [validity_of(there), pa.py_buffer(offsets)]
+    return pa.Array.from_buffers(kind, len(lengths), buffers, children=[items])
+
+
+class Labels:
+    """Names of a class_label tensor, which grow in order of arrival.
+
+    Attributes
+    ----------
+    names : list of str
+        Class names by index.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = list(names)
+        self._index = {name: index for index, name in enumerate(self.names)}
+
+    def fit(self, array: pa.Array, of_type: TensorType) -> Fitted:
+        """Fit names or indices; names that are new are added."""
+        if not pa.types.is_string(array.type):
+            return scalars(array, _INDEX)
+        coded = array.dictionary_encode()
+        index = np.array([self._of(name) for name in coded.dictionary.to_pylist()], np.uint32)
+        there = present(coded.indices)
+        # What lies below a null is no index of anything.
+        codes = np.where(there, numbers_of(coded.indices), 0)
+        values = index[codes] if len(index) else np.zeros(len(array), np.uint32)
+        return Fitted(_array(of_type.arrow, values, there))
+
+    def _of(self, name: str) -> int:
+        index = self._index.setdefault(name, len(self.names))
+        if index == len(self.names):
+            self.names.append(name)
+        return index
+
+
+_INDEX = TensorType("generic", "uint32", None, pa.uint32())
+
+
+def links(array: pa.Array, of_type: TensorType) -> Fitted:
+    """Fit addresses to a tensor of links."""
+    # Its import takes a tenth of a second, which streams without links need not pay.
+    import pyarrow.compute as pc
+
+    there = present(array)
+    leads = pc.fill_null(pc.match_substring_regex(array, _ADDRESS), False)
+    refused = there & ~numbers_of(leads)
+    keys = (
+        pa.nulls(len(array), pa.string())
+        if of_type.creds_key is None
+        else pa.repeat(of_type.creds_key, len(array))
+    )
+    absent = pa.array(~there | refused)
+    rows = pa.StructArray.from_arrays([array, keys], fields=list(LINK), mask=absent)
+    return Fitted(rows, np.flatnonzero(refused))
+
+
+def with_changes(meta: pa.Array, changes: Sequence[tuple[Rows, bytes]]) -> pa.Array:
+    """Return `_airbyte_meta` with more changes in some rows; the others are copied as blocks of text.
+
+    Parameters
+    ----------
+    meta : pyarrow.Array of json
+        As the table makes it: each text ends with the changes.
+    changes : sequence of (rows, text)
+        From `change`.
+    """
+    more: dict[int, list[bytes]] = {}
+    for rows, text in changes:
+        for row in rows.tolist():
+            more.setdefault(row, []).append(text)
+    if not more:
+        return meta
+    texts = meta.storage
+    offsets = offsets_of(texts).astype(np.int64)
+    data = memoryview(texts.buffers()[2]).cast("B")
+    pieces: list[bytes | memoryview] = []
+    grown = np.zeros(len(offsets), np.int64)
+    last = int(offsets[0])
+    for row in sorted(more):
+        end = int(offsets[row + 1]) - len(b"]}")
+        text = b",".join(more[row])
+        if data[end - 1] != ord("["):
+            text = b"," + text
+        pieces += [data[last:end], text]
+        grown[row + 1] = len(text)
+        last = end
+    pieces.append(data[last : int(offsets[-1])])
+    joined = b"".join(pieces)
+    bounds = (offsets - offsets[0] + np.cumsum(grown)).astype(np.int32)
+    buffers = [None, pa.py_buffer(bounds), pa.py_buffer(joined)]
+    storage = pa.Array.from_buffers(pa.string(), len(meta), buffers)
+    return pa.ExtensionArray.from_storage(meta.type, storage)
+
+
+def change(name: str, reason: str = REFUSED) -> bytes:
+    """Return the entry of `_airbyte_meta.changes` for a value that became null."""
+    entry = {"field": name, "change": "NULLED", "reason": reason}
+    return json.dumps(entry, ensure_ascii=_is_broken(name), separators=(",", ":")).encode()
+
+
+def refused_values(array: pa.Array, rows: Rows, name: str) -> pa.Table:
+    """Return values that did not fit as `RecordTable.take_refused` has them; of what line they were is not known.
+
+    Parameters
+    ----------
+    array : pyarrow.Array
+        The column as it was taken.
+    rows : ndarray of int64
+        Rows of the values.
+    name : str
+        What `change` calls the column.
+    """
+    texts, sizes = [], []
+    for value in array.take(pa.array(rows)).to_pylist():
+        if isinstance(value, bytes):
+            sizes.append(2 + (len(value) + 2) // 3 * 4)
+            text = f'"{base64.b64encode(value[:_MOST_TEXT]).decode()}"'
+        else:
+            text = json.dumps(value, ensure_ascii=False)
+            sizes.append(len(text.encode()))
+        texts.append(text.encode()[:_MOST_TEXT].decode("utf-8", "ignore"))
+    return pa.table(
+        {
+            "row": pa.array(rows),
+            "line_number": pa.nulls(len(rows), pa.int64()),
+            "field": pa.array([name] * len(rows), pa.string()).dictionary_encode(),
+            "text": pa.array(texts, pa.string()),
+            "bytes": pa.array(sizes, pa.int64()),
+        },
+        schema=REFUSED_VALUES,
+    )
+
+
+def _is_broken(name: str) -> bool:
+    """Tell whether half a surrogate pair is in it, which has a form in JSON, but none in UTF-8."""
+    return any("\ud800" <= letter <= "\udfff" for letter in name)
+
+
+def _cast(values: NDArray[Any], dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return values as `dtype`, and which ones are beyond it."""
+    if values.dtype == dtype:
+        return values, np.zeros(len(values), np.bool_)
+    if dtype.kind in "iub":
+        low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        beyond = ~((values >= low) & (values <= high))
+        if values.dtype.kind == "f":
+            beyond |= values != np.floor(values)
+        return np.where(beyond, 0, values).astype(dtype), beyond
+    with np.errstate(over="ignore", invalid="ignore"):
+        cast = values.astype(dtype)
+    return cast, np.isinf(cast) & np.isfinite(values)
+
+
+def numbers_of(array: pa.Array) -> NDArray[Any]:
+    """Return the numbers of an array, those below nulls included."""
+    if pa.types.is_boolean(array.type):
+        bits = np.unpackbits(np.frombuffer(array.buffers()[1], np.uint8), bitorder="little")
+        return bits[array.offset : array.offset + len(array)].view(np.bool_)
+    dtype: np.dtype[Any] = np.dtype(array.type.to_pandas_dtype())
+    if not len(array):
+        return np.empty(0, dtype)
+    return np.frombuffer(array.buffers()[1], dtype)[array.offset : array.offset + len(array)]
+
+
+def offsets_of(array: pa.Array) -> NDArray[Any]:
+    """Return where the texts, files or lists of an array begin, and where the last one ends."""
+    if not len(array):
+        return np.zeros(1, np.int32)
+    wide = pa.types.is_large_binary(array.type) or pa.types.is_large_list(array.type)
+    offsets = np.frombuffer(array.buffers()[1], np.int64 if wide else np.int32)
+    return offsets[array.offset : array.offset + len(array) + 1]
+
+
+def _array(kind: pa.DataType, values: NDArray[Any], there: NDArray[np.bool_]) -> pa.Array:
+    return pa.Array.from_buffers(kind, len(values), [validity_of(there), pa.py_buffer(values)])

@@ -1,0 +1,324 @@
+"""Columns as a dataset keeps them, and the rows of a table as its tensors take them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import lakebed
+from destination_deeplake.catalog import StreamPlan, WriteMode
+from destination_deeplake.columns import FILE_COLUMNS, Column, Kind
+from destination_deeplake.naming import META_COLUMNS, tensor_names
+from destination_deeplake.stream import transfers
+from destination_deeplake.stream.files import fit_files
+from destination_deeplake.stream.record import INFO_KEY
+from destination_deeplake.stream.samples import (
+    TOO_LARGE,
+    Fitted,
+    Labels,
+    Rows,
+    arrays,
+    change,
+    links,
+    refused_values,
+    scalars,
+    with_changes,
+)
+from destination_deeplake.tensors import META_KINDS, TENSOR_TYPES, UNSPECIFIED, TensorType
+
+_PADDING_BYTES = 8_000_000
+_META = META_COLUMNS[2]
+
+
+@dataclass(slots=True)
+class StoredColumn:
+    """A column as the dataset keeps it.
+
+    Attributes
+    ----------
+    column : Column
+        How its values are read.
+    tensor : str
+        Name of the tensor.
+    type : TensorType
+        How they are stored.
+    current : bool
+        Whether rows of this sync have values for it.
+    before : StoredColumn or None
+        What it was until now, if it is to be rewritten.
+    """
+
+    column: Column
+    tensor: str
+    type: TensorType
+    current: bool = True
+    before: "StoredColumn | None" = None
+
+    @property
+    def field(self) -> str:
+        """What the column goes by in the record."""
+        return self.column.field
+
+    @property
+    def is_of_file(self) -> bool:
+        """Whether its values are of the file that came with a record, not of the record itself."""
+        return self.field.startswith(transfers.FIELD)
+
+    def kept(self) -> dict[str, Any]:
+        """Return kind and type as JSON, the type only where it is not what the kind is stored as anyway."""
+        entry: dict[str, Any] = {"kind": self.column.kind.name}
+        if self.type != TENSOR_TYPES[self.column.kind]:
+            entry["type"] = self.type.record()
+        return entry
+
+    @classmethod
+    def recorded(
+        cls, field: str, tensor: str, kind: str, of_type: Mapping[str, Any] | None
+    ) -> "StoredColumn":
+        """Return a column that a dataset has from earlier syncs."""
+        known = Kind[kind]
+        found = TENSOR_TYPES[known] if of_type is None else TensorType.recorded(of_type, known)
+        return cls(Column((field,), known, shape=found.shape), tensor, found, current=False)
+
+
+class StoredColumns:
+    """The columns of a stream in the dataset that its rows go to; `layout.prepare` makes it.
+
+    Attributes
+    ----------
+    nulled : int
+        Values that did not fit their tensor: null in the row, named in its meta.
+    keeps_refused : bool
+        Whether they are kept for `take_refused`; set it before the first batch.
+    """
+
+    def __init__(
+        self,
+        dataset: lakebed.Dataset,
+        columns: Sequence[StoredColumn],
+        former: Mapping[str, StoredColumn],
+        record: Mapping[str, Any],
+        plan: StreamPlan,
+    ) -> None:
+        self.nulled = 0
+        self.keeps_refused = False
+        self._refused: list[pa.Table] = []
+        self._plan = plan
+        self._dataset = dataset
+        self._columns = list(columns)
+        self._former = dict(former)
+        self._record = dict(record)
+        self._labels: dict[str, Labels] = {}
+
+    @property
+    def fields(self) -> list[Column]:
+        """The columns that are read from records."""
+        return [stored.column for stored in self._columns if stored.current and not stored.is_of_file]
+
+    def tensor(self, path: tuple[str, ...]) -> str:
+        """Return the tensor of a column of this sync.
+
+        Raises
+        ------
+        KeyError
+            If there is no such column.
+        """
+        for stored in self._columns:
+            if stored.current and stored.column.path == path:
+                return stored.tensor
+        raise KeyError(".".join(path))
+
+    # -- what the dataset has ------------------------------------------------------------------------------------------
+
+    def remember(self) -> None:
+        """Note in the dataset what its tensors are; the next flush publishes it."""
+        entries = {
+            stored.field: (stored, stored.kept())
+            for stored in self._columns
+            if stored.tensor not in self._former
+        }
+        record = {**self._record, **(self._dataset.info.get(INFO_KEY) or {})} | {
+            "columns": {field: stored.tensor for field, (stored, _) in entries.items()},
+            "kinds": {field: entry["kind"] for field, (_, entry) in entries.items()},
+            "types": {field: entry["type"] for field, (_, entry) in entries.items() if "type" in entry},
+            "former": {
+                tensor: {"column": stored.field} | stored.kept() for tensor, stored in self._former.items()
+            },
+        }
+        for name in ("types", "former"):
+            if not record[name]:
+                del record[name]
+        if record != self._dataset.info.get(INFO_KEY):
+            self._dataset.info[INFO_KEY] = record
+
+    def make_tensors(self) -> None:
+        """Make the tensors that are missing, and fill them with nulls for the rows that are there."""
+        rows = self._dataset.max_len if self._dataset.tensors else 0
+        for stored in self._columns:
+            if not stored.type.is_open:
+                self._make(stored.tensor, stored.type, rows)
+        for tensor, kind in META_KINDS.items():
+            self._make(tensor, TENSOR_TYPES[kind], rows)
+
+    def _make(self, name: str, of_type: TensorType, rows: int) -> None:
+        dataset = self._dataset
+        if of_type.creds_key is not None and of_type.creds_key not in dataset.get_creds_keys():
+            dataset.add_creds_key(of_type.creds_key)
+        if name not in dataset:
+            tensor = dataset.create_tensor(name, **self._settings(of_type))
+            if of_type.logical_type is not None:
+                tensor.info["logical_type"] = of_type.logical_type
+        missing = rows - len(dataset[name])
+        width = 8 if of_type.shape is None or not of_type.nulls_as_nan else 8 * int(np.prod(of_type.shape))
+        step = max(1, _PADDING_BYTES // width)
+        for start in range(0, missing, step):
+            dataset[name].extend(of_type.nulls(min(step, missing - start)))
+
+    def _settings(self, of_type: TensorType) -> dict[str, Any]:
+        """Return what `create_tensor` takes."""
+        # Hidden companions would cost 16 bytes and more per row; nothing of ours needs them.
+        settings: dict[str, Any] = {
+            "htype": of_type.htype,
+            "create_id_tensor": False,
+            "create_shape_tensor": False,
+            "create_sample_info_tensor": False,
+        }
+        if of_type.dtype != UNSPECIFIED:
+            settings["dtype"] = of_type.dtype
+        if of_type.sample_compression is not None:
+            settings["sample_compression"] = of_type.sample_compression
+        if of_type.chunk_compression is not None:
+            settings["chunk_compression"] = of_type.chunk_compression
+        if of_type.htype == "class_label":
+            settings["class_names"] = list(of_type.class_names)
+        if of_type.is_link:
+            settings["verify"] = False
+        if self._plan.choices.chunk_bytes is not None:
+            settings["max_chunk_size"] = self._plan.choices.chunk_bytes
+        return settings
+
+    # -- rows ----------------------------------------------------------------------------------------------------------
+
+    def batches(self, taken: Mapping[str, pa.Array]) -> Iterator[dict[str, pa.Array]]:
+        """Yield the rows of a table as values for every tensor of the stream.
+
+        To be written in order and one by one: what is to be known of the values (names of labels, tensors of files) is
+        in the dataset when a batch is handed out.
+
+        Parameters
+        ----------
+        taken : mapping of str to pyarrow.Array
+            What `RecordTable.take` returned.
+
+        Yields
+        ------
+        dict of str to pyarrow.Array
+            Tensor -> values, all of the same length.
+        """
+        rows = len(taken[_META])
+        batch: dict[str, pa.Array] = {}
+        changes: list[tuple[Rows, bytes]] = []
+        for stored in self._columns:
+            if stored.current and not stored.is_of_file:
+                fitted = self._fit(stored, taken[stored.field])
+                if len(fitted.refused):
+                    changes.append((fitted.refused, change(stored.field, fitted.reason)))
+                    if self.keeps_refused:
+                        self._refused.append(
+                            refused_values(taken[stored.field], fitted.refused, stored.field)
+                        )
+                if not stored.type.is_open:
+                    batch[stored.tensor] = fitted.array
+            elif not stored.type.is_open:
+                batch[stored.tensor] = stored.type.nulls(rows)
+        batch |= {name: taken[name] for name in META_COLUMNS}
+        files = self._plan.include_files
+        sizes = transfers.sizes_of(taken, str(self._plan)) if files else np.empty(0, np.int64)
+        if len(left_out := transfers.too_large(sizes)):
+            changes.append((left_out, change(transfers.GROUP, TOO_LARGE)))
+        self.nulled += sum(len(refused) for refused, _ in changes)
+        batch[_META] = with_changes(taken[_META], changes)
+        if not files:
+            yield batch
+            return
+        url, path, _ = FILE_COLUMNS
+        facts = {"name": taken[path], "size": pa.array(sizes, mask=sizes < 0)}
+        for part in transfers.parts(taken[url], sizes, str(self._plan)):
+            yield self._with_files(batch, part, facts)
+
+    def take_refused(self, before: pa.Table) -> pa.Table:
+        """Move out the values of the last batches that did not fit, behind those that the table refused before."""
+        refused, self._refused = self._refused, []
+        return pa.concat_tables([before, *refused]).unify_dictionaries().combine_chunks()
+
+    def _with_files(
+        self, batch: Mapping[str, pa.Array], part: transfers.Part, facts: Mapping[str, pa.Array]
+    ) -> dict[str, pa.Array]:
+        """Return the rows of a part with their files."""
+        found = {self._tensor_of_files(kind): files for kind, files in part.files.items()}
+        count = part.stop - part.start
+        rows = {tensor: array.slice(part.start, count) for tensor, array in batch.items()}
+        for stored in self._columns:
+            if stored.is_of_file:
+                name = stored.field.removeprefix(transfers.FIELD)
+                if name == "type":
+                    rows[stored.tensor] = part.types
+                elif name in facts:
+                    rows[stored.tensor] = facts[name].slice(part.start, count)
+                else:
+                    rows[stored.tensor] = found.get(stored.tensor, stored.type.nulls(count))
+        return rows
+
+    def _tensor_of_files(self, kind: transfers.FileKind) -> str:
+        """Return the tensor of files of a kind; the first one of a kind makes it."""
+        htype, compression = kind or ("generic", None)
+        slots = [stored for stored in self._columns if stored.is_of_file and stored.column.kind is Kind.BYTES]
+        for stored in slots:
+            if (stored.type.htype, stored.type.sample_compression) == (htype, compression):
+                return stored.tensor
+        is_first = all(stored.type.htype != htype for stored in slots)
+        name = "bytes" if kind is None else htype if is_first else f"{htype}_{compression}"
+        field = transfers.FIELD + name
+        taken = {stored.field: stored.tensor for stored in self._columns}
+        tensor = tensor_names({field: (transfers.GROUP, name)}, taken, self._dataset.tensors)[field]
+        of_type = TENSOR_TYPES[Kind.BYTES]
+        if kind is not None:
+            of_type = replace(of_type, htype=htype, dtype=UNSPECIFIED, sample_compression=compression)
+        self._columns.append(StoredColumn(Column(field, Kind.BYTES), tensor, of_type))
+        self.remember()
+        self._make(tensor, of_type, self._dataset.max_len)
+        return tensor
+
+    def _fit(self, stored: StoredColumn, array: pa.Array) -> Fitted:
+        of_type = stored.type
+        if of_type.htype == "class_label":
+            return self._fit_labels(stored, array)
+        if of_type.is_link:
+            return links(array, of_type)
+        if of_type.takes_files:
+            fitted, compression = fit_files(array, of_type)
+            if of_type.is_open and compression is not None:
+                stored.type = replace(of_type, sample_compression=compression)
+                self.remember()
+                self._make(stored.tensor, stored.type, self._dataset.max_len)
+            return fitted
+        if stored.column.kind is Kind.FLOATS:
+            return arrays(array, of_type)
+        fits = of_type.htype != "generic" or stored.column.kind is Kind.BYTES
+        return Fitted(array) if fits else scalars(array, of_type)
+
+    def _fit_labels(self, stored: StoredColumn, array: pa.Array) -> Fitted:
+        info = self._dataset[stored.tensor].info
+        labels = self._labels.get(stored.tensor)
+        if labels is None:
+            labels = self._labels[stored.tensor] = Labels(info.get("class_names") or [])
+        known = len(labels.names)
+        fitted = labels.fit(array, stored.type)
+        if len(labels.names) > known:
+            info["class_names"] = labels.names
+            if self._plan.mode is WriteMode.DEDUP:
+                # Rows may go to a side branch first, which must never be durable before the names of its labels.
+                self._dataset.flush()
+        return fitted

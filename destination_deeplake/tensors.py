@@ -1,0 +1,165 @@
+"""Types of tensors: how the values of a column are stored, and what of it the dataset remembers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from destination_deeplake.columns import Kind
+from destination_deeplake.naming import META_COLUMNS
+
+UNSPECIFIED = "unspecified"
+"""The dtype of an htype that fixes it by itself."""
+
+LINK = pa.struct([("path", pa.string()), ("creds_key", pa.string())])
+"""What goes into a tensor of links."""
+
+FORMATS: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(
+        ("image", "image.rgb", "image.gray"),
+        frozenset("bmp dib eps gif ico im jpeg jpeg2000 msp mpo pcx png ppm sgi tga tiff webp xbm".split()),
+    ),
+    "video": frozenset(("mp4", "mkv", "avi")),
+    "audio": frozenset(("mp3", "flac", "wav")),
+    "dicom": frozenset(("dcm",)),
+    "nifti": frozenset(("nii", "nii.gz")),
+    "point_cloud": frozenset(("las",)),
+    "mesh": frozenset(("ply", "stl")),
+}
+"""Htype of files -> compressions that a file of it may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """How the values of a column are stored.
+
+    Attributes
+    ----------
+    htype : str
+        Deep Lake htype, with `link[...]` where the files stay elsewhere.
+    dtype : str
+        NumPy dtype; "unspecified" where the htype fixes it.
+    logical_type : str or None
+        Arrow type that the numbers stand for, kept in the tensor's info.
+    arrow : pyarrow.DataType
+        Type of the arrays that go into the tensor.
+    sample_compression, chunk_compression : str or None
+        As in `Dataset.create_tensor`. A tensor of files without one is made with the first file, and gets its.
+    shape : tuple of int or None
+        Shape of every sample, where all have the same.
+    creds_key : str or None
+        Name of the credentials of links.
+    nulls_as_nan : bool
+        Whether a null is stored as NaN.
+    class_names : tuple of str
+        Names that labels begin with.
+    """
+
+    htype: str
+    dtype: str
+    logical_type: str | None
+    arrow: pa.DataType
+    sample_compression: str | None = None
+    chunk_compression: str | None = None
+    shape: tuple[int, ...] | None = None
+    creds_key: str | None = None
+    nulls_as_nan: bool = False
+    class_names: tuple[str, ...] = ()
+
+    @property
+    def is_link(self) -> bool:
+        """Whether the samples are links."""
+        return self.htype.startswith("link[")
+
+    @property
+    def takes_files(self) -> bool:
+        """Whether each sample is a file of the tensor's compression."""
+        return self.htype in FORMATS
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the first file has yet to say what the tensor is compressed with."""
+        return self.takes_files and self.sample_compression is None
+
+    def nulls(self, count: int) -> pa.Array:
+        """Return what `count` rows without a value are stored as."""
+        if not self.nulls_as_nan:
+            return pa.nulls(count, self.arrow)
+        size = int(np.prod(self.shape or (), dtype=np.int64))
+        flat = pa.array(np.full(count * size, np.nan, dtype=self.dtype))
+        return flat if self.shape is None else nested(flat, self.shape, self.arrow, count)
+
+    def record(self) -> dict[str, Any]:
+        """Return what is kept of the type in the dataset, as JSON; what goes without saying is left out."""
+        kept = {
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if field.name not in ("arrow", "class_names")
+        }
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in kept.items()
+            if value not in (None, False)
+        }
+
+    @classmethod
+    def recorded(cls, record: Mapping[str, Any], kind: Kind) -> Self:
+        """Return the type that `record` kept of a column of that kind; names of a later version are ignored."""
+        known = {field.name for field in fields(cls)}
+        found = {name: value for name, value in record.items() if name in known}
+        htype, dtype = str(found.pop("htype")), str(found.pop("dtype", UNSPECIFIED))
+        logical = found.pop("logical_type", None)
+        shape = found.pop("shape", None)
+        shape = None if shape is None else tuple(shape)
+        return cls(htype, dtype, logical, arrow_type(kind, htype, dtype, shape), shape=shape, **found)
+
+
+def nested(flat: pa.Array, shape: tuple[int, ...], kind: pa.DataType, count: int) -> pa.Array:
+    """Return `count` samples of one shape, given as their numbers back to back, as lists of lists."""
+    types = [kind]
+    for _ in shape[1:]:
+        types.append(types[-1].value_type)
+    array, length = flat, count * int(np.prod(shape, dtype=np.int64))
+    for size, level in zip(reversed(shape), reversed(types), strict=True):
+        length //= size
+        offsets = pa.py_buffer(np.arange(length + 1, dtype=np.int32) * np.int32(size))
+        array = pa.Array.from_buffers(level, length, [None, offsets], children=[array])
+    return array
+
+
+def arrow_type(kind: Kind, htype: str, dtype: str, shape: tuple[int, ...] | None) -> pa.DataType:
+    """Return the type of the arrays that go into a tensor."""
+    if htype.startswith("link["):
+        return LINK
+    if kind is Kind.BYTES:
+        return pa.binary()
+    if htype in ("text", "json"):
+        return pa.string() if htype == "text" else pa.json_()
+    number = pa.from_numpy_dtype(np.dtype("uint32" if htype == "class_label" else dtype))
+    for _ in (shape or (0,)) if kind is Kind.FLOATS else ():
+        number = pa.list_(number)
+    return number
+
+
+TENSOR_TYPES: Mapping[Kind, TensorType] = {
+    Kind.TEXT: TensorType("text", UNSPECIFIED, None, pa.string()),
+    Kind.INT64: TensorType("generic", "int64", None, pa.int64()),
+    Kind.FLOAT64: TensorType("generic", "float64", None, pa.float64()),
+    Kind.BOOL: TensorType("generic", "bool", None, pa.bool_()),
+    Kind.TIMESTAMP_TZ: TensorType("generic", "int64", "timestamp[us, tz=UTC]", pa.int64()),
+    Kind.TIMESTAMP: TensorType("generic", "int64", "timestamp[us]", pa.int64()),
+    Kind.DATE: TensorType("generic", "int32", "date32[day]", pa.int32()),
+    Kind.TIME_TZ: TensorType("generic", "int64", "time64[us]", pa.int64()),
+    Kind.TIME: TensorType("generic", "int64", "time64[us]", pa.int64()),
+    Kind.JSON: TensorType("json", UNSPECIFIED, None, pa.json_()),
+    Kind.EXACT: TensorType("text", UNSPECIFIED, None, pa.string()),
+    Kind.BYTES: TensorType("generic", "uint8", None, pa.binary()),
+    Kind.FLOATS: TensorType("generic", "float32", None, pa.list_(pa.float32())),
+}
+"""What a kind is stored as where nobody chose anything."""
+
+META_KINDS: Mapping[str, Kind] = dict(
+    zip(META_COLUMNS, (Kind.TEXT, Kind.TIMESTAMP_TZ, Kind.JSON, Kind.INT64), strict=True)
+)
