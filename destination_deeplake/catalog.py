@@ -4,16 +4,23 @@ Read leniently: unknown keys are ignored, optional ones may be absent or null, s
 older and newer than this connector work. What would change what happens to data is never guessed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from destination_deeplake.choices import NO_CHOICES, StreamChoices
 from destination_deeplake.config import read_json_object
 from destination_deeplake.failures import ConfigError
 
 StreamKey = tuple[str | None, str]
 """(namespace, name) of a stream; the namespace is None when there is none."""
+
+Path = tuple[str, ...]
+"""Property of a record, as the keys that lead to it."""
+
+Choose = Callable[[str | None, str], StreamChoices]
+"""(namespace, name) of a stream -> what the user chose for it."""
 
 
 class WriteMode(StrEnum):
@@ -21,6 +28,7 @@ class WriteMode(StrEnum):
 
     APPEND = "append"
     OVERWRITE = "overwrite"
+    DEDUP = "append_dedup"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +47,15 @@ class StreamPlan:
         As configured.
     generation_id, minimum_generation_id, sync_id : int or None
         As the platform counts them; None where the runner has no such notion.
+    primary_key : tuple of paths
+        Properties that together name a row; as configured, else as the source defines them; not empty for DEDUP.
+    cursor : path
+        Property by which newer rows are told from older ones; as configured, else the source's default; empty
+        where there is none.
+    include_files : bool
+        Whether records come with files.
+    choices : StreamChoices
+        What the user chose for the stream.
     """
 
     namespace: str | None
@@ -48,6 +65,10 @@ class StreamPlan:
     generation_id: int | None = None
     minimum_generation_id: int | None = None
     sync_id: int | None = None
+    primary_key: tuple[Path, ...] = ()
+    cursor: Path = ()
+    include_files: bool = False
+    choices: StreamChoices = NO_CHOICES
 
     @property
     def key(self) -> StreamKey:
@@ -55,16 +76,30 @@ class StreamPlan:
         return self.namespace, self.name
 
     @property
+    def oldest_wanted(self) -> int:
+        """Generation below which rows must be gone after the sync; 0 where all of them may stay."""
+        return (self.minimum_generation_id or 0) if self.generation_id else 0
+
+    @property
     def truncates(self) -> bool:
-        """Whether rows of older generations must go: an append that asks for no generation but its own."""
-        generation = self.generation_id
-        return bool(generation) and self.minimum_generation_id == generation
+        """Whether rows of all older generations must go: no generation but its own is wanted."""
+        return self.oldest_wanted > 0 and self.minimum_generation_id == self.generation_id
+
+    @property
+    def has_generations(self) -> bool:
+        """Whether whoever runs the sync counts generations; it then says which streams were completed, too."""
+        return bool(self.generation_id) and self.minimum_generation_id is not None
 
     def __str__(self) -> str:
         return f"{self.namespace}.{self.name}" if self.namespace else self.name
 
 
-def read_catalog(path: str) -> list[StreamPlan]:
+def no_choices(_namespace: str | None, _name: str) -> StreamChoices:
+    """Choose nothing, for any stream."""
+    return NO_CHOICES
+
+
+def read_catalog(path: str, choose: Choose = no_choices) -> list[StreamPlan]:
     """Read a configured catalog file.
 
     Raises
@@ -72,31 +107,38 @@ def read_catalog(path: str) -> list[StreamPlan]:
     ConfigError
         If the file cannot be read, or as `plans`.
     """
-    return plans(read_json_object(path, "catalog"))
+    return plans(read_json_object(path, "catalog"), choose)
 
 
-def plans(catalog: Mapping[str, Any]) -> list[StreamPlan]:
+def plans(catalog: Mapping[str, Any], choose: Choose = no_choices) -> list[StreamPlan]:
     """Return the plan of every stream, in the order of the catalog.
+
+    Parameters
+    ----------
+    catalog : mapping
+        A configured catalog of the protocol.
+    choose : callable
+        What the user chose for a stream.
 
     Raises
     ------
     ConfigError
-        If the catalog has not the shape of the protocol, names a stream twice or asks for a mode we do not
-        have.
+        If the catalog has not the shape of the protocol, names a stream twice, asks for a mode we do not have or
+        for deduplication without a key, or counts generations backwards.
     """
     streams = catalog.get("streams")
     if not isinstance(streams, list):
         raise ConfigError("The catalog has no list of streams under `streams`.")
     result: dict[StreamKey, StreamPlan] = {}
     for position, entry in enumerate(streams):
-        plan = _plan(entry, position)
+        plan = _plan(entry, position, choose)
         if plan.key in result:
             raise ConfigError(f"The catalog names the stream {str(plan)!r} twice; keep one of them.")
         result[plan.key] = plan
     return list(result.values())
 
 
-def _plan(entry: object, position: int) -> StreamPlan:
+def _plan(entry: object, position: int, choose: Choose) -> StreamPlan:
     where = f"Stream {position} of the catalog"
     if not isinstance(entry, dict) or not isinstance(entry.get("stream"), dict):
         raise ConfigError(f"{where} has no object under `stream`.")
@@ -107,28 +149,55 @@ def _plan(entry: object, position: int) -> StreamPlan:
     if namespace is not None and not isinstance(namespace, str):
         raise ConfigError(f"{where} ({name!r}) has a namespace that is no string.")
     schema = stream.get("json_schema")
-    return StreamPlan(
+    mode = _mode(entry.get("destination_sync_mode"), name)
+    key = _key(entry.get("primary_key")) or _key(stream.get("source_defined_primary_key"))
+    if mode is WriteMode.DEDUP and not key:
+        raise ConfigError(
+            f"The stream {name!r} is to be deduplicated but has no primary key; choose one in the connection, or "
+            "the sync mode append."
+        )
+    plan = StreamPlan(
         namespace=namespace or None,
         name=name,
-        mode=_mode(entry.get("destination_sync_mode"), name),
+        mode=mode,
         json_schema=schema if isinstance(schema, dict) else {},
         generation_id=_integer(entry, "generation_id", name),
         minimum_generation_id=_integer(entry, "minimum_generation_id", name),
         sync_id=_integer(entry, "sync_id", name),
+        primary_key=key,
+        cursor=_path(entry.get("cursor_field")) or _path(stream.get("default_cursor_field")),
+        include_files=entry.get("include_files") is True,
+        choices=choose(namespace or None, name),
     )
+    if plan.generation_id is not None and plan.oldest_wanted > plan.generation_id:
+        raise ConfigError(
+            f"The stream {name!r} has the generation_id {plan.generation_id} but a minimum_generation_id of "
+            f"{plan.minimum_generation_id}; not even its own rows could stay."
+        )
+    return plan
 
 
 def _mode(value: object, name: str) -> WriteMode:
-    if isinstance(value, str) and value in (WriteMode.APPEND, WriteMode.OVERWRITE):
-        return WriteMode(value)
-    if value == "append_dedup":
+    try:
+        return WriteMode(value)  # type: ignore[arg-type]
+    except ValueError:
         raise ConfigError(
-            f"The stream {name!r} asks for append_dedup, which this version does not have yet; "
-            "choose append or overwrite."
-        )
-    raise ConfigError(
-        f"The stream {name!r} has the destination_sync_mode {value!r}; choose append or overwrite."
-    )
+            f"The stream {name!r} has the destination_sync_mode {value!r}; choose append, overwrite or append_dedup."
+        ) from None
+
+
+def _key(value: object) -> tuple[Path, ...]:
+    """Return the paths of a primary key; a path that is only a name counts too. Empty if there is none."""
+    paths = [_path(part) for part in value] if isinstance(value, list) else []
+    return tuple(dict.fromkeys(path for path in paths if path))
+
+
+def _path(value: object) -> Path:
+    """Return a path; empty if the value is none."""
+    parts = [value] if isinstance(value, str) else value
+    if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
+        return ()
+    return tuple(parts)
 
 
 def _integer(entry: Mapping[str, Any], key: str, name: str) -> int | None:

@@ -67,7 +67,8 @@ class DestinationDeeplake(Destination):
         """Write parsed messages; yield the states that are published, and log messages."""
         out = _Collected()
         catalog = ConfiguredAirbyteCatalogSerializer.dump(configured_catalog)
-        running = sync.begin(DestinationConfig.from_mapping(config), plans(catalog), out)
+        typed = DestinationConfig.from_mapping(config)
+        running = sync.begin(typed, plans(catalog, typed.choices), out)
         try:
             for message in input_messages:
                 line = json.dumps(AirbyteMessageSerializer.dump(message)).encode() + b"\n"
@@ -107,8 +108,9 @@ class DestinationDeeplake(Destination):
         """Run a sync from the stream's file descriptor; messages go to standard output, none is yielded."""
         sys.stdout.flush()
         out = Output(sys.stdout.fileno())
-        plan = read_catalog(configured_catalog_path)
-        status = sync.write(DestinationConfig.from_mapping(config), plan, input_stream.fileno(), out)
+        typed = DestinationConfig.from_mapping(config)
+        plan = read_catalog(configured_catalog_path, typed.choices)
+        status = sync.write(typed, plan, input_stream.fileno(), out)
         if status:
             sys.exit(status)
         yield from ()

@@ -3,9 +3,9 @@
 `failure_type` decides what the platform does: `config_error` asks the user to act and is not retried,
 `transient_error` is retried, `system_error` is ours to fix.
 
-    config_error      wrong configuration or catalog, a folder that cannot be used (missing rights, read-only,
-                      no folder, foreign dataset), a full disk: a retry finds it as full as before, and every
-                      retry delivers rows again
+    config_error      wrong configuration or catalog, a folder or bucket that cannot be used (missing rights, wrong
+                      credentials or region, read-only, no folder or bucket, foreign dataset), a full disk: a retry
+                      finds it as full as before, and every retry delivers rows again
     transient_error   another writer holds the dataset, a lost race, a device or network that did not answer,
                       a source that stopped before it was done
     system_error      everything else, input that is no Airbyte protocol included
@@ -93,8 +93,28 @@ _TRANSIENT_ERRNO = frozenset(
     (errno.EAGAIN, errno.EBUSY, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE, errno.ETIMEDOUT)
 )
 
-_TRANSIENT_LAKEBED = frozenset(("LockedException", "ConflictError"))
-"""By name, so that describing a failure never has to import the library."""
+_OF_LAKEBED = {
+    "CredentialsRejectedError": (FailureType.CONFIG, "Correct the fields under credentials."),
+    "StoragePermissionError": (
+        FailureType.CONFIG,
+        "Let the account list, read, write and delete objects there, or change the fields under credentials.",
+    ),
+    "MissingCredsError": (FailureType.CONFIG, "Choose another method under credentials."),
+    "ManagedCredentialsNotFoundError": (
+        FailureType.CONFIG,
+        "Keep credentials under this name where the connector runs, or choose another method under credentials.",
+    ),
+    "BucketElsewhereError": (FailureType.CONFIG, "Set region."),
+    "BucketNotFoundError": (FailureType.CONFIG, "Correct destination_path."),
+    "StorageFullError": (FailureType.CONFIG, ""),
+    "StorageReadOnlyError": (FailureType.CONFIG, "Correct destination_path."),
+    "StorageUnavailableError": (FailureType.TRANSIENT, ""),
+    "LockedException": (FailureType.TRANSIENT, ""),
+    "ConflictError": (FailureType.TRANSIENT, ""),
+}
+"""Names of lakebed's errors, the more special ones first -> type, and where the user can change something.
+
+By name, so that describing a failure never has to import the library."""
 
 
 def describe(error: BaseException) -> Failure:
@@ -117,8 +137,11 @@ def _classified(error: BaseException) -> tuple[FailureType, str, str]:
                 f"{kind}: {error}",
             )
     if _is_lakebed(error):
-        transient = any(base.__name__ in _TRANSIENT_LAKEBED for base in type(error).__mro__)
-        return FailureType.TRANSIENT if transient else FailureType.SYSTEM, str(error), f"{kind}: {error}"
+        names = {base.__name__ for base in type(error).__mro__}
+        found = (_OF_LAKEBED[name] for name in _OF_LAKEBED if name in names)
+        failure_type, advice = next(found, (FailureType.SYSTEM, ""))
+        text = f"{_sentence(str(error))} {advice}" if advice else str(error)
+        return failure_type, text, f"{kind}: {error}"
     if isinstance(error, MemoryError):
         return FailureType.TRANSIENT, "Out of memory; give the connector more.", kind
     return FailureType.SYSTEM, UNEXPECTED, kind
@@ -127,12 +150,16 @@ def _classified(error: BaseException) -> tuple[FailureType, str, str]:
 def storage_advice(error: OSError) -> str | None:
     """Return a sentence that says what to change, or None when the user cannot help it."""
     code = error.errno
-    if code is None and isinstance(error, PermissionError):
+    if code is None and isinstance(error, PermissionError) and not _is_lakebed(error):
         code = errno.EACCES
     if code not in _CONFIG_ERRNO:
         return None
     what = str(error) if _is_lakebed(error) else f"cannot write {error.filename or 'there'}"
     return f"{what[0].upper()}{what[1:]}: {_CONFIG_ERRNO[code]}."
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
 def _is_lakebed(error: BaseException) -> bool:

@@ -10,6 +10,7 @@ import fcntl
 import os
 import select
 import signal
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from types import FrameType, TracebackType
@@ -34,6 +35,7 @@ class Intake:
 
     def __init__(self, descriptor: int) -> None:
         self.stopped_by: int | None = None
+        self._ends_at: float | None = None
         self._descriptor = descriptor
         self._buffer = memoryview(bytearray(BLOCK_BYTES))
         self._wake_read, self._wake_write = os.pipe()
@@ -90,9 +92,14 @@ class Intake:
                 return
             yield self._buffer[:count]
 
+    def time_left(self) -> float | None:
+        """Return the seconds until the process is ended by force; None when no signal asked it to stop."""
+        return None if self._ends_at is None else max(0.0, self._ends_at - time.monotonic())
+
     def _stop(self, number: int, _frame: FrameType | None) -> None:
         if self.stopped_by is None:
             self.stopped_by = number
             # Published data survives any end: a reader of our output that hangs must not keep us for ever.
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.setitimer(signal.ITIMER_REAL, _GRACE_SECONDS)
+            self._ends_at = time.monotonic() + _GRACE_SECONDS

@@ -18,12 +18,15 @@ from collections.abc import Sequence
 from destination_deeplake.config import read_config, specification
 from destination_deeplake.failures import ConfigError, describe
 from destination_deeplake.messages import Message, Output, spec_message, status_message
+from destination_deeplake.notices import notices
 
 
 def run() -> None:
     """Run the command line of this process; does not return."""
     # NumPy's BLAS starts a thread per processor that spins while it waits; a sync multiplies no matrices.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # A platform starts a killed sync again within seconds; in a bucket only the lease tells that it was killed.
+    os.environ.setdefault("LAKEBED_LEASE_SECONDS", "60")
     sys.exit(main(sys.argv[1:]))
 
 
@@ -38,7 +41,8 @@ def main(args: Sequence[str]) -> int:
     parsed = parse_args(args)
     out = Output(sys.stdout.fileno(), debug=parsed.debug)
     try:
-        return _command(parsed, out)
+        with notices(out, debug=parsed.debug):
+            return _command(parsed, out)
     except BrokenPipeError:
         sys.stderr.write("Nobody reads the output any more; what came before is written.\n")
         return 1
@@ -97,8 +101,8 @@ def write(config_path: str, catalog_path: str, descriptor: int, out: Output) -> 
     from destination_deeplake import sync
     from destination_deeplake.catalog import read_catalog
 
-    config, plans = read_config(config_path), read_catalog(catalog_path)
-    return sync.write(config, plans, descriptor, out)
+    config = read_config(config_path)
+    return sync.write(config, read_catalog(catalog_path, config.choices), descriptor, out)
 
 
 def _command(parsed: argparse.Namespace, out: Output) -> int:

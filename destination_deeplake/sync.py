@@ -5,25 +5,36 @@ oldest row or state has waited for `Pace.publish_seconds`, or the input ends, ev
 has; then the ledger lets the states go. A STATE as such never causes a publish.
 
 However the sync ends, what came whole is published and acknowledged, and each stream gets one commit that
-says whether the sync was complete.
+says whether it was complete. Streams end one by one: one that is not complete holds back no other.
 """
 
 import contextlib
-import itertools
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from destination_deeplake.catalog import StreamKey, StreamPlan
-from destination_deeplake.config import DestinationConfig
+from destination_deeplake.config import Deletes, DestinationConfig, Rejected
 from destination_deeplake.failures import IncompleteSourceError, SourceProtocolError
 from destination_deeplake.intake import Intake
+from destination_deeplake.lake import Lake, keep_little
 from destination_deeplake.ledger import Ledger
 from destination_deeplake.messages import Output
-from destination_deeplake.stream_writer import StreamWriter, open_stream
+from destination_deeplake.parallel import for_each
+from destination_deeplake.report import StateNumbers, commit_message, count_state, summary, warnings
+from destination_deeplake.stream.writer import StreamWriter, open_stream
 from destination_deeplake.wire import StateEvent, StatusEvent, Wire, WireError
 
+if TYPE_CHECKING:
+    from destination_deeplake.letters import DeadLetters
+
 _STREAMS_IN_MESSAGE = 20
+_LARGE_BYTES = 16_000_000
+"""Tables from here on are published one at a time: what a publish takes grows with them."""
+_LAST_SECONDS = 2.5
+"""No step is begun any more when so little time is left: it would be killed half-way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,27 +46,28 @@ class Pace:
     publish_bytes : int
         Buffered bytes over all streams that start a publish.
     publish_seconds : float
-        Longest time that a row or a STATE waits.
+        Longest time that a row or a STATE waits for a publish to begin.
     """
 
     publish_bytes: int = 64_000_000
-    publish_seconds: float = 300.0
+    publish_seconds: float = 240.0
 
 
-class Received(Mapping[StreamKey, int]):
-    """Live view of the records that each stream has received."""
+class Counts(Mapping[StreamKey, int]):
+    """Live view of a number that each stream's table counts."""
 
-    def __init__(self, writers: Sequence[StreamWriter]) -> None:
-        self._tables = {writer.plan.key: writer.table for writer in writers}
+    def __init__(self, writers: Sequence[StreamWriter], count: Callable[[StreamWriter], int]) -> None:
+        self._writers = {writer.plan.key: writer for writer in writers}
+        self._count = count
 
     def __getitem__(self, key: StreamKey) -> int:
-        return self._tables[key].total_rows
+        return self._count(self._writers[key])
 
     def __iter__(self) -> Iterator[StreamKey]:
-        return iter(self._tables)
+        return iter(self._writers)
 
     def __len__(self) -> int:
-        return len(self._tables)
+        return len(self._writers)
 
 
 class Sync:
@@ -71,6 +83,12 @@ class Sync:
         Limits of what may wait.
     clock : callable
         Seconds, monotonic.
+    letters : DeadLetters or None
+        Where lines and values go that cannot be stored; None ends the sync at such a line.
+    connection : str or None
+        What commit messages call the connection.
+    time_left : callable
+        Seconds until the process is killed; None as long as nobody wants that.
     """
 
     def __init__(
@@ -79,15 +97,26 @@ class Sync:
         out: Output,
         pace: Pace = Pace(),
         clock: Callable[[], float] = time.monotonic,
+        *,
+        letters: "DeadLetters | None" = None,
+        connection: str | None = None,
+        time_left: Callable[[], float | None] = lambda: None,
     ) -> None:
         self._writers = writers
         self._out = out
         self._pace = pace
         self._clock = clock
-        self._wire = Wire({writer.plan.key: writer.table for writer in writers})
-        self._received = Received(writers)
+        self._letters = letters
+        self._letters_lock = threading.Lock()
+        self._connection = connection
+        self._time_left = time_left
+        tables = {writer.plan.key: writer.table for writer in writers}
+        self._wire = Wire(tables, None if letters is None else letters.line)
+        self._received = Counts(writers, lambda writer: writer.table.total_rows)
+        self._rejected = Counts(writers, lambda writer: writer.table.rejected)
         self._ledger = Ledger()
         self._statuses: dict[StreamKey, str] = {}
+        self._states = {writer.plan.key: StateNumbers() for writer in writers}
         self._waiting_since: float | None = None
         self._started = clock()
         self._bytes = 0
@@ -103,12 +132,13 @@ class Sync:
         """
         self._bytes += len(block)
         self._follow(self._wire.feed(block))
+        buffered = sum(writer.table.nbytes for writer in self._writers)
+        letters = 0 if self._letters is None else self._letters.nbytes
         if self._waiting_since is None and (
-            self._ledger or any(writer.table.rows for writer in self._writers)
+            self._ledger or letters or any(writer.table.rows for writer in self._writers)
         ):
             self._waiting_since = self._clock()
-        buffered = sum(writer.table.nbytes for writer in self._writers)
-        if buffered >= self._pace.publish_bytes or self.seconds_left() == 0:
+        if buffered + letters >= self._pace.publish_bytes or self.seconds_left() == 0:
             self.publish()
 
     def idle(self) -> None:
@@ -126,8 +156,7 @@ class Sync:
         """Publish the rows of all streams, then let the states go that waited for them."""
         self._waiting_since = None
         try:
-            for writer in self._writers:
-                writer.publish()
+            self._for_each([writer for writer in self._writers if writer.table.rows], self._publish)
         finally:
             self._acknowledge()
 
@@ -139,11 +168,11 @@ class Sync:
         SourceProtocolError
             If the last line is no message.
         IncompleteSourceError
-            If the source said that it had begun a stream, and not that it completed it.
+            If a stream is not complete; see `_is_complete`.
         """
         self._follow(self._wire.finish())
         self.publish()
-        unfinished = [writer for writer in self._writers if self._is_unfinished(writer)]
+        unfinished = [writer for writer in self._writers if not self._is_complete(writer)]
         self._end(unfinished)
         if unfinished:
             names = ", ".join(repr(str(writer.plan)) for writer in unfinished[:_STREAMS_IN_MESSAGE])
@@ -156,21 +185,22 @@ class Sync:
     def stop(self) -> None:
         """End the sync before the end of the input: publish, acknowledge and commit what came whole.
 
-        Nothing is left to do after `complete`, whether or not it found something to raise.
+        Streams that the source completed before are complete. Nothing is left to do after `complete`, whether or not
+        it found something to raise.
         """
         if self._ended:
             return
         try:
             self.publish()
         finally:
-            self._end(self._writers)
+            self._end([w for w in self._writers if self._statuses.get(w.plan.key) != "COMPLETE"])
 
     def _follow(self, events: Iterator[object]) -> None:
         """Act on the messages that are no records, each at its place among the records."""
         try:
             for event in events:
                 if isinstance(event, StateEvent):
-                    self._ledger.arrived(event, self._received)
+                    self._arrived(event)
                     # Nothing may be waiting for: a state of a stream without new rows goes out at once.
                     self._out.lines(self._ledger.release())
                 elif isinstance(event, StatusEvent):
@@ -181,81 +211,137 @@ class Sync:
                 "before it is written; the source, or what carries its output here, must be repaired."
             ) from None
 
+    def _arrived(self, event: StateEvent) -> None:
+        scope = event.scope
+        stream = (scope.namespace or None, scope.name or "") if scope.kind == "STREAM" else None
+        count_state(self._states, self._received, stream)
+        if self._letters is None:
+            self._ledger.arrived(event, self._received)
+        else:
+            rejected: dict[StreamKey | None, int] = dict(self._rejected.items())
+            rejected[None] = self._wire.rejected_strays
+            self._ledger.arrived(event, self._received, rejected, self._letters.taken)
+
+    def _publish(self, writer: StreamWriter) -> None:
+        refused = writer.publish()
+        if refused is not None and self._letters is not None:
+            with self._letters_lock:
+                self._letters.values(writer.plan.key, *refused)
+
+    def _for_each(self, writers: Sequence[StreamWriter], step: Callable[[StreamWriter], None]) -> None:
+        """Take a step for some streams, as long as there is time."""
+
+        def in_time(writer: StreamWriter) -> None:
+            left = self._time_left()
+            if left is None or left > _LAST_SECONDS:
+                step(writer)
+
+        for_each(writers, in_time, alone=lambda writer: writer.table.nbytes >= _LARGE_BYTES)
+
     def _acknowledge(self) -> None:
         """Let the states go that promise no more than what is published."""
-        self._ledger.published({writer.plan.key: writer.durable for writer in self._writers})
+        durable = {writer.plan.key: writer.durable for writer in self._writers}
+        if self._letters is None:
+            self._ledger.published(durable)
+        else:
+            self._letters.publish()
+            self._ledger.published(durable, self._letters.durable)
         self._out.lines(self._ledger.release())
 
-    def _is_unfinished(self, writer: StreamWriter) -> bool:
-        """Tell whether the source spoke of the stream's progress and did not say that it was done."""
-        return self._statuses.get(writer.plan.key, "COMPLETE") != "COMPLETE"
+    def _is_complete(self, writer: StreamWriter) -> bool:
+        """Tell whether the source was done with a stream.
+
+        Whoever counts generations, or has sent the status of any stream, sends COMPLETE for each that is; its absence
+        says that the source failed. Only where nobody speaks of statuses, the end of the input is the end.
+        """
+        status = self._statuses.get(writer.plan.key)
+        if status is not None:
+            return status == "COMPLETE"
+        return not self._statuses and not (writer.removes_rows and writer.plan.has_generations)
 
     def _end(self, unfinished: Sequence[StreamWriter]) -> None:
         """Commit every stream, release what waited for that, report; each step even if another one fails."""
         self._ended = True
+        incomplete = {writer.plan.key for writer in unfinished}
         with contextlib.ExitStack() as stack:
             stack.callback(self._report)
+            if self._letters is not None:
+                stack.callback(
+                    self._letters.finish, f"Dead letters of {self._connection or 'an Airbyte sync'}"
+                )
             stack.callback(self._acknowledge)
-            for writer in reversed(self._writers):
-                if writer in unfinished:
-                    stack.callback(writer.abandon, self._commit_message(writer, "incomplete"))
-                else:
-                    stack.callback(writer.finish, self._commit_message(writer, "complete"))
+            stack.callback(
+                self._for_each,
+                self._writers,
+                lambda writer: self._finish(writer, is_complete=writer.plan.key not in incomplete),
+            )
 
-    def _commit_message(self, writer: StreamWriter, outcome: str) -> str:
-        sync_id = writer.plan.sync_id
-        name = "Airbyte sync" if sync_id is None else f"Airbyte sync {sync_id}"
-        others = (f"{other.plan} {other.written}" for other in self._writers if other is not writer)
-        also = ", ".join(itertools.islice(others, _STREAMS_IN_MESSAGE))
-        rest = len(self._writers) - 1 - _STREAMS_IN_MESSAGE
-        return (
-            f"{name}, {outcome}: {writer.plan} {writer.written} records"
-            + (f"; also {also}" if also else "")
-            + (f" and {rest} more streams" if rest > 0 else "")
+    def _finish(self, writer: StreamWriter, *, is_complete: bool) -> None:
+        """End one stream. A merge can take a while: who is to stop leaves it to the next sync."""
+        is_hurried = self._time_left() is not None
+        if is_complete and not (is_hurried and writer.waits_for_merge):
+            writer.finish()
+        else:
+            writer.abandon(merge=not is_hurried)
+        writer.commit(
+            commit_message(
+                writer,
+                self._writers,
+                outcome="complete" if is_complete else "incomplete",
+                connection=self._connection,
+                states=self._states[writer.plan.key],
+            )
         )
 
     def _report(self) -> None:
         """Log what was written and what was not; never what was in it."""
-        for writer in self._writers:
-            table = writer.table
-            if table.nulled:
-                self._out.log(
-                    "WARN",
-                    f"Stream {str(writer.plan)!r}: {table.nulled} values did not fit their column and were "
-                    "stored as null; _airbyte_meta.changes of the row names each.",
-                )
-            if table.unknown_fields:
-                self._out.log(
-                    "WARN",
-                    f"Stream {str(writer.plan)!r}: {table.unknown_fields} values of fields that its schema "
-                    "does not have were ignored.",
-                )
-        if self._wire.ignored:
-            what = ", ".join(f"{count} {reason}" for reason, count in sorted(self._wire.ignored.items()))
-            self._out.log("WARN", f"Ignored {sum(self._wire.ignored.values())} lines of input: {what}.")
-        rows = sum(writer.written for writer in self._writers)
-        seconds = max(self._clock() - self._started, 1e-9)
-        megabytes = self._bytes / 1e6
-        self._out.log(
-            "INFO",
-            f"Wrote {rows} records of {len(self._writers)} streams from {megabytes:.1f} MB of input in "
-            f"{seconds:.1f} s: {rows / seconds:.0f} records/s, {megabytes / seconds:.1f} MB/s.",
-        )
+        for text in warnings(self._writers, self._wire.ignored):
+            self._out.log("WARN", text)
+        self._out.log("INFO", summary(self._writers, self._bytes, self._clock() - self._started))
 
 
-def begin(config: DestinationConfig, plans: Sequence[StreamPlan], out: Output, pace: Pace = Pace()) -> Sync:
+def begin(
+    config: DestinationConfig,
+    plans: Sequence[StreamPlan],
+    out: Output,
+    pace: Pace = Pace(),
+    time_left: Callable[[], float | None] = lambda: None,
+) -> Sync:
     """Open the dataset of every stream and return the sync.
 
     Raises
     ------
     ConfigError, lakebed.errors.LakebedError, OSError
-        If a dataset cannot be opened.
+        If a dataset cannot be opened; none is left open then.
     """
-    writers = [open_stream(config.destination_path, plan) for plan in plans]
+    lake = Lake(config.place, config.branch)
+    keeps = config.rejected is Rejected.KEEP
+    opened: list[StreamWriter] = []
+
+    def open_one(plan: StreamPlan) -> StreamWriter:
+        writer = open_stream(lake, plan, hard_deletes=config.deletes is Deletes.HARD, keep_refused=keeps)
+        opened.append(writer)
+        return writer
+
+    try:
+        writers = for_each(plans, open_one)
+    except Exception:
+        for writer in opened:
+            writer.release()
+        raise
+    for rule in config.unmatched(plan.key for plan in plans):
+        out.log("WARN", f"{rule.where} ({rule.name!r}) is for no stream of this sync; check the name.")
     for writer in writers:
         for note in writer.notes:
             out.log("WARN", f"Stream {str(writer.plan)!r}: {note}.")
-    return Sync(writers, out, pace)
+    sync_id = next((plan.sync_id for plan in plans if plan.sync_id is not None), None)
+    letters = None
+    if keeps:
+        # Imported here: most syncs have none.
+        from destination_deeplake.letters import DeadLetters
+
+        letters = DeadLetters(config.place.url, config.place.creds, sync_id)
+    return Sync(writers, out, pace, letters=letters, connection=config.connection, time_left=time_left)
 
 
 def write(
@@ -272,8 +358,9 @@ def write(
     Exception
         Whatever ended the sync early; what came whole before is written and acknowledged.
     """
+    keep_little()
     with Intake(descriptor) as intake:
-        sync = begin(config, plans, out, pace)
+        sync = begin(config, plans, out, pace, intake.time_left)
         try:
             for block in intake.blocks(sync.seconds_left):
                 if block is None:
@@ -282,8 +369,8 @@ def write(
                     sync.feed(block)
             if intake.stopped_by is None:
                 sync.complete()
-                return 0
-            out.log("WARN", f"Stopped by signal {intake.stopped_by}; writing what came so far.")
+            else:
+                out.log("WARN", f"Stopped by signal {intake.stopped_by}; writing what came so far.")
         finally:
             sync.stop()
-        return 128 + intake.stopped_by
+        return 0 if intake.stopped_by is None else 128 + intake.stopped_by

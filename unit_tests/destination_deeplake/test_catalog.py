@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from destination_deeplake.catalog import StreamPlan, WriteMode, plans
+from destination_deeplake.choices import NO_CHOICES, StreamChoices
 from destination_deeplake.failures import ConfigError
 
 
@@ -60,9 +61,13 @@ def test_an_append_that_keeps_only_its_own_generation_truncates(
         ({"streams": [3]}, "Stream 0 of the catalog has no object"),
         ({"streams": [entry(None)]}, "has no name"),
         ({"streams": [entry(namespace=3)]}, "namespace that is no string"),
+        ({"streams": [entry(mode="append_dedup")]}, "'users' is to be deduplicated but has no primary key"),
+        ({"streams": [entry(mode="append_dedup", primary_key=[[]])]}, "has no primary key"),
+        ({"streams": [entry(mode="append_dedup", primary_key="id")]}, "has no primary key"),
+        ({"streams": [entry(mode=["append"])]}, "destination_sync_mode ['append']"),
         (
-            {"streams": [entry(mode="append_dedup")]},
-            "'users' asks for append_dedup, which this version does not have",
+            {"streams": [entry(generation_id=2, minimum_generation_id=3)]},
+            "generation_id 2 but a minimum_generation_id of 3",
         ),
         ({"streams": [entry(mode="upsert")]}, "destination_sync_mode 'upsert'"),
         ({"streams": [entry(mode=None)]}, "destination_sync_mode None"),
@@ -75,3 +80,64 @@ def test_what_would_change_data_is_never_guessed(catalog: dict[str, Any], words:
     with pytest.raises(ConfigError) as caught:
         plans(catalog)
     assert words in str(caught.value)
+
+
+def test_keys_and_cursors_are_paths() -> None:
+    [plan] = plans(
+        {
+            "streams": [
+                entry(
+                    mode="append_dedup", primary_key=[["a", "b"], ["id"], ["id"]], cursor_field=["at", "time"]
+                )
+            ]
+        }
+    )
+    assert plan.mode is WriteMode.DEDUP
+    assert plan.primary_key == (("a", "b"), ("id",))
+    assert plan.cursor == ("at", "time")
+
+
+@pytest.mark.parametrize(
+    "missing", [{}, {"primary_key": None, "cursor_field": None}, {"primary_key": [], "cursor_field": []}]
+)
+def test_what_is_not_configured_is_as_the_source_has_it(missing: dict[str, Any]) -> None:
+    given = entry(mode="append_dedup", **missing)
+    given["stream"] |= {"source_defined_primary_key": [["id"]], "default_cursor_field": ["at"]}
+    [plan] = plans({"streams": [given]})
+    assert (plan.primary_key, plan.cursor) == ((("id",),), ("at",))
+    given |= {"primary_key": [["other"]], "cursor_field": ["newer"]}
+    [plan] = plans({"streams": [given]})
+    assert (plan.primary_key, plan.cursor) == ((("other",),), ("newer",))
+
+
+def test_a_key_of_plain_names_is_understood() -> None:
+    [plan] = plans({"streams": [entry(mode="append_dedup", primary_key=["id", "kind"], cursor_field="at")]})
+    assert plan.primary_key == (("id",), ("kind",))
+    assert plan.cursor == ("at",)
+
+
+@pytest.mark.parametrize(("given", "wanted"), [(True, True), (False, False), (None, False), ("yes", False)])
+def test_files_come_only_if_the_catalog_says_so(given: object, wanted: bool) -> None:
+    [plan] = plans({"streams": [entry(include_files=given)]})
+    assert plan.include_files is wanted
+
+
+@pytest.mark.parametrize(
+    ("generation", "minimum", "oldest"),
+    [(None, 3, 0), (3, None, 0), (3, 0, 0), (3, 2, 2), (3, 3, 3), (0, 0, 0)],
+)
+def test_generations_below_the_minimum_are_not_wanted(
+    generation: int | None, minimum: int | None, oldest: int
+) -> None:
+    [plan] = plans({"streams": [entry(generation_id=generation, minimum_generation_id=minimum)]})
+    assert plan.oldest_wanted == oldest
+    assert plan.has_generations is (bool(generation) and minimum is not None)
+
+
+def test_the_user_s_choices_come_with_the_plan() -> None:
+    chosen = StreamChoices(flatten=True)
+    catalog = {"streams": [entry("users", namespace="public"), entry("orders")]}
+    found = plans(
+        catalog, lambda namespace, name: chosen if (namespace, name) == ("public", "users") else NO_CHOICES
+    )
+    assert [plan.choices for plan in found] == [chosen, NO_CHOICES]

@@ -101,7 +101,10 @@ def test_a_sync_writes_acknowledges_and_reports(files: dict[str, str]) -> None:
     assert [message["state"]["id"] for message in messages if message["type"] == "STATE"] == [7]
     assert "Wrote 2 records of 1 streams" in messages[-1]["log"]["message"]
     assert ids(files) == [1, 2]
-    assert commit_message(files) == "Airbyte sync 5, complete: users 2 records"
+    assert commit_message(files).splitlines() == [
+        "Airbyte sync 5, complete: users 2 records",
+        "states 1, after 2 records",
+    ]
 
 
 def test_a_bad_line_is_a_system_error_with_its_number_and_no_content(files: dict[str, str]) -> None:
@@ -181,7 +184,7 @@ def test_check_leaves_no_trace(files: dict[str, str]) -> None:
     ("value", "words"),
     [
         ("lake", "must be an absolute path"),
-        ("s3://bucket", "object stores come later"),
+        ("ftp://bucket", "destination_path: there is no writing to ftp://"),
         ("{folder}/config.json/lake", "is a file, not a folder"),
         ("/proc/lake", "destination_path /proc/lake cannot be used"),
     ],

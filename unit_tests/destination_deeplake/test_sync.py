@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,11 @@ import pytest
 import lakebed
 from destination_deeplake import sync as sync_module
 from destination_deeplake.catalog import StreamPlan, WriteMode
-from destination_deeplake.config import DestinationConfig
-from destination_deeplake.failures import IncompleteSourceError, SourceProtocolError
+from destination_deeplake.config import DestinationConfig, Place, Rejected
+from destination_deeplake.failures import ConfigError, IncompleteSourceError, SourceProtocolError
+from destination_deeplake.lake import Lake
 from destination_deeplake.messages import Output
-from destination_deeplake.stream_writer import open_stream
+from destination_deeplake.stream.writer import open_stream
 from destination_deeplake.sync import Pace, Sync
 
 SCHEMA = {"properties": {"id": {"type": "integer"}, "text": {"type": "string"}}}
@@ -55,9 +56,15 @@ def plan(name: str, mode: WriteMode = WriteMode.APPEND, **more: Any) -> StreamPl
 
 
 def start(
-    root: Path, plans: list[StreamPlan], out: Lines, pace: Pace | None = None, clock: Clock | None = None
+    root: Path,
+    plans: list[StreamPlan],
+    out: Lines,
+    pace: Pace | None = None,
+    clock: Clock | None = None,
+    **more: Any,
 ) -> Sync:
-    return Sync([open_stream(root, a_plan) for a_plan in plans], out, pace or Pace(), clock or Clock())
+    writers = [open_stream(Lake(Place(str(root))), a_plan) for a_plan in plans]
+    return Sync(writers, out, pace or Pace(), clock or Clock(), **more)
 
 
 def record(stream: str, number: int, **more: Any) -> dict[str, Any]:
@@ -119,9 +126,9 @@ def test_a_state_with_nothing_before_it_goes_out_at_once(tmp_path: Path) -> None
     out = Lines()
     sync = start(tmp_path, [plan("a"), plan("b")], out)
     feed(sync, record("a", 1), state(1, "b"), state(2, "a"), state(3, "b"))
-    assert out.acknowledged == [(1, 0)]
+    assert out.acknowledged == [(1, 0), (3, 0)]
     sync.complete()
-    assert out.acknowledged == [(1, 0), (2, 1), (3, 0)]
+    assert out.acknowledged == [(1, 0), (3, 0), (2, 1)]
 
 
 def test_much_data_over_all_streams_starts_a_publish(tmp_path: Path) -> None:
@@ -162,24 +169,26 @@ def test_the_end_commits_each_stream_with_the_counts_of_all(tmp_path: Path) -> N
     sync = start(tmp_path, [plan("a", sync_id=42), plan("b", sync_id=42)], out)
     feed(sync, record("a", 1), record("a", 2), record("b", 1))
     sync.complete()
-    assert messages(tmp_path / "a") == ["Airbyte sync 42, complete: a 2 records; also b 1"]
-    assert messages(tmp_path / "b") == ["Airbyte sync 42, complete: b 1 records; also a 2"]
+    assert messages(tmp_path / "a") == ["Airbyte sync 42, complete: a 2 records\nalso b 1"]
+    assert messages(tmp_path / "b") == ["Airbyte sync 42, complete: b 1 records\nalso a 2"]
     assert "Wrote 3 records of 2 streams" in out.logged
 
 
 def test_a_line_that_is_no_message_ends_the_sync_after_what_came_before(tmp_path: Path) -> None:
     out = Lines()
-    sync = start(tmp_path, [plan("a"), plan("b", WriteMode.OVERWRITE, generation_id=1)], out)
-    feed(sync, record("a", 1), record("b", 1), state(1))
+    sync = start(tmp_path, [plan("a"), plan("b", WriteMode.OVERWRITE)], out)
+    feed(sync, record("a", 1), record("b", 1), state(1, "a"))
     with pytest.raises(SourceProtocolError, match="Line 5 of the input") as caught:
         sync.feed(
             json.dumps(record("a", 2)).encode() + b'\n{"secret": \n' + json.dumps(state(2)).encode() + b"\n"
         )
     sync.stop()
     assert "secret" not in str(caught.value)
-    assert out.acknowledged == [(1, 2)]
+    assert out.acknowledged == [(1, 1)]
     assert ids(tmp_path / "a") == [1, 2]
-    assert messages(tmp_path / "a") == ["Airbyte sync, incomplete: a 2 records; also b 1"]
+    assert messages(tmp_path / "a") == [
+        "Airbyte sync, incomplete: a 2 records\nstates 1, after 1 records\nalso b 1"
+    ]
     assert len(lakebed.load(str(tmp_path / "b"), read_only=True)) == 0
 
 
@@ -202,19 +211,80 @@ def test_a_last_line_without_its_end_counts(tmp_path: Path) -> None:
     assert ids(tmp_path / "a") == [1]
 
 
-def test_a_stream_that_the_source_did_not_complete_is_not_swapped_in(tmp_path: Path) -> None:
-    before = start(tmp_path, [plan("a"), plan("b"), plan("c")], Lines())
-    feed(before, record("a", 1), record("b", 1), record("c", 1))
-    before.complete()
+def truncate(name: str, generation: int = 2, mode: WriteMode = WriteMode.APPEND) -> StreamPlan:
+    return plan(name, mode, generation_id=generation, minimum_generation_id=generation)
+
+
+def filled(root: Path, *names: str) -> None:
+    """Put one row into each stream, as a runner without generations does."""
+    sync = start(root, [plan(name) for name in names], Lines())
+    feed(sync, *(record(name, 1) for name in names))
+    sync.complete()
+
+
+@pytest.mark.parametrize("make", [truncate, lambda name: plan(name, WriteMode.OVERWRITE)])
+def test_each_stream_is_swapped_in_by_itself_when_the_source_has_completed_it(
+    tmp_path: Path, make: Callable[[str], StreamPlan]
+) -> None:
+    """Where the source speaks of streams at all, one that it does not speak of was never read."""
+    filled(tmp_path, *"abc")
     out = Lines()
-    sync = start(tmp_path, [plan(name, WriteMode.OVERWRITE, generation_id=2) for name in "abc"], out)
-    feed(sync, status("a", "STARTED"), record("a", 2), status("a", "INCOMPLETE"))
-    feed(sync, status("b", "STARTED"), record("b", 2), status("b", "COMPLETE"), record("c", 2), state(1))
-    with pytest.raises(IncompleteSourceError, match="1 of 3 streams \\('a'\\)"):
+    sync = start(tmp_path, [make(name) for name in "abc"], out)
+    feed(sync, status("a", "STARTED"), record("a", 2), status("a", "INCOMPLETE"), record("c", 2))
+    feed(sync, status("b", "STARTED"), record("b", 2), status("b", "COMPLETE"), state(1, "b"))
+    with pytest.raises(IncompleteSourceError, match="2 of 3 streams \\('a', 'c'\\)"):
         sync.complete()
     sync.stop()
-    assert [ids(tmp_path / name) for name in "abc"] == [[1], [2], [2]]
-    assert out.acknowledged == [(1, 3)]
+    assert [ids(tmp_path / name) for name in "abc"] == [[1], [2], [1]]
+    assert out.acknowledged == [(1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("plan_of", "words", "swaps"),
+    [
+        (truncate, [], False),  # who counts generations sends COMPLETE: the source has failed
+        (truncate, ["RUNNING"], False),
+        (truncate, ["COMPLETE", "RUNNING"], False),
+        (truncate, ["RUNNING", "COMPLETE"], True),
+        (truncate, ["NEW_WORD"], False),
+        (
+            lambda name: plan(name, WriteMode.OVERWRITE),
+            [],
+            True,
+        ),  # nobody speaks of statuses: the end is the end
+        (lambda name: plan(name, WriteMode.OVERWRITE), ["RUNNING"], False),
+        (lambda name: truncate(name, 2, WriteMode.OVERWRITE), [], False),
+    ],
+)
+def test_old_rows_go_only_when_the_stream_is_surely_complete(
+    tmp_path: Path, plan_of: Callable[[str], StreamPlan], words: list[str], swaps: bool
+) -> None:
+    filled(tmp_path, "a")
+    sync = start(tmp_path, [plan_of("a")], Lines())
+    feed(sync, record("a", 2), *(status("a", word) for word in words))
+    if swaps:
+        sync.complete()
+    else:
+        with pytest.raises(IncompleteSourceError):
+            sync.complete()
+    sync.stop()
+    assert ids(tmp_path / "a") == ([2] if swaps else [1])
+
+
+def test_a_truncate_that_has_nothing_to_remove_needs_no_status(tmp_path: Path) -> None:
+    for number in (1, 2):
+        sync = start(tmp_path, [truncate("a")], Lines())
+        feed(sync, record("a", number))
+        sync.complete()
+    assert ids(tmp_path / "a") == [1, 2]
+
+
+def test_what_the_source_completed_is_swapped_in_although_the_sync_is_stopped(tmp_path: Path) -> None:
+    filled(tmp_path, *"ab")
+    sync = start(tmp_path, [truncate("a"), truncate("b")], Lines())
+    feed(sync, record("a", 2), status("a", "COMPLETE"), record("b", 2), status("b", "RUNNING"))
+    sync.stop()
+    assert [ids(tmp_path / name) for name in "ab"] == [[2], [1]]
 
 
 def test_states_of_an_overwrite_that_cannot_be_resumed_wait_for_the_swap(tmp_path: Path) -> None:
@@ -231,7 +301,7 @@ def test_a_stream_that_cannot_be_written_holds_back_its_states_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = Lines()
-    writers = [open_stream(tmp_path, plan(name)) for name in "ab"]
+    writers = [open_stream(Lake(Place(str(tmp_path))), plan(name)) for name in "ab"]
     sync = Sync(writers, out, Pace(), Clock())
     feed(sync, record("b", 1), state(1, "b"), record("a", 1), state(2, "a"), state(3, "b"))
 
@@ -242,7 +312,7 @@ def test_a_stream_that_cannot_be_written_holds_back_its_states_only(
     with pytest.raises(OSError, match="No space"):
         sync.complete()
     sync.stop()
-    assert out.acknowledged == [(1, 1)]
+    assert out.acknowledged == [(1, 1), (3, 0)]
     assert ids(tmp_path / "b") == [1]
 
 
@@ -284,11 +354,92 @@ def test_the_platform_accepts_the_acknowledgements_of_interleaved_streams(tmp_pa
 
 
 def test_begin_tells_what_it_found(tmp_path: Path) -> None:
-    config = DestinationConfig(tmp_path)
+    config = DestinationConfig(Place(str(tmp_path)))
     first = sync_module.begin(config, [plan("a")], Lines())
     feed(first, record("a", 1))
     first.complete()
     out = Lines()
     changed = StreamPlan(None, "a", WriteMode.APPEND, {"properties": {"id": {"type": "string"}}})
     sync_module.begin(config, [changed], out).complete()
-    assert "Stream 'a': column 'id' is now TEXT but stays INT64" in out.logged
+    assert "Stream 'a': column 'id' was INT64 and is TEXT from now on" in out.logged
+
+
+def dedup(name: str) -> StreamPlan:
+    return plan(name, WriteMode.DEDUP, primary_key=(("id",),))
+
+
+def test_who_is_to_stop_leaves_merges_to_the_next_sync(tmp_path: Path) -> None:
+    first = start(tmp_path, [dedup("a")], Lines())
+    feed(first, record("a", 1, text="old"))
+    first.complete()
+    out = Lines()
+    sync = start(tmp_path, [dedup("a"), plan("b")], out, time_left=lambda: 8.0)
+    feed(sync, record("a", 1, text="new"), record("b", 1), state(1, "a"), status("a", "COMPLETE"))
+    sync.stop()
+    assert out.acknowledged == [(1, 1)]
+    dataset = lakebed.load(str(tmp_path / "a"), read_only=True)
+    assert dataset["text"].data()["value"] == ["old"]
+    assert messages(tmp_path / "b") == ["Airbyte sync, incomplete: b 1 records\nalso a 1"]
+    start(tmp_path, [dedup("a")], Lines()).complete()
+    dataset = lakebed.load(str(tmp_path / "a"), read_only=True)
+    assert dataset["text"].data()["value"] == ["new"]
+
+
+def test_nothing_is_begun_when_the_time_is_over(tmp_path: Path) -> None:
+    """What is not published is not acknowledged; the source sends it again."""
+    out = Lines()
+    left: list[float] = [8.0]
+    sync = start(tmp_path, [plan("a"), plan("b")], out, time_left=lambda: left[0])
+    feed(sync, record("a", 1), state(1, "a"))
+    sync.publish()
+    left[0] = 1.0
+    feed(sync, record("a", 2), state(2, "a"), record("b", 1), state(3, "b"))
+    sync.stop()
+    assert out.acknowledged == [(1, 1)]
+    assert messages(tmp_path / "a") == []
+
+
+def test_a_version_says_which_connection_and_states_made_it(tmp_path: Path) -> None:
+    sync = start(tmp_path, [truncate("a", 7)], Lines(), connection="shop-to-lake")
+    for number in range(1, 13):
+        feed(sync, record("a", number), state(number, "a" if number % 2 else None))
+    feed(sync, status("a", "COMPLETE"))
+    sync.complete()
+    assert messages(tmp_path / "a")[0].splitlines() == [
+        "Airbyte sync of shop-to-lake, complete: a 12 records",
+        "generation 7",
+        "states 12, after 1, 2, 3, ... 12 records",
+    ]
+
+
+def test_bad_lines_are_counted_and_kept_where_the_user_wants_it(tmp_path: Path) -> None:
+    config = DestinationConfig(Place(str(tmp_path)), rejected=Rejected.KEEP)
+    out = Lines()
+    sync = sync_module.begin(config, [plan("a", sync_id=3)], out)
+    bad = json.dumps(record("a", 0)).replace('"id": 0', '"id": NaN').encode() + b"\n"
+    sync.feed(json.dumps(record("a", 1)).encode() + b"\n" + bad)
+    feed(sync, record("a", "no number"), state(1, "a"))  # type: ignore[arg-type]
+    sync.complete()
+    [found] = out.of("STATE")
+    assert found["destinationStats"] == {"recordCount": 2.0, "rejectedRecordCount": 1.0}
+    assert "1 lines were no record and are kept as dead letters" in out.logged
+    letters = lakebed.load(str(tmp_path / "_airbyte_dead_letters"), read_only=True)
+    assert len(letters) == 2
+    assert messages(tmp_path / "a")[0].startswith("Airbyte sync 3, complete: a 2 records, 1 rejected")
+
+
+def test_rules_for_no_stream_are_told(tmp_path: Path) -> None:
+    config = DestinationConfig.from_mapping(
+        {"destination_path": str(tmp_path), "streams": [{"name": "b", "flatten": True}]}
+    )
+    out = Lines()
+    sync_module.begin(config, [plan("a")], out).complete()
+    assert "'b') is for no stream of this sync" in out.logged
+
+
+def test_a_sync_that_cannot_open_a_stream_gives_the_others_back(tmp_path: Path) -> None:
+    config = DestinationConfig(Place(str(tmp_path)))
+    lakebed.empty(str(tmp_path / "b")).create_tensor("mine", dtype="int64")
+    with pytest.raises(ConfigError, match="not of this connector"):
+        sync_module.begin(config, [plan("a"), plan("b")], Lines())
+    sync_module.begin(config, [plan("a")], Lines()).complete()

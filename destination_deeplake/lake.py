@@ -1,0 +1,72 @@
+"""The datasets of streams at the destination: found or made, on the branch that the connection writes."""
+
+import logging
+import os
+from dataclasses import dataclass
+
+import lakebed
+from destination_deeplake.catalog import StreamPlan
+from destination_deeplake.config import Place
+from destination_deeplake.naming import dataset_folder
+from lakebed.errors import LockedException
+
+_PATIENCE = float(os.environ.get("LAKEBED_LEASE_SECONDS") or 300) + 15
+"""Seconds after which a sync that was killed keeps nobody out any more; a living one renews its lease in good time."""
+
+_KEPT_BYTES = 32 * 1024 * 1024
+"""Bytes of chunks that each open dataset may keep, and may read ahead of what is needed, in a bucket."""
+
+_log = logging.getLogger(__name__)
+
+
+def keep_little() -> None:
+    """Let open datasets keep less in memory than a reader would like: a sync has hundreds of them open."""
+    lakebed.config.CACHE_BYTES = min(lakebed.config.CACHE_BYTES, _KEPT_BYTES)
+    lakebed.config.AHEAD_BYTES = min(lakebed.config.AHEAD_BYTES, _KEPT_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class Lake:
+    """Where the datasets of a connection lie.
+
+    Attributes
+    ----------
+    place : Place
+        Folder or bucket, and what opens it.
+    branch : str or None
+        Branch of each dataset that the connection writes; None is the main one.
+    """
+
+    place: Place
+    branch: str | None = None
+
+    def address(self, plan: StreamPlan) -> str:
+        """Return the address of a stream's dataset."""
+        return self.place.dataset(dataset_folder(plan.namespace, plan.name))
+
+    def open(self, plan: StreamPlan) -> lakebed.Dataset:
+        """Open the dataset of a stream for writing, or make it.
+
+        A branch that is missing begins with what the main branch holds. In a bucket nobody can tell whether another
+        sync is at work or was killed: if it was, waiting helps.
+
+        Raises
+        ------
+        lakebed.errors.LakebedError, OSError
+            If it cannot be opened or made.
+        """
+        url, creds = self.address(plan), self.place.creds
+        dataset = self._load(url) if lakebed.exists(url, creds=creds) else lakebed.empty(url, creds=creds)
+        if self.branch is not None and self.branch != dataset.branch:
+            dataset.checkout(self.branch, create=self.branch not in dataset.branches)
+        return dataset
+
+    def _load(self, url: str) -> lakebed.Dataset:
+        creds = self.place.creds
+        try:
+            return lakebed.load(url, read_only=False, creds=creds)
+        except LockedException as error:
+            if self.place.folder is not None:
+                raise
+            _log.warning("%s. Waiting %.0f s for it.", error, _PATIENCE)
+        return lakebed.load(url, read_only=False, creds=creds, lock_timeout=_PATIENCE)

@@ -1,0 +1,59 @@
+"""The same step for many streams, several at a time: most of a small publish is waiting for the storage."""
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+AT_ONCE = 8
+"""Steps under way at most. More would gain nothing on a disk; on an object store each sends several requests."""
+
+
+def for_each(
+    items: Iterable[T], step: Callable[[T], R], *, alone: Callable[[T], bool] = lambda _: False
+) -> list[R]:
+    """Take a step for each item and return the results in the order of the items; every step is tried.
+
+    Parameters
+    ----------
+    items : iterable
+        What to do it for.
+    step : callable
+        Called from several threads, for each item once.
+    alone : callable
+        Items that nothing else may run beside, because they take much memory; they come first.
+
+    Raises
+    ------
+    Exception
+        What the first item, in their order, raised whose step failed.
+    """
+    waiting = list(items)
+    outcomes: dict[int, R] = {}
+    errors: dict[int, Exception] = {}
+
+    def attempt(number: int) -> None:
+        try:
+            outcomes[number] = step(waiting[number])
+        except Exception as error:  # noqa: BLE001 - raised below, after all others had their turn
+            errors[number] = error
+
+    single = [number for number, item in enumerate(waiting) if alone(item)]
+    for number in single:
+        attempt(number)
+    _share(attempt, sorted(set(range(len(waiting))).difference(single)))
+    if errors:
+        raise errors[min(errors)]
+    return [outcomes[number] for number in range(len(waiting))]
+
+
+def _share(attempt: Callable[[int], None], numbers: Sequence[int]) -> None:
+    if len(numbers) < 2:
+        for number in numbers:
+            attempt(number)
+        return
+    with ThreadPoolExecutor(min(AT_ONCE, len(numbers)), "streams") as threads:
+        for _ in threads.map(attempt, numbers):
+            pass

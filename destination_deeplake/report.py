@@ -1,0 +1,151 @@
+"""What a sync says of itself: the message of each stream's version, and the last lines of the log.
+
+A version's message is the history that `lakebed log` shows:
+
+    Airbyte sync 42 of shop-to-lake, complete: public.users 1200 records, 3 rejected
+    generation 7, took the place of all rows before
+    states 3, after 500, 1000 and 1200 records
+    also public.orders 3400, public.items 0
+
+Never a word of what was in a record.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from destination_deeplake.catalog import StreamKey
+from destination_deeplake.stream.writer import StreamWriter
+
+_STREAMS_IN_MESSAGE = 20
+_FIRST_STATES = 8
+
+
+@dataclass(slots=True)
+class StateNumbers:
+    """How many states spoke for a stream, and after how many of its records."""
+
+    count: int = 0
+    last: int = 0
+    first: list[int] = field(default_factory=list)
+
+    def arrived(self, records: int) -> None:
+        """Count a state that came after so many records."""
+        if self.count < _FIRST_STATES:
+            self.first.append(records)
+        self.count += 1
+        self.last = records
+
+    def __str__(self) -> str:
+        """Return `3, after 500, 1000 and 1200 records`, the middle left out where there are many."""
+        if not self.count:
+            return "0"
+        *before, last = self.first if self.count <= _FIRST_STATES else [*self.first[:3], self.last]
+        numbers = ", ".join(map(str, before))
+        joint = " and " if self.count <= _FIRST_STATES else ", ... "
+        return f"{self.count}, after {numbers + joint if before else ''}{last} records"
+
+
+def count_state(
+    numbers: Mapping[StreamKey, StateNumbers], received: Mapping[StreamKey, int], stream: StreamKey | None
+) -> None:
+    """Count a state for its stream, or for all of them where it names none."""
+    for key in numbers if stream is None else (stream,):
+        if key in numbers:
+            numbers[key].arrived(received[key])
+
+
+def commit_message(
+    writer: StreamWriter,
+    writers: Sequence[StreamWriter],
+    *,
+    outcome: str,
+    connection: str | None = None,
+    states: StateNumbers | None = None,
+) -> str:
+    """Return the message of a stream's version.
+
+    Parameters
+    ----------
+    writer, writers : StreamWriter
+        The stream, and all of the sync.
+    outcome : str
+        How it ended: complete or incomplete.
+    connection : str or None
+        What the user calls the connection.
+    states : StateNumbers or None
+        States that spoke for the stream.
+    """
+    plan = writer.plan
+    name = "Airbyte sync" if plan.sync_id is None else f"Airbyte sync {plan.sync_id}"
+    of = f" of {connection}" if connection else ""
+    rejected = writer.table.rejected
+    lines = [
+        f"{name}{of}, {outcome}: {plan} {writer.written} records"
+        + (f", {rejected} rejected" if rejected else "")
+    ]
+    if facts := ", ".join(_facts(writer)):
+        lines.append(facts)
+    if states is not None and states.count:
+        lines.append(f"states {states}")
+    if also := _others(writer, writers):
+        lines.append(f"also {also}")
+    return "\n".join(lines)
+
+
+def _facts(writer: StreamWriter) -> Iterator[str]:
+    plan, merged = writer.plan, writer.merged
+    if plan.generation_id:
+        yield f"generation {plan.generation_id}"
+    if writer.was_swapped:
+        yield "took the place of all rows before"
+    if merged is not None:
+        counts = ((what, getattr(merged, what)) for what in ("updated", "deleted", "superseded", "collapsed"))
+        if found := ", ".join(f"{count} {what}" for what, count in counts if count):
+            yield f"by key: {found}"
+    elif writer.waits_for_merge:
+        yield "newer rows of known keys wait for the next sync"
+    if writer.expired:
+        yield f"{writer.expired} rows of generations before {plan.oldest_wanted} removed"
+
+
+def _others(writer: StreamWriter, writers: Sequence[StreamWriter]) -> str:
+    others = (f"{other.plan} {other.written}" for other in writers if other is not writer)
+    named = ", ".join(itertools.islice(others, _STREAMS_IN_MESSAGE))
+    rest = len(writers) - 1 - _STREAMS_IN_MESSAGE
+    return named + (f" and {rest} more streams" if rest > 0 else "")
+
+
+def warnings(writers: Sequence[StreamWriter], ignored: Mapping[str, int]) -> Iterator[str]:
+    """Yield what the user should know of what was not stored as it came."""
+    for writer in writers:
+        table, stream = writer.table, f"Stream {str(writer.plan)!r}"
+        if writer.nulled:
+            yield (
+                f"{stream}: {writer.nulled} values did not fit their column and were stored as null; "
+                "_airbyte_meta.changes of the row names each."
+            )
+        if table.unknown_fields and not writer.plan.choices.leaves_out:
+            yield (
+                f"{stream}: {table.unknown_fields} values of fields that its schema does not have were ignored."
+            )
+        if rejected := table.rejected:
+            yield f"{stream}: {rejected} lines were no record and are kept as dead letters."
+    if ignored:
+        what = ", ".join(f"{count} {reason}" for reason, count in sorted(ignored.items()))
+        yield f"Ignored {sum(ignored.values())} lines of input: {what}."
+
+
+def summary(writers: Sequence[StreamWriter], input_bytes: int, seconds: float) -> str:
+    """Return the last line of the log: how much, and how fast."""
+    rows, megabytes, seconds = (
+        sum(writer.written for writer in writers),
+        input_bytes / 1e6,
+        max(seconds, 1e-9),
+    )
+    return (
+        f"Wrote {rows} records of {len(writers)} streams from {megabytes:.1f} MB of input in "
+        f"{seconds:.1f} s: {rows / seconds:.0f} records/s, {megabytes / seconds:.1f} MB/s."
+    )

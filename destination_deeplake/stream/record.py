@@ -1,0 +1,61 @@
+"""What the connector has to remember of a stream, in `ds.info["airbyte"]`.
+
+namespace, stream     real names; another stream that comes to the same folder is refused
+mode                  sync mode of the last sync, for people
+columns               column -> tensor, kept for ever, so that a tensor never changes its meaning
+kinds                 column -> kind of its tensor; later syncs coerce their values to it
+key                   tensors that no two rows have the same values of, absent where that was never promised
+generation_id         generation of the oldest rows, null where the runner has none
+brought_in            version of the side branch whose rows were added, until that branch is gone
+
+What `layout` keeps besides is told there.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import lakebed
+from destination_deeplake.catalog import StreamPlan
+from destination_deeplake.failures import ConfigError
+
+INFO_KEY = "airbyte"
+
+
+def recorded(dataset: lakebed.Dataset, plan: StreamPlan, path: str) -> Mapping[str, Any] | None:
+    """Return what the dataset says about its stream; None for one that is still bare."""
+    found = dataset.info.get(INFO_KEY)
+    if not isinstance(found, Mapping):
+        if dataset.tensors:
+            raise ConfigError(
+                f"The folder {path} of stream {str(plan)!r} holds a dataset that is not of this connector;"
+                " move it away or choose another destination_path."
+            )
+        # Nothing in it: an earlier sync ended before it could write more.
+        return None
+    owner = (found.get("namespace"), found.get("stream"))
+    if owner != plan.key:
+        raise ConfigError(
+            f"The folder {path} holds the stream {_named(owner)}, but the catalog wants it for "
+            f"{_named(plan.key)}. Rename one of the streams or choose another destination_path."
+        )
+    return found
+
+
+def _named(owner: tuple[Any, Any]) -> str:
+    namespace, stream = owner
+    return f"{stream!r}" + (f" of namespace {namespace!r}" if namespace else " without a namespace")
+
+
+def label(target: lakebed.Dataset, plan: StreamPlan, known: Mapping[str, Any] | None) -> None:
+    """Name the stream in a dataset that has only been made, so that it can never be taken for another's."""
+    if known is None:
+        target.info[INFO_KEY] = {"namespace": plan.namespace, "stream": plan.name, "columns": {}, "kinds": {}}
+        target.flush()
+
+
+def remember(dataset: lakebed.Dataset, **facts: Any) -> None:
+    """Note facts in the record of a stream; None takes one away. The next flush publishes it."""
+    before = dict(dataset.info[INFO_KEY])
+    after = {key: value for key, value in (before | facts).items() if key not in facts or value is not None}
+    if after != before:
+        dataset.info[INFO_KEY] = after

@@ -1,0 +1,351 @@
+"""One stream -> one dataset.
+
+    append                rows go to the branch that readers see; every publish is visible at once
+    dedup                 new keys likewise; newer rows of known keys wait on a side branch and are merged in at the
+                          end (`upserts`)
+    overwrite, truncate   rows go to a side branch that takes the place of all that is there when the stream is
+                          complete (`staging`)
+
+A sync ends with `finish` or `abandon`, then `commit`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import lakebed
+from destination_deeplake.catalog import StreamPlan, WriteMode
+from destination_deeplake.columns import RecordTable
+from destination_deeplake.lake import Lake
+from destination_deeplake.stream.layout import StoredColumns, prepare
+from destination_deeplake.stream.record import INFO_KEY, label, recorded, remember
+from destination_deeplake.stream.staging import (
+    DELTA_BRANCH,
+    STAGING_BRANCH,
+    STAGING_DELTA_BRANCH,
+    batches,
+    discard,
+    expire,
+    has_older_rows,
+    is_resumable,
+    is_staged,
+    left_rows,
+    side_branch,
+    staging,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from destination_deeplake.upserts.store import MergeCount, UpsertStore
+
+DELETED_AT = ("_ab_cdc_deleted_at",)
+"""Property that says when the row of a record was deleted at the source."""
+
+
+class StreamWriter:
+    """Writes the rows of one stream in one sync; `open_stream` makes it.
+
+    Parameters
+    ----------
+    plan : StreamPlan
+        What is to be done.
+    target : lakebed.Dataset
+        The dataset as readers see it, held for writing by `held`.
+    staged : lakebed.Dataset or None
+        Side branch that is to take its place.
+    held : contextlib.ExitStack
+        Gives the dataset back to other writers.
+    hard_deletes : bool
+        Whether a record that says that its row was deleted takes the row away, in DEDUP.
+    keep_refused : bool
+        Whether the table keeps values that do not fit, for `publish` to return.
+
+    Attributes
+    ----------
+    table : RecordTable
+        Where the wire puts the records; `publish` empties it.
+    notes : list of str
+        What the user should know about how the stream was opened.
+    merged : MergeCount or None
+        What became of newer rows of known keys.
+    expired : int
+        Rows of older generations that were removed.
+    was_swapped : bool
+        Whether the rows of this sync have taken the place of all that were there.
+    """
+
+    def __init__(
+        self,
+        plan: StreamPlan,
+        target: lakebed.Dataset,
+        staged: lakebed.Dataset | None,
+        held: contextlib.ExitStack,
+        *,
+        hard_deletes: bool = True,
+        keep_refused: bool = False,
+    ) -> None:
+        self.plan = plan
+        self.notes: list[str] = []
+        self._target = target
+        self._staged = staged
+        self._is_staged = staged is not None
+        self._held = held
+        # The side branch is locked, too: nobody else may go on with it meanwhile.
+        self._staged_held = contextlib.ExitStack()
+        if staged is not None:
+            self._staged_held.enter_context(staged)
+        known: Mapping[str, Any] | None = target.info.get(INFO_KEY)
+        self._is_outdated = staged is None and has_older_rows(known, plan)
+        columns = {} if known is None else known.get("columns", {})
+        self._columns: StoredColumns = prepare(self._dataset, plan, columns, self.notes)
+        self._store = self._upserts(hard_deletes=hard_deletes) if plan.mode is WriteMode.DEDUP else None
+        remember(self._dataset, mode=plan.mode.value)
+        if self._store is None:
+            remember(self._dataset, key=None)
+        self.table = RecordTable(
+            self._columns.fields,
+            sync_id=plan.sync_id,
+            generation_id=plan.generation_id,
+            files=plan.include_files,
+            keep_refused=keep_refused,
+        )
+        self._keeps_refused = self._columns.keeps_refused = keep_refused
+        self._written = 0
+        self._nulled: int | None = None
+        self._is_changed = False
+        self._is_over = False
+        self.merged: MergeCount | None = None
+        self.expired = 0
+        self.was_swapped = False
+
+    def _upserts(self, *, hard_deletes: bool) -> UpsertStore:
+        # Imported here: a sync without such streams does not pay for it.
+        from destination_deeplake.upserts.store import UpsertStore
+
+        base, plan = self._dataset, self.plan
+        self._key = [self._columns.tensor(path) for path in plan.primary_key]
+        if not len(base):
+            remember(base, key=self._key)
+        deletes = hard_deletes and any(column.path == DELETED_AT for column in self._columns.fields)
+        return UpsertStore(
+            base,
+            key=self._key,
+            cursor=self._columns.tensor(plan.cursor) if plan.cursor else None,
+            deleted=self._columns.tensor(DELETED_AT) if deletes else None,
+            branch=side_branch(DELTA_BRANCH if self._staged is None else STAGING_DELTA_BRANCH, self._target),
+            # Rows that were appended, or told apart by another key: the first merge looks for rows of one key.
+            rekeyed=self._is_rekeyed(base),
+        )
+
+    def _is_rekeyed(self, base: lakebed.Dataset) -> bool:
+        return bool(base.info[INFO_KEY].get("key") != self._key)
+
+    @property
+    def _dataset(self) -> lakebed.Dataset:
+        return self._staged if self._staged is not None else self._target
+
+    @property
+    def durable(self) -> int:
+        """Number of records of this sync that a STATE may promise.
+
+        Rows on a side branch that no later attempt could go on with are promised only once they are swapped
+        in.
+        """
+        return 0 if self._is_staged and not is_resumable(self.plan) else self._written
+
+    @property
+    def written(self) -> int:
+        """Number of records of this sync that are published, on whichever branch."""
+        return self._written
+
+    @property
+    def nulled(self) -> int:
+        """Number of values that did not fit and were stored as null."""
+        return self.table.nulled + self._columns.nulled if self._nulled is None else self._nulled
+
+    @property
+    def removes_rows(self) -> bool:
+        """Whether rows that readers see are to go when the stream is complete."""
+        return self._is_staged or self._is_outdated
+
+    @property
+    def waits_for_merge(self) -> bool:
+        """Whether rows are durable that readers do not see until they are merged, which may take a while."""
+        return self._store is not None and (self._store.pending > 0 or self._is_rekeyed(self._dataset))
+
+    def publish(self) -> tuple[pa.Table, dict[str, pa.Array]] | None:
+        """Make the rows of the table durable.
+
+        Returns
+        -------
+        tuple of pyarrow.Table and dict, or None
+            Values that did not fit, as `RecordTable.take_refused` has them, and the rows that they belong to; None
+            where there are none, or nobody wants them.
+        """
+        rows = self.table.rows
+        if not rows or self._is_over:
+            return None
+        # If anything fails below, these rows are gone from the table: going on would leave a hole.
+        self._is_over = True
+        refused = self.table.take_refused() if self._keeps_refused else None
+        taken = self.table.take()
+        for batch in self._columns.batches(taken):
+            if self._store is not None:
+                self._store.publish(batch)
+            else:
+                # Tensors that somebody added to the dataset (labels, embeddings) grow along, empty.
+                self._dataset.extend(batch, append_empty=True)
+                self._dataset.flush()
+        if refused is not None:
+            refused = self._columns.take_refused(refused)
+        self._written += rows
+        self._is_changed |= not self._is_staged
+        self._is_over = False
+        return (refused, taken) if refused is not None and refused.num_rows else None
+
+    def finish(self) -> None:
+        """Bring in what waited for the stream to be complete, and let go what a newer generation replaces."""
+        if self._is_over:
+            return
+        self._is_over = True
+        self._merge()
+        if self._staged is not None:
+            self._staged_held.close()
+            self._target.finish_overwrite(side_branch(STAGING_BRANCH, self._target))
+            self._staged, self._is_staged = None, False
+            self.was_swapped = self._is_changed = True
+        elif self._is_outdated:
+            self.expired = expire(self._target, self.plan.oldest_wanted)
+            remember(self._target, generation_id=self.plan.oldest_wanted)
+            self._is_changed |= self.expired > 0
+        self._is_over = False
+
+    def abandon(self, *, merge: bool = True) -> None:
+        """End a sync that was not complete: what was staged stays for the next one.
+
+        Parameters
+        ----------
+        merge : bool
+            Whether there is time to merge newer rows of known keys; otherwise the next sync does.
+        """
+        if self._is_over:
+            return
+        self._is_over = True
+        if merge and not self._is_staged:
+            self._merge()
+        self._staged_held.close()
+        self._is_over = False
+
+    def _merge(self) -> None:
+        if self._store is not None:
+            self.merged = self._store.merge()
+            # From now on no key is there twice.
+            remember(self._dataset, key=self._key)
+
+    def commit(self, message: str) -> None:
+        """Seal what the sync changed for readers as one version, if it did, and give the dataset back."""
+        if self._is_over:
+            return
+        self._is_over = True
+        with self._held:
+            if self._is_changed:
+                self._target.commit(message, allow_empty=True)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Keep only numbers: what hundreds of open datasets have read and built would fill the memory."""
+        self._nulled = self.nulled
+        self._staged = self._store = None
+        del self._columns, self._target
+
+    def release(self) -> None:
+        """Give the dataset back without having written anything."""
+        self._is_over = True
+        self._staged_held.close()
+        self._held.close()
+
+    def settled(self) -> None:
+        """Note that an interrupted sync's rows were brought in before this one began: that is a change, too."""
+        self._is_changed = True
+
+    def bring_in(self, left: lakebed.Dataset) -> None:
+        """Add the rows of a replacement that was given up, after an interruption, and drop its branch.
+
+        A crash on the way adds none of them, or finds at the next sync that they were added.
+        """
+        origin = left.pending_commit_id
+        info = self._target.info[INFO_KEY]
+        if info.get("brought_in") != origin:
+            tensors = [tensor for tensor in left.tensors if tensor in self._target]
+            lost = [tensor for tensor in left.tensors if tensor not in self._target]
+            if lost:
+                self.notes.append(f"columns {', '.join(map(repr, lost))} of rows staged before are left out")
+            for batch in batches(left, tensors):
+                if self._store is not None:
+                    self._store.publish(batch)
+                else:
+                    self._target.extend(batch, append_empty=True)
+            remember(self._target, brought_in=origin)
+            self._target.flush()
+            self.notes.append(f"{len(left)} rows that an interrupted refresh had staged are added")
+        discard(self._target)
+        remember(self._target, brought_in=None)
+        self._is_changed = True
+
+
+def open_stream(
+    lake: Lake, plan: StreamPlan, *, hard_deletes: bool = True, keep_refused: bool = False
+) -> StreamWriter:
+    """Open or make the dataset of a stream, with a tensor for every column; see `StreamWriter`.
+
+    What an interrupted sync left unmerged is merged first, by the key that it went by.
+
+    Raises
+    ------
+    ConfigError
+        If the folder holds the dataset of another stream, or one that this connector did not write.
+    lakebed.errors.LakebedError, OSError
+        If the dataset cannot be opened or written.
+    """
+    target = lake.open(plan)
+    known = recorded(target, plan, lake.address(plan))
+    with contextlib.ExitStack() as held:
+        # The lock is held for the whole sync, so that a second one hears of it at its start.
+        held.enter_context(target)
+        is_settled = _settle(target, side_branch(DELTA_BRANCH, target))
+        staged, left, is_resumed = None, None, False
+        if is_staged(known, plan):
+            label(target, plan, known)
+            staged, is_resumed = staging(target, plan)
+        else:
+            left = left_rows(target, plan)
+            if left is None:
+                discard(target)
+        for side in (staged, left):
+            if side is not None:
+                _settle(side, side_branch(STAGING_DELTA_BRANCH, target))
+        kept = contextlib.ExitStack()
+        writer = StreamWriter(
+            plan, target, staged, kept, hard_deletes=hard_deletes, keep_refused=keep_refused
+        )
+        kept.push(held.pop_all())
+    if staged is not None and is_resumed:
+        writer.notes.append(f"going on with {len(staged)} rows of an interrupted sync")
+    if left is not None:
+        writer.bring_in(left)
+    if is_settled:
+        writer.notes.append("rows that an interrupted sync had not merged are merged now")
+        writer.settled()
+    return writer
+
+
+def _settle(dataset: lakebed.Dataset, delta: str) -> bool:
+    """Merge what an earlier sync left on a delta branch; tell whether there was any."""
+    if delta not in dataset.branches:
+        return False
+    from destination_deeplake.upserts.store import settle
+
+    return settle(dataset, branch=delta) is not None

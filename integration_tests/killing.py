@@ -1,0 +1,110 @@
+"""A running sync that is killed at a moment of its own progress."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from integration_tests.connector import Connection
+from integration_tests.messages import Message, parse
+
+PIECE, PAUSE = 6_000, 0.01
+"""Bytes that are written at once, and the seconds before the next."""
+PACED = Path(__file__).with_name("paced.py")
+
+
+@dataclass
+class Attempt:
+    """One running sync: fed by a thread, its answers collected by another."""
+
+    command: list[str | os.PathLike[str]]
+    messages: bytes
+    answers: list[bytes] = field(default_factory=list)
+    ended: bool = False
+    heard: threading.Condition = field(default_factory=threading.Condition)
+
+    def run(self, wait: Callable[[Attempt], None] | None) -> int:
+        """Start, call `wait`, then kill; without `wait`, let it end. Returns the exit status."""
+        with subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            threads = [
+                threading.Thread(target=self._feed, args=[process]),
+                threading.Thread(target=self._collect, args=[process]),
+            ]
+            for thread in threads:
+                thread.start()
+            if wait is not None:
+                wait(self)
+                process.send_signal(signal.SIGKILL)
+            for thread in threads:
+                thread.join()
+        return process.returncode
+
+    def _feed(self, process: subprocess.Popen[bytes]) -> None:
+        """Write piece by piece: one large block would be one publish."""
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError), process.stdin:
+            for start in range(0, len(self.messages), PIECE):
+                process.stdin.write(self.messages[start : start + PIECE])
+                process.stdin.flush()
+                time.sleep(PAUSE)
+
+    def _collect(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            with self.heard:
+                self.answers.append(line)
+                self.heard.notify_all()
+        with self.heard:
+            self.ended = True
+            self.heard.notify_all()
+
+    def wait_for(self, answers: int) -> None:
+        """Wait until it has said so many lines, or ended."""
+        with self.heard:
+            assert self.heard.wait_for(lambda: self.ended or len(self.answers) >= answers, 60)
+
+    def acknowledged(self) -> dict[str, int]:
+        """Last acknowledged number of each stream that has one; a line that the kill cut off is none."""
+        found: dict[str, int] = {}
+        for line in self.answers:
+            if line.endswith(b"\n"):
+                message = parse(line)
+                if message["type"] == "STATE":
+                    inner = message["state"]["stream"]
+                    found[inner["stream_descriptor"]["name"]] = inner["stream_state"]["number"]
+        return found
+
+
+def paced(connection: Connection, catalog: Message, publish_bytes: int) -> list[str | os.PathLike[str]]:
+    """Command line of the sync with a publish every `publish_bytes`."""
+    _, _, _, config, _, catalog_path = connection.command(catalog)
+    return [sys.executable, PACED, str(publish_bytes), config, catalog_path]
+
+
+def moments(seed: int, answers: int, ends: float = 0.0) -> Iterator[Callable[[Attempt], None]]:
+    """Random moments: one in eight while the sync starts up, a share `ends` after all is said, the others in between.
+
+    Those are told by how much it has answered, of the `answers` of a whole sync: a clock would hit the middle of a
+    sync on an idle machine only.
+    """
+    source = random.Random(seed)
+    while True:
+        kind = source.random()
+        starting, ending = kind < 0.125, kind > 1 - ends
+        delay = source.uniform(0, 0.5 if starting or ending else 0.03)
+        answer = 0 if starting else answers if ending else source.randrange(1, answers + 1)
+
+        def wait(attempt: Attempt, answer: int = answer, delay: float = delay) -> None:
+            attempt.wait_for(answer)
+            time.sleep(delay)
+
+        yield wait
