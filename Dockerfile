@@ -1,30 +1,37 @@
-# The connector's image; `make image` builds it.
-# Plain Dockerfile syntax, so that builders without BuildKit work too.
-ARG BASE_IMAGE=docker.io/library/python:3.11-slim-bookworm
+# The connector's image: `make image` builds it, `make test-image` runs it on a Docker engine.
+# Only what builders without BuildKit know, too. BASE_IMAGE: any image with Python 3.11 or newer on a Debian.
+ARG BASE_IMAGE=docker.io/airbyte/python-connector-base:4.0.2@sha256:9fdb1888c4264cf6fee473649ecb593f56f58e5d0096a87ee0b231777e2e3e73
 
 FROM ${BASE_IMAGE} AS build
-RUN command -v gcc >/dev/null || { apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev; }
-RUN python -m venv /opt/connector && /opt/connector/bin/pip install --no-cache-dir --upgrade pip
+USER root
+RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev
+# Without pip in it: what installs stays behind in this stage.
+RUN python -m venv --without-pip /opt/connector
 WORKDIR /src
-# What changes seldom first: the dependencies do not have to be fetched again when only the sources change.
-COPY pyproject.toml ./
-RUN /opt/connector/bin/python -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
-print('\n'.join(p['dependencies'] + p['optional-dependencies']['airbyte']))" > requirements.txt \
-    && /opt/connector/bin/pip install --no-cache-dir -r requirements.txt
+# What changes seldom comes first: an edited source does not fetch the dependencies again.
+COPY pyproject.toml scripts/image.py ./
+RUN python image.py requirements > requirements.txt \
+    && pip --python /opt/connector/bin/python install --no-cache-dir -r requirements.txt
 COPY README.md LICENSE ./
 COPY ext ext
 COPY format format
 COPY destination_deeplake destination_deeplake
-RUN /opt/connector/bin/pip install --no-cache-dir '.[airbyte]'
+RUN pip --python /opt/connector/bin/python install --no-cache-dir --no-deps .
+RUN python image.py slim /opt/connector
+# The compiled core and every dependency are there, or the build fails.
+RUN /opt/connector/bin/python -I image.py verify .
 
 FROM ${BASE_IMAGE}
-LABEL io.airbyte.name="destination-deeplake" io.airbyte.version="0.1.0"
-RUN id airbyte >/dev/null 2>&1 || useradd --create-home --uid 1000 airbyte
+ARG VERSION=0.1.0
+LABEL io.airbyte.name="airbyte/destination-deeplake" io.airbyte.version="${VERSION}" \
+    org.opencontainers.image.title="destination-deeplake" org.opencontainers.image.licenses="MIT"
 COPY --from=build /opt/connector /opt/connector
 ENV PATH=/opt/connector/bin:$PATH \
     PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
     TZ=UTC \
-    AIRBYTE_ENTRYPOINT=destination-deeplake
+    AIRBYTE_ENTRYPOINT=/opt/connector/bin/destination-deeplake
 WORKDIR /airbyte
-USER airbyte
-ENTRYPOINT ["destination-deeplake"]
+# A number, so that Kubernetes can tell that it is not root; `airbyte` in Airbyte's base image.
+USER 1000:1000
+ENTRYPOINT ["/opt/connector/bin/destination-deeplake"]

@@ -1,0 +1,1 @@
+"""The connector's image on a Docker engine: `make test-image`."""

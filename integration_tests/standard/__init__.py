@@ -1,0 +1,1 @@
+"""Airbyte's own standard tests, run on this connector."""

@@ -1,0 +1,104 @@
+"""What the Dockerfile's build stage does besides installing: image.py requirements | slim PREFIX | verify SOURCE.
+
+requirements
+    Print what `pyproject.toml`, beside the working directory, says the project depends on.
+slim PREFIX
+    Delete from an environment what no path of the connector loads.
+verify SOURCE
+    Fail unless every compiled module of the project in SOURCE is there, as machine code, and the connector starts.
+"""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import sys
+import tomllib
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from typing import Any
+
+SERVICES = ("s3", "s3control", "secretsmanager", "ssm", "sso", "sso-oidc", "sts")
+"""Services of AWS whose descriptions boto3 needs: buckets, named secrets, and the ways to get in."""
+
+UNUSED = (
+    "pyarrow/include",
+    "pyarrow/src",
+    "pyarrow/tests",
+    "pyarrow/*flight*",
+    "pyarrow/_s3fs*",
+    "pyarrow/libarrow_s3*",
+    "pyarrow/*_tests*",
+    "numpy/**/tests",
+    "numpy/_core/include",
+    "boto3/examples",
+    "**/*.pxd",
+    "**/*.pyx",
+)
+"""Headers, sources, tests, and parts of Arrow that nobody here imports, relative to the folder of packages."""
+
+
+def project(folder: Path) -> dict[str, Any]:
+    """Parsed `pyproject.toml` of a folder."""
+    with (folder / "pyproject.toml").open("rb") as file:
+        return tomllib.load(file)
+
+
+def packages(prefix: Path) -> Path:
+    """Folder of an environment's packages."""
+    (found,) = prefix.glob("lib/python*/site-packages")
+    return found
+
+
+def slim(prefix: Path) -> None:
+    """Delete what is not needed, and say how much that was."""
+    folder, freed = packages(prefix), 0
+    services = (path for path in (folder / "botocore/data").iterdir() if path.is_dir())
+    unused = [path for path in services if path.name not in SERVICES]
+    for pattern in UNUSED:
+        unused += folder.glob(pattern)
+    for path in dict.fromkeys(unused):
+        if path.is_dir():
+            freed += sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+            shutil.rmtree(path)
+        elif path.exists():
+            freed += path.stat().st_size
+            path.unlink()
+    print(f"{freed / 1e6:.0f} MB deleted")
+
+
+def verify(source: Path) -> None:
+    """Import the compiled modules and what a sync imports.
+
+    Raises
+    ------
+    SystemExit
+        If a module is not compiled.
+    ImportError
+        If one is missing.
+    """
+    modules = [entry["name"] for entry in project(source)["tool"]["setuptools"]["ext-modules"]]
+    for name in modules:
+        file = str(importlib.import_module(name).__file__)
+        if not file.endswith(tuple(EXTENSION_SUFFIXES)):
+            sys.exit(f"{name} is not compiled: {file}")
+    for name in ("lakebed", "boto3", "obstore", "destination_deeplake.run", "destination_deeplake.sync"):
+        importlib.import_module(name)
+    print(f"{len(modules)} compiled modules: {', '.join(modules)}")
+
+
+def main() -> None:
+    """Run one command."""
+    command, *arguments = sys.argv[1:]
+    if command == "requirements":
+        print("\n".join(project(Path())["project"]["dependencies"]))
+    elif command == "slim":
+        slim(Path(arguments[0]))
+    elif command == "verify":
+        verify(Path(arguments[0]))
+    else:
+        sys.exit(f"unknown command {command}")
+
+
+if __name__ == "__main__":
+    main()
