@@ -68,7 +68,7 @@ cat >"$CEPH_CONF" <<CONF
     osd class default list = *
 
 [client.gateway]
-    rgw frontends = beast endpoint=127.0.0.1:$port
+    rgw frontends = beast endpoint=127.0.0.1:$port tcp_nodelay=1
     rgw enable apis = s3, sts, iam, admin
     rgw s3 auth use sts = true
     rgw sts key = lakebedstskey123

@@ -24,6 +24,13 @@ _STARTS = {
 _ALL = [name if name == "moto" else pytest.param(name, marks=pytest.mark.stores) for name in _STARTS]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let tests on every store not stumble over the warning that one of them gives, to whoever comes first."""
+    for item in items:
+        if "store" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.filterwarnings("ignore::lakebed.errors.WeakStoreWarning"))
+
+
 @pytest.fixture(scope="session")
 def running_stores() -> Iterator[Callable[[str], Server]]:
     """Start a server when the first test asks for it; all end with the session."""

@@ -16,21 +16,58 @@ import uuid
 from typing import Any
 
 import pytest
+from hypothesis import is_hypothesis_test, settings
 
 from lakebed.storage import url
 from lakebed.storage.base import Storage
 from lakebed.storage.url import Location, open_storage
+from lakebed.versions import claims
 from unit_tests.lakebed import datasets
 
 LOCAL_ONLY: dict[str, str] = {
+    # Another proof of the same on stores; these copy a dataset for each of hundreds of faults.
     "test_crash_states": "replays thousands of recorded states, file by file",
+    "dataset/test_requests": "counts the requests to a store of its own: see test_requests and test_counts here",
+    "versions/test_crash": "copies the dataset for every call: test_faults does so for a sample",
+    "versions/test_merge_crash": "copies the dataset for every call: test_faults does so for a sample",
+    # A local writer knows who reads; on a store time alone counts, by the store's own clock.
+    r"test_collect\.py::test_(a_writer_keeps|a_reader|an_error_of_deletion|a_crash|opening_looks)": "see test_garbage",
+    r"test_collect\.py::test_(writers_of_one|what_left_lately|leftovers|a_sweep_removes)": "see test_garbage",
+    "test_collect_beside": "other processes open the path: see test_garbage",
+    # Other processes open the path.
     "test_addresses_everywhere": "another process opens the path",
+    "test_leases.py::test_(the_thread|a_stopped|loading_says|a_killed)": "another process opens the path",
+    "test_writers.py::test_(another_process|a_writer_goes_on)": "another process opens the path",
+    "test_farewell.*what_waits_at_the_exit": "another process opens the path; test_races does so on stores",
+    r"test_taking_in\.py::test_(reading_own|the_end_of|a_forked_child|a_child_may)": "another process opens the path",
+    # Files are read, changed or counted in the dataset's folder, or in the memory of a named storage.
     "test_branches_with_a_slash_can_be_opened": "a path is told from a branch by looking at the folder",
-    "test_a_lost_history_is_made_again": "removes a file of the folder",
+    "test_addresses.*test_a_lost_history_is_made_again": "removes a file of the folder",
+    "test_what_is_done_to_all_versions_takes": "looks into the folder",
     "test_a_deepcopy_that_is_cut_off_is_no_dataset": "makes the local storage fail",
     r"test_copying.*::test_delete\b": "looks into the memory of a named storage",
+    "dataset/test_credentials": "reads linked_creds.json in the folder: see test_named_credentials",
+    "TestAddresses::test_(other_files|delete_checks|a_damaged_version_file)": "puts files into the folder",
+    "test_memory_datasets_live": "is about memory",
+    "test_golden_versions": "the folders are those of Deep Lake 3.9.52",
+    "test_publishes_leave_few_files": "counts the files of a folder",
+    "test_layouts_kept.*test_verify_compares": "looks into the folder",
+    "test_opening.*copies_and_builds_on_others": "a store is given what a local dataset copies within one publish",
+    "test_publish.*everything_named_is_durable": "what a store has acknowledged is durable: nothing is synced",
+    "test_link_rows.*nobody_looks_at_unverified": "reads files of the folder",
+    "test_media.*stored_files_that_are_damaged": "damages a file of the folder",
+    r"test_repairing\.py::test_(reset_repairs|opening_tells)": "damages files of the folder",
+    r"test_tagging\.py::test_(damage_to|verify_notices|a_new_dataset_has)": "damages files of the folder",
+    r"test_views\.py::test_(attributes_of|paths_print|memory_can_not)": "is about the names of memory and of paths",
+    r"test_views\.py::test_pickling": "another process knows no credentials but those of its environment",
+    # A store copies within itself without reading, many objects at once: see test_copying.
+    r"test_replica\.py::test_(what_has_arrived|damage_|one_version_cut_off)": "damage is not seen, and order not kept",
+    r"test_replica\.py::test_(another_call|a_finished_copy)": "expects the address of a memory",
+    r"test_replica\.py::test_(a_place_under_two_names|what_3_9_52_wrote)": "is about local folders",
 }
 """Pattern of test ids -> why these can not lie on an object store."""
+
+_EXAMPLES = 10
 
 
 class Elsewhere:
@@ -57,23 +94,33 @@ class Elsewhere:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Put the store in the place of files and memory."""
+    config.addinivalue_line("filterwarnings", "ignore::lakebed.errors.WeakStoreWarning")
     told = json.loads(os.environ["LAKEBED_STORE"])
     os.environ.update(told["environment"])  # for tests that open a dataset again by its address
     elsewhere = Elsewhere(told["url"], told["creds"])
     config.stash[_KEY] = elsewhere
     vars(url).update(LocalStorage=elsewhere.at, open_memory=elsewhere.at)
     vars(datasets).update(new_memory=elsewhere.fresh)
+    claims.SETTLING_SECONDS = 0.0  # nobody else writes there, and a pause would move the clocks of tests
 
 
 _KEY = pytest.StashKey[Elsewhere]()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out what is about local files."""
+    """Leave out what is about local files, and try few of the examples of property tests."""
     for item in items:
+        if is_hypothesis_test(test := getattr(item, "obj", None)):
+            _try_few(getattr(test, "__func__", test))
         for pattern, reason in LOCAL_ONLY.items():
             if re.search(pattern, item.nodeid):
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _try_few(test: Any) -> None:
+    """Let a property test try few examples: each is many requests, and what they vary is no matter of the store."""
+    given = test._hypothesis_internal_use_settings
+    test._hypothesis_internal_use_settings = settings(given, max_examples=min(_EXAMPLES, given.max_examples))
 
 
 @pytest.hookimpl(tryfirst=True)

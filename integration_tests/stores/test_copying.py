@@ -51,7 +51,6 @@ def same(one: lakebed.Dataset, other: lakebed.Dataset) -> bool:
     return all(np.array_equal(one[name].numpy(), other[name].numpy()) for name in one.tensors)
 
 
-@pytest.mark.filterwarnings("ignore::lakebed.errors.WeakStoreWarning")
 def test_there_and_back(store: Server, local: Path, tmp_path: Path) -> None:
     """From a disk to a bucket, within it, and back again: the same each time, and trusted as it was written here."""
     first, second = store.url("first"), store.url("second")

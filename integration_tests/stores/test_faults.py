@@ -12,7 +12,7 @@ from lakebed.storage.base import Storage
 from lakebed.testing.crash import CrashRunner, sampled
 from unit_tests.lakebed.testing.test_nth_fault import SCRIPT, Record, attempt
 
-_FEW, _MANY = 12, 250
+_FEW, _MANY = 6, 250
 
 
 def _try(place: Callable[[], Storage], count: int, record: Record) -> None:
@@ -23,7 +23,7 @@ def _try(place: Callable[[], Storage], count: int, record: Record) -> None:
     attempt(runner, sampled(every, count, seed), record, f"of {len(every)}, LAKEBED_SEED={seed}, at {where}")
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_a_few_of_all_faults(place: Callable[[], Storage], record_property: Record) -> None:
     """Calls x before, after, torn x crash, error, outage, on a real server."""
     _try(place, _FEW, record_property)

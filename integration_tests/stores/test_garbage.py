@@ -27,7 +27,6 @@ def publish(ds: lakebed.Dataset, times: int, virtual: VirtualClock) -> None:
         virtual.advance(1)
 
 
-@pytest.mark.filterwarnings("ignore::lakebed.errors.WeakStoreWarning")
 def test_what_a_writer_replaced_goes_when_its_time_has_come(
     store: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

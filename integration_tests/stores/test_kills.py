@@ -12,7 +12,7 @@ from integration_tests.versions.test_sigkill import Record, kill_often
 _FEW, _MANY = 8, 200
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_a_few_killed_processes(tmp_path: Path, ambient: Server, record_property: Record) -> None:
     """0 unopenable, 0 torn rows, all acknowledged operations there."""
     kill_often(tmp_path, _FEW, record_property, ambient.url)

@@ -15,7 +15,7 @@ from lakebed.testing.observe import open_on, state_of
 from lakebed.testing.work import operations
 from lakebed.versions.create import create
 
-_FEW, _MANY = 25, 400
+_FEW, _MANY = 15, 400
 _JUDGED_EVERY = 5
 
 
@@ -38,7 +38,7 @@ def _work(place: Callable[[], Storage], count: int, record: Callable[[str, objec
     assert verify(storage, None, deep=True).is_sound
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_every_operation_has_its_effect(
     place: Callable[[], Storage], record_property: Callable[[str, object], None]
 ) -> None:

@@ -14,6 +14,8 @@ import pytest
 from integration_tests.stores.processes import ROOT
 from integration_tests.stores.servers import Server
 
+# Each process of the run gives every test folders of its own; a test may take longer than it would on a disk.
+AT_ONCE = ("-n", "2", "--dist", "worksteal", "--timeout", "600", "-rfE")
 SUITE = ("unit_tests/lakebed/dataset", "unit_tests/lakebed/versions", "unit_tests/lakebed/writing")
 
 
@@ -24,7 +26,16 @@ def test_all_of_writing_and_versions_works_on_a_store(
 ) -> None:
     """What is true of local datasets is true of those in a bucket."""
     told = json.dumps({"url": store.url("suite"), "creds": store.creds, "environment": store.environment})
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "integration_tests.stores.elsewhere", *SUITE]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "integration_tests.stores.elsewhere",
+        *AT_ONCE,
+        *SUITE,
+    ]
     done = subprocess.run(
         command,
         cwd=ROOT,
