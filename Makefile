@@ -14,6 +14,8 @@ PYAIRBYTE := .cache/venvs/pyairbyte
 DEEPLAKE3 := .cache/venvs/deeplake3
 IMAGE ?= airbyte/destination-deeplake:dev
 
+# The tests start hundreds of processes; where this is set, each would compile the library again.
+unexport PYTHONDONTWRITEBYTECODE
 export DO_NOT_TRACK := 1
 export AIRBYTE_OFFLINE_MODE := 1
 
@@ -27,11 +29,16 @@ demo: .venv/.run $(FAKER)/.ready ## a real Airbyte source -> ./demo-lake -> batc
 
 .PHONY: test
 test: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready ## unit tests and the fast integration tests
-	@$(PYTEST) -n auto --dist worksteal $(TESTS)
+	@if [[ -w /dev/shm && $$(df --output=avail -k /dev/shm | tail -1) -ge 4000000 ]]; then
+		# Files in memory: the suite writes and syncs a hundred thousand. Real disks: integration_tests/power, make soak.
+		export PYTEST_DEBUG_TEMPROOT=$$(mktemp -d /dev/shm/tests-XXXXXX)
+		trap 'rm -rf "$$PYTEST_DEBUG_TEMPROOT"' EXIT
+	fi
+	$(PYTEST) -n auto --dist worksteal $(TESTS)
 
 .PHONY: test-stores
 test-stores: .venv/.dev .cache/stores/.ready ## real object stores: Ceph, Azurite, GCS, rclone, web servers, bad networks
-	@$(PYTEST) -m stores integration_tests/stores $(TESTS)
+	@$(PYTEST) -m "stores and not soak" integration_tests/stores $(TESTS)
 
 .PHONY: lint
 lint: .venv/.dev ## style, types, layers, cycles
@@ -44,6 +51,7 @@ lint: .venv/.dev ## style, types, layers, cycles
 .PHONY: bench
 bench: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready ## speed and memory against peers, in the same run
 	@.venv/bin/python -m benchmarks.sync $(BENCH)
+	.venv/bin/python -m benchmarks.upserts $(BENCH_UPSERTS)
 	.venv/bin/python -m benchmarks.format $(BENCH_FORMAT)
 	.venv/bin/python -m benchmarks.versions $(BENCH_VERSIONS)
 	.venv/bin/python -m benchmarks.remote $(BENCH_REMOTE)
@@ -54,7 +62,7 @@ interop: .venv/.dev $(FAKER)/.ready $(DEEPLAKE3)/.ready ## Deep Lake 3.9.52 read
 	$(PYTEST) -m interop integration_tests/interop
 
 .PHONY: soak
-soak: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready $(DEEPLAKE3)/.ready ## the long tests: kills, a million rows, fuzz with sanitizers
+soak: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready $(DEEPLAKE3)/.ready .cache/stores/.ready ## the long tests: kills, a million rows, fuzz with sanitizers
 	@$(PYTEST) -m soak
 	scripts/sanitize.sh $(SANITIZE)
 
@@ -63,8 +71,17 @@ docs: .venv/.docs ## the users' pages, into site/
 	@.venv/bin/mkdocs build --strict
 
 .PHONY: image
-image: ## the connector's container image
-	@docker build -t $(IMAGE) .
+image: ## the connector's container image, on a Docker engine that is found or started
+	@scripts/docker.sh build $(IMAGE) $(BASE_IMAGE)
+
+.PHONY: test-image
+test-image: .venv/.dev $(FAKER)/.ready ## the image on a real Docker engine; says so where there is none
+	@if ! scripts/docker.sh start >/dev/null; then
+		echo "make test-image: skipped"
+		exit
+	fi
+	$(MAKE) image
+	IMAGE=$(IMAGE) $(PYTEST) -m image integration_tests/image $(TESTS)
 
 .PHONY: tail
 tail: .venv/.run ## the five largest modules, classes and functions

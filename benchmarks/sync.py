@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import argparse
 import atexit
+import contextlib
+import dataclasses
 import functools
 import json
 import os
@@ -17,12 +19,14 @@ import statistics
 import sys
 import tempfile
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks import inputs, measure
 from benchmarks.inputs import CACHE, ROOT, Input
+from integration_tests.stores.servers import Server, moto
 
 OURS = Path(sys.executable).with_name("destination-deeplake")
 PYAIRBYTE = ROOT / ".cache/venvs/pyairbyte/bin/python"
@@ -70,30 +74,78 @@ def check(text: str, value: float, bar: float, *, at_most: bool = False) -> None
     )
 
 
-def ours(given: Input, times: int = 1) -> measure.Cost:
+Contender = Callable[[Input, int], measure.Cost]
+
+
+def ours(given: Input, times: int = 1, settings: dict[str, Any] | None = None) -> measure.Cost:
     """One sync into a lake of its own.
 
     The lakes are deleted at the end of all runs: for minutes ext4 passes by the inodes of deleted files, one by one, so
     the next run would pay for the deletion.
     """
     config = CACHE / "destination.json"
-    config.write_text(json.dumps({"destination_path": str(lakes() / uuid.uuid4().hex)}))
+    config.write_text(json.dumps(settings or {"destination_path": str(lakes() / uuid.uuid4().hex)}))
     command: list[str | Path] = [OURS, "write", "--config", config, "--catalog", given.catalog]
     return measure.run(command, given.messages, times)
 
 
-def noop(given: Input, times: int = 1) -> measure.Cost:
-    """The CDK with a destination that keeps nothing."""
-    config = CACHE / "noop.json"
-    config.write_text("{}")
-    command: list[str | Path] = [sys.executable, HERE / "noop_destination.py", "write", "--config", config]
+def by_key(given: Input, times: int = 1) -> measure.Cost:
+    """One sync with append + deduplication; a file that is sent again brings the same keys again."""
+    catalog = json.loads(given.catalog.read_text())
+    for configured in catalog["streams"]:
+        configured |= {
+            "destination_sync_mode": "append_dedup",
+            "primary_key": [["id"]],
+            "cursor_field": ["updated_at"],
+        }
+    path = CACHE / "by-key-catalog.json"
+    path.write_text(json.dumps(catalog))
+    return ours(dataclasses.replace(given, catalog=path), times)
+
+
+@functools.cache
+def bucket() -> Server:
+    """S3 as moto speaks it; a process of its own, whose CPU seconds are not counted."""
+    stack = contextlib.ExitStack()
+    atexit.register(stack.close)
+    return stack.enter_context(moto())
+
+
+def into_bucket(given: Input, times: int = 1) -> measure.Cost:
+    """One sync into a bucket."""
+    server = bucket()
+    keys = {name: server.creds[name] for name in ("aws_access_key_id", "aws_secret_access_key")}
+    settings = {
+        "destination_path": server.url("lake"),
+        "endpoint_url": server.endpoint,
+        "credentials": {"method": "aws_keys", **keys},
+    }
+    return ours(given, times, settings)
+
+
+def on_the_cdk(program: str, given: Input, times: int = 1) -> measure.Cost:
+    """One sync into a destination that one of the programs here makes out of the CDK."""
+    config = CACHE / "on-the-cdk.json"
+    config.write_text(json.dumps({"path": str(lakes() / uuid.uuid4().hex)}))
+    command: list[str | Path] = [sys.executable, HERE / program, "write", "--config", config]
     return measure.run([*command, "--catalog", given.catalog], given.messages, times)
 
 
-def compare(given: Input, runs: int) -> None:
-    """Ours beside the no-op destination, interleaved."""
-    contenders: dict[str, Callable[[Input, int], measure.Cost]] = {"ours, written and published": ours}
-    contenders["no-op on the plain CDK"] = noop
+MINE: dict[str, Contender] = {"ours, written and published": ours}
+NOOP: dict[str, Contender] = {"no-op on the plain CDK": functools.partial(on_the_cdk, "noop_destination.py")}
+MORE_OF_MINE: dict[str, Contender] = {
+    "ours, append + deduplication": by_key,
+    "ours, into S3 (moto)": into_bucket,
+}
+PEERS: dict[str, tuple[Contender, float]] = {
+    "raw JSON in SQLite, CDK": (functools.partial(on_the_cdk, "sqlite_destination.py"), 5),
+    "Python columns, CDK, Parquet": (functools.partial(on_the_cdk, "columns_destination.py"), 3),
+}
+"""And how many times as fast ours is to be."""
+
+
+def measured(given: Input, runs: int, contenders: Mapping[str, Contender]) -> dict[str, Rates]:
+    """Let them run in turn, and print their rates."""
     seconds: dict[str, dict[int, list[float]]] = {name: {1: [], LONGER: []} for name in contenders}
     for _ in range(runs):
         for name, contender in contenders.items():
@@ -108,9 +160,24 @@ def compare(given: Input, runs: int) -> None:
     print(HEADER)
     for name, rate in rates.items():
         print(rate.line(name))
-    mine, theirs = rates.values()
-    check(f"ours / no-op, {given.name}, with start", mine.with_start / theirs.with_start, 1.5)
-    check(f"ours / no-op, {given.name}, marginal", mine.marginal / theirs.marginal, 1.5)
+    return rates
+
+
+def compare(given: Input, runs: int, more: Mapping[str, Contender] | None = None) -> None:
+    """Ours, also by key and into a bucket, beside the no-op destination and others, interleaved."""
+    rates = measured(given, runs, {**MINE, **NOOP, **(more or {})})
+    (first, _), (noop, _) = (*MINE.items(), *NOOP.items())
+    for name in (name for name in rates if name in MINE or name in MORE_OF_MINE):
+        mine, theirs = rates[name], rates[noop]
+        what = f"{name.removeprefix('ours, ')} / no-op, {given.name}"
+        check(f"{what}, with start", mine.with_start / theirs.with_start, 1.5)
+        check(f"{what}, marginal", mine.marginal / theirs.marginal, 1.5)
+    for name in (name for name in rates if name in PEERS):
+        check(
+            f"ours / {name}, {given.name}, marginal",
+            rates[first].marginal / rates[name].marginal,
+            PEERS[name][1],
+        )
 
 
 def pyairbyte(given: Input) -> float:
@@ -169,7 +236,7 @@ def main() -> None:
     parser.add_argument("--pyairbyte", type=int, default=50_000, help="users for PyAirbyte; 0: none")
     given = parser.parse_args()
     users = inputs.narrow(given.narrow)
-    compare(users, given.runs)
+    compare(users, given.runs, {**MORE_OF_MINE, **{name: peer for name, (peer, _) in PEERS.items()}})
     compare(inputs.wide(users, given.wide), given.runs)
     if given.pyairbyte:
         against_pyairbyte(users, given.pyairbyte, given.runs)
