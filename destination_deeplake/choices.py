@@ -4,6 +4,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+FORMATS: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(
+        ("image", "image.rgb", "image.gray"),
+        frozenset("bmp dib eps gif ico im jpeg jpeg2000 msp mpo pcx png ppm sgi tga tiff webp xbm".split()),
+    ),
+    "video": frozenset(("mp4", "mkv", "avi")),
+    "audio": frozenset(("mp3", "flac", "wav")),
+    "dicom": frozenset(("dcm",)),
+    "nifti": frozenset(("nii", "nii.gz")),
+    "point_cloud": frozenset(("las",)),
+    "mesh": frozenset(("ply", "stl")),
+}
+"""Htype of files -> compressions that a file of it may have."""
+
 
 class Decoding(StrEnum):
     """What the values of a column are, beyond what the source's schema says."""

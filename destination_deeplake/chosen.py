@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from destination_deeplake.choices import ColumnChoice, Decoding
+from destination_deeplake.choices import FORMATS, ColumnChoice, Decoding
 from destination_deeplake.columns import Column, Kind
 from destination_deeplake.failures import ConfigError
-from destination_deeplake.tensors import FORMATS, LINK, TENSOR_TYPES, UNSPECIFIED, TensorType, arrow_type
+from destination_deeplake.tensors import LINK, TENSOR_TYPES, UNSPECIFIED, TensorType, arrow_type
 
 ARRAY_HTYPES = ("embedding", "generic", "bbox", "bbox.3d", "intrinsics", "keypoints_coco", "point")
 """Htypes that an array of numbers may be stored as."""

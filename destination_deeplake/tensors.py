@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
+from destination_deeplake.choices import FORMATS
 from destination_deeplake.columns import Kind
 from destination_deeplake.naming import META_COLUMNS
 
@@ -15,20 +16,6 @@ UNSPECIFIED = "unspecified"
 
 LINK = pa.struct([("path", pa.string()), ("creds_key", pa.string())])
 """What goes into a tensor of links."""
-
-FORMATS: Mapping[str, frozenset[str]] = {
-    **dict.fromkeys(
-        ("image", "image.rgb", "image.gray"),
-        frozenset("bmp dib eps gif ico im jpeg jpeg2000 msp mpo pcx png ppm sgi tga tiff webp xbm".split()),
-    ),
-    "video": frozenset(("mp4", "mkv", "avi")),
-    "audio": frozenset(("mp3", "flac", "wav")),
-    "dicom": frozenset(("dcm",)),
-    "nifti": frozenset(("nii", "nii.gz")),
-    "point_cloud": frozenset(("las",)),
-    "mesh": frozenset(("ply", "stl")),
-}
-"""Htype of files -> compressions that a file of it may have."""
 
 
 @dataclass(frozen=True, slots=True)

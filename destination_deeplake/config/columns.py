@@ -16,22 +16,10 @@ An htype of arrays implies `numbers`, class_names imply `class_label`, a shape i
 
 from collections.abc import Mapping
 
+from destination_deeplake.choices import FORMATS as FILES
 from destination_deeplake.choices import ColumnChoice, Decoding
 from destination_deeplake.config.values import Section, one_of
 from destination_deeplake.naming import tensor_names
-
-IMAGES = frozenset("bmp dib eps gif ico im jpeg jpeg2000 msp mpo pcx png ppm sgi tga tiff webp xbm".split())
-
-FILES: Mapping[str, frozenset[str]] = {
-    **dict.fromkeys(("image", "image.rgb", "image.gray"), IMAGES),
-    "video": frozenset(("mp4", "mkv", "avi")),
-    "audio": frozenset(("mp3", "flac", "wav")),
-    "dicom": frozenset(("dcm",)),
-    "nifti": frozenset(("nii", "nii.gz")),
-    "point_cloud": frozenset(("las",)),
-    "mesh": frozenset(("ply", "stl")),
-}
-"""Htype whose samples are files -> what they may be compressed with."""
 
 ARRAYS = ("embedding", "bbox", "bbox.3d", "intrinsics", "keypoints_coco", "point")
 """Htypes that are always arrays of numbers."""

@@ -14,9 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 import lakebed
+from destination_deeplake.choices import FORMATS
 from destination_deeplake.failures import ConfigError
 from destination_deeplake.stream.samples import Fitted, offsets_of, present, validity_of
-from destination_deeplake.tensors import FORMATS, TensorType
+from destination_deeplake.tensors import TensorType
 from lakebed.errors import LakebedError, ModuleNotInstalledException
 
 _CONVERTED = ("image.rgb", "image.gray")
