@@ -13,7 +13,13 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from lakebed.errors import LimitError
+
+_STEP = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+_NO_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
+_PIECE = 1 << 20
 
 # -- chunks ------------------------------------------------------------------------------------------------------------
 
@@ -124,6 +130,36 @@ def check(name: str, value: float, what: str) -> None:
             "if you trust the data, set it higher",
             limit=name,
         )
+
+
+def json_depth(text: bytes | memoryview) -> int:
+    """Return how deep the lists and objects of a valid JSON text are nested, without going down into it.
+
+    Where it cannot be deeper than `MAX_JSON_DEPTH`, any number up to that may be returned. Memory does not grow with
+    the text.
+    """
+    # A bracket takes a byte, and so does the one that closes it.
+    if len(text) <= 2 * MAX_JSON_DEPTH:
+        return 0
+    if len(text) <= _PIECE:
+        text = bytes(text)
+        opening = text.count(b"[") + text.count(b"{")
+        if opening <= MAX_JSON_DEPTH:
+            return opening
+    depth, deepest, quoted, rest = 0, 0, 0, b""
+    for start in range(0, len(text), _PIECE):
+        piece = rest + bytes(text[start : start + _PIECE])
+        # What a backslash at the end escapes comes with the next piece.
+        cut = (len(piece) - len(piece.rstrip(b"\\"))) % 2
+        rest, piece = piece[len(piece) - cut :], piece[: len(piece) - cut]
+        # Brackets inside of strings do not nest: without escapes, every second piece between quotes is a string.
+        parts = piece.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')
+        outside = b"".join(parts[quoted::2]).translate(_STEP, _NO_BRACKET)
+        quoted ^= (len(parts) - 1) % 2
+        levels = depth + np.cumsum(np.frombuffer(outside, np.int8), dtype=np.int64)
+        if len(levels):
+            depth, deepest = int(levels[-1]), max(deepest, int(levels.max()))
+    return deepest
 
 
 def check_sample(shape: tuple[int, ...], itemsize: int, what: str, stored: int | None = None) -> int:

@@ -386,6 +386,14 @@ class Dataset(Bulk, Credentialed, Accountless):
         """Publish all changes: durable and visible to every reader when this returns."""
         self._session.flush()
 
+    def discard(self) -> None:
+        """Forget all changes that are not published: rows, values, tensors and info are as the last `flush` left them.
+
+        A ``with`` block keeps the writer's lock.
+        """
+        self._session.discard()
+        self._session.epoch += 1
+
     def maybe_flush(self) -> None:
         """Publish all changes unless a ``with`` block is open, which does so at its end."""
         if not self._session.is_held:

@@ -275,5 +275,11 @@ class Structured(Historic):
         structure.delete_group(self._session, normalize(name, self._group), large_ok=large_ok)
 
     def size_approx(self) -> int:
-        """Bytes of the chunks of all tensors, hidden companions included, from metadata alone."""
-        return sum(map(structure.approximate_size, self._session.schema().tensors.values()))
+        """Bytes of the chunks of all tensors, hidden companions included, from metadata alone.
+
+        Of a group or a selection of tensors only those count.
+        """
+        schema = self._session.schema()
+        if self._columns is None and not self._group:
+            return sum(map(structure.approximate_size, schema.tensors.values()))
+        return sum(structure.approximate_size(schema.tensor(full)) for full in self._chosen(None).values())

@@ -28,9 +28,6 @@ from lakebed.errors import FormatError, InvalidInputError
 
 CUSTOM = "_hub_custom_type"
 
-_STEP = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
-_NO_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
-
 _DTYPE = re.compile(r"[<>|=]?[A-Za-z?][A-Za-z0-9_]{0,15}(\[[0-9]{0,4}[a-zA-Z]{1,2}\])?")
 
 
@@ -117,14 +114,7 @@ def check_depth(raw: bytes, what: str) -> None:
     LimitError
         If it is.
     """
-    opening = raw.count(b"[") + raw.count(b"{")
-    if opening <= limits.MAX_JSON_DEPTH:
-        return
-    # Brackets inside of strings do not nest: without escapes, every second piece between quotes is a string.
-    outside = b"".join(raw.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')[::2])
-    steps = np.frombuffer(outside.translate(_STEP, _NO_BRACKET), np.int8)
-    depth = int(np.cumsum(steps, dtype=np.int32).max(initial=0))
-    limits.check("MAX_JSON_DEPTH", depth, f"{what}: nesting of JSON")
+    limits.check("MAX_JSON_DEPTH", limits.json_depth(raw), f"{what}: nesting of JSON")
 
 
 def load_object(data: bytes | bytearray | memoryview, what: str) -> dict[str, Any]:

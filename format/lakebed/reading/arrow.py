@@ -107,7 +107,7 @@ def arrow_column(scan: ColumnScan, start: int, stop: int, kind: pa.DataType) -> 
             parts.append(_run_array(reader, run, kind, mask))
         except FormatError as error:
             raise reader.located(error, run.row) from error
-    return parts[0] if len(parts) == 1 else pa.concat_arrays(parts) if parts else pa.array([], type=kind)
+    return parts[0] if len(parts) == 1 else pa.concat_arrays(parts) if parts else pa.nulls(0, kind)
 
 
 def taken_column(scan: ColumnScan, rows: NDArray[np.int64], kind: pa.DataType) -> pa.Array:
@@ -117,9 +117,12 @@ def taken_column(scan: ColumnScan, rows: NDArray[np.int64], kind: pa.DataType) -
     for first, stop in _spans(scan, rows, kind):
         start, end = int(rows[first]), int(rows[stop - 1]) + 1
         span = arrow_column(scan, start, end, kind)
-        parts.append(span if end - start == stop - first else span.take(pa.array(rows[first:stop] - start)))
+        if end - start != stop - first:
+            # Not `pa.array`, which imports pandas for a NumPy array: half a second and 50 MB.
+            span = span.take(_numbers(rows[first:stop] - start, pa.int64(), None))
+        parts.append(span)
     if not parts:
-        return pa.array([], type=arrow_type(reader))
+        return pa.nulls(0, arrow_type(reader))
     return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
 
 
@@ -233,7 +236,7 @@ def _fixed_lists(values: pa.Array, kind: pa.DataType, mask: NDArray[np.bool_] | 
     if mask is not None:
         # The rows of a fixed-size list may not be missing values below a null, so nulls go in by a take.
         whole = _fixed_lists(values, kind, None)
-        return whole.take(pa.array(np.arange(len(whole)), mask=mask))
+        return whole.take(_numbers(np.arange(len(whole)), pa.int64(), mask))
     inner = kind.value_type
     if pa.types.is_fixed_size_list(inner):
         values = _fixed_lists(values, inner, None)

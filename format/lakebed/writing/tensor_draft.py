@@ -41,21 +41,7 @@ _SPILL_WALK = 24_000_000
 
 
 class TensorDraft(TensorChunks):
-    """One tensor of a draft.
-
-    Parameters
-    ----------
-    state
-        The tensor as published, or as created.
-    folder
-        Id of the draft's version: where new chunks go.
-    read
-        Reads a chunk back, published or not.
-    spill
-        Writes chunk files to storage before the publish, to keep memory bounded.
-    take
-        Supplies buffers for chunks that are being rewritten.
-    """
+    """One tensor of a draft; parameters as in `TensorChunks`."""
 
     def __init__(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from pathlib import Path
 from typing import Any
@@ -296,6 +297,33 @@ class TestRows:
         ):
             with pytest.raises(lakebed.errors.InvalidOperationError):
                 act()
+        assert len(ds) == 4
+
+
+class TestDiscard:
+    """Giving up what is not published."""
+
+    @pytest.mark.parametrize("held", [False, True])
+    def test_all_is_as_it_was_published(self, ds: lakebed.Dataset, held: bool) -> None:
+        with contextlib.ExitStack() as stack:
+            if held:
+                stack.enter_context(ds)
+            ds.append({"n": 4, "t": "e", "g/x": np.zeros(2)})
+            ds.t[0] = "changed"
+            ds.n.pop(1)
+            ds.create_tensor("more")
+            ds.info["a"] = 1
+            ds.discard()
+            assert (len(ds), ds.n.numpy().ravel().tolist()) == (4, [0, 1, 2, 3])
+            assert ds.t[0].data()["value"] == "a"
+            assert list(ds.tensors) == ["n", "t", "g/x"]
+            assert dict(ds.info) == {}
+            ds.append({"n": 5, "t": "f", "g/x": np.ones(2)})
+        assert ds.t.data()["value"] == [*"abcd", "f"]
+        assert lakebed.load(ds.path, read_only=True).n.numpy().ravel().tolist() == [0, 1, 2, 3, 5]
+
+    def test_nothing_is_there_to_discard(self, ds: lakebed.Dataset) -> None:
+        ds.discard()
         assert len(ds) == 4
 
 

@@ -140,7 +140,8 @@ def test_attributes_of_3x(uneven: lakebed.Dataset) -> None:
     assert "j" in uneven["g"]
     for item in ("g", "_a_id", 3):
         assert item not in uneven
-    assert uneven.size_approx() > 0
+    assert uneven.size_approx() > uneven[["a"]].size_approx() > 0
+    assert uneven["g"].size_approx() == uneven["g"][["j"]].size_approx() > 0
     for call in (uneven.visualize, uneven.a.play):
         with pytest.raises(lakebed.errors.InvalidOperationError):
             call()

@@ -110,8 +110,11 @@ def test_length_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
         json_style.load(b"[1, 2, 345]", "x")
 
 
-@given(st.recursive(st.text('[]{}"\\', max_size=5), lambda inner: st.lists(inner, max_size=3), max_leaves=40))
-def test_depth_is_that_of_the_value(value: object) -> None:
+@given(
+    st.recursive(st.text('[]{}"\\', max_size=5), lambda inner: st.lists(inner, max_size=3), max_leaves=40),
+    st.sampled_from([1, 2, 7, 1 << 20]),
+)
+def test_depth_is_that_of_the_value(value: object, piece: int) -> None:
     """The text's depth is measured as the parsed value has it."""
 
     def depth(value: object) -> int:
@@ -119,6 +122,7 @@ def test_depth_is_that_of_the_value(value: object) -> None:
 
     text = json.dumps([value] * 200).encode()  # enough brackets for a closer look
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limits, "_PIECE", piece)
         patch.setattr(limits, "MAX_JSON_DEPTH", 1 + depth(value))
         json_style.check_depth(text, "x")
         patch.setattr(limits, "MAX_JSON_DEPTH", depth(value))
