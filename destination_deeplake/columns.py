@@ -7,7 +7,7 @@
     BOOL           true, false; 1, 0; "true", "false" in any case                  bool
     TIMESTAMP_TZ   "2024-05-06T07:08:09.5+02:00"; without an offset UTC            int64, microseconds UTC
     TIMESTAMP      the same, an offset dropped                                     int64, microseconds
-    DATE           "2024-05-06"; the date of a timestamp                           int32, days
+    DATE           "2024-05-06", "2024/5/6", "2024 May 6"; date of a timestamp     int32, days
     TIME_TZ        "07:08:09.5+02:00"; without an offset UTC                       int64, microseconds UTC
     TIME           the same, an offset dropped                                     int64, microseconds
     JSON           anything; its text as the source wrote it                       json (text)
@@ -17,7 +17,8 @@
 
 A missing property and a JSON null are nulls. Anything else that does not fit is a null, too, and an entry
 of the row's `_airbyte_meta.changes` (NULLED, DESTINATION_SERIALIZATION_ERROR): whole numbers beyond 64 bits,
-numbers beyond the largest double, strings with half a surrogate pair, impossible dates. Fractions of a second
+numbers beyond the largest double, strings with half a surrogate pair, impossible dates, dates that do not begin
+with the year. `-`, `/`, `.`, a blank or nothing may stand between the parts of a date. Fractions of a second
 are cut to microseconds. Years are astronomical (1 BC is 0, also written "0001-02-03 BC"), as far as 32 bits
 of days or 64 bits of microseconds reach; a second 60 is the first moment of the next minute. Padding of base64 may be
 missing and white space stand in it. An array of numbers has the shape of its column and no null in it.

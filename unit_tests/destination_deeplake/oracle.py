@@ -15,10 +15,16 @@ from destination_deeplake.columns import Kind
 Value = str | int | float | bool | bytes | list[float] | None
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_DATE = r"(?P<year>[+-]?\d{4,9})-(?P<month>\d{1,2})-(?P<day>\d{1,2})"
+_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+_NAMED = f"(?i:{'|'.join(_MONTHS)})"
+_DATES = (
+    r"(?P<year>[+-]?\d{4,9})-(?P<month>\d{1,2})-(?P<day>\d{1,2})",
+    rf"(?P<year>\d{{4}})(?P<between>[-/. ])(?P<month>\d{{1,2}}|{_NAMED})(?P=between)(?P<day>\d{{1,2}})",
+    rf"(?P<year>\d{{4}})(?P<month>\d{{2}}|{_NAMED})(?P<day>\d{{2}})",
+)
 _TIME = r"(?P<hour>\d{1,2}):(?P<minute>\d{2})(:(?P<second>\d{2})([.,](?P<fraction>\d+))?)?"
 _OFFSET = r"( ?(?P<zone>[Zz]|UTC|GMT|[+-]\d{2}(:?\d{2}(:?\d{2})?)?))?"
-_MOMENT = re.compile(rf"{_DATE}([Tt ]{_TIME}{_OFFSET})?(?P<era> BC)?", re.ASCII)
+_MOMENTS = [re.compile(rf"{date}([Tt ]{_TIME}{_OFFSET})?(?P<era> BC| AD)?", re.ASCII) for date in _DATES]
 _CLOCK = re.compile(_TIME + _OFFSET, re.ASCII)
 _DAY = 86_400_000_000
 _EPOCH = dt.date(1970, 1, 1).toordinal()
@@ -176,12 +182,18 @@ def _year(match: re.Match[str]) -> int | None:
     year = int(match["year"])
     if not match["era"]:
         return year
-    return None if year == 0 or match["year"][0] in "+-" else 1 - year
+    if year == 0 or match["year"][0] in "+-":
+        return None
+    return year if match["era"] == " AD" else 1 - year
+
+
+def _month(text: str) -> int:
+    return int(text) if text.isdigit() else _MONTHS.index(text.lower()) + 1
 
 
 def _moment(text: str) -> tuple[int, int, int] | None:
     """Return day, microsecond of the day, offset."""
-    match = _MOMENT.fullmatch(text)
+    match = next(filter(None, (form.fullmatch(text) for form in _MOMENTS)), None)
     if match is None:
         return None
     year, time, offset = _year(match), 0, _offset(match["zone"])
@@ -192,7 +204,7 @@ def _moment(text: str) -> tuple[int, int, int] | None:
         time = found
     if year is None or offset is None:
         return None
-    days = _days(year, int(match["month"]), int(match["day"]))
+    days = _days(year, _month(match["month"]), int(match["day"]))
     return None if days is None else (days, time, offset)
 
 

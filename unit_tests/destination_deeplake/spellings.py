@@ -47,13 +47,20 @@ years = st.sampled_from(
         "24",
     ]
 )
-dates = st.builds(
-    "{}{}{}{}{}".format,
-    years,
-    st.sampled_from("---/"),
-    st.sampled_from(["01", "02", "12", "2", "13", "00", "06"]),
-    st.sampled_from("---."),
-    st.sampled_from(["01", "28", "29", "30", "31", "5", "00", "32"]),
+months = st.sampled_from(["01", "02", "12", "2", "13", "00", "06"])
+days = st.sampled_from(["01", "28", "29", "30", "31", "5", "00", "32"])
+month_names = st.sampled_from(
+    ["Jan", "feb", "MAR", "aPr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec", "Sept", "Mai", "Ma"]
+)
+dates = st.one_of(
+    st.builds("{}{}{}{}{}".format, years, st.sampled_from("---/"), months, st.sampled_from("---."), days),
+    st.builds(
+        "{0}{1}{2}{1}{3}".format,
+        years,
+        st.sampled_from(["-", "/", ".", " ", "", "", "_", "  "]),
+        st.one_of(months, month_names),
+        days,
+    ),
 )
 times = st.builds(
     "{}{}{}{}".format,
@@ -78,6 +85,8 @@ offsets = st.sampled_from(
         "+1",
         " UTC",
         "GMT",
+        " CET",
+        "EST",
         "+05:60",
         "-2359",
     ]
@@ -94,7 +103,9 @@ moments = st.one_of(
         offsets,
         st.sampled_from(["", "", " BC", " AD", "x", " "]),
     ),
-    st.builds("{}{}".format, dates, st.sampled_from([" BC", "BC", " B", " BCE", "T", " "])),
+    st.builds(
+        "{}{}".format, dates, st.sampled_from([" BC", "BC", " B", " BCE", " AD", "AD", " A", "T", " "])
+    ),
     st.datetimes().map(str),
     st.times().map(str),
 )

@@ -130,17 +130,62 @@ def test_dates_and_times_that_people_write(kind: Kind, text: str, value: int) ->
 
 
 @pytest.mark.parametrize(
-    "text",
+    "date",
     [
-        "1714953600",
-        '"1714953600"',
-        '"2024/05/06"',
-        '"20240506"',
-        '"24-05-06"',
-        '"2024-02-30"',
-        '"10:00"',
-        '""',
+        "2024-05-06", "2024-5-6", "2024/05/06", "2024/5/6", "2024.05.06", "2024.5.06", "2024 05 06", "2024 5 6",
+        "20240506", "2024-May-06", "2024-MAY-6", "2024/may/6", "2024 May 06", "2024.mAy.6", "2024May06",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    ("time", "micros"),
+    [
+        ("", -25_509_500_000),
+        (" 7:05", -9_500_000),
+        ("T07:05 ", -9_500_000),
+        ("T07:05:09,5", 0),
+        (" 7:05:09.500000999", 0),
+        (" 07:05:09.5 UTC", 0),
+        (" 07:05:09.5GMT", 0),
+        (" 07:05:09.5 z", 0),
+        (" 09:05:09.5 +02", 0),
+        (" 09:35:09.5+0230", 0),
+        ("T04:35:09.5 -02:30", 0),
+        (" 07:25:19.5+00:20:10", 0),
+        (" 07:05:09.5 AD", 0),
     ],
 )
+def test_a_date_with_the_year_first_fits_in_many_spellings(date: str, time: str, micros: int) -> None:
+    text = json.dumps(date + time)
+    check(Kind.TIMESTAMP_TZ, text)
+    assert cells(Kind.TIMESTAMP_TZ, [text]) == [Cell(1714979109500000 + micros)]
+    assert cells(Kind.DATE, [text]) == [Cell(19849)]
+
+
+def test_all_months_have_names() -> None:
+    names = ["jan", "Feb", "MAR", "apr", "may", "jun", "jul", "Aug", "sep", "oct", "nov", "Dec"]
+    named, numbered = ([f'"2023 {month} 28"' for month in months] for months in (names, range(1, 13)))
+    assert cells(Kind.DATE, named) == cells(Kind.DATE, numbered)
+    assert len({cell.value for cell in cells(Kind.DATE, named)} - {None}) == 12
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1714953600", '"1714953600"', '"24-05-06"', '"2024-02-30"', '"10:00"', '""',
+        # Which is the month?
+        '"05/06/2024"', '"06.05.2024"', '"6 May 2024"', '"May 6 2024"', '"24/05/06"', '"240506"',
+        # Where does what begin?
+        '"2024/05-06"', '"2024-0506"', '"202405-06"', '"2024506"', '"202456"', '"202405061"', '"2024May6"',
+        '"12024/05/06"', '"120240506"', '"-20240506"', '"2024  05 06"', '"2024-05-0607:08"', '"2024-05"', '"2024 05"',
+        # Other names
+        '"2024-Sept-06"', '"2024-August-06"', '"2024-Mai-06"', '"2024_05_06"', '"2024-127"', '"2024-W19-1"',
+        '"2024/05/06 07:08 CET"', '"2024-05-06 07:08 EST"', '"2024-05-06 07:08 Europe/Paris"',
+        # No day of the calendar
+        '"20240230"', '"2023-Feb-29"', '"2024/13/06"', '"2024.00.06"', '"2024 5 32"', '"20240506 24:00"',
+        '"0000/05/06 AD"', '"0000.05.06 BC"', '"+2024-05-06 AD"',
+    ],
+)  # fmt: skip
 def test_what_is_no_date_is_null_and_a_change(text: str) -> None:
+    check(Kind.DATE, text)
     assert cells(Kind.DATE, [text]) == [Cell(None, refused=True)]
+    assert cells(Kind.TIMESTAMP_TZ, [text]) == [Cell(None, refused=True)]

@@ -2,13 +2,17 @@
 """Date and time texts -> days and microseconds since 1970-01-01, in the proleptic Gregorian calendar.
 
     date       [+|-] yyyy.. - m[m] - d[d]          four to nine digits of year, astronomical (1 BC = 0)
+               yyyy s m[m] s d[d]                  s is twice the same of - / . or a space
+               yyyy mm dd                          the same with nothing between
     time       h[h] : mm [: ss [. or , fraction]]  fraction of any length, cut to microseconds
     offset     Z | UTC | GMT | +-hh[[:]mm[[:]ss]]  one space may come before it
-    moment     date [T or space, time [offset]] [" BC"]
+    moment     date [T or space, time [offset]] [" BC" or " AD"]
     clock      time [offset]
 
+In the last two forms of a date the month may also be the first three letters of its English name, in any case. They
+are tried once the first one did not fit. The year always comes first: which of 05/06 is the month, nobody can tell.
 Second 60 counts as the first moment of the next minute, its fraction dropped. Hour 24, February 30, a signed
-year or year 0 with " BC", two-digit years, slashes and bare numbers are no date.
+year or year 0 with an era, two-digit years, other names of zones than UTC and GMT are no date.
 """
 
 from libc.stdint cimport int64_t, uint8_t
@@ -83,6 +87,50 @@ cdef inline const uint8_t* read_date(const uint8_t* p, Moment* out) noexcept nog
     if p == NULL or p[0] != c"-":
         return NULL
     return one_or_two_digits(p + 1, &out.day)
+
+
+cdef inline const uint8_t* month_name(const uint8_t* p, int* month) noexcept nogil:
+    """Read the first three letters of an English month."""
+    cdef const char* names = b"janfebmaraprmayjunjulaugsepoctnovdec"
+    cdef int i
+    for i in range(12):
+        if (p[0] | 0x20) == names[3 * i] and (p[1] | 0x20) == names[3 * i + 1] and (p[2] | 0x20) == names[3 * i + 2]:
+            month[0] = i + 1
+            return p + 3
+    return NULL
+
+
+cdef inline const uint8_t* month_or_day(const uint8_t* p, bint separated, int* value) noexcept nogil:
+    """Read two digits, or also one where a separator tells its end."""
+    if separated:
+        return one_or_two_digits(p, value)
+    value[0] = two_digits(p)
+    if value[0] < 0:
+        return NULL
+    return p + 2
+
+
+cdef inline const uint8_t* read_loose_date(const uint8_t* p, Moment* out) noexcept nogil:
+    """Read a date with other separators or none, or with the name of a month; the calendar is not checked yet."""
+    cdef int century = two_digits(p)
+    cdef int of_century = -1 if century < 0 else two_digits(p + 2)
+    cdef uint8_t separator
+    cdef bint separated
+    cdef const uint8_t* start
+    if of_century < 0:
+        return NULL
+    out.signed_year = False
+    out.year = 100 * century + of_century
+    p += 4
+    separator = p[0]
+    separated = separator == c"-" or separator == c"/" or separator == c"." or separator == c" "
+    start = p + separated
+    p = month_name(start, &out.month)
+    if p == NULL:
+        p = month_or_day(start, separated, &out.month)
+    if p == NULL or (separated and p[0] != separator):
+        return NULL
+    return month_or_day(p + separated, separated, &out.day)
 
 
 cdef inline const uint8_t* read_time(const uint8_t* p, Moment* out) noexcept nogil:
@@ -172,13 +220,29 @@ cdef inline bint set_days(Moment* out) noexcept nogil:
     return True
 
 
+cdef inline const uint8_t* read_era(const uint8_t* p, Moment* out) noexcept nogil:
+    """Read the optional era, which makes the year an astronomical one."""
+    cdef bint before
+    if p[0] != c" ":
+        return p
+    before = p[1] == c"B" and p[2] == c"C"
+    if not before and not (p[1] == c"A" and p[2] == c"D"):
+        return p
+    if out.signed_year or out.year == 0:
+        return NULL
+    if before:
+        out.year = 1 - out.year
+    return p + 3
+
+
 cdef inline bint read_moment(const uint8_t* p, const uint8_t* end, Moment* out) noexcept nogil:
     """Read a date with an optional time, offset and era that fill [p, end)."""
-    out.micros = 0
-    out.offset = 0
-    p = read_date(p, out)
+    cdef const uint8_t* after = read_date(p, out)
+    p = read_loose_date(p, out) if after == NULL else after
     if p == NULL:
         return False
+    out.micros = 0
+    out.offset = 0
     if p < end and (p[0] == c"T" or p[0] == c"t" or p[0] == c" ") and is_digit(p[1]):
         p = read_time(p + 1, out)
         if p == NULL:
@@ -186,11 +250,8 @@ cdef inline bint read_moment(const uint8_t* p, const uint8_t* end, Moment* out) 
         p = read_offset(p, out)
         if p == NULL:
             return False
-    if p < end and p[0] == c" " and p[1] == c"B" and p[2] == c"C":
-        if out.signed_year or out.year == 0:
-            return False
-        out.year = 1 - out.year
-        p += 3
+    if p < end:
+        p = read_era(p, out)
     return p == end and set_days(out)
 
 

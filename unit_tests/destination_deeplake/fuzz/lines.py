@@ -31,6 +31,18 @@ PIECES = [
 ]
 PATHS = [("id",), ("a",), ("a", "b"), ("a", "b", "c"), ("a", "v"), ("g", "a"), ("long" * 9,), ("é\n",)]
 LETTERS = "QUJDRA+/-_ =\\/"
+MOMENTS = (
+    ("2024", "0044", "+12024", "-1", "999999999"),
+    ("-", "/", ".", " ", "", "\\u002d"),
+    ("05", "5", "May", "dEC", "Ma", "99"),
+    ("-", "/", ".", " ", "", "\\u0020"),
+    ("06", "6", "31", "", "99999"),
+    ("", "T", " ", "t"),
+    ("07:08", "7:08:09", "23:59:60.999999999999", "07:", ":", ""),
+    ("", "Z", " UTC", "GM", "+02", "-02:30:", " +9999", " "),
+    ("", " BC", " AD", " A", " B"),
+)
+"""Parts of dates and times; some are escaped, some end too early."""
 
 
 def _value(rng: random.Random, depth: int = 0) -> str:
@@ -38,7 +50,9 @@ def _value(rng: random.Random, depth: int = 0) -> str:
     turn = rng.randrange(12 if depth < 4 else 8)
     if turn < 2:
         return str(rng.choice((0, -1, 1.5, 2**63, 10**30, -(2**63), 1e-7)))
-    if turn < 4:
+    if turn == 2:
+        return '"' + "".join(map(rng.choice, MOMENTS[: rng.randrange(len(MOMENTS) + 1)])) + '"'
+    if turn == 3:
         return json.dumps(
             "".join(rng.choices('2024-05-06T07:08:09.+Z \u00e9\U0001f600\\"\n', k=rng.randrange(30)))
         )
