@@ -278,7 +278,7 @@ cdef class KeyTable:
 
     def __cinit__(self, Py_ssize_t expected=0):
         self.size = 64
-        while self.size < 2 * expected and self.size < (<Py_ssize_t> 1 << 31):
+        while self.size // 2 < expected and self.size < (<Py_ssize_t> 1 << 31):
             self.size *= 2
         self.room = self.size // 2
         self.places = <uint64_t*> calloc(self.size, sizeof(uint64_t))

@@ -25,23 +25,27 @@ KINDS: dict[pa.DataType, st.SearchStrategy[Any]] = {
     pa.large_string(): TEXTS,
     pa.json_(): TEXTS,
     pa.binary(): st.binary(max_size=17),
+    pa.large_binary(): st.binary(max_size=17),
     pa.binary(2): st.binary(min_size=2, max_size=2),
+    pa.uuid(): st.sampled_from([bytes(16), bytes(15) + b"\1", b"\xff" * 16]),
     pa.timestamp("us", "UTC"): SMALL,
     pa.date32(): SMALL,
+    pa.time64("us"): st.integers(0, 3),
+    pa.duration("s"): SMALL,
     pa.null(): st.none(),
 }
 
 
 def column(kind: pa.DataType, cells: Sequence[Any], before: int = 0) -> pa.Array:
-    """Return the cells as an array that begins `before` cells into its buffers."""
-    padded = [None] * before + list(cells)
-    if isinstance(kind, pa.JsonType):
-        whole = pa.ExtensionArray.from_storage(kind, pa.array(padded, pa.string()))
+    """Return the cells as an array that begins and ends `before` cells from the ends of its buffers."""
+    padded = [None] * before + list(cells) + [None] * before
+    if isinstance(kind, pa.BaseExtensionType):
+        whole = pa.ExtensionArray.from_storage(kind, pa.array(padded, kind.storage_type))
     elif pa.types.is_temporal(kind):
         whole = pa.array(padded, pa.int64()).cast(f"int{kind.bit_width}").view(kind)
     else:
         whole = pa.array(padded, kind)
-    return whole[before:]
+    return whole.slice(before, len(cells))
 
 
 @st.composite
