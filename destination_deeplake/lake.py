@@ -13,16 +13,7 @@ from lakebed.errors import LockedException
 _PATIENCE = float(os.environ.get("LAKEBED_LEASE_SECONDS") or 300) + 15
 """Seconds after which a sync that was killed keeps nobody out any more; a living one renews its lease in good time."""
 
-_KEPT_BYTES = 32 * 1024 * 1024
-"""Bytes of chunks that each open dataset may keep, and may read ahead of what is needed, in a bucket."""
-
 _log = logging.getLogger(__name__)
-
-
-def keep_little() -> None:
-    """Let open datasets keep less in memory than a reader would like: a sync has hundreds of them open."""
-    lakebed.config.CACHE_BYTES = min(lakebed.config.CACHE_BYTES, _KEPT_BYTES)
-    lakebed.config.AHEAD_BYTES = min(lakebed.config.AHEAD_BYTES, _KEPT_BYTES)
 
 
 @dataclass(frozen=True, slots=True)

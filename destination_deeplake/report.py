@@ -105,7 +105,7 @@ def _facts(writer: StreamWriter) -> Iterator[str]:
         counts = ((what, getattr(merged, what)) for what in ("updated", "deleted", "superseded", "collapsed"))
         if found := ", ".join(f"{count} {what}" for what, count in counts if count):
             yield f"by key: {found}"
-    elif writer.waits_for_merge:
+    elif writer.was_put_off:
         yield "newer rows of known keys wait for the next sync"
     if writer.expired:
         yield f"{writer.expired} rows of generations before {plan.oldest_wanted} removed"

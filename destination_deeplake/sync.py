@@ -19,12 +19,14 @@ from destination_deeplake.catalog import StreamKey, StreamPlan
 from destination_deeplake.config import Deletes, DestinationConfig, Rejected
 from destination_deeplake.failures import IncompleteSourceError, SourceProtocolError
 from destination_deeplake.intake import Intake
-from destination_deeplake.lake import Lake, keep_little
+from destination_deeplake.lake import Lake
 from destination_deeplake.ledger import Ledger
+from destination_deeplake.memory import keep_little
 from destination_deeplake.messages import Output
 from destination_deeplake.parallel import for_each
 from destination_deeplake.report import StateNumbers, commit_message, count_state, summary, warnings
 from destination_deeplake.stream.writer import StreamWriter, open_stream
+from destination_deeplake.upserts.putting_off import MergePutOffError
 from destination_deeplake.wire import StateEvent, StatusEvent, Wire, WireError
 
 if TYPE_CHECKING:
@@ -277,17 +279,15 @@ class Sync:
             )
 
     def _finish(self, writer: StreamWriter, *, is_complete: bool) -> None:
-        """End one stream. A merge can take a while: who is to stop leaves it to the next sync."""
-        is_hurried = self._time_left() is not None
-        if is_complete and not (is_hurried and writer.waits_for_merge):
-            writer.finish()
-        else:
-            writer.abandon(merge=not is_hurried)
+        """End one stream."""
+        is_finished = is_complete and writer.finish()
+        if not is_finished:
+            writer.abandon()
         writer.commit(
             commit_message(
                 writer,
                 self._writers,
-                outcome="complete" if is_complete else "incomplete",
+                outcome="complete" if is_finished else "incomplete",
                 connection=self._connection,
                 states=self._states[writer.plan.key],
             )
@@ -313,13 +313,25 @@ def begin(
     ------
     ConfigError, lakebed.errors.LakebedError, OSError
         If a dataset cannot be opened; none is left open then.
+    MergePutOffError
+        If `time_left` says that the process is to end, and an interrupted sync left rows that must be merged first.
     """
     lake = Lake(config.place, config.branch)
     keeps = config.rejected is Rejected.KEEP
     opened: list[StreamWriter] = []
 
+    def checkpoint() -> None:
+        if time_left() is not None:
+            raise MergePutOffError
+
     def open_one(plan: StreamPlan) -> StreamWriter:
-        writer = open_stream(lake, plan, hard_deletes=config.deletes is Deletes.HARD, keep_refused=keeps)
+        writer = open_stream(
+            lake,
+            plan,
+            hard_deletes=config.deletes is Deletes.HARD,
+            keep_refused=keeps,
+            checkpoint=checkpoint,
+        )
         opened.append(writer)
         return writer
 
@@ -360,7 +372,11 @@ def write(
     """
     keep_little()
     with Intake(descriptor) as intake:
-        sync = begin(config, plans, out, pace, intake.time_left)
+        try:
+            sync = begin(config, plans, out, pace, intake.time_left)
+        except MergePutOffError:
+            out.log("WARN", f"Stopped by signal {intake.stopped_by} before the first record.")
+            return _stopped(intake)
         try:
             for block in intake.blocks(sync.seconds_left):
                 if block is None:
@@ -373,4 +389,9 @@ def write(
                 out.log("WARN", f"Stopped by signal {intake.stopped_by}; writing what came so far.")
         finally:
             sync.stop()
-        return 0 if intake.stopped_by is None else 128 + intake.stopped_by
+        return _stopped(intake)
+
+
+def _stopped(intake: Intake) -> int:
+    """Return the exit status: 0, or what shells say of a program that a signal ended."""
+    return 0 if intake.stopped_by is None else 128 + intake.stopped_by

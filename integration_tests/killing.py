@@ -84,10 +84,12 @@ class Attempt:
         return found
 
 
-def paced(connection: Connection, catalog: Message, publish_bytes: int) -> list[str | os.PathLike[str]]:
-    """Command line of the sync with a publish every `publish_bytes`."""
+def paced(
+    connection: Connection, catalog: Message, publish_bytes: int, at_once: int = 0
+) -> list[str | os.PathLike[str]]:
+    """Command line of the sync with a publish every `publish_bytes`; see `paced.py` for `at_once`."""
     _, _, _, config, _, catalog_path = connection.command(catalog)
-    return [sys.executable, PACED, str(publish_bytes), config, catalog_path]
+    return [sys.executable, PACED, str(publish_bytes), str(at_once), config, catalog_path]
 
 
 def moments(seed: int, answers: int, ends: float = 0.0) -> Iterator[Callable[[Attempt], None]]:

@@ -155,11 +155,15 @@ def changes(first: int, last: int) -> Iterator[Message]:
 
 
 def run_from(
-    connection: Connection, catalog: Message, span: tuple[int, int], wait: Callable[[Attempt], None] | None
+    connection: Connection,
+    catalog: Message,
+    span: tuple[int, int],
+    wait: Callable[[Attempt], None] | None,
+    at_once: int = 0,
 ) -> tuple[int, int, int]:
     """Send a span of changes; return the exit status, the last one that was acknowledged, and the number of answers."""
     sent = lines([*changes(*span), *completed(catalog)])
-    trial = Attempt(paced(connection, catalog, publish_bytes=4_000), sent)
+    trial = Attempt(paced(connection, catalog, 4_000, at_once), sent)
     status = trial.run(wait)
     return status, trial.acknowledged().get("red", span[0] - 1), len(trial.answers)
 
@@ -170,19 +174,24 @@ def red(connection: Connection) -> dict[str, list[int]]:
     return {name: table[name].numpy().ravel().tolist() for name in columns}
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(50, marks=SOAK)])
-def test_a_sync_by_key_that_is_killed_is_whole_after_the_next(connection: Connection, kills: int) -> None:
+@pytest.mark.parametrize(
+    ("kills", "at_once"),
+    [(3, 0), pytest.param(30, 0, marks=SOAK), pytest.param(30, 8_000_000, marks=SOAK)],
+)
+def test_a_sync_by_key_that_is_killed_is_whole_after_the_next(
+    connection: Connection, kills: int, at_once: int
+) -> None:
     """Acknowledged changes are not sent again: each that was lost would show."""
     keyed = {"primary_key": [["key"]], "cursor_field": ["number"]}
     catalog = configure(
         [stream("red", **CHANGES)], "append_dedup", generation_id=1, minimum_generation_id=0, **keyed
     )
-    status, done, answers = run_from(connection, catalog, (1, 300), None)
+    status, done, answers = run_from(connection, catalog, (1, 300), None, at_once)
     assert (status, done) == (0, 300)
     killed = 0
     for wait in moments(kills, answers, ends=0.3):
         last = done + 300
-        status, done, _ = run_from(connection, catalog, (done + 1, last), wait)
+        status, done, _ = run_from(connection, catalog, (done + 1, last), wait, at_once)
         killed += status != 0
         rows = red(connection)
         assert len(set(rows["key"])) == len(rows["key"])
@@ -190,7 +199,7 @@ def test_a_sync_by_key_that_is_killed_is_whole_after_the_next(connection: Connec
         assert max(rows["number"]) <= last
         if killed >= kills:
             break
-    status, done, _ = run_from(connection, catalog, (done + 1, done + 300), None)
+    status, done, _ = run_from(connection, catalog, (done + 1, done + 300), None, at_once)
     assert status == 0
     newest = {number * 31 % KEYS: number for number in range(1, done + 1)}
     rows = red(connection)

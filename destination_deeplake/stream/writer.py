@@ -35,6 +35,7 @@ from destination_deeplake.stream.staging import (
     side_branch,
     staging,
 )
+from destination_deeplake.upserts.putting_off import Checkpoint, MergePutOffError, go_on
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,6 +63,8 @@ class StreamWriter:
         Whether a record that says that its row was deleted takes the row away, in DEDUP.
     keep_refused : bool
         Whether the table keeps values that do not fit, for `publish` to return.
+    checkpoint : Checkpoint
+        Asked at each step of a merge whether there is time for it; otherwise the next sync merges.
 
     Attributes
     ----------
@@ -75,6 +78,8 @@ class StreamWriter:
         Rows of older generations that were removed.
     was_swapped : bool
         Whether the rows of this sync have taken the place of all that were there.
+    was_put_off : bool
+        Whether rows are durable that readers see only after the next sync, for want of time to merge them.
     """
 
     def __init__(
@@ -86,6 +91,7 @@ class StreamWriter:
         *,
         hard_deletes: bool = True,
         keep_refused: bool = False,
+        checkpoint: Checkpoint = go_on,
     ) -> None:
         self.plan = plan
         self.notes: list[str] = []
@@ -93,18 +99,21 @@ class StreamWriter:
         self._staged = staged
         self._is_staged = staged is not None
         self._held = held
-        # The side branch is locked, too: nobody else may go on with it meanwhile.
-        self._staged_held = contextlib.ExitStack()
-        if staged is not None:
-            self._staged_held.enter_context(staged)
         known: Mapping[str, Any] | None = target.info.get(INFO_KEY)
         self._is_outdated = staged is None and has_older_rows(known, plan)
         columns = {} if known is None else known.get("columns", {})
-        self._columns: StoredColumns = prepare(self._dataset, plan, columns, self.notes)
-        self._store = self._upserts(hard_deletes=hard_deletes) if plan.mode is WriteMode.DEDUP else None
-        remember(self._dataset, mode=plan.mode.value)
-        if self._store is None:
-            remember(self._dataset, key=None)
+        with contextlib.ExitStack() as opening:
+            # The side branch is locked, too: nobody else may go on with it meanwhile.
+            if staged is not None:
+                opening.enter_context(staged)
+            self._columns: StoredColumns = prepare(self._dataset, plan, columns, self.notes)
+            self._store: UpsertStore | None = None
+            if plan.mode is WriteMode.DEDUP:
+                self._store = self._upserts(checkpoint, hard_deletes=hard_deletes)
+            remember(self._dataset, mode=plan.mode.value)
+            if self._store is None:
+                remember(self._dataset, key=None)
+            self._staged_held = opening.pop_all()
         self.table = RecordTable(
             self._columns.fields,
             sync_id=plan.sync_id,
@@ -120,8 +129,9 @@ class StreamWriter:
         self.merged: MergeCount | None = None
         self.expired = 0
         self.was_swapped = False
+        self.was_put_off = False
 
-    def _upserts(self, *, hard_deletes: bool) -> UpsertStore:
+    def _upserts(self, checkpoint: Checkpoint, *, hard_deletes: bool) -> UpsertStore:
         # Imported here: a sync without such streams does not pay for it.
         from destination_deeplake.upserts.store import UpsertStore
 
@@ -129,15 +139,19 @@ class StreamWriter:
         self._key = [self._columns.tensor(path) for path in plan.primary_key]
         if not len(base):
             remember(base, key=self._key)
+        cursor = self._columns.tensor(plan.cursor) if plan.cursor else None
         deletes = hard_deletes and any(column.path == DELETED_AT for column in self._columns.fields)
         return UpsertStore(
             base,
             key=self._key,
-            cursor=self._columns.tensor(plan.cursor) if plan.cursor else None,
+            cursor=cursor,
             deleted=self._columns.tensor(DELETED_AT) if deletes else None,
+            documents=[cursor] if cursor and base[cursor].htype == "json" else [],
+            fields=[".".join(path[:end]) for path in plan.primary_key for end in range(1, len(path) + 1)],
             branch=side_branch(DELTA_BRANCH if self._staged is None else STAGING_DELTA_BRANCH, self._target),
             # Rows that were appended, or told apart by another key: the first merge looks for rows of one key.
             rekeyed=self._is_rekeyed(base),
+            checkpoint=checkpoint,
         )
 
     def _is_rekeyed(self, base: lakebed.Dataset) -> bool:
@@ -171,11 +185,6 @@ class StreamWriter:
         """Whether rows that readers see are to go when the stream is complete."""
         return self._is_staged or self._is_outdated
 
-    @property
-    def waits_for_merge(self) -> bool:
-        """Whether rows are durable that readers do not see until they are merged, which may take a while."""
-        return self._store is not None and (self._store.pending > 0 or self._is_rekeyed(self._dataset))
-
     def publish(self) -> tuple[pa.Table, dict[str, pa.Array]] | None:
         """Make the rows of the table durable.
 
@@ -192,6 +201,19 @@ class StreamWriter:
         self._is_over = True
         refused = self.table.take_refused() if self._keeps_refused else None
         taken = self.table.take()
+        self._write(taken)
+        if refused is not None:
+            refused = self._columns.take_refused(refused)
+        self._written += rows
+        self._is_changed |= not self._is_staged
+        result = (refused, taken) if refused is not None and refused.num_rows else None
+        del taken
+        if self._store is not None:
+            self._store.make_room()
+        self._is_over = False
+        return result
+
+    def _write(self, taken: Mapping[str, pa.Array]) -> None:
         for batch in self._columns.batches(taken):
             if self._store is not None:
                 self._store.publish(batch)
@@ -199,19 +221,21 @@ class StreamWriter:
                 # Tensors that somebody added to the dataset (labels, embeddings) grow along, empty.
                 self._dataset.extend(batch, append_empty=True)
                 self._dataset.flush()
-        if refused is not None:
-            refused = self._columns.take_refused(refused)
-        self._written += rows
-        self._is_changed |= not self._is_staged
-        self._is_over = False
-        return (refused, taken) if refused is not None and refused.num_rows else None
 
-    def finish(self) -> None:
-        """Bring in what waited for the stream to be complete, and let go what a newer generation replaces."""
+    def finish(self) -> bool:
+        """Bring in what waited for the stream to be complete, and let go what a newer generation replaces.
+
+        Returns
+        -------
+        bool
+            False if a merge was put off: the next sync does it, and what was staged stays staged.
+        """
         if self._is_over:
-            return
+            return False
         self._is_over = True
-        self._merge()
+        if not self._merge():
+            self._is_over = False
+            return False
         if self._staged is not None:
             self._staged_held.close()
             self._target.finish_overwrite(side_branch(STAGING_BRANCH, self._target))
@@ -222,34 +246,34 @@ class StreamWriter:
             remember(self._target, generation_id=self.plan.oldest_wanted)
             self._is_changed |= self.expired > 0
         self._is_over = False
+        return True
 
-    def abandon(self, *, merge: bool = True) -> None:
-        """End a sync that was not complete: what was staged stays for the next one.
-
-        Parameters
-        ----------
-        merge : bool
-            Whether there is time to merge newer rows of known keys; otherwise the next sync does.
-        """
+    def abandon(self) -> None:
+        """End a sync that was not complete: what was staged stays for the next one."""
         if self._is_over:
             return
         self._is_over = True
-        if merge and not self._is_staged:
+        if not self._is_staged:
             self._merge()
-        self._staged_held.close()
         self._is_over = False
 
-    def _merge(self) -> None:
+    def _merge(self) -> bool:
         if self._store is not None:
-            self.merged = self._store.merge()
+            try:
+                self.merged = self._store.merge()
+            except MergePutOffError:
+                self.was_put_off = True
+                return False
             # From now on no key is there twice.
             remember(self._dataset, key=self._key)
+        return True
 
     def commit(self, message: str) -> None:
         """Seal what the sync changed for readers as one version, if it did, and give the dataset back."""
         if self._is_over:
             return
         self._is_over = True
+        self._staged_held.close()
         with self._held:
             if self._is_changed:
                 self._target.commit(message, allow_empty=True)
@@ -286,6 +310,7 @@ class StreamWriter:
             for batch in batches(left, tensors):
                 if self._store is not None:
                     self._store.publish(batch)
+                    self._store.make_room()
                 else:
                     self._target.extend(batch, append_empty=True)
             remember(self._target, brought_in=origin)
@@ -297,7 +322,12 @@ class StreamWriter:
 
 
 def open_stream(
-    lake: Lake, plan: StreamPlan, *, hard_deletes: bool = True, keep_refused: bool = False
+    lake: Lake,
+    plan: StreamPlan,
+    *,
+    hard_deletes: bool = True,
+    keep_refused: bool = False,
+    checkpoint: Checkpoint = go_on,
 ) -> StreamWriter:
     """Open or make the dataset of a stream, with a tensor for every column; see `StreamWriter`.
 
@@ -307,6 +337,8 @@ def open_stream(
     ------
     ConfigError
         If the folder holds the dataset of another stream, or one that this connector did not write.
+    MergePutOffError
+        If there is no time for that merge.
     lakebed.errors.LakebedError, OSError
         If the dataset cannot be opened or written.
     """
@@ -315,7 +347,7 @@ def open_stream(
     with contextlib.ExitStack() as held:
         # The lock is held for the whole sync, so that a second one hears of it at its start.
         held.enter_context(target)
-        is_settled = _settle(target, side_branch(DELTA_BRANCH, target))
+        is_settled = _settle(target, side_branch(DELTA_BRANCH, target), checkpoint)
         staged, left, is_resumed = None, None, False
         if is_staged(known, plan):
             label(target, plan, known)
@@ -326,10 +358,16 @@ def open_stream(
                 discard(target)
         for side in (staged, left):
             if side is not None:
-                _settle(side, side_branch(STAGING_DELTA_BRANCH, target))
+                _settle(side, side_branch(STAGING_DELTA_BRANCH, target), checkpoint)
         kept = contextlib.ExitStack()
         writer = StreamWriter(
-            plan, target, staged, kept, hard_deletes=hard_deletes, keep_refused=keep_refused
+            plan,
+            target,
+            staged,
+            kept,
+            hard_deletes=hard_deletes,
+            keep_refused=keep_refused,
+            checkpoint=checkpoint,
         )
         kept.push(held.pop_all())
     if staged is not None and is_resumed:
@@ -342,10 +380,10 @@ def open_stream(
     return writer
 
 
-def _settle(dataset: lakebed.Dataset, delta: str) -> bool:
+def _settle(dataset: lakebed.Dataset, delta: str, checkpoint: Checkpoint) -> bool:
     """Merge what an earlier sync left on a delta branch; tell whether there was any."""
     if delta not in dataset.branches:
         return False
     from destination_deeplake.upserts.store import settle
 
-    return settle(dataset, branch=delta) is not None
+    return settle(dataset, delta, checkpoint) is not None

@@ -10,36 +10,43 @@ from numpy.typing import NDArray
 
 import lakebed
 from destination_deeplake.native import keys as native
-from destination_deeplake.upserts.keys import KeyTable, hash_keys, values
-from destination_deeplake.upserts.newest import Keying
-from destination_deeplake.upserts.windows import windows
+from destination_deeplake.upserts.keying import Keying
+from destination_deeplake.upserts.keys import KeyTable, values
+from destination_deeplake.upserts.putting_off import Checkpoint, go_on
+from destination_deeplake.upserts.windows import taken, windows
 
 ROWS_PER_PASS = 4_000_000
 """Rows whose keys are in memory at a time, some 100 bytes each."""
 
 
 def older_duplicates(
-    base: lakebed.Dataset, keying: Keying, rows_per_pass: int = ROWS_PER_PASS
+    base: lakebed.Dataset,
+    keying: Keying,
+    rows_per_pass: int = ROWS_PER_PASS,
+    checkpoint: Checkpoint = go_on,
 ) -> NDArray[np.int64]:
     """Return the rows, ascending, that are not the newest of their key; of equal ones the last one stays."""
     passes = -(-base.max_len // rows_per_pass)
-    found = [_of_part(base, keying, part, passes) for part in range(passes)]
+    found = [_of_part(base, keying, part, passes, checkpoint) for part in range(passes)]
     return np.sort(np.concatenate([np.zeros(0, np.int64), *found]))
 
 
-def _of_part(base: lakebed.Dataset, keying: Keying, part: int, parts: int) -> NDArray[np.int64]:
+def _of_part(
+    base: lakebed.Dataset, keying: Keying, part: int, parts: int, checkpoint: Checkpoint
+) -> NDArray[np.int64]:
     """Return these rows among the keys of one part of all hashes."""
     table = KeyTable()
     rows: list[NDArray[np.int64]] = []
     slots: list[NDArray[np.int32]] = []
     order: list[list[pa.Array]] = [[] for _ in keying.order]
     for first, columns in windows(base, keying.tensors):
-        hashes = hash_keys([columns[name] for name in keying.key])
+        checkpoint()
+        hashes = keying.hashes_of_window(base, first, columns)
         here = np.flatnonzero(hashes[:, 0] % np.uint64(parts) == part)
         rows.append(first + here)
         slots.append(table.insert(hashes[here]))
-        for kept, name in zip(order, keying.order, strict=True):
-            kept.append(columns[name].take(pa.array(here)))
+        for kept, column in zip(order, keying.ordered(taken(columns, here)), strict=True):
+            kept.append(column)
     every = np.concatenate(rows)
     best = native.newest(
         np.concatenate(slots), len(table), [values(pa.concat_arrays(parts)) for parts in order]

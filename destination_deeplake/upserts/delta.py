@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 import lakebed
-from destination_deeplake.upserts.newest import Keying
+from destination_deeplake.upserts.keying import Keying
 
 _INFO_KEY = "upserts"
 
@@ -83,6 +83,8 @@ class Delta:
         keying : Keying
             By what the rows go; the same for all rows that wait.
         """
+        # Columns that are new must not be durable here before the dataset has them.
+        self._base.flush()
         if self._dataset is None:
             # What may be there after all has been promised to somebody: it stays.
             self._dataset = self._base.start_overwrite(self._branch, resume=True)

@@ -5,7 +5,7 @@ each chunk that has a row to change is written anew once. Merging the same rows 
 interrupted begins again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,15 +14,22 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 import lakebed
+from destination_deeplake.memory import give_back
 from destination_deeplake.native import keys as native
 from destination_deeplake.native.keys import Values
-from destination_deeplake.upserts.keys import KeyTable, hash_keys, values
-from destination_deeplake.upserts.newest import Keying
+from destination_deeplake.ndarrays import as_arrow
+from destination_deeplake.upserts.keying import Keying
+from destination_deeplake.upserts.keys import KeyTable, values
+from destination_deeplake.upserts.putting_off import Checkpoint, go_on
 from destination_deeplake.upserts.windows import Columns, whole, windows
 
 Rows = NDArray[np.int64]
 
-_INSERTED_BYTES = 64_000_000
+_PIECE_BYTES = 32_000_000
+"""Bytes of the delta that are in memory at a time: of one column for updates, of all for rows that are added."""
+_WHOLE_BYTES = 64_000_000
+"""Bytes of a column of the delta that is not cut into pieces."""
+_SAMPLED_ROWS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,36 +123,59 @@ class Plan:
     count: MergeCount
 
 
-def merge(base: lakebed.Dataset, delta: lakebed.Dataset, keying: Keying) -> MergeCount:
-    """Bring the rows of a delta into the dataset; durable when this returns."""
-    winners = newest_of(delta, keying)
-    plan = planned(base, keying, matched(base, keying, winners), winners)
-    apply(base, delta, plan)
+def merge(
+    base: lakebed.Dataset, delta: lakebed.Dataset, keying: Keying, checkpoint: Checkpoint = go_on
+) -> MergeCount:
+    """Bring the rows of a delta into the dataset; durable when this returns.
+
+    Raises
+    ------
+    MergePutOffError
+        If `checkpoint` raises it; after any error the dataset is as it was.
+    """
+    plan = _found(base, delta, keying, checkpoint)
+    give_back()
+    try:
+        apply(base, delta, plan, checkpoint)
+    except BaseException:
+        # Some columns are new and others are not: nobody may publish that.
+        base.discard()
+        raise
     base.flush()
     return plan.count
 
 
-def newest_of(delta: lakebed.Dataset, keying: Keying) -> Winners:
+def _found(base: lakebed.Dataset, delta: lakebed.Dataset, keying: Keying, checkpoint: Checkpoint) -> Plan:
+    """Decide what is to be done; the tables that it takes are gone afterwards."""
+    winners = newest_of(delta, keying, checkpoint)
+    return planned(base, keying, matched(base, keying, winners, checkpoint), winners)
+
+
+def newest_of(delta: lakebed.Dataset, keying: Keying, checkpoint: Checkpoint = go_on) -> Winners:
     """Find the newest row of each key in a delta that has rows."""
     table = KeyTable(delta.max_len)
     slots: list[NDArray[np.int32]] = []
     order: list[list[pa.Array]] = [[] for _ in keying.order]
     gone: list[NDArray[np.bool_]] = []
-    for _, columns in windows(delta, keying.tensors):
-        slots.append(table.insert(hash_keys([columns[name] for name in keying.key])))
-        for parts, name in zip(order, keying.order, strict=True):
-            parts.append(columns[name])
+    for first, columns in windows(delta, keying.tensors):
+        checkpoint()
+        slots.append(table.insert(keying.hashes_of_window(delta, first, columns)))
+        for parts, column in zip(order, keying.ordered(columns), strict=True):
+            parts.append(column)
         gone.append(keying.is_deleted(columns, len(slots[-1])))
     joined = [values(pa.concat_arrays(parts)) for parts in order]
     rows = native.newest(np.concatenate(slots), len(table), joined)
     return Winners(table, rows, joined, np.concatenate(gone)[rows])
 
 
-def matched(base: lakebed.Dataset, keying: Keying, winners: Winners) -> Matches:
+def matched(
+    base: lakebed.Dataset, keying: Keying, winners: Winners, checkpoint: Checkpoint = go_on
+) -> Matches:
     """Find the rows of the dataset whose keys are in a delta."""
     rows, slots = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
     for first, columns in windows(base, keying.key):
-        found = winners.table.find(hash_keys(list(columns.values())))
+        checkpoint()
+        found = winners.table.find(keying.hashes_of_window(base, first, columns))
         hits = np.flatnonzero(found >= 0)
         rows.append(first + hits)
         slots.append(found[hits])
@@ -156,7 +186,7 @@ def planned(base: lakebed.Dataset, keying: Keying, matches: Matches, winners: Wi
     """Decide what becomes of every row that matches, and of every row of the delta."""
     rows, slots = matches.rows, matches.slots
     columns: Columns = base.take_rows(rows, list(keying.order))
-    order = [values(columns[name]) for name in keying.order]
+    order = [values(column) for column in keying.ordered(columns)]
     times = np.bincount(slots, minlength=len(winners.rows))
     stays = np.ones(len(rows), dtype=np.bool_)
     if (times > 1).any():
@@ -183,25 +213,50 @@ def planned(base: lakebed.Dataset, keying: Keying, matches: Matches, winners: Wi
     )
 
 
-def apply(base: lakebed.Dataset, delta: lakebed.Dataset, plan: Plan) -> None:
+def apply(base: lakebed.Dataset, delta: lakebed.Dataset, plan: Plan, checkpoint: Checkpoint = go_on) -> None:
     """Change the dataset, column by column, without publishing it; tensors that the delta lacks keep what they have."""
     names = [name for name in delta.tensors if name in base]
     if len(plan.updated):
         for name in names:
-            if _holds_files(delta[name]):
-                base.update_rows(plan.updated, {name: delta[name][plan.sources.tolist()]})
-                continue
-            column = whole(delta, name).take(pa.array(plan.sources))
-            base.update_rows(plan.updated, {name: _checked(base[name], column)})
+            _update(base, delta, name, plan, checkpoint)
+    checkpoint()
     if len(plan.removed):
         base.pop_rows(plan.removed)
     files = [name for name in names if _holds_files(delta[name])]
     others = [name for name in names if name not in files]
-    for part in _slices(plan.inserted, delta):
-        columns: Columns = delta.take_rows(part, others)
-        rows: dict[str, Any] = {name: _checked(base[name], column) for name, column in columns.items()}
-        rows |= {name: delta[name][part.tolist()] for name in files}
-        base.extend(rows, append_empty=True)
+    for part in _pieces(len(plan.inserted), delta, names):
+        checkpoint()
+        inserted = plan.inserted[part]
+        columns: Columns = delta.take_rows(inserted, others)
+        added: dict[str, Any] = {name: _checked(base[name], column) for name, column in columns.items()}
+        added |= {name: delta[name][inserted.tolist()] for name in files}
+        base.extend(added, append_empty=True)
+
+
+def _update(
+    base: lakebed.Dataset, delta: lakebed.Dataset, name: str, plan: Plan, checkpoint: Checkpoint
+) -> None:
+    """Replace rows of a column: a small one as a whole, a large one in pieces, each read from the delta for itself."""
+    if not _holds_files(delta[name]) and _weight(delta, [name]) * delta.max_len <= _WHOLE_BYTES:
+        checkpoint()
+        column = whole(delta, name).take(as_arrow(plan.sources))
+        base.update_rows(plan.updated, {name: _checked(base[name], column)})
+        del column
+        give_back()
+        return
+    for part in _pieces(len(plan.updated), delta, [name]):
+        checkpoint()
+        _update_piece(base, delta, name, plan.updated[part], plan.sources[part])
+        give_back()
+
+
+def _update_piece(
+    base: lakebed.Dataset, delta: lakebed.Dataset, name: str, rows: Rows, sources: Rows
+) -> None:
+    if _holds_files(delta[name]):
+        base.update_rows(rows, {name: delta[name][sources.tolist()]})
+    else:
+        base.update_rows(rows, {name: _checked(base[name], _in_order(delta, name, sources))})
 
 
 def _holds_files(tensor: lakebed.Tensor) -> bool:
@@ -216,10 +271,26 @@ def _checked(tensor: lakebed.Tensor, column: pa.Array) -> pa.Array:
     return column
 
 
-def _slices(rows: Rows, delta: lakebed.Dataset) -> Sequence[Rows]:
-    """Cut rows of a delta into slices that go into memory."""
-    if not len(rows):
-        return []
-    weight = delta.size_approx() // max(delta.max_len, 1) + 1
-    step = max(_INSERTED_BYTES // weight, 1)
-    return [rows[first : first + step] for first in range(0, len(rows), step)]
+def _in_order(delta: lakebed.Dataset, name: str, rows: Rows) -> pa.Array:
+    """Read rows of a column, in any order, each chunk once."""
+    order = np.argsort(rows)
+    places = np.empty_like(order)
+    places[order] = np.arange(len(order))
+    ascending: Columns = delta.take_rows(rows[order], [name])
+    return ascending[name].take(as_arrow(places))
+
+
+def _pieces(rows: int, delta: lakebed.Dataset, names: list[str]) -> Iterator[slice]:
+    """Cut so many rows of some columns of a delta into pieces that go into memory."""
+    step = max(_PIECE_BYTES // _weight(delta, names), 1)
+    return (slice(at, at + step) for at in range(0, rows, step))
+
+
+def _weight(delta: lakebed.Dataset, names: list[str]) -> int:
+    """Return about how many bytes a row of some columns takes."""
+    on_disk: int = delta[names].size_approx() // delta.max_len
+    readable = [name for name in names if not _holds_files(delta[name])]
+    # Chunks may be compressed.
+    first: Columns = delta.read_columns(0, min(delta.max_len, _SAMPLED_ROWS), readable)
+    in_memory = sum(int(column.nbytes) // len(column) for column in first.values())
+    return max(on_disk, in_memory) + 1

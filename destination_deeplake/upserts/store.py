@@ -1,11 +1,13 @@
 """Rows by key in a dataset: publish many, merge seldom.
 
-Rows of keys that are surely new go straight into the dataset. All others wait in a delta (`delta`) and take the place
-of older ones at the next merge. Both are durable when `publish` returns; readers see rows of known keys after `merge`.
+While the dataset is small, rows take the place of older ones as they come (`at_once`). Later, rows of keys that are
+surely new go straight into it, and all others wait in a delta (`delta`) and take the place of older ones at the next
+merge. All are durable when `publish` returns; readers see those that wait after `merge`.
 There is no index on disk that could be lost: a filter of the known keys is made by one scan of the key columns, once so
 many rows have come that it is worth it; until then every key is taken for a known one.
 """
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,12 +16,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 import lakebed
+from destination_deeplake.upserts.at_once import Allowance, merge_at_once
 from destination_deeplake.upserts.collapse import older_duplicates
 from destination_deeplake.upserts.delta import Delta
-from destination_deeplake.upserts.keys import Hashes, KeyFilter, hash_keys
+from destination_deeplake.upserts.keying import Keying
+from destination_deeplake.upserts.keys import Hashes, KeyFilter
 from destination_deeplake.upserts.merge import MergeCount, merge
-from destination_deeplake.upserts.newest import Keying, newest_rows
-from destination_deeplake.upserts.windows import windows
+from destination_deeplake.upserts.newest import newest_rows
+from destination_deeplake.upserts.putting_off import Checkpoint, MergePutOffError, go_on
+from destination_deeplake.upserts.windows import taken, windows
 
 DELTA_BRANCH = "airbyte-delta"
 
@@ -36,11 +41,19 @@ class Budget:
         Bytes of the largest column.
     unlearned : float
         Rows that may come before the known keys are learned, as a part of those that the dataset has.
+    at_once : int
+        Bytes that the dataset has when rows begin to wait. Below that they do where much would be written anew for few,
+        or time is short.
     """
 
     rows: int = 2_000_000
-    column_bytes: int = 128_000_000
+    column_bytes: int = 256_000_000
     unlearned: float = 0.02
+    at_once: int = 8_000_000
+
+
+BUDGET = Budget()
+"""What may wait if nobody says otherwise."""
 
 
 class UpsertStore:
@@ -56,6 +69,8 @@ class UpsertStore:
         Tensor whose greater value tells the newer row.
     deleted : str or None
         Tensor that is not null in rows that delete their key; None: every row is an ordinary one.
+    documents, fields : sequence of str
+        As in `Keying`.
     extracted : str
         Tensor that tells the newer row where cursors are equal, or there is none.
     branch : str
@@ -63,8 +78,10 @@ class UpsertStore:
     rekeyed : bool
         Whether the dataset may hold several rows of one key, because its key was another one, or none: the next merge
         keeps the newest of them.
-    budget : Budget
-        What may wait.
+    budget : Budget or None
+        What may wait; None is `BUDGET`.
+    checkpoint : Checkpoint
+        Asked at each step of a merge whether there is time for it.
     """
 
     def __init__(
@@ -74,17 +91,22 @@ class UpsertStore:
         key: Sequence[str],
         cursor: str | None,
         deleted: str | None,
+        documents: Sequence[str] = (),
+        fields: Sequence[str] = (),
         extracted: str = "_airbyte_extracted_at",
         branch: str = DELTA_BRANCH,
         rekeyed: bool = False,
-        budget: Budget = Budget(),
+        budget: Budget | None = None,
+        checkpoint: Checkpoint = go_on,
     ) -> None:
         order = (extracted,) if cursor is None else (cursor, extracted)
         self._base = base
-        self._keying = Keying(tuple(key), order, deleted)
+        self._keying = Keying(tuple(key), order, deleted, tuple(documents), tuple(fields))
         self._delta = Delta(base, branch)
         self._rekeyed = rekeyed
-        self._budget = budget
+        self._budget = BUDGET if budget is None else budget
+        self._allowance = Allowance(self._budget.at_once)
+        self._checkpoint = checkpoint
         self._known: KeyFilter | None = None
         self._has_begun = False
         self._merged = MergeCount()
@@ -114,19 +136,31 @@ class UpsertStore:
         if not self._has_begun:
             self._merge_delta()  # what an earlier store left
             self._has_begun = True
-        hashes = hash_keys([batch[name] for name in self._keying.key])
-        newest = newest_rows(hashes, [batch[name] for name in self._keying.order])
+        hashes = self._keying.hashes_of_batch(batch)
+        gone = self._keying.is_deleted(batch, rows)
+        if self._may_merge_at_once(batch, gone):
+            self._merged += merge_at_once(self._base, batch, self._keying, hashes)
+            if self._known is not None:
+                self._known.add(hashes)
+            return
+        newest = newest_rows(hashes, self._keying.ordered(batch))
         hashes = hashes[newest]
         known = self._may_be_known(hashes)
-        # A key that is not there needs no deletion.
-        fresh = ~known & ~self._keying.is_deleted(batch, rows)[newest]
+        # That a key is gone is known until the next merge: an older row may come late.
+        known |= gone[newest]
+        fresh = ~known
         if fresh.any():
             self._base.extend(_chosen(batch, newest[fresh], rows), append_empty=True)
             self._base.flush()
             self._filter().add(hashes[fresh])
         if known.any():
             self._delta.append(_chosen(batch, newest[known], rows), self._keying)
-            if self._delta.rows >= self._budget.rows or self._delta.widest >= self._budget.column_bytes:
+
+    def make_room(self) -> None:
+        """Merge what waits if it is too much; best called after `publish`, when its batch was let go."""
+        if self._delta.rows >= self._budget.rows or self._delta.widest >= self._budget.column_bytes:
+            # All rows are durable: where there is no time, they wait on.
+            with contextlib.suppress(MergePutOffError):
                 self._merge_delta()
 
     def merge(self) -> MergeCount:
@@ -135,9 +169,14 @@ class UpsertStore:
         Returns
         -------
         What was merged since the store was made, or since the last call of this.
+
+        Raises
+        ------
+        MergePutOffError
+            If there is no time for it: readers see what they saw, and what waits goes on waiting.
         """
         if self._rekeyed:
-            extra = older_duplicates(self._base, self._keying)
+            extra = older_duplicates(self._base, self._keying, checkpoint=self._checkpoint)
             if len(extra):
                 self._base.pop_rows(extra)
                 self._base.flush()
@@ -151,6 +190,18 @@ class UpsertStore:
         """Throw away what waits."""
         self._delta.drop()
 
+    def _may_merge_at_once(self, batch: Mapping[str, pa.Array], gone: NDArray[np.bool_]) -> bool:
+        if self._delta.rows or gone.any():
+            return False
+        return self._allowance.take(self._base, batch, is_hurried=self._is_hurried())
+
+    def _is_hurried(self) -> bool:
+        try:
+            self._checkpoint()
+        except MergePutOffError:
+            return True
+        return False
+
     def _may_be_known(self, hashes: Hashes) -> NDArray[np.bool_]:
         """Tell for each key whether the dataset or the delta may have it."""
         few = self._base.max_len * self._budget.unlearned
@@ -163,15 +214,17 @@ class UpsertStore:
         if self._known is None:
             self._known = KeyFilter(self._base.max_len + self._delta.rows)
             for dataset in (self._base, self._delta.dataset) if self._delta.rows else (self._base,):
-                for _, columns in windows(dataset, self._keying.key):
-                    self._known.add(hash_keys(list(columns.values())))
+                for first, columns in windows(dataset, self._keying.key):
+                    self._known.add(self._keying.hashes_of_window(dataset, first, columns))
         return self._known
 
     def _merge_delta(self) -> None:
-        self._merged += _merged(self._base, self._delta)
+        self._merged += _merged(self._base, self._delta, self._checkpoint)
 
 
-def settle(base: lakebed.Dataset, branch: str = DELTA_BRANCH) -> MergeCount | None:
+def settle(
+    base: lakebed.Dataset, branch: str = DELTA_BRANCH, checkpoint: Checkpoint = go_on
+) -> MergeCount | None:
     """Merge the delta that an interrupted sync left, before anything else changes the dataset.
 
     The rows go by the columns that were key and order when they came.
@@ -179,17 +232,24 @@ def settle(base: lakebed.Dataset, branch: str = DELTA_BRANCH) -> MergeCount | No
     Returns
     -------
     What was merged; None if there was no delta.
+
+    Raises
+    ------
+    MergePutOffError
+        If `checkpoint` says so.
     """
     delta = Delta(base, branch)
     if not delta.exists:
         return None
-    return _merged(base, delta)
+    return _merged(base, delta, checkpoint)
 
 
-def _merged(base: lakebed.Dataset, delta: Delta) -> MergeCount:
+def _merged(base: lakebed.Dataset, delta: Delta, checkpoint: Checkpoint) -> MergeCount:
     """Merge a delta and drop it; a crash in between merges the same rows once more, which changes nothing."""
     keying = delta.keying
-    count = merge(base, delta.dataset, keying) if keying is not None and delta.rows else MergeCount()
+    count = MergeCount()
+    if keying is not None and delta.rows:
+        count = merge(base, delta.dataset, keying, checkpoint)
     delta.drop()
     return count
 
@@ -198,8 +258,7 @@ def _chosen(batch: Mapping[str, pa.Array], rows: NDArray[np.int64], count: int) 
     """Return some rows of a batch, ascending."""
     if len(rows) == count:
         return dict(batch)
-    wanted = pa.array(rows)
-    return {name: column.take(wanted) for name, column in batch.items()}
+    return taken(batch, rows)
 
 
 __all__ = ["DELTA_BRANCH", "Budget", "MergeCount", "UpsertStore", "settle"]

@@ -1,10 +1,13 @@
 """Columns of a dataset, window by window, as Arrow arrays."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 import lakebed
+from destination_deeplake.ndarrays import as_arrow
 
 Columns = dict[str, pa.Array]
 """Tensor -> its values, all of one length."""
@@ -35,3 +38,9 @@ def windows(dataset: lakebed.Dataset, tensors: Sequence[str]) -> Iterator[tuple[
 def whole(dataset: lakebed.Dataset, tensor: str) -> pa.Array:
     """Read a whole column of a dataset that has rows."""
     return pa.concat_arrays([columns[tensor] for _, columns in windows(dataset, [tensor])])
+
+
+def taken(columns: Mapping[str, pa.Array], rows: NDArray[np.int64]) -> Columns:
+    """Return some rows of columns, in the order in which they are named."""
+    wanted = as_arrow(rows)
+    return {name: column.take(wanted) for name, column in columns.items()}

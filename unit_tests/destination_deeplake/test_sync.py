@@ -17,6 +17,8 @@ from destination_deeplake.lake import Lake
 from destination_deeplake.messages import Output
 from destination_deeplake.stream.writer import open_stream
 from destination_deeplake.sync import Pace, Sync
+from destination_deeplake.upserts import store
+from destination_deeplake.upserts.putting_off import MergePutOffError
 
 SCHEMA = {"properties": {"id": {"type": "integer"}, "text": {"type": "string"}}}
 
@@ -368,21 +370,36 @@ def dedup(name: str) -> StreamPlan:
     return plan(name, WriteMode.DEDUP, primary_key=(("id",),))
 
 
-def test_who_is_to_stop_leaves_merges_to_the_next_sync(tmp_path: Path) -> None:
+def test_who_is_to_stop_leaves_merges_to_the_next_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "BUDGET", store.Budget(at_once=0))
+    config = DestinationConfig(Place(str(tmp_path)))
     first = start(tmp_path, [dedup("a")], Lines())
     feed(first, record("a", 1, text="old"))
     first.complete()
     out = Lines()
-    sync = start(tmp_path, [dedup("a"), plan("b")], out, time_left=lambda: 8.0)
-    feed(sync, record("a", 1, text="new"), record("b", 1), state(1, "a"), status("a", "COMPLETE"))
+    left: list[float | None] = [None]
+    sync = sync_module.begin(config, [dedup("a"), plan("b")], out, time_left=lambda: left[0])
+    feed(sync, record("a", 1, text="new"), record("a", 2), record("b", 1), state(1, "a"))
+    feed(sync, status("a", "COMPLETE"))
+    left[0] = 8.0
     sync.stop()
-    assert out.acknowledged == [(1, 1)]
+    assert out.acknowledged == [(1, 2)]
     dataset = lakebed.load(str(tmp_path / "a"), read_only=True)
-    assert dataset["text"].data()["value"] == ["old"]
-    assert messages(tmp_path / "b") == ["Airbyte sync, incomplete: b 1 records\nalso a 1"]
+    assert dataset["text"].data()["value"] == ["old", None]
+    assert messages(tmp_path / "a")[0].splitlines() == [
+        "Airbyte sync, incomplete: a 2 records",
+        "newer rows of known keys wait for the next sync",
+        "states 1, after 2 records",
+        "also b 1",
+    ]
+    assert messages(tmp_path / "b") == ["Airbyte sync, incomplete: b 1 records\nalso a 2"]
+    with pytest.raises(MergePutOffError):
+        sync_module.begin(config, [dedup("a")], Lines(), time_left=lambda: 8.0)
     start(tmp_path, [dedup("a")], Lines()).complete()
     dataset = lakebed.load(str(tmp_path / "a"), read_only=True)
-    assert dataset["text"].data()["value"] == ["new"]
+    assert dataset["text"].data()["value"] == ["new", None]
 
 
 def test_nothing_is_begun_when_the_time_is_over(tmp_path: Path) -> None:

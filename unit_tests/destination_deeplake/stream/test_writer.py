@@ -18,6 +18,8 @@ from destination_deeplake.naming import META_COLUMNS
 from destination_deeplake.stream import writer as writer_module
 from destination_deeplake.stream.staging import STAGING_BRANCH
 from destination_deeplake.stream.writer import StreamWriter, open_stream
+from destination_deeplake.upserts import store
+from destination_deeplake.upserts.putting_off import MergePutOffError
 from destination_deeplake.wire import Wire
 from lakebed.errors import LockedException
 
@@ -48,6 +50,16 @@ def sync(root: Path, a_plan: StreamPlan, *rows: dict[str, Any], message: str = "
     writer.finish()
     writer.commit(message)
     return writer
+
+
+@pytest.fixture(params=[0, 8_000_000], ids=["rows wait", "rows go in at once"])
+def waiting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Newer rows of known keys wait for a merge, or the dataset is small enough for them."""
+    monkeypatch.setattr(store, "BUDGET", store.Budget(at_once=request.param))
+
+
+def no_time() -> None:
+    raise MergePutOffError
 
 
 def column(path: Path, name: str) -> list[Any]:
@@ -295,6 +307,7 @@ def test_an_overwrite_begins_anew_whatever_its_generation(
     assert column(tmp_path / "users", "id") == [3]
 
 
+@pytest.mark.usefixtures("waiting")
 @pytest.mark.parametrize("mode", [WriteMode.APPEND, WriteMode.DEDUP])
 def test_rows_of_a_refresh_that_was_given_up_are_added_by_the_next_sync(
     tmp_path: Path, mode: WriteMode
@@ -408,6 +421,7 @@ def pairs(path: Path) -> list[tuple[int, str]]:
     return sorted((row["id"], row["name"]) for row in table(path))
 
 
+@pytest.mark.usefixtures("waiting")
 def test_newer_rows_take_the_place_of_older_ones_of_their_key(tmp_path: Path) -> None:
     sync(tmp_path, dedup(), {"id": 1, "name": "a", "at": 1}, {"id": 2, "name": "b", "at": 1})
     writer = open_stream(lake(tmp_path), dedup())
@@ -428,6 +442,7 @@ def test_newer_rows_take_the_place_of_older_ones_of_their_key(tmp_path: Path) ->
     assert dataset.info["airbyte"]["mode"] == "append_dedup"
 
 
+@pytest.mark.usefixtures("waiting")
 @pytest.mark.parametrize(("hard", "kept"), [(True, []), (False, [(1, "gone")])])
 def test_deletions_at_the_source_take_rows_away_or_mark_them(
     tmp_path: Path, hard: bool, kept: list[tuple[int, str]]
@@ -442,13 +457,17 @@ def test_deletions_at_the_source_take_rows_away_or_mark_them(
     assert pairs(tmp_path / "users") == kept
 
 
-def test_a_sync_without_time_to_merge_leaves_that_to_the_next_of_any_mode(tmp_path: Path) -> None:
+def test_a_sync_without_time_to_merge_leaves_that_to_the_next_of_any_mode(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "BUDGET", store.Budget(at_once=0))
     sync(tmp_path, dedup(), {"id": 1, "name": "a", "at": 1})
-    writer = open_stream(lake(tmp_path), dedup())
+    writer = open_stream(lake(tmp_path), dedup(), checkpoint=no_time)
     put(writer, {"id": 1, "name": "A", "at": 2}, {"id": 2, "name": "b", "at": 1})
     writer.publish()
-    assert writer.waits_for_merge
-    writer.abandon(merge=False)
+    assert not writer.finish()
+    assert writer.was_put_off
+    writer.abandon()
     writer.commit("stopped")
     assert pairs(tmp_path / "users") == [(1, "a"), (2, "b")]
     after = sync(tmp_path, plan(schema=CHANGES), {"id": 1, "name": "appended", "at": 3})
@@ -473,6 +492,7 @@ def test_the_key_may_change_and_may_lie_deep(tmp_path: Path) -> None:
     assert pairs(tmp_path / "users") == [(2, "b"), (4, "d")]
 
 
+@pytest.mark.usefixtures("waiting")
 def test_a_truncate_by_key_shows_the_old_rows_until_it_is_complete(tmp_path: Path) -> None:
     sync(tmp_path, dedup(generation_id=1, minimum_generation_id=0), {"id": 1, "name": "old", "at": 9})
     refresh = dedup(generation_id=2, minimum_generation_id=2)

@@ -85,13 +85,15 @@ def read(dataset: lakebed.Dataset) -> list[Row]:
 
 def store(dataset: lakebed.Dataset, **choices: Any) -> UpsertStore:
     """Return the store of the stream; `choices` change how it is made."""
-    return UpsertStore(
-        dataset, **{"key": ["id", "part"], "cursor": "cursor", "deleted": "deleted", **choices}
-    )
+    given = {"key": ["id", "part"], "cursor": "cursor", "deleted": "deleted", "budget": WAITING, **choices}
+    return UpsertStore(dataset, **given)
 
 
-TINY = Budget(rows=4)
-BLIND = Budget(unlearned=2.0)
+WAITING = Budget(at_once=0)
+"""However small the dataset is, newer rows of known keys wait."""
+TINY = replace(WAITING, rows=4)
+BLIND = replace(WAITING, unlearned=2.0)
+AT_ONCE = Budget()
 
 
 @dataclass

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from destination_deeplake.upserts.store import UpsertStore, settle
+from destination_deeplake.upserts.store import Budget, UpsertStore, settle
 from lakebed.errors import StorageError
 from lakebed.testing import Crash, Fault, FaultyStorage, Planned
 from unit_tests.destination_deeplake.upserts.streams import (
+    AT_ONCE,
     BLIND,
     TINY,
     Expected,
@@ -105,6 +106,7 @@ class Run:
     def publish(self, rows: Sequence[Row]) -> None:
         if rows:
             self.store.publish(batch(rows))
+            self.store.make_room()
         # Before a merge readers see an older state, but never a key twice.
         keys = [row.key for row in read(self.dataset)]
         assert len(set(keys)) == len(keys)
@@ -148,7 +150,10 @@ def follow(script: Sequence[tuple[str, Any, Fault | None]], **choices: Any) -> N
 
 FEW = settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
 MANY = settings(max_examples=3000, suppress_health_check=[HealthCheck.too_slow])
-budgets = st.sampled_from([{}, {"budget": TINY}, {"budget": BLIND}])
+# Of the last one a few rows wait, and the others are merged as they come.
+budgets = st.sampled_from(
+    [{}, *({"budget": budget} for budget in (TINY, BLIND, AT_ONCE, Budget(unlearned=2.0, at_once=600)))]
+)
 
 
 def in_turn(script: Sequence[tuple[str, Any, Fault | None]]) -> list[tuple[str, Any, Fault | None]]:

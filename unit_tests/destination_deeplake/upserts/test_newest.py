@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from destination_deeplake.native import keys as native
+from destination_deeplake.upserts.keying import Keying
 from destination_deeplake.upserts.keys import hash_keys, values
-from destination_deeplake.upserts.newest import Keying, newest_rows
+from destination_deeplake.upserts.newest import newest_rows
 from unit_tests.destination_deeplake.upserts.cells import columns, ranks, tables
 
 Table = tuple[list[pa.DataType], list[tuple[Any, ...]]]

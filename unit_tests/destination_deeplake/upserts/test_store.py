@@ -13,18 +13,21 @@ import pytest
 import lakebed
 from destination_deeplake.upserts.collapse import older_duplicates
 from destination_deeplake.upserts.delta import Delta
+from destination_deeplake.upserts.keying import Keying
 from destination_deeplake.upserts.keys import KeyFilter
-from destination_deeplake.upserts.newest import Keying
 from destination_deeplake.upserts.store import Budget, MergeCount, UpsertStore, settle
 from unit_tests.destination_deeplake.upserts.streams import (
+    AT_ONCE,
     EXTRACTED,
     TINY,
+    WAITING,
     Row,
     batch,
     prepared,
     read,
     store,
 )
+from unit_tests.lakebed.datasets import create_on, kill, new_memory, open_on
 
 _NUMBER = itertools.count()
 
@@ -135,11 +138,15 @@ def test_too_much_is_merged_before_the_end(base: lakebed.Dataset) -> None:
     target = store(base, budget=TINY)
     target.publish(batch(Row(i) for i in range(9)))
     target.publish(batch(Row(i, text="x") for i in range(3)))
+    target.make_room()
     assert target.pending == 3
     target.publish(batch(Row(i, text="y") for i in range(3, 4)))
+    assert target.pending == 4
+    target.make_room()
     assert target.pending == 0
-    wide = store(base, budget=Budget(column_bytes=1000))
+    wide = store(base, budget=replace(WAITING, column_bytes=1000))
     wide.publish(batch([Row(1, text="z" * 1000)]))
+    wide.make_room()
     assert wide.pending == 0
     assert target.merge() == MergeCount(updated=4)
 
@@ -155,9 +162,9 @@ def test_a_few_rows_are_merged_without_learning_all_keys(
     monkeypatch.undo()
     # From here on it is worth it; what waits already is known, too, and goes by arrival.
     target.publish(batch([Row(100, cursor="1", text="later"), Row(101), Row(102, deleted="now")]))
-    assert target.pending == 3
+    assert target.pending == 4
     target.publish(batch([Row(101, deleted="now")]))
-    assert target.merge() == MergeCount(updated=1, inserted=1, deleted=1)
+    assert target.merge() == MergeCount(updated=1, inserted=1, deleted=1, superseded=1)
     assert read(base)[100:] == [Row(100, cursor="1", text="later")]
 
 
@@ -185,6 +192,21 @@ def test_a_tensor_that_is_new_in_mid_sync_waits_along(base: lakebed.Dataset) -> 
     target.publish(batch([Row(2)]) | {"late": pa.array(["here"])})
     assert target.merge() == MergeCount(updated=2)
     assert base.read_columns(0, 2, ["late"])["late"].to_pylist() == [None, "here"]
+
+
+def test_a_tensor_that_is_new_in_mid_sync_outlives_a_crash() -> None:
+    place = new_memory()
+    base = prepared(create_on(place))
+    target = store(base)
+    target.publish(batch([Row(1)]))
+    target.publish(batch([Row(1, text="x")]))
+    base.create_tensor("late", htype="text", create_id_tensor=False, create_shape_tensor=False)
+    base["late"].extend(pa.nulls(1, pa.string()))
+    target.publish(batch([Row(1)]) | {"late": pa.array(["here"])})
+    kill(place)
+    again = open_on(place)
+    assert settle(again) == MergeCount(updated=1)
+    assert again.read_columns(0, 1, ["late"])["late"].to_pylist() == ["here"]
 
 
 def test_old_commits_keep_their_rows(base: lakebed.Dataset, path: str) -> None:
@@ -256,11 +278,11 @@ def test_another_cursor_orders_rows_from_then_on(base: lakebed.Dataset) -> None:
 # -- keys as they are stored -----------------------------------------------------------------------------------
 
 
-def keyed(kind: str, dtype: str) -> tuple[lakebed.Dataset, UpsertStore]:
+def keyed(kind: str, dtype: str, budget: Budget = WAITING) -> tuple[lakebed.Dataset, UpsertStore]:
     dataset = lakebed.empty(f"mem://keyed {kind} {dtype}", overwrite=True)
     dataset.create_tensor("k", htype=kind, dtype=dtype, create_shape_tensor=False, create_id_tensor=False)
     dataset.create_tensor("t", dtype="int64", create_shape_tensor=False, create_id_tensor=False)
-    return dataset, UpsertStore(dataset, key=["k"], cursor=None, deleted=None, extracted="t")
+    return dataset, UpsertStore(dataset, key=["k"], cursor=None, deleted=None, extracted="t", budget=budget)
 
 
 @pytest.mark.parametrize(
@@ -277,14 +299,15 @@ def keyed(kind: str, dtype: str) -> tuple[lakebed.Dataset, UpsertStore]:
         ("text", "unspecified", pa.array(["", None, "é", "\0"])),
     ],
 )
-def test_keys_are_what_they_are_once_stored(kind: str, dtype: str, keys: pa.Array) -> None:
-    dataset, target = keyed(kind, dtype)
+@pytest.mark.parametrize("budget", [WAITING, AT_ONCE])
+def test_keys_are_what_they_are_once_stored(kind: str, dtype: str, keys: pa.Array, budget: Budget) -> None:
+    dataset, target = keyed(kind, dtype, budget)
     different = len({repr(key) for key in keys.to_pylist()})
     for moment in range(3):
         target.publish({"k": keys, "t": pa.array([moment] * 4)})
         target.merge()
     assert dataset.max_len == different
-    again = UpsertStore(dataset, key=["k"], cursor=None, deleted=None, extracted="t")
+    again = UpsertStore(dataset, key=["k"], cursor=None, deleted=None, extracted="t", budget=budget)
     again.publish({"k": keys, "t": pa.array([9] * 4)})
     again.merge()
     assert dataset.t.numpy().ravel().tolist() == [9] * different

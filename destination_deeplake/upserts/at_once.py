@@ -1,0 +1,90 @@
+"""Newer rows into a small dataset as they come: it is changed and published once, and nothing waits in a delta.
+
+A delta is a branch that begins, is published, merged and dropped: a price for every stream, however few its rows are.
+"""
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+import lakebed
+from destination_deeplake.native import keys as native
+from destination_deeplake.upserts.keying import Keying
+from destination_deeplake.upserts.keys import Hashes, KeyTable, values
+from destination_deeplake.upserts.merge import MergeCount, Plan, Winners, matched, planned
+from destination_deeplake.upserts.windows import taken
+
+
+class Allowance:
+    """How much of a dataset may be written anew in place of waiting, so that it goes with what comes.
+
+    Parameters
+    ----------
+    most : int
+        Bytes of a dataset that counts as small, and that may be written anew before anything comes.
+    """
+
+    TIMES = 8
+    """How often each byte that comes may be written anew."""
+    HURRIED = 8
+    """Part of `most` up to which this takes less time than to let rows wait."""
+
+    def __init__(self, most: int) -> None:
+        self._most = self._left = most
+
+    def take(self, base: lakebed.Dataset, batch: Mapping[str, pa.Array], *, is_hurried: bool) -> bool:
+        """Tell whether rows may go into the dataset at once; if so, what that costs is taken off."""
+        whole = base.size_approx()
+        come = self.TIMES * sum(column.nbytes for column in batch.values())
+        self._left = min(self._most, self._left + come)
+        if whole >= (self._most // self.HURRIED if is_hurried else self._most) or whole > self._left:
+            return False
+        self._left -= whole
+        return True
+
+
+def merge_at_once(
+    base: lakebed.Dataset, batch: Mapping[str, pa.Array], keying: Keying, hashes: Hashes
+) -> MergeCount:
+    """Bring rows into the dataset; durable when this returns, and after an error the dataset is as it was.
+
+    Parameters
+    ----------
+    base : lakebed.Dataset
+        The dataset.
+    batch : mapping of str to pyarrow.Array
+        Tensors and their values, in the order of arrival; tensors that it lacks keep what they have.
+    keying : Keying
+        By what the rows go.
+    hashes : uint64, shape (rows, 2)
+        Their keys.
+    """
+    winners = newest_in(batch, keying, hashes)
+    plan = planned(base, keying, matched(base, keying, winners), winners)
+    try:
+        apply(base, batch, plan)
+    except BaseException:
+        # Some columns are new and others are not: nobody may publish that.
+        base.discard()
+        raise
+    base.flush()
+    return plan.count
+
+
+def newest_in(batch: Mapping[str, pa.Array], keying: Keying, hashes: Hashes) -> Winners:
+    """Find the newest row of each key among some rows."""
+    table = KeyTable(len(hashes))
+    slots = table.insert(hashes)
+    order = [values(column) for column in keying.ordered(batch)]
+    rows = native.newest(slots, len(table), order)
+    return Winners(table, rows, order, keying.is_deleted(batch, len(hashes))[rows])
+
+
+def apply(base: lakebed.Dataset, batch: Mapping[str, pa.Array], plan: Plan) -> None:
+    """Change the dataset without publishing it."""
+    if len(plan.updated):
+        base.update_rows(plan.updated, taken(batch, plan.sources))
+    if len(plan.removed):
+        base.pop_rows(plan.removed)
+    if len(plan.inserted):
+        base.extend(taken(batch, plan.inserted), append_empty=True)

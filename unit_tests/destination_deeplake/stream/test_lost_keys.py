@@ -1,0 +1,88 @@
+"""Append + deduplication where keys and cursors are not what their columns were declared to be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from destination_deeplake.catalog import StreamPlan, WriteMode
+from destination_deeplake.upserts.store import Budget
+from unit_tests.destination_deeplake.stream.test_writer import lake, open_stream, put, table
+
+WAYS = [Budget(), Budget(at_once=0), Budget(at_once=0, unlearned=2.0), Budget(at_once=0, rows=1)]
+
+
+@pytest.fixture(params=WAYS, ids=["at once", "waiting", "unlearned", "often merged"])
+def _budget(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("destination_deeplake.upserts.store.BUDGET", request.param)
+
+
+def keyed(key: tuple[str, ...] = ("id",), cursor: tuple[str, ...] | None = None, **types: Any) -> StreamPlan:
+    schema = {"properties": {"id": {"type": ["null", "integer"]}, "v": {"type": "string"}, **types}}
+    return StreamPlan(None, "s", WriteMode.DEDUP, schema, primary_key=(key,), cursor=cursor)
+
+
+def sync(root: Path, plan: StreamPlan, *publishes: list[dict[str, Any]]) -> None:
+    writer = open_stream(lake(root), plan)
+    for rows in publishes:
+        put(writer, *rows)
+        writer.publish()
+    writer.finish()
+    writer.commit("done")
+
+
+def values(root: Path) -> list[str]:
+    return sorted(row["v"] for row in table(root / "s"))
+
+
+BIG = 2**64 + 1
+
+
+@pytest.mark.usefixtures("_budget")
+def test_rows_whose_key_does_not_fit_are_kept_each(tmp_path: Path) -> None:
+    lost = [{"id": BIG, "v": "a"}, {"id": BIG + 1, "v": "b"}, {"id": "no number", "v": "c"}]
+    known = [{"id": 1, "v": "one"}, {"id": None, "v": "null"}]
+    sync(tmp_path, keyed(), known, [*lost, {"id": None, "v": "null 2"}], [{"id": 1, "v": "one 2"}])
+    assert values(tmp_path) == ["a", "b", "c", "null 2", "one 2"]
+    # Later syncs leave them alone, too, and a null is still a key like any other.
+    sync(
+        tmp_path, keyed(), [{"id": BIG + 2, "v": "d"}, {"id": None, "v": "null 3"}], [{"id": 1, "v": "one 3"}]
+    )
+    assert values(tmp_path) == ["a", "b", "c", "d", "null 3", "one 3"]
+    # Looking for rows of one key at all does so as well.
+    sync(tmp_path, keyed(("v",)))
+    sync(tmp_path, keyed(), [{"id": 1, "v": "one 4"}])
+    assert values(tmp_path) == ["a", "b", "c", "d", "null 3", "one 4"]
+
+
+@pytest.mark.usefixtures("_budget")
+def test_a_key_inside_of_what_is_no_object_is_lost_as_well(tmp_path: Path) -> None:
+    plan = keyed(("o", "id"), o={"type": "object", "properties": {"id": {"type": "integer"}}})
+    sync(
+        tmp_path,
+        plan,
+        [{"o": {"id": 1}, "v": "a"}, {"o": {"id": BIG}, "v": "b"}, {"o": {"id": BIG}, "v": "c"}],
+    )
+    sync(tmp_path, plan, [{"o": {"id": 1}, "v": "d"}])
+    assert values(tmp_path) == ["b", "c", "d"]
+
+
+@pytest.mark.usefixtures("_budget")
+@pytest.mark.parametrize("declared", [{"type": ["null", "integer", "string"]}, {}])
+def test_cursors_of_any_type_go_by_their_value(tmp_path: Path, declared: dict[str, Any]) -> None:
+    plan = keyed(cursor=("at",), at=declared)
+    sync(tmp_path, plan, [{"id": 1, "v": "a", "at": 9}, {"id": 2, "v": "A", "at": "9"}])
+    sync(tmp_path, plan, [{"id": 1, "v": "b", "at": 10}, {"id": 1, "v": "c", "at": 9.5}])
+    sync(tmp_path, plan, [{"id": 2, "v": "B", "at": "é"}], [{"id": 2, "v": "C", "at": 1}])
+    assert values(tmp_path) == ["B", "b"]
+
+
+@pytest.mark.usefixtures("_budget")
+def test_rows_of_a_key_that_becomes_another_type_stay(tmp_path: Path) -> None:
+    sync(tmp_path, keyed(), [{"id": 1, "v": "a"}, {"id": 2, "v": "b"}])
+    changed = keyed(id={"type": "boolean"})
+    sync(tmp_path, changed, [{"id": True, "v": "c"}])
+    sync(tmp_path, changed, [{"id": True, "v": "d"}])
+    assert values(tmp_path) == ["a", "b", "d"]
