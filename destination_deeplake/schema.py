@@ -122,10 +122,13 @@ def columns(
         if choices.exact_numbers and choice is None and path != cursor and kind in (Kind.INT64, Kind.FLOAT64):
             kind = Kind.EXACT
         column, of_type = chosen(path, kind, choice)
-        if path == cursor and column.kind is Kind.EXACT:
+        is_number = kind in (Kind.INT64, Kind.FLOAT64)
+        if path == cursor and (
+            column.kind is Kind.EXACT or (is_number and column.kind in (Kind.TEXT, Kind.JSON))
+        ):
             raise ConfigError(
-                f"Column {field!r} of the configuration: the cursor cannot be exact, because digits as text have "
-                "another order than numbers; choose another decoding for it."
+                f"Column {field!r} of the configuration: the cursor cannot be digits as text, which have another order "
+                "than numbers; choose another decoding or htype for it."
             )
         wish = tuple(choice.tensor.strip("/").split("/")) if choice is not None and choice.tensor else None
         found[field] = StreamColumn(column, of_type, wish or place, renamed=wish is not None)

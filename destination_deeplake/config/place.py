@@ -72,6 +72,8 @@ def address(form: Section) -> str:
         raise form.error(_FIELD, "is empty; set it to the folder for the datasets.")
     if "\0" in text:
         raise form.error(_FIELD, "holds a NUL character; no folder can have that name.")
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise form.error(_FIELD, "holds half a surrogate pair; no folder can have that name.")
     found = _SCHEME.match(text)
     if found is None or found[1].lower() == "file":
         return _local(form, text, is_url=found is not None)

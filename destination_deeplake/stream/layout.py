@@ -12,21 +12,24 @@ What the dataset remembers, in the record of the stream:
     former      tensor -> column, kind and type, of tensors that a column has left
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import pyarrow as pa
 
 import lakebed
 from destination_deeplake import schema
 from destination_deeplake.catalog import StreamPlan, WriteMode
 from destination_deeplake.columns import Column, Kind
+from destination_deeplake.failures import ConfigError
 from destination_deeplake.naming import META_COLUMNS, tensor_names
 from destination_deeplake.schema import StreamColumn
 from destination_deeplake.stream import transfers
-from destination_deeplake.stream.evolution import Step, decide, suffix
+from destination_deeplake.stream.evolution import Step, decide, is_plain, suffix
 from destination_deeplake.stream.record import INFO_KEY
 from destination_deeplake.stream.stored import StoredColumn, StoredColumns
 from destination_deeplake.stream.widening import widen
-from destination_deeplake.tensors import TENSOR_TYPES
+from destination_deeplake.tensors import TENSOR_TYPES, TensorType
 
 _DELETED_AT = "_ab_cdc_deleted_at"
 
@@ -50,7 +53,7 @@ def prepare(
     Raises
     ------
     ConfigError
-        If what the user chose for a column does not go together.
+        If what the user chose for a column does not go together, or rows cannot be told apart by it.
     """
     before = dataset.info.get(INFO_KEY) or {}
     layout = _Layout(dataset, before)
@@ -73,6 +76,21 @@ def prepare(
     return prepared
 
 
+def kept(dataset: lakebed.Dataset) -> dict[str, StoredColumn]:
+    """Return the columns that a dataset has from earlier syncs, by tensor."""
+    layout = _Layout(dataset, dataset.info.get(INFO_KEY) or {})
+    return {stored.tensor: stored for stored in layout.columns()}
+
+
+def expected(dataset: lakebed.Dataset, plan: StreamPlan) -> dict[str, StoredColumn]:
+    """Return the columns that `prepare` would give a dataset, by tensor, without doing it."""
+    layout = _Layout(dataset, dataset.info.get(INFO_KEY) or {})
+    for column in _wanted(plan, []):
+        layout.place(column)
+    layout.allot({})
+    return {stored.tensor: stored for stored in layout.columns()}
+
+
 def _wanted(plan: StreamPlan, notes: list[str]) -> list[StreamColumn]:
     """Return the columns that schema and choices want, and note what cannot be."""
     notes += [
@@ -91,11 +109,39 @@ def _wanted(plan: StreamPlan, notes: list[str]) -> list[StreamColumn]:
         if isinstance(properties, Mapping) and _DELETED_AT in properties:
             keys.append((_DELETED_AT,))
     columns = schema.columns(plan.json_schema, plan.choices, keys, cursor)
+    if plan.mode is WriteMode.DEDUP:
+        _check_key(plan, columns)
     if plan.include_files:
         for name, kind in (("name", Kind.TEXT), ("size", Kind.INT64), ("type", Kind.TEXT)):
             fact = Column(transfers.FIELD + name, kind)
             columns.append(StreamColumn(fact, TENSOR_TYPES[kind], (transfers.GROUP, name)))
     return columns
+
+
+def _check_key(plan: StreamPlan, columns: Sequence[StreamColumn]) -> None:
+    """Refuse a primary key and a cursor whose values cannot be compared."""
+    types = {column.column.path: column.type for column in columns}
+    roles = {plan.cursor: "cursor"} if plan.cursor else {}
+    for path, role in (roles | dict.fromkeys(plan.primary_key, "primary key")).items():
+        field = ".".join(path)
+        if path not in types:
+            raise ConfigError(
+                f"The stream {str(plan)!r} cannot have {field!r} as its {role}, because another column has that name; "
+                f"choose another {role} in the connection, or the sync mode append."
+            )
+        if not (is_plain(types[path]) or types[path].htype == "class_label"):
+            raise ConfigError(
+                f"Column {field!r} of the stream {str(plan)!r} cannot be the {role}, because it is stored as "
+                f"{_contents(types[path])}, which cannot be compared; choose another {role} in the connection, or have "
+                "the column stored as text, json or a number in the configuration."
+            )
+
+
+def _contents(of_type: TensorType) -> str:
+    """Return what people call the values of a tensor that is no plain one."""
+    if of_type.htype != "generic":
+        return of_type.htype
+    return "bytes" if pa.types.is_binary(of_type.arrow) else f"arrays of {of_type.dtype}"
 
 
 class _Layout:
@@ -208,4 +254,4 @@ def _named(column: StoredColumn | StreamColumn) -> str:
     return (of_type.htype if of_type.htype != "generic" else of_type.dtype) + shape
 
 
-__all__ = ["StoredColumns", "prepare"]
+__all__ = ["StoredColumns", "expected", "kept", "prepare"]

@@ -228,13 +228,13 @@ def refused_values(array: pa.Array, rows: Rows, name: str) -> pa.Table:
     name : str
         What `change` calls the column.
     """
-    texts, sizes = [], []
+    texts, sizes, is_json = [], [], isinstance(array.type, pa.JsonType)
     for value in array.take(pa.array(rows)).to_pylist():
         if isinstance(value, bytes):
             sizes.append(2 + (len(value) + 2) // 3 * 4)
             text = f'"{base64.b64encode(value[:_MOST_TEXT]).decode()}"'
         else:
-            text = json.dumps(value, ensure_ascii=False)
+            text = value if is_json else json.dumps(value, ensure_ascii=False)
             sizes.append(len(text.encode()))
         texts.append(text.encode()[:_MOST_TEXT].decode("utf-8", "ignore"))
     return pa.table(

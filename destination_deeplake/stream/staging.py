@@ -15,8 +15,12 @@ import pyarrow.compute as pc
 
 import lakebed
 from destination_deeplake.catalog import StreamPlan, WriteMode
+from destination_deeplake.columns import Kind
+from destination_deeplake.failures import ConfigError
 from destination_deeplake.naming import META_COLUMNS
+from destination_deeplake.stream.layout import expected, kept
 from destination_deeplake.stream.record import INFO_KEY
+from destination_deeplake.stream.stored import StoredColumn
 
 STAGING_BRANCH = "airbyte-overwrite"
 DELTA_BRANCH = "airbyte-delta"
@@ -33,11 +37,17 @@ def side_branch(name: str, target: lakebed.Dataset) -> str:
 
 
 def has_older_rows(known: Mapping[str, Any] | None, plan: StreamPlan) -> bool:
-    """Tell whether the dataset may hold rows of a generation older than the plan allows."""
+    """Tell whether the dataset may hold rows of a generation that the plan does not allow.
+
+    A sync that wants no generation but its own replaces those with a greater number, too: they are of a connection
+    that was there before this one, which counts from the beginning.
+    """
     if known is None or not plan.oldest_wanted:
         return False
     oldest = known.get("generation_id")
-    return not isinstance(oldest, int) or oldest < plan.oldest_wanted
+    if not isinstance(oldest, int) or oldest < plan.oldest_wanted:
+        return True
+    return plan.truncates and oldest != plan.generation_id
 
 
 def is_staged(known: Mapping[str, Any] | None, plan: StreamPlan) -> bool:
@@ -81,7 +91,41 @@ def left_rows(target: lakebed.Dataset, plan: StreamPlan) -> lakebed.Dataset | No
     generation = found.get("generation_id")
     if _is_overwrite(found) or not isinstance(generation, int) or generation < plan.oldest_wanted:
         return None
+    if unfit := _cannot_be_added(target, staged, plan):
+        staged.close()
+        raise ConfigError(
+            f"The stream {str(plan)!r} has {len(staged)} rows that an interrupted refresh staged, and they cannot be "
+            f"added to those that are there, because both hold {', '.join(map(repr, unfit))} in different ways. "
+            "Refresh the stream and remove its records."
+        )
     return staged
+
+
+def _cannot_be_added(target: lakebed.Dataset, staged: lakebed.Dataset, plan: StreamPlan) -> list[str]:
+    """Return the columns whose staged values would mean something else in the dataset, or nothing."""
+    there = expected(target, plan)
+    return [
+        stored.field
+        for tensor, stored in kept(staged).items()
+        if tensor in staged and tensor in there and not _is_alike(target, staged, stored, there[tensor])
+    ]
+
+
+def _is_alike(
+    target: lakebed.Dataset, staged: lakebed.Dataset, source: StoredColumn, place: StoredColumn
+) -> bool:
+    """Tell whether values that are read from one tensor mean the same in the other."""
+    old, new = source.type, place.type
+    if source.column.kind is Kind.INT64 and (new.htype == "text" or place.column.kind is Kind.FLOAT64):
+        return old.htype == "generic"
+    if old.is_link or (old.takes_files and new.sample_compression != old.sample_compression):
+        return False
+    if (old.htype, old.shape, old.logical_type) != (new.htype, new.shape, new.logical_type):
+        return False
+    if old.htype == "class_label":
+        names = staged[source.tensor].info.get("class_names") or []
+        return list(target[place.tensor].info.get("class_names") or [])[: len(names)] == list(names)
+    return old.dtype == new.dtype
 
 
 def discard(target: lakebed.Dataset) -> None:

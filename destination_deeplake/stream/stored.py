@@ -12,6 +12,7 @@ from destination_deeplake.catalog import StreamPlan, WriteMode
 from destination_deeplake.columns import FILE_COLUMNS, Column, Kind
 from destination_deeplake.naming import META_COLUMNS, tensor_names
 from destination_deeplake.stream import transfers
+from destination_deeplake.stream.documents import documents
 from destination_deeplake.stream.files import fit_files
 from destination_deeplake.stream.record import INFO_KEY
 from destination_deeplake.stream.samples import (
@@ -306,6 +307,8 @@ class StoredColumns:
             return fitted
         if stored.column.kind is Kind.FLOATS:
             return arrays(array, of_type)
+        if of_type.htype == "json":
+            return documents(array)
         fits = of_type.htype != "generic" or stored.column.kind is Kind.BYTES
         return Fitted(array) if fits else scalars(array, of_type)
 

@@ -112,9 +112,11 @@ def test_numbers_of_a_stream_are_exact_but_not_the_cursor_nor_what_was_chosen_ot
         "small": Kind.FLOAT64,
         "name": Kind.TEXT,
     }
-    chosen_so = StreamChoices(columns={"at": ColumnChoice("at", decoding=Decoding.EXACT)})
-    with pytest.raises(ConfigError, match="cursor cannot be exact"):
-        columns(schema, chosen_so, cursor=("at",))
+    for choice in ({"decoding": Decoding.EXACT}, {"htype": "text"}, {"htype": "json"}):
+        as_text = StreamChoices(columns={"at": ColumnChoice("at", **choice)})
+        with pytest.raises(ConfigError, match="cursor cannot be digits as text"):
+            columns(schema, as_text, cursor=("at",))
+        assert columns(schema, as_text, keys=[("at",)])
 
 
 def test_choices_for_columns_that_are_not_there_are_told() -> None:

@@ -62,6 +62,7 @@ def test_buckets_are_taken_in_one_spelling(value: str, url: str) -> None:
         ({"destination_path": "./lake"}, "absolute path"),
         ({"destination_path": "file://host/lake"}, "names the host 'host'"),
         ({"destination_path": "/a\0b"}, "NUL"),
+        ({"destination_path": "/a\ud800"}, "half a surrogate pair"),
         ({"destination_path": "s3://"}, "names no bucket"),
         ({"destination_path": "s3:///lake"}, "names no bucket"),
         ({"destination_path": "s3://lake/a/../b"}, "has a part . or .."),
