@@ -27,7 +27,7 @@ _ALL = [name if name == "moto" else pytest.param(name, marks=pytest.mark.stores)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let tests on every store not stumble over the warning that one of them gives, to whoever comes first."""
     for item in items:
-        if "store" in getattr(item, "fixturenames", ()):
+        if {"store", "fresh_store"}.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.filterwarnings("ignore::lakebed.errors.WeakStoreWarning"))
 
 
@@ -55,6 +55,13 @@ def moto(running_stores: Callable[[str], Server]) -> Server:
 def store(request: pytest.FixtureRequest, running_stores: Callable[[str], Server]) -> Server:
     """Return one store after the other: moto always, all others with ``-m stores``."""
     return running_stores(request.param)
+
+
+@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.stores) for name in _STARTS])
+def fresh_store(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """Start one store after the other, anew for every test: some are slower the more they hold."""
+    with _STARTS[request.param]() as server:
+        yield server
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Lay the datasets of other tests on an object store: a pytest plugin.
 
-    LAKEBED_STORE='{"url": "s3://bucket/prefix", "creds": {...}, "environment": {...}}' \
+    LAKEBED_STORE='{"urls": ["s3://bucket/prefix"], "creds": {...}, "environment": {...}}' \
         python -m pytest -p integration_tests.stores.elsewhere unit_tests/lakebed/dataset
 
 Local paths and ``mem://`` names, and what tests make with ``new_memory()``, become folders of their own on the store,
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import uuid
 from typing import Any
@@ -73,13 +74,13 @@ _EXAMPLES = 10
 class Elsewhere:
     """Gives every path and name a folder on the store."""
 
-    def __init__(self, root: str, creds: dict[str, Any]) -> None:
-        self._root, self._creds = root.rstrip("/"), creds
-        self._test = ""
+    def __init__(self, roots: list[str], creds: dict[str, Any]) -> None:
+        self._roots, self._creds = roots, creds
+        self._root, self._test = "", ""
 
     def begin(self) -> None:
         """Forget all that tests before this one have made."""
-        self._test = uuid.uuid4().hex[:12]
+        self._root, self._test = random.choice(self._roots), uuid.uuid4().hex[:12]
 
     def at(self, name: str) -> Storage:
         """Return the storage that stands for a path or name."""
@@ -97,7 +98,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", "ignore::lakebed.errors.WeakStoreWarning")
     told = json.loads(os.environ["LAKEBED_STORE"])
     os.environ.update(told["environment"])  # for tests that open a dataset again by its address
-    elsewhere = Elsewhere(told["url"], told["creds"])
+    elsewhere = Elsewhere(told["urls"], told["creds"])
     config.stash[_KEY] = elsewhere
     vars(url).update(LocalStorage=elsewhere.at, open_memory=elsewhere.at)
     vars(datasets).update(new_memory=elsewhere.fresh)
