@@ -10,21 +10,14 @@ import json
 import sys
 import uuid
 from collections.abc import Iterable, Mapping
-from logging import Logger
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from airbyte_cdk.destinations import Destination
-from airbyte_cdk.models import (
-    AirbyteConnectionStatus,
-    AirbyteMessage,
-    ConfiguredAirbyteCatalog,
-    ConnectorSpecification,
-    Status,
-    Type,
-)
+from airbyte_cdk.models import AirbyteMessage, ConfiguredAirbyteCatalog, Type
+
+from benchmarks.cdk_destination import CdkDestination
 
 ROWS = 100_000
 """Records of a file."""
@@ -82,14 +75,8 @@ def _type_of(described: Mapping[str, Any]) -> pa.DataType:
     return TYPES.get(words[0], pa.string()) if len(words) == 1 else pa.string()
 
 
-class ColumnsDestination(Destination):
+class ColumnsDestination(CdkDestination):
     """Writes Parquet files."""
-
-    def spec(self, logger: Logger) -> ConnectorSpecification:
-        return ConnectorSpecification(connectionSpecification={"type": "object"})
-
-    def check(self, logger: Logger, config: Mapping[str, Any]) -> AirbyteConnectionStatus:
-        return AirbyteConnectionStatus(status=Status.SUCCEEDED)
 
     def write(
         self,

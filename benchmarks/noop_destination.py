@@ -4,28 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
-from logging import Logger
 from typing import Any
 
-from airbyte_cdk.destinations import Destination
-from airbyte_cdk.models import (
-    AirbyteConnectionStatus,
-    AirbyteMessage,
-    ConfiguredAirbyteCatalog,
-    ConnectorSpecification,
-    Status,
-    Type,
-)
+from airbyte_cdk.models import AirbyteMessage, ConfiguredAirbyteCatalog, Type
+
+from benchmarks.cdk_destination import CdkDestination
 
 
-class NoopDestination(Destination):
+class NoopDestination(CdkDestination):
     """Reads everything, keeps nothing, answers the states."""
-
-    def spec(self, logger: Logger) -> ConnectorSpecification:
-        return ConnectorSpecification(connectionSpecification={"type": "object"})
-
-    def check(self, logger: Logger, config: Mapping[str, Any]) -> AirbyteConnectionStatus:
-        return AirbyteConnectionStatus(status=Status.SUCCEEDED)
 
     def write(
         self,

@@ -11,28 +11,15 @@ import sys
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from logging import Logger
 from typing import Any
 
-from airbyte_cdk.destinations import Destination
-from airbyte_cdk.models import (
-    AirbyteConnectionStatus,
-    AirbyteMessage,
-    ConfiguredAirbyteCatalog,
-    ConnectorSpecification,
-    Status,
-    Type,
-)
+from airbyte_cdk.models import AirbyteMessage, ConfiguredAirbyteCatalog, Type
+
+from benchmarks.cdk_destination import CdkDestination
 
 
-class SqliteDestination(Destination):
+class SqliteDestination(CdkDestination):
     """Keeps records as they are."""
-
-    def spec(self, logger: Logger) -> ConnectorSpecification:
-        return ConnectorSpecification(connectionSpecification={"type": "object"})
-
-    def check(self, logger: Logger, config: Mapping[str, Any]) -> AirbyteConnectionStatus:
-        return AirbyteConnectionStatus(status=Status.SUCCEEDED)
 
     def write(
         self,

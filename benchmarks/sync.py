@@ -127,19 +127,19 @@ def on_the_cdk(program: str, given: Input, times: int = 1) -> measure.Cost:
     """One sync into a destination that one of the programs here makes out of the CDK."""
     config = CACHE / "on-the-cdk.json"
     config.write_text(json.dumps({"path": str(lakes() / uuid.uuid4().hex)}))
-    command: list[str | Path] = [sys.executable, HERE / program, "write", "--config", config]
+    command: list[str | Path] = [sys.executable, "-m", f"benchmarks.{program}", "write", "--config", config]
     return measure.run([*command, "--catalog", given.catalog], given.messages, times)
 
 
 MINE: dict[str, Contender] = {"ours, written and published": ours}
-NOOP: dict[str, Contender] = {"no-op on the plain CDK": functools.partial(on_the_cdk, "noop_destination.py")}
+NOOP: dict[str, Contender] = {"no-op on the plain CDK": functools.partial(on_the_cdk, "noop_destination")}
 MORE_OF_MINE: dict[str, Contender] = {
     "ours, append + deduplication": by_key,
     "ours, into S3 (moto)": into_bucket,
 }
 PEERS: dict[str, tuple[Contender, float]] = {
-    "raw JSON in SQLite, CDK": (functools.partial(on_the_cdk, "sqlite_destination.py"), 5),
-    "Python columns, CDK, Parquet": (functools.partial(on_the_cdk, "columns_destination.py"), 3),
+    "raw JSON in SQLite, CDK": (functools.partial(on_the_cdk, "sqlite_destination"), 5),
+    "Python columns, CDK, Parquet": (functools.partial(on_the_cdk, "columns_destination"), 3),
 }
 """And how many times as fast ours is to be."""
 
