@@ -81,7 +81,7 @@ MAX_POLYGONS = (1 << 16) - 1
 MAX_JSON_BYTES = 1 << 28
 """Length of one JSON document or sample."""
 
-MAX_JSON_DEPTH = 256
+MAX_JSON_DEPTH = 512
 """Nesting of lists and objects in a JSON document or sample."""
 
 MAX_TENSORS = 100_000
