@@ -22,7 +22,7 @@ def documents(array: pa.Array) -> Fitted:
     deepest = lakebed.limits.MAX_JSON_DEPTH
     texts = array.storage
     offsets = offsets_of(texts)
-    # Shorter ones have no room for so many brackets.
+    # A bracket takes a byte, and so does the one that closes it.
     long = np.flatnonzero((np.diff(offsets) > 2 * deepest) & present(texts))
     data = memoryview(texts.buffers()[2] or b"").cast("B")
     refused: Rows = np.array(

@@ -11,7 +11,7 @@ import lakebed
 from destination_deeplake.native import keys as native
 from destination_deeplake.upserts.keying import Keying
 from destination_deeplake.upserts.keys import Hashes, KeyTable, values
-from destination_deeplake.upserts.merge import MergeCount, Plan, Winners, matched, planned
+from destination_deeplake.upserts.merge import MergeCount, Plan, Winners, matched, planned, published_whole
 from destination_deeplake.upserts.windows import taken
 
 
@@ -61,13 +61,8 @@ def merge_at_once(
     """
     winners = newest_in(batch, keying, hashes)
     plan = planned(base, keying, matched(base, keying, winners), winners)
-    try:
+    with published_whole(base):
         apply(base, batch, plan)
-    except BaseException:
-        # Some columns are new and others are not: nobody may publish that.
-        base.discard()
-        raise
-    base.flush()
     return plan.count
 
 

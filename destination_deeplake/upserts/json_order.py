@@ -5,13 +5,13 @@ by their text. A null stays a null.
 """
 
 import json
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import pyarrow as pa
 
-_BIAS = 10**9
-"""Added to exponents, so that they are not negative."""
+_BIAS = 10**19
+"""Added to exponents, so that they are not negative; beyond those that `Decimal` has."""
 _COMPLEMENT = str.maketrans("0123456789", "9876543210")
 
 
@@ -29,7 +29,7 @@ def sortable(column: pa.Array) -> pa.Array:
 
 
 def _sortable(text: str) -> str | None:
-    value: Any = json.loads(text, parse_int=Decimal, parse_float=Decimal, parse_constant=Decimal)
+    value: Any = json.loads(text, parse_int=_decimal, parse_float=_decimal, parse_constant=Decimal)
     if value is None:
         return None
     if isinstance(value, bool):
@@ -39,6 +39,13 @@ def _sortable(text: str) -> str | None:
     return f"2{value}" if isinstance(value, str) else f"3{text}"
 
 
+def _decimal(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation:  # an exponent of twenty digits: infinity, or nothing
+        return Decimal(float(text))
+
+
 def _number(value: Decimal) -> str:
     """Return a text whose order is that of the number: sign, exponent, digits; of a negative one their complement."""
     if not value.is_finite():
@@ -46,5 +53,5 @@ def _number(value: Decimal) -> str:
     if not value:
         return "4"
     digits = "".join(map(str, value.as_tuple().digits)).strip("0")
-    size = f"{value.adjusted() + _BIAS:010d}{digits}"
+    size = f"{value.adjusted() + _BIAS:020d}{digits}"
     return f"5{size}" if value > 0 else f"3{size.translate(_COMPLEMENT)}:"

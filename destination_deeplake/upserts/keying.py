@@ -107,8 +107,11 @@ class Keying:
         """Tell whether a value of the key could not be stored."""
         if meta is None or meta.endswith(_NO_CHANGES):
             return False
-        changes = json.loads(meta)["changes"]
-        return any(change["field"] in self.fields and change["change"] == "NULLED" for change in changes)
+        # What the source says of its changes stands there as it came, whatever it is.
+        changes = [change for change in json.loads(meta).get("changes") or () if isinstance(change, dict)]
+        return any(
+            change.get("change") == "NULLED" and change.get("field") in self.fields for change in changes
+        )
 
 
 def is_null(column: pa.Array) -> NDArray[np.bool_]:

@@ -6,6 +6,7 @@ interrupted begins again.
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -134,15 +135,20 @@ def merge(
         If `checkpoint` raises it; after any error the dataset is as it was.
     """
     plan = _found(base, delta, keying, checkpoint)
-    give_back()
-    try:
+    with published_whole(base):
         apply(base, delta, plan, checkpoint)
+    return plan.count
+
+
+@contextmanager
+def published_whole(base: lakebed.Dataset) -> Iterator[None]:
+    """Publish what the block changes, or after an error none of it: some columns would be new and others not."""
+    try:
+        yield
     except BaseException:
-        # Some columns are new and others are not: nobody may publish that.
         base.discard()
         raise
     base.flush()
-    return plan.count
 
 
 def _found(base: lakebed.Dataset, delta: lakebed.Dataset, keying: Keying, checkpoint: Checkpoint) -> Plan:
@@ -216,9 +222,11 @@ def planned(base: lakebed.Dataset, keying: Keying, matches: Matches, winners: Wi
 def apply(base: lakebed.Dataset, delta: lakebed.Dataset, plan: Plan, checkpoint: Checkpoint = go_on) -> None:
     """Change the dataset, column by column, without publishing it; tensors that the delta lacks keep what they have."""
     names = [name for name in delta.tensors if name in base]
-    if len(plan.updated):
-        for name in names:
-            _update(base, delta, name, plan, checkpoint)
+    is_large = delta.size_approx() > _PIECE_BYTES
+    for name in names if len(plan.updated) else ():
+        if is_large:
+            give_back()  # what the tables of keys and the column before took
+        _update(base, delta, name, plan, checkpoint)
     checkpoint()
     if len(plan.removed):
         base.pop_rows(plan.removed)
@@ -241,8 +249,6 @@ def _update(
         checkpoint()
         column = whole(delta, name).take(as_arrow(plan.sources))
         base.update_rows(plan.updated, {name: _checked(base[name], column)})
-        del column
-        give_back()
         return
     for part in _pieces(len(plan.updated), delta, [name]):
         checkpoint()
@@ -282,8 +288,10 @@ def _in_order(delta: lakebed.Dataset, name: str, rows: Rows) -> pa.Array:
 
 def _pieces(rows: int, delta: lakebed.Dataset, names: list[str]) -> Iterator[slice]:
     """Cut so many rows of some columns of a delta into pieces that go into memory."""
-    step = max(_PIECE_BYTES // _weight(delta, names), 1)
-    return (slice(at, at + step) for at in range(0, rows, step))
+    if rows:
+        step = max(_PIECE_BYTES // _weight(delta, names), 1)
+        for at in range(0, rows, step):
+            yield slice(at, at + step)
 
 
 def _weight(delta: lakebed.Dataset, names: list[str]) -> int:

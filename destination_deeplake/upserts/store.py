@@ -186,10 +186,6 @@ class UpsertStore:
         merged, self._merged = self._merged, MergeCount()
         return merged
 
-    def discard(self) -> None:
-        """Throw away what waits."""
-        self._delta.drop()
-
     def _may_merge_at_once(self, batch: Mapping[str, pa.Array], gone: NDArray[np.bool_]) -> bool:
         if self._delta.rows or gone.any():
             return False

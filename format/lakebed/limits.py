@@ -138,9 +138,6 @@ def json_depth(text: bytes | memoryview) -> int:
     Where it cannot be deeper than `MAX_JSON_DEPTH`, any number up to that may be returned. Memory does not grow with
     the text.
     """
-    # A bracket takes a byte, and so does the one that closes it.
-    if len(text) <= 2 * MAX_JSON_DEPTH:
-        return 0
     if len(text) <= _PIECE:
         text = bytes(text)
         opening = text.count(b"[") + text.count(b"{")

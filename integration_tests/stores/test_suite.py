@@ -35,9 +35,8 @@ def test_all_of_writing_and_versions_works_on_a_store(
     fresh_store: Server, files: list[Path], record_property: Callable[[str, object], None]
 ) -> None:
     """What is true of local datasets is true of those in a bucket."""
-    store = fresh_store
-    urls = [f"{store.scheme}://{store.new_bucket()}/suite" for _ in range(BUCKETS)]
-    told = json.dumps({"urls": urls, "creds": store.creds, "environment": store.environment})
+    urls = [f"{fresh_store.scheme}://{fresh_store.new_bucket()}/suite" for _ in range(BUCKETS)]
+    told = json.dumps({"urls": urls, "creds": fresh_store.creds, "environment": fresh_store.environment})
     command = [
         sys.executable,
         "-m",
@@ -58,6 +57,6 @@ def test_all_of_writing_and_versions_works_on_a_store(
         check=False,
     )
     last = done.stdout.strip().rpartition("\n")[2]
-    record_property("proof", f"suite on {store.name}: {last}")
+    record_property("proof", f"suite on {fresh_store.name}: {last}")
     assert done.returncode == 0, done.stdout[-6000:]
     assert int(re.findall(r"(\d+) passed", last)[0]) > 100

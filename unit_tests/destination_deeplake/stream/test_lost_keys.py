@@ -9,6 +9,7 @@ import pytest
 
 from destination_deeplake.catalog import StreamPlan, WriteMode
 from destination_deeplake.upserts.store import Budget
+from destination_deeplake.wire import Wire
 from unit_tests.destination_deeplake.stream.test_writer import lake, open_stream, put, table
 
 WAYS = [Budget(), Budget(at_once=0), Budget(at_once=0, unlearned=2.0), Budget(at_once=0, rows=1)]
@@ -86,3 +87,19 @@ def test_rows_of_a_key_that_becomes_another_type_stay(tmp_path: Path) -> None:
     sync(tmp_path, changed, [{"id": True, "v": "c"}])
     sync(tmp_path, changed, [{"id": True, "v": "d"}])
     assert values(tmp_path) == ["a", "b", "d"]
+
+
+@pytest.mark.parametrize("changes", ["[{}]", '["x", null]', '[{"field": ["id"], "change": "NULLED"}]'])
+def test_what_a_source_says_of_its_changes_may_be_anything(tmp_path: Path, changes: str) -> None:
+    writer = open_stream(lake(tmp_path), keyed())
+    record = (
+        '{"type":"RECORD","record":{"stream":"s","emitted_at":1,"data":{"id":null,"v":"%s"},'
+        '"meta":{"changes":%s}}}\n'
+    )
+    wire = Wire({writer.plan.key: writer.table})
+    for text in "ab":
+        list(wire.feed((record % (text, changes)).encode()))
+    writer.publish()
+    writer.finish()
+    writer.commit("done")
+    assert values(tmp_path) == ["b"]

@@ -328,19 +328,6 @@ def test_a_delta_that_is_gone_says_so(base: lakebed.Dataset) -> None:
         _ = delta.dataset
 
 
-def test_what_waits_can_be_thrown_away(base: lakebed.Dataset) -> None:
-    target = store(base)
-    target.publish(batch([Row(1)]))
-    target.publish(batch([Row(1, text="x")]))
-    target.discard()
-    assert target.pending == 0
-    assert target.merge() == MergeCount()
-    assert read(base) == [Row(1)]
-    target.publish(batch([Row(1, text="y")]))
-    target.merge()
-    assert read(base) == [Row(1, text="y")]
-
-
 def test_nothing_published_is_nothing_done(base: lakebed.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("destination_deeplake.upserts.store.merge", never)
     target = store(base)
