@@ -150,6 +150,14 @@ class BulkStorage(Storage, Protocol):
 
 
 @runtime_checkable
+class UncachedStorage(Storage, Protocol):
+    """A storage below a cache of the operating system that writes need not go through."""
+
+    def put_uncached(self, items: Iterable[tuple[str, Data]]) -> None:
+        """Write a batch of objects that nobody is about to read, as `put_many` does without `durable`."""
+
+
+@runtime_checkable
 class MappableStorage(Storage, Protocol):
     """A storage whose objects can be read without a copy."""
 

@@ -32,6 +32,7 @@ from lakebed.errors import (
     UnsafePathError,
 )
 from lakebed.storage.base import Stat, Tail, check_spans, pieces
+from lakebed.storage.direct import write_uncached
 from lakebed.storage.disk import (
     OpenFiles,
     clone,
@@ -45,9 +46,11 @@ from lakebed.storage.disk import (
 from lakebed.storage.folders import TEMPORARY, Folders, check_apart, temporary_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lakebed.storage.base import Buffer, Data
+
+    _Write = Callable[[int, Sequence[memoryview]], None]
 
 PRIVATE_FOLDER = ".lakebed"
 
@@ -211,6 +214,13 @@ class LocalStorage:
         Objects in new folders go straight to their place: nobody reads them before the batch is done. Others take
         their place whole, by a rename.
         """
+        self._put_many(items, write_all, durable=durable)
+
+    def put_uncached(self, items: Iterable[tuple[str, Data]]) -> None:
+        """Write a batch of objects as `put_many` does without `durable`, past the cache of the operating system."""
+        self._put_many(items, write_uncached, durable=False)
+
+    def _put_many(self, items: Iterable[tuple[str, Data]], write: _Write, *, durable: bool) -> None:
         renames: list[tuple[str, str]] = []
         fresh: set[str] = set()
         renamed = 0
@@ -226,7 +236,7 @@ class LocalStorage:
                         renames.append((temporary, path))
                         return fd
 
-                    write_all(opened.open(create), content)
+                    write(opened.open(create), content)
                     if not durable:
                         opened.close_last()
                         self._unforced[path] = _sum(content)

@@ -156,7 +156,10 @@ class Mender:
                     return b"".join(files[key])
             return self._source.file(of.table, row)
 
-        draft = TensorDraft(state, self._new_id, read, self._overlay.files.update)
+        def keep(files: Files, *, is_rewrite: bool) -> None:  # noqa: ARG001
+            self._overlay.files.update(files)
+
+        draft = TensorDraft(state, self._new_id, read, keep)
         return draft
 
     # -- samples ---------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from lakebed.documents.creds_index import CredsIndex
 from lakebed.documents.dataset_diff import DatasetDiff
 from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tensor_meta import TensorMeta
-from lakebed.storage.base import Storage
+from lakebed.storage.base import Storage, UncachedStorage
 from lakebed.versions.state import Snapshot, TensorState
 from lakebed.writing import diffs, structure
 from lakebed.writing.loose import Loose
@@ -29,11 +29,15 @@ class _Spill:
         self._guard = guard
         self._guarded = False
 
-    def __call__(self, files: Files) -> None:
+    def __call__(self, files: Files, *, is_rewrite: bool) -> None:
         if not self._guarded:
             self._guard()
             self._guarded = True
-        self._storage.put_many(files.items(), durable=False)
+        if is_rewrite and isinstance(self._storage, UncachedStorage):
+            # A merge may rewrite more than memory holds: what readers of older versions use is to stay there.
+            self._storage.put_uncached(files.items())
+        else:
+            self._storage.put_many(files.items(), durable=False)
         self.keys.extend(files)
 
     def forget(self, first: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from lakebed.chunks.canvas import ChunkCodec, chunk_codec
 from lakebed.chunks.chunk import Chunk, parse_chunk
@@ -27,6 +28,13 @@ Files = dict[str, tuple[bytes | memoryview, ...]]
 """Chunk files as pieces that are written back to back, by storage key."""
 
 
+class Spill(Protocol):
+    """Writes chunk files to storage before the publish, to keep memory bounded."""
+
+    def __call__(self, files: Files, *, is_rewrite: bool) -> None:
+        """Write them; `is_rewrite`: most of what they hold was there before."""
+
+
 class TensorChunks:
     """The chunks of one tensor of a draft.
 
@@ -39,7 +47,7 @@ class TensorChunks:
     read
         Reads a chunk back, published or not.
     spill
-        Writes chunk files to storage before the publish, to keep memory bounded.
+        Writes chunk files.
     take
         Supplies buffers for chunks that are being rewritten.
     """
@@ -49,7 +57,7 @@ class TensorChunks:
         state: TensorState,
         folder: str,
         read: Read,
-        spill: Callable[[Files], None],
+        spill: Spill,
         take: Take = fresh,
     ) -> None:
         self.state = state
@@ -110,10 +118,10 @@ class TensorChunks:
         """Storage key of a new chunk of this draft."""
         return f"{folder_of(self._folder)}{self.state.key}/chunks/{chunk_name(number)}"
 
-    def spill(self) -> None:
-        """Write the chunks that are packed to storage."""
+    def spill(self, *, is_rewrite: bool = False) -> None:
+        """Write the chunks that are packed to storage; `is_rewrite` as in `Spill`."""
         if self.new_chunks:
-            self._spill(self.new_chunks)
+            self._spill(self.new_chunks, is_rewrite=is_rewrite)
             self.new_chunks = {}
             self.sealed_bytes = 0
 

@@ -28,7 +28,7 @@ from lakebed.writing.encoded import Encoded, Tiled
 from lakebed.writing.overlay import Places, Take, fresh, without
 from lakebed.writing.repack import Plan, compacted, replan
 from lakebed.writing.rewriting import Walk, by_chunk, replacing
-from lakebed.writing.tensor_chunks import Files, Read, TensorChunks
+from lakebed.writing.tensor_chunks import Read, Spill, TensorChunks
 
 # A small last chunk is merged into the next one when that at least halves the number of bytes still to be merged, so
 # each byte is rewritten a logarithmic number of times and a tensor keeps few small chunks.
@@ -48,7 +48,7 @@ class TensorDraft(TensorChunks):
         state: TensorState,
         folder: str,
         read: Read,
-        spill: Callable[[Files], None],
+        spill: Spill,
         take: Take = fresh,
     ) -> None:
         super().__init__(state, folder, read, spill, take)
@@ -267,7 +267,7 @@ class TensorDraft(TensorChunks):
     def _pack_run(self, run: Sequence[Block]) -> NewChunk:
         chunk = self._packed(run)
         if self.sealed_bytes > _SPILL_WALK:
-            self.spill()
+            self.spill(is_rewrite=True)
         return chunk
 
     def _follow_plan(self, plan: Plan) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,9 @@ from hypothesis import strategies as st
 
 import lakebed
 from lakebed.errors import InvalidInputError, InvalidOperationError, SampleUpdateError, StorageError
+from lakebed.storage import direct
+from lakebed.storage.base import Data
+from lakebed.storage.local import LocalStorage
 from lakebed.testing.faulty import Crash, FaultyStorage
 from lakebed.versions.check import contradiction
 from lakebed.writing import diffs, rewriting, tensor_draft
@@ -205,6 +210,34 @@ def test_only_chunks_whose_samples_change_are_rewritten() -> None:
     now = chunk_keys(ds, "n")
     assert [i for i, (a, b) in enumerate(zip(before["n"], now, strict=True)) if a != b] == [0, 4]
     assert chunk_keys(ds, "t") == before["t"]
+
+
+def test_what_is_rewritten_leaves_the_cache_of_the_system_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chunks that are rewritten are written past it, new ones through it; both versions read as they are."""
+    uncached: list[str] = []
+    real = LocalStorage.put_uncached
+
+    def put(self: LocalStorage, items: Iterable[tuple[str, Data]]) -> None:
+        found = list(items)
+        uncached.extend(key for key, _ in found)
+        real(self, found)
+
+    monkeypatch.setattr(LocalStorage, "put_uncached", put)
+    monkeypatch.setattr(direct, "_WORTH", 1000)
+    random = np.random.default_rng(0)
+    old, new = random.integers(0, 1 << 60, 3000), random.integers(0, 1 << 60, 3000)
+    with lakebed.empty(tmp_path / "ds") as ds:
+        ds.create_tensor("n", dtype="int64", max_chunk_size=16_000).extend(old)
+        before = ds.commit()
+        assert not uncached
+        ds.update_rows(np.arange(0, 3000, 2), {"n": new[::2]})
+        after = ds.commit()
+    assert uncached
+    assert np.array_equal(lakebed.load(f"{tmp_path}/ds@{before}").n.numpy().ravel(), old)
+    new[1::2] = old[1::2]
+    assert np.array_equal(lakebed.load(f"{tmp_path}/ds@{after}").n.numpy().ravel(), new)
 
 
 def test_chunks_stay_full_however_often_texts_grow() -> None:
