@@ -201,6 +201,11 @@ class RecordTable:
         return self.builder.rows
 
     @property
+    def width(self) -> int:
+        """Columns that a publish writes."""
+        return len(self._names)
+
+    @property
     def nbytes(self) -> int:
         """Bytes buffered now."""
         return self.builder.nbytes

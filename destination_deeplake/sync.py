@@ -1,6 +1,6 @@
 """The write loop: messages in, rows published, states out.
 
-Rows collect in the streams' tables. When they come to `Pace.publish_bytes` over all streams together, or the
+Rows collect in the streams' tables. When they come to `Pace.enough` over all streams together, or the
 oldest row or state has waited for `Pace.publish_seconds`, or the input ends, every stream publishes what it
 has; then the ledger lets the states go. A STATE as such never causes a publish.
 
@@ -46,13 +46,23 @@ class Pace:
     Attributes
     ----------
     publish_bytes : int
-        Buffered bytes over all streams that start a publish.
+        Buffered bytes over all streams that start a publish of few columns.
+    few_columns : int
+        Each column costs a publish about as much as so many bytes divided by this. So of more columns more bytes are
+        buffered, in proportion, up to twice as many.
     publish_seconds : float
         Longest time that a row or a STATE waits for a publish to begin.
     """
 
     publish_bytes: int = 64_000_000
+    few_columns: int = 100
     publish_seconds: float = 240.0
+
+    def enough(self, columns: int) -> int:
+        """Return the buffered bytes that start a publish of so many columns."""
+        return (
+            self.publish_bytes * min(max(columns, self.few_columns), 2 * self.few_columns) // self.few_columns
+        )
 
 
 class Counts(Mapping[StreamKey, int]):
@@ -140,7 +150,8 @@ class Sync:
             self._ledger or letters or any(writer.table.rows for writer in self._writers)
         ):
             self._waiting_since = self._clock()
-        if buffered + letters >= self._pace.publish_bytes or self.seconds_left() == 0:
+        columns = sum(writer.table.width for writer in self._writers if writer.table.rows)
+        if buffered + letters >= self._pace.enough(columns) or self.seconds_left() == 0:
             self.publish()
 
     def idle(self) -> None:

@@ -144,6 +144,28 @@ def test_much_data_over_all_streams_starts_a_publish(tmp_path: Path) -> None:
     sync.complete()
 
 
+def test_more_is_buffered_of_many_columns(tmp_path: Path) -> None:
+    """Up to twice as much, counting the columns of streams that have rows."""
+    pace = Pace(publish_bytes=64_000_000, few_columns=100)
+    assert [pace.enough(columns) // 1_000_000 for columns in (1, 100, 150, 200, 10_000)] == [
+        64,
+        64,
+        96,
+        128,
+        128,
+    ]
+    out = Lines()
+    writers = [open_stream(Lake(Place(str(tmp_path))), plan(name)) for name in "ab"]
+    sync = Sync(writers, out, Pace(publish_bytes=3000, few_columns=writers[0].table.width), Clock())
+    feed(sync, record("a", 1, text="x" * 2000), state(1, "a"), record("a", 2, text="x" * 2000))
+    assert out.acknowledged == [(1, 1)]
+    feed(sync, record("a", 3, text="x" * 2000), record("b", 1, text="x" * 2000), state(2, "a"))
+    assert out.acknowledged == [(1, 1)]
+    feed(sync, record("a", 4, text="x" * 3000))
+    assert out.acknowledged == [(1, 1), (2, 2)]
+    sync.complete()
+
+
 @pytest.mark.parametrize("wait", ["idle", "feed"])
 def test_nothing_waits_longer_than_the_pace_allows(tmp_path: Path, wait: str) -> None:
     out, clock = Lines(), Clock()
