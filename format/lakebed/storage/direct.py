@@ -46,7 +46,8 @@ def write_uncached(fd: int, views: Sequence[memoryview]) -> None:
             write_all(fd, views)
             return
         if not _buffers:
-            _buffers.append(mmap.mmap(-1, _BUFFER))
+            # A shared one, as Python makes them, would have the bytes of a forked child in it, too.
+            _buffers.append(mmap.mmap(-1, _BUFFER, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
         try:
             _write_blocks(fd, views, memoryview(_buffers[0]), size)
         except OSError as error:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakebed.errors import StorageFullError
@@ -59,7 +59,8 @@ def is_direct(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return seen
 
 
-@given(st.lists(SIZES, max_size=5))
+@settings(max_examples=30, deadline=None)
+@given(st.lists(SIZES, max_size=3))
 def test_file_holds_what_was_written(tmp_path_factory: pytest.TempPathFactory, sizes: list[int]) -> None:
     """Whatever the sizes of pieces and blocks, and nothing that fills up the last block."""
     pieces = views(sizes)
@@ -164,3 +165,28 @@ def test_nobody_waits_for_the_buffer(
         thread.join(10)
         assert not thread.is_alive()
     assert not is_direct
+
+
+def test_child_has_a_buffer_of_its_own(
+    tmp_path: Path, write: Callable[[list[memoryview]], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a forked child writes in the middle of a write of its parent goes into its own file only."""
+    mine, other = memoryview(b"m" * 2 * MIB), memoryview(b"o" * 2 * MIB)
+    write([mine])
+    real = os.pwrite
+    path = tmp_path / "child"
+
+    def pwrite(fd: int, data: memoryview, at: int) -> int:
+        monkeypatch.undo()
+        child = os.fork()
+        if not child:
+            direct._lock = threading.Lock()  # as if the fork had been a moment earlier
+            with path.open("wb") as file:
+                write_uncached(file.fileno(), [other])
+            os._exit(0)
+        os.waitpid(child, 0)
+        return real(fd, data, at)
+
+    monkeypatch.setattr(os, "pwrite", pwrite)
+    assert write([mine]) == bytes(mine)
+    assert path.read_bytes() == bytes(other)
