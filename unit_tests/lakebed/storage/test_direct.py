@@ -46,6 +46,14 @@ def write(tmp_path: Path) -> Callable[[list[memoryview]], bytes]:
 
 
 @pytest.fixture
+def capable(tmp_path: Path) -> None:
+    """Leave out a test where the file system of temporary files has no direct writes."""
+    with (tmp_path / "probe").open("wb") as probe:
+        if not direct._turn(probe.fileno(), on=True):
+            pytest.skip("the file system of the temporary folder has no direct writes")
+
+
+@pytest.fixture
 def is_direct(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Note for each aligned write whether it went past the cache."""
     seen: list[bool] = []
@@ -70,13 +78,11 @@ def test_file_holds_what_was_written(tmp_path_factory: pytest.TempPathFactory, s
     assert path.read_bytes() == b"".join(pieces)
 
 
+@pytest.mark.usefixtures("capable")
 def test_large_file_goes_past_the_cache(
-    tmp_path: Path, write: Callable[[list[memoryview]], bytes], is_direct: list[bool]
+    write: Callable[[list[memoryview]], bytes], is_direct: list[bool]
 ) -> None:
     """By way of one buffer, with its last part cut to size."""
-    with (tmp_path / "probe").open("wb") as probe:
-        if not direct._turn(probe.fileno(), on=True):
-            pytest.skip("the file system of the temporary folder has no direct writes")
     pieces = views([9 * MIB + 5])
     assert write(pieces) == bytes(pieces[0])
     assert is_direct == [True] * 3
@@ -84,6 +90,7 @@ def test_large_file_goes_past_the_cache(
     assert len(is_direct) == 3
 
 
+@pytest.mark.usefixtures("capable")
 @pytest.mark.parametrize("where", ["flag", "write"])
 def test_file_system_that_cannot_do_it(
     write: Callable[[list[memoryview]], bytes], monkeypatch: pytest.MonkeyPatch, where: str
@@ -113,6 +120,7 @@ def test_file_system_that_cannot_do_it(
     assert refused
 
 
+@pytest.mark.usefixtures("capable")
 def test_disk_that_is_nearly_full_writes_less(
     write: Callable[[list[memoryview]], bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,6 +144,7 @@ def test_disk_that_is_nearly_full_writes_less(
     assert write(pieces) == b"".join(pieces)
 
 
+@pytest.mark.usefixtures("capable")
 def test_errors_of_the_disk_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And nothing is left of the file, nor of what guards the buffer."""
     storage = LocalStorage(tmp_path / "root")
@@ -167,6 +176,7 @@ def test_nobody_waits_for_the_buffer(
     assert not is_direct
 
 
+@pytest.mark.usefixtures("capable")
 def test_child_has_a_buffer_of_its_own(
     tmp_path: Path, write: Callable[[list[memoryview]], bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
