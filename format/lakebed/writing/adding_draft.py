@@ -19,8 +19,9 @@ from lakebed.writing.names import companion, companion_key
 from lakebed.writing.schema_draft import SchemaDraft
 from lakebed.writing.tensor_draft import TensorDraft
 
-# Pending samples of all tensors together; beyond this the largest are written out.
+# Pending samples of all tensors together; beyond this they are written out.
 SPILL_BYTES = 64_000_000
+_TOGETHER = 16_000_000  # bytes of chunks that are packed before they are written
 
 
 class AddingDraft(SchemaDraft):
@@ -42,10 +43,26 @@ class AddingDraft(SchemaDraft):
         self.torn = False
 
     def _bound_memory(self) -> None:
-        if sum(t.waiting_bytes for t in self.tensors.values()) > SPILL_BYTES:
-            for tensor in self.tensors.values():
-                tensor.seal()
-                tensor.spill()
+        if sum(t.waiting_bytes for t in self.tensors.values()) <= SPILL_BYTES:
+            return
+        tensors: list[TensorDraft] = []
+        packed = 0
+        for tensor in self.tensors.values():
+            tensor.seal()
+            tensors.append(tensor)
+            packed += tensor.sealed_bytes
+            if packed > _TOGETHER:
+                self._spill_all(tensors)
+                tensors, packed = [], 0
+        self._spill_all(tensors)
+
+    def _spill_all(self, tensors: Iterable[TensorDraft]) -> None:
+        """Write the chunks of some tensors to storage in one batch."""
+        files = {key: pieces for tensor in tensors for key, pieces in tensor.new_chunks.items()}
+        if files:
+            self._spill(files, is_rewrite=False)
+        for tensor in tensors:
+            tensor.let_go()
 
     def _extend_tensor(self, tensor: TensorDraft, column: Column) -> None:
         diff, before = diffs.touched(tensor.state), tensor.state.length

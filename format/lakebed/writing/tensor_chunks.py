@@ -122,8 +122,12 @@ class TensorChunks:
         """Write the chunks that are packed to storage; `is_rewrite` as in `Spill`."""
         if self.new_chunks:
             self._spill(self.new_chunks, is_rewrite=is_rewrite)
-            self.new_chunks = {}
-            self.sealed_bytes = 0
+            self.let_go()
+
+    def let_go(self) -> None:
+        """Forget the contents of chunks that are in storage."""
+        self.new_chunks = {}
+        self.sealed_bytes = 0
 
     def _drop_chunk(self, key: str) -> None:
         pieces = self.new_chunks.pop(key, None)
