@@ -5,10 +5,10 @@ or LEGACY one. The ledger lets each state go once, a stream's in the order in wh
 after all states before it and before all states behind it. It is pure: counts in, states out.
 
 `recordCount` of a state is the number of records since the previous state that counted them: a STREAM state
-counts its stream, a GLOBAL or LEGACY one all streams. So every record is counted by exactly one state, which
-is what the platform compares with its own count. Lines that were refused are counted in the same way, as
-`rejectedRecordCount`; one whose stream cannot be told counts where all streams do. Where refused lines and values are
-kept as dead letters, a state waits for those before it, too.
+counts its stream, a GLOBAL one all streams. So a record is counted by one state at most, which is what the platform
+compares with its own count. It counts none for a LEGACY state, unless that names a stream, so neither does the ledger.
+Lines that were refused are counted in the same way, as `rejectedRecordCount`; one whose stream cannot be told counts
+where all streams do. Where refused lines and values are kept as dead letters, a state waits for those before it, too.
 """
 
 from collections import deque
@@ -35,7 +35,7 @@ class Scope(Protocol):
 
     @property
     def name(self) -> str | None:
-        """Name of the stream; None for the other kinds."""
+        """Name of the stream, which a LEGACY state may have, too; None for the others."""
 
 
 class State(Protocol):
@@ -113,15 +113,16 @@ class Ledger:
             Dead letters since the start of the sync, all of them before this state.
         """
         scope = state.scope
-        if scope.kind == "STREAM":
-            key = (scope.namespace or None, scope.name or "")
-            totals = {key: received.get(key, 0)}
-            refused: dict[StreamKey | None, int] = {key: rejected.get(key, 0)}
-        else:
-            totals = dict(received)
-            refused = dict(rejected)
+        counted: dict[StreamKey, int] = {}
+        refused: dict[StreamKey | None, int] = {}
+        if scope.kind == "GLOBAL":
+            counted, refused = dict(received), dict(rejected)
+        elif scope.name is not None:
+            key = (scope.namespace or None, scope.name)
+            counted, refused = {key: received.get(key, 0)}, {key: rejected.get(key, 0)}
+        totals = counted if scope.kind == "STREAM" else received
         needs = {key: total for key, total in totals.items() if total > self._published.get(key, 0)}
-        counts = _since(self._counted, totals), _since(self._rejected, refused)
+        counts = _since(self._counted, counted), _since(self._rejected, refused)
         waiting = _Waiting(self._arrived, state, *counts, needs, letters)
         self._arrived += 1
         section = self._sections[-1]

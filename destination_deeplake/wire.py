@@ -51,7 +51,7 @@ class StateScope:
     kind : str
         STREAM, GLOBAL or LEGACY; a state of an unknown type counts as LEGACY.
     namespace, name : str or None
-        The stream; None for the other kinds, and for no namespace.
+        The stream, also of a LEGACY state that names one; None for the others, and for no namespace.
     """
 
     kind: str

@@ -14,7 +14,9 @@ from collections.abc import Iterable
 from integration_tests.messages import Json, Message, StreamName, name_of
 
 GLOBAL = ("", "*")
-"""Scope of global and of legacy states: all streams together."""
+"""Scope of global states: all streams together."""
+LEGACY = ("", "?")
+"""Scope of legacy states, for which the platform counts no records."""
 
 
 def stamp(lines: bytes) -> bytes:
@@ -30,10 +32,10 @@ def stamp(lines: bytes) -> bytes:
 
 
 def scope(state: Message) -> StreamName:
-    """Stream that a state speaks of, or `GLOBAL`."""
+    """Stream that a state speaks of, `GLOBAL` or `LEGACY`."""
     if state.get("type") == "STREAM":
         return name_of(state["stream"]["stream_descriptor"], "name")
-    return GLOBAL
+    return GLOBAL if state.get("type") == "GLOBAL" else LEGACY
 
 
 def violations(sent: Iterable[Message], answered: Iterable[Message]) -> list[str]:
@@ -46,6 +48,7 @@ def violations(sent: Iterable[Message], answered: Iterable[Message]) -> list[str
             records[name_of(message["record"])] += 1
         elif message["type"] == "STATE":
             state = message["state"]
+            # No records have the scope of legacy states.
             counted = records.total() if scope(state) == GLOBAL else records[scope(state)]
             records = Counter() if scope(state) == GLOBAL else records
             records.pop(scope(state), None)

@@ -88,11 +88,26 @@ def test_each_record_is_counted_by_one_state() -> None:
     for number, received in enumerate(({A: 2, B: 1}, {A: 5, B: 1}), 1):
         ledger.arrived(state(number, A), received)
     ledger.arrived(state(3), {A: 6, B: 4})
-    ledger.arrived(state(4, kind="LEGACY"), {A: 6, B: 9})
+    ledger.arrived(state(4), {A: 6, B: 9})
     ledger.published({A: 6, B: 9})
     assert list(ledger.release()) == [b"1 2", b"2 3", b"3 5", b"4 5"]
     assert list(ledger.release()) == []
     assert len(ledger) == 0
+
+
+def test_a_legacy_state_waits_for_all_and_counts_no_records_but_of_a_stream_that_it_names() -> None:
+    """As the platform counts."""
+    ledger = Ledger()
+    ledger.arrived(state(1, kind="LEGACY"), {A: 2, B: 1}, {None: 1})
+    ledger.arrived(FakeState(FakeScope("LEGACY", *B), 2), {A: 2, B: 3}, {B: 1})
+    ledger.arrived(state(3, A), {A: 5, B: 3}, {B: 1})
+    ledger.arrived(state(4), {A: 5, B: 4}, {B: 1, None: 1})
+    ledger.published({B: 4})
+    assert list(ledger.release()) == []
+    ledger.published({A: 2})
+    assert list(ledger.release()) == [b"1 0", b"2 3 1"]
+    ledger.published({A: 5})
+    assert list(ledger.release()) == [b"3 5", b"4 1 1"]
 
 
 def test_refused_lines_are_counted_like_records() -> None:
@@ -101,7 +116,7 @@ def test_refused_lines_are_counted_like_records() -> None:
     ledger.arrived(state(2, A), {A: 2}, {A: 1, B: 4, None: 2})
     ledger.arrived(state(3), {A: 2, B: 5}, {A: 3, B: 4, None: 3})
     ledger.arrived(state(4, B), {A: 2, B: 5}, {A: 3, B: 5, None: 3})
-    ledger.arrived(state(5, kind="LEGACY"), {A: 2, B: 5}, {A: 3, B: 5, None: 4})
+    ledger.arrived(state(5), {A: 2, B: 5}, {A: 3, B: 5, None: 4})
     ledger.published({A: 2, B: 5})
     # The stray lines count where all streams do.
     assert list(ledger.release()) == [b"1 2 1", b"2 0", b"3 5 9", b"4 0 1", b"5 0 1"]

@@ -33,7 +33,8 @@ def one_state(data: bytes) -> StateEvent:
         (state(type="LEGACY", data={}), StateScope("LEGACY", None, None)),
         (state(data={"type": "STREAM"}), StateScope("LEGACY", None, None)),
         (state(type="SOMETHING"), StateScope("LEGACY", None, None)),
-        (state(type=None, stream={"stream_descriptor": {"name": "s"}}), StateScope("LEGACY", None, None)),
+        (state(type=None, stream={"stream_descriptor": {"name": "s"}}), StateScope("LEGACY", None, "s")),
+        (state(type="NEW", stream={"stream_descriptor": {"name": 3}}), StateScope("LEGACY", None, None)),
         (
             b'{"type":"STATE","state":{"type":"GLOBAL","t\\u0079pe":"STREAM","stream":3,"stream":'
             b'{"stream_descriptor":{"name":"x","n\\u0061me":"s"}}}}'.replace(b"\n", b""),

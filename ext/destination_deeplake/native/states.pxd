@@ -41,13 +41,20 @@ cdef inline bint describe(Span descriptor, const uint8_t* lim, About* about) noe
 cdef inline bint read_scope(Span state, const uint8_t* lim, About* about) noexcept nogil:
     """Read the scope of a valid state; False if it is a stream's and names none."""
     cdef Span kind = member_of(state, b"type", 4, lim)
-    about.name.start = about.space.start = NULL
+    cdef bint is_named
+    about.name.start = about.name.end = about.space.start = about.space.end = NULL
+    if string_is(kind, b"GLOBAL", 6):
+        about.scope = OF_ALL
+        return True
+    is_named = describe(
+        member_of(member_of(state, b"stream", 6, lim), b"stream_descriptor", 17, lim), lim, about
+    )
     if string_is(kind, b"STREAM", 6):
         about.scope = OF_STREAM
-        return describe(
-            member_of(member_of(state, b"stream", 6, lim), b"stream_descriptor", 17, lim), lim, about
-        )
-    about.scope = OF_ALL if string_is(kind, b"GLOBAL", 6) else OF_LEGACY
+        return is_named
+    about.scope = OF_LEGACY
+    if not is_named:
+        about.name.start = about.name.end = about.space.start = about.space.end = NULL
     return True
 
 
