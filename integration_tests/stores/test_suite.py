@@ -15,8 +15,11 @@ import pytest
 from integration_tests.stores.processes import ROOT
 from integration_tests.stores.servers import Server
 
-# Each process of the run gives every test folders of its own; a test may take longer than it would on a disk.
-AT_ONCE = ("-n", "2", "--dist", "worksteal", "--timeout", "600", "-rfE")
+# Each process of the run gives every test folders of its own; a test takes much longer than it would on a disk:
+# some copy a dataset again and again, and Azurite answers 200 requests in a second.
+AT_ONCE = ("-n", "2", "--dist", "worksteal", "--timeout", "2400", "-rfE")
+LIMIT = 7000.0
+"""Seconds of a part."""
 # Servers for tests look at every key of a bucket to find one: there a bucket for few tests.
 BUCKETS = 200
 TESTS = ROOT / "unit_tests" / "lakebed"
@@ -29,7 +32,7 @@ PARTS = {
 
 
 @pytest.mark.stores
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(LIMIT + 100)
 @pytest.mark.parametrize("files", [pytest.param(sorted(files), id=part) for part, files in PARTS.items()])
 def test_all_of_writing_and_versions_works_on_a_store(
     fresh_store: Server, files: list[Path], tmp_path: Path, record_property: Callable[[str, object], None]
@@ -54,7 +57,7 @@ def test_all_of_writing_and_versions_works_on_a_store(
             command, cwd=ROOT, env={**os.environ, "LAKEBED_STORE": told}, stdout=out, stderr=subprocess.STDOUT
         )
         try:
-            status = process.wait(3500)
+            status = process.wait(LIMIT)
         except subprocess.TimeoutExpired:
             status = None
         finally:
