@@ -48,8 +48,8 @@ class Pace:
     publish_bytes : int
         Buffered bytes over all streams that start a publish of few columns.
     few_columns : int
-        Each column costs a publish about as much as so many bytes divided by this. So of more columns more bytes are
-        buffered, in proportion, up to twice as many.
+        How many columns are few. A publish has a price per column, so of more of them more is buffered, in
+        proportion, up to twice as many bytes.
     publish_seconds : float
         Longest time that a row or a STATE waits for a publish to begin.
     """
