@@ -20,22 +20,31 @@ from integration_tests.stores.servers import Server
 AT_ONCE = ("-n", "2", "--dist", "worksteal", "--timeout", "2400", "-rfE")
 LIMIT = 7000.0
 """Seconds of a part."""
-# Servers for tests look at every key of a bucket to find one: there a bucket for few tests.
-BUCKETS = 200
-TESTS = ROOT / "unit_tests" / "lakebed"
-PARTS = {
-    "dataset, first half": (TESTS / "dataset").glob("test_[a-m]*.py"),
-    "dataset, second half": (TESTS / "dataset").glob("test_[n-z]*.py"),
-    "versions": (TESTS / "versions").glob("test_*.py"),
-    "writing": (TESTS / "writing").glob("test_*.py"),
-}
+# Servers for tests look at every key of a bucket to find one, and Azurite at all that it holds: a bucket for few tests,
+# a server for few files.
+BUCKETS = 60
+FILES = 8
+FOLDERS = ("dataset", "versions", "writing")
+
+
+def parts() -> dict[str, list[Path]]:
+    """Return the files of each part."""
+    found = {}
+    for folder in FOLDERS:
+        files = sorted((ROOT / "unit_tests" / "lakebed" / folder).glob("test_*.py"))
+        for number, first in enumerate(range(0, len(files), FILES), 1):
+            found[f"{folder}-{number}"] = files[first : first + FILES]
+    return found
+
+
+PARTS = parts()
 
 
 @pytest.mark.stores
 @pytest.mark.timeout(LIMIT + 100)
-@pytest.mark.parametrize("files", [pytest.param(sorted(files), id=part) for part, files in PARTS.items()])
+@pytest.mark.parametrize("part", PARTS)
 def test_all_of_writing_and_versions_works_on_a_store(
-    fresh_store: Server, files: list[Path], tmp_path: Path, record_property: Callable[[str, object], None]
+    fresh_store: Server, part: str, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     """What is true of local datasets is true of those in a bucket."""
     urls = [f"{fresh_store.scheme}://{fresh_store.new_bucket()}/suite" for _ in range(BUCKETS)]
@@ -48,7 +57,7 @@ def test_all_of_writing_and_versions_works_on_a_store(
         "-p",
         "integration_tests.stores.elsewhere",
         *AT_ONCE,
-        *map(str, files),
+        *map(str, PARTS[part]),
     ]
     # To a file: of a run that is cut off it is to be seen how far it came.
     report = tmp_path / "report.txt"
@@ -64,6 +73,8 @@ def test_all_of_writing_and_versions_works_on_a_store(
             process.kill()
     said = report.read_text()
     last = said.strip().rpartition("\n")[2]
-    record_property("proof", f"suite on {fresh_store.name}: {last}")
+    record_property("proof", f"suite on {fresh_store.name}, {part}: {last}")
     assert status == 0, said[-6000:]
-    assert int(re.findall(r"(\d+) passed", last)[0]) > 100
+    assert (
+        int(re.findall(r"(\d+) passed", last)[0]) > 10
+    )  # others are left out, each for a reason that is named
