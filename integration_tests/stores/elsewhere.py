@@ -50,6 +50,7 @@ LOCAL_ONLY: dict[str, str] = {
     "dataset/test_credentials": "reads linked_creds.json in the folder: see test_named_credentials",
     "TestAddresses::test_(other_files|delete_checks|a_damaged_version_file)": "puts files into the folder",
     "test_memory_datasets_live": "is about memory",
+    "test_bulk.*leaves_the_cache_of_the_system_alone": "is about local disks",
     "test_golden_versions": "the folders are those of Deep Lake 3.9.52",
     "test_publishes_leave_few_files": "counts the files of a folder",
     "test_layouts_kept.*test_verify_compares": "looks into the folder",
