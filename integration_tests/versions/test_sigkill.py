@@ -15,6 +15,7 @@ import pytest
 import lakebed
 from lakebed.reading.verify import verify
 from lakebed.storage.url import open_storage
+from lakebed.testing.content import differences
 from lakebed.testing.kill import Ended, Nursery
 from lakebed.testing.model import Model
 from lakebed.testing.observe import state_of
@@ -68,7 +69,10 @@ class Trial:
             operation.model(after)
         storage = open_storage(self.path)
         state, where = state_of(storage), f"seed {seed}: {len(said)} acknowledged, killed in {pending}"
-        assert state in (after.state(), before.state()), where
+        assert state in (after.state(), before.state()), (
+            where,
+            [differences(state, model.state()) for model in (after, before)],
+        )
         self.model = after if state == after.state() else before
         found = verify(storage, None if whole else self.model.at, deep=True)
         assert found.is_sound, (where, found.damage)

@@ -76,3 +76,14 @@ def named(tensor: Tensor, value: Value) -> Tensor:
     if tensor.htype != "class_label" or value in names:
         return tensor
     return replace(tensor, info={**tensor.info, "class_names": [*names, value]})
+
+
+def differences(seen: Any, due: Any, where: str = "") -> list[str]:
+    """Say where two states differ, a line for each place: what is seen there, and what is due."""
+    if isinstance(seen, dict) and isinstance(due, dict):
+        return [
+            line
+            for name in dict.fromkeys([*seen, *due])
+            for line in differences(seen.get(name, "nothing"), due.get(name, "nothing"), f"{where}/{name}")
+        ]
+    return [] if seen == due else [f"{where}: {seen!r}, not {due!r}"]

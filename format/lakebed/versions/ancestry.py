@@ -45,9 +45,10 @@ class Ancestry:
 
     def _find_parents(self, version_id: str) -> tuple[str, ...]:
         node = self._commits[version_id]
-        others = () if self._merges is None else self._merges.get(version_id)
+        # A head has merged nothing: the record is that of a merge which did not come to be.
+        others = self._merges.get(version_id) if self._merges is not None and node.is_committed else ()
         if others is None:
-            found = _MERGE.match(node.message or "") if node.is_committed else None
+            found = _MERGE.match(node.message or "")
             others = () if found is None else (found[1],)
         known = [other for other in others if other in self._commits and other != version_id]
         first = () if node.parent is None else (node.parent,)

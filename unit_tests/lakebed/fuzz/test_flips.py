@@ -129,3 +129,21 @@ def test_verify_names_every_changed_file(name: str, tmp_path: Path, golden: Path
         assert findings.damage or key.endswith("commit_info.json"), (key, at)
         replace(file, data)
     assert verify(LocalStorage(path), deep=True).is_sound
+
+
+def test_verify_names_every_changed_byte_of_the_history(tmp_path: Path, golden: Path) -> None:
+    """Every byte of every `commit_info.json`, that of the first version too, which is no commit but has children."""
+    path = write("history", tmp_path / "ds", golden)
+    storage = LocalStorage(path)
+    rng = random.Random(0)
+    heads = json.loads((path / "version_control_info.json").read_bytes())["branches"].values()
+    checked = [file for file in sorted(path.rglob("commit_info.json")) if file.parent.name not in heads]
+    assert path / "commit_info.json" in checked
+    for file in checked:
+        key, data = str(file.relative_to(path)), file.read_bytes()
+        for at in range(len(data)) if file.parent == path else rng.sample(range(len(data)), 40):
+            replace(file, data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :])
+            findings = verify(storage)
+            assert key in [found.key for found in (*findings.damage, *findings.notes)], (key, at)
+        replace(file, data)
+    assert verify(storage, deep=True).is_sound

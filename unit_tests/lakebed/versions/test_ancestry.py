@@ -33,9 +33,14 @@ def test_a_recorded_merge_moves_the_base() -> None:
 
 def test_lines_that_merged_each_other_have_two_bases() -> None:
     """Crosswise merges leave two common ancestors of which none descends from the other, newest first."""
-    tree = history().seal_head("side", "sh2", "s2", 4.0, "me")
+    tree = history().seal_head("side", "sh2", "s2", 4.0, "me").seal_head("main", "h3", "m3", 5.0, "me")
     ancestry = Ancestry(tree, {"h2": ("sh0",), "sh1": ("h1",)})
     assert ancestry.bases("h2", "sh2") == ["h1", "sh0"]
+
+
+def test_a_head_has_merged_nothing() -> None:
+    """A merge is recorded before it is published: of a head, the record tells of one that was cut off."""
+    assert Ancestry(history(), {"h2": ("sh0",)}).parents("h2") == ("h1",)
 
 
 def test_merges_of_deep_lake_are_known_by_their_message() -> None:

@@ -76,6 +76,41 @@ def test_a_crash_at_any_change_leaves_both_branches_as_before_or_merged(*, commi
     assert states == sorted(states)
 
 
+@pytest.mark.parametrize("sealed", ["by a commit", "by the merge"])
+def test_a_merge_of_an_empty_commit_that_is_cut_off_is_not_taken_for_made(sealed: str) -> None:
+    """Nothing is to be written then but the history; it counts as merged if the history says so, not before."""
+    start = new_memory()
+    ds = create_on(start)
+    ds.create_tensor("n", dtype="int64").append(1)
+    ds.commit("start")
+    ds.checkout("b", create=True)
+    ds.commit("empty", allow_empty=True)
+    ds.checkout("main")
+    ds.commit("beside it", allow_empty=True)
+    ds.close()
+    states = []
+    for fail_after in range(300):
+        storage = copy_of(start)
+        ds = open_on(FaultyStorage(storage, fail_after=fail_after))
+        try:
+            ds.merge("b")
+        except Crash:
+            kill(storage)
+        else:
+            ds.close()
+            break
+        ds = open_on(storage)
+        before = len(ds.commits)
+        states.append(before == 3)
+        if sealed == "by a commit":
+            ds.commit("afterwards", allow_empty=True)
+        ds.merge("b")
+        assert [c["message"].split()[0] for c in ds.commits].count("Merge") == 1, fail_after
+        ds.close()
+    assert states == sorted(states)
+    assert not states[0]
+
+
 def goes_on(storage: MemoryStorage, *, merged: bool) -> None:
     """The next writer adds a row to both branches and merges, once."""
     for branch in ("b", "main"):

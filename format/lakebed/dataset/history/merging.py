@@ -244,10 +244,12 @@ def _check_still(session: Session, target: _Target) -> None:
 def _publish(session: Session, draft: Draft, target: _Target, lease: Lease | None) -> None:
     """Make the merged head, its commit, and that of the other branch visible in one step."""
     branch, now, user = session.branch, clock.now(), config.author()
-    dirty = draft.dirty
-    sealed = draft.snapshot() if dirty else session.snapshot
+    # The merge is recorded before it is published, by the id of its commit. That is a new one even if the content
+    # stays as it is: by the id of the head that is there, a merge that is cut off would count as made.
+    draft.dirty = True
+    sealed = draft.snapshot()
     head = inherited(sealed, new_id())
-    versions: list[Snapshot] = [sealed, head] if dirty else [head]
+    versions: list[Snapshot] = [sealed, head]
     side = other = None
     if target.branch is not None:
         other = session.versions.get(session.tree, target.version_id)
@@ -262,8 +264,7 @@ def _publish(session: Session, draft: Draft, target: _Target, lease: Lease | Non
                 )
             text = f"Auto commit before merging into {branch}"
             tree = tree.seal_head(target.branch, side.version_id, text, now, user)
-        if dirty:
-            tree = tree.swap_head(branch, sealed.version_id)
+        tree = tree.swap_head(branch, sealed.version_id)
         return tree.seal_head(branch, head.version_id, merge_message(target.version_id, branch), now, user)
 
     with suppress(DatasetCorruptError):  # the message tells the same
