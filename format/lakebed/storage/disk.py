@@ -8,7 +8,6 @@ import contextlib
 import errno
 import fcntl
 import os
-import random
 import threading
 import time
 from array import array
@@ -16,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from lakebed import config
+from lakebed.chance import CHANCE
 from lakebed.errors import (
     LakebedError,
     LockedException,
@@ -322,7 +322,7 @@ def exclusive(path: str, wait: float = _PUBLISH_WAIT) -> Iterator[None]:
                 " end that process if it hangs, then try again"
             )
         # By chance, so that nobody always comes too late; whoever has waited for long looks more often.
-        time.sleep(random.random() * _PAUSE / (1 + 4 * waited))  # noqa: S311
+        time.sleep(CHANCE.random() * _PAUSE / (1 + 4 * waited))
     try:
         yield
     finally:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import random
 import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakebed import clock, config
+from lakebed.chance import CHANCE
 from lakebed.errors import (
     CredentialsRejectedError,
     LakebedError,
@@ -134,7 +134,7 @@ class Requests:
                 is_renewed = True
                 self._forget(found)
             elif not ends and self._may_pass(failure, answer, found, once) and clock.monotonic() < deadline:
-                clock.sleep(random.uniform(0.05, 0.5))  # noqa: S311 - no secret
+                clock.sleep(CHANCE.uniform(0.05, 0.5))
             else:
                 raise failure
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import logging
 import os
-import random
 import threading
 
 from lakebed import clock, config
+from lakebed.chance import CHANCE
 from lakebed.documents.lock import DatasetLock
 from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import LeaseLost, LockedException, StorageError
@@ -94,7 +94,7 @@ class Lease:
             if self._lock.frees_itself:
                 clock.sleep(pause)
             else:
-                clock.sleep(random.uniform(pause / 2, pause))  # noqa: S311 - nothing secret
+                clock.sleep(CHANCE.uniform(pause / 2, pause))
                 pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _acquire(self, expected: str | None) -> TreeAt:

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import struct
 import threading
 import time
@@ -30,6 +29,7 @@ from typing import TYPE_CHECKING
 
 import xxhash
 
+from lakebed.chance import CHANCE
 from lakebed.storage.boot import boot_id
 from lakebed.storage.disk import lock_file, unlock_file
 
@@ -176,7 +176,7 @@ class Room:
     def _make_room(self, ledger: Ledger, need: int, most: int) -> None:
         """Remove what was not used for longest, among as many files as can be looked at in a moment."""
         ledger.write(busy=True)
-        shelves = random.sample(range(SHELVES), SHELVES)
+        shelves = CHANCE.sample(range(SHELVES), SHELVES)
         while shelves and ledger.used + need > most:
             seen: list[_File] = []
             before = len(shelves)
