@@ -114,8 +114,11 @@ def _number_in_string(kind: Kind, text: str) -> Cell:
 def _floats(values: list[Any]) -> Cell:
     if not all(isinstance(value, _Number) for value in values):
         return REFUSED
+    numbers = [float(value) for value in values]
+    if not all(map(math.isfinite, numbers)):  # beyond a double already
+        return REFUSED
     try:
-        return Cell([struct.unpack("<f", struct.pack("<f", float(value)))[0] for value in values])
+        return Cell([struct.unpack("<f", struct.pack("<f", number))[0] for number in numbers])
     except OverflowError:
         return REFUSED
 

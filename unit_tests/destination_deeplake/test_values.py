@@ -99,6 +99,13 @@ def test_an_absurd_exponent_is_decided_at_once(text: str) -> None:
     assert cells(Kind.INT64, [text]) == [Cell(0) if text[0] == "0" else Cell(None, refused=True)]
 
 
+@pytest.mark.parametrize(
+    "text", ["[3.4e38]", "[3.5e38]", "[1e39]", "[1, 2e308]", "[-1e400]", '"[2e308]"', "[1e-400]"]
+)
+def test_vectors_of_numbers_beyond_their_type(text: str) -> None:
+    check(Kind.FLOATS, text)
+
+
 def test_whole_numbers_stay_exact_where_doubles_do_not() -> None:
     numbers = [2**53 + 1, 2**63 - 1, -(2**63)]
     assert [cell.value for cell in cells(Kind.INT64, list(map(str, numbers)))] == numbers
