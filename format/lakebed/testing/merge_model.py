@@ -189,9 +189,9 @@ def _joined(
     choice: Choice,
 ) -> Tensor:
     """Return a tensor of both lines."""
-    before = ours.info if names[2] is None else base.tensors[names[2]].info
+    before = {} if names[2] is None else base.tensors[names[2]].info
     info = _joined_info(before, ours.info, theirs.info, choice)
-    if theirs.info.get("class_names"):
+    if "class_names" in ours.info:
         info["class_names"] = [*dict.fromkeys([*ours.info["class_names"], *theirs.info["class_names"]])]
     kept = [sample for row, sample in enumerate(rows.ours) if row not in rows.deletes]
     return replace(ours, samples=(*kept, *(theirs.samples[row] for row in rows.appends)), info=info)

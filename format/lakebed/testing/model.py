@@ -78,7 +78,7 @@ class Model:
     @property
     def content(self) -> Content:
         """What the writer sees."""
-        return self.branches[self.at].head if self.is_head else self.commits[self.at].content
+        return self.branches[self.at].head if self.is_head else self.commits[self.at].content.inherited()
 
     @property
     def is_changed(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -158,6 +158,30 @@ def test_labels_keep_their_names() -> None:
     assert ds.l.info.class_names == ["cat", "dog", "horse", "bird", "fish"]
     names = [x.data()["text"][0] for x in ds.l]
     assert names == ["fish", "dog", "horse", "dog", "bird", "cat"]
+
+
+@pytest.mark.parametrize("resolution", [None, "ours", "theirs"])
+@pytest.mark.parametrize(
+    ("ours", "theirs", "names"),
+    [(["cat"], [], ["cat"]), ([], ["cat"], ["cat"]), (["cat", "dog"], ["dog", "fox"], ["cat", "dog", "fox"])],
+)
+def test_labels_that_both_lines_made_keep_their_names(
+    ours: list[str], theirs: list[str], names: list[str], resolution: Literal["ours", "theirs"] | None
+) -> None:
+    """A tensor of the same name that is new on both sides, and in which one of them has no class yet."""
+
+    def make(labels: list[str], key: str) -> Edit:
+        def edit(ds: lakebed.Dataset) -> None:
+            ds.create_tensor("l", htype="class_label").extend(labels)
+            ds.l.info.update({"k": key, key: 1})
+
+        return edit
+
+    ds = lines(lambda ds: ds.create_tensor("a"), make(theirs, "there"), make(ours, "here"))
+    ds.merge("b", conflict_resolution=resolution)
+    assert [x.data()["text"][0] for x in ds.l] == ours + theirs
+    chosen = "there" if resolution == "theirs" else "here"
+    assert dict(ds.l.info) == {"class_names": names, "k": chosen, "here": 1, "there": 1}
 
 
 def test_labels_are_compared_by_name() -> None:

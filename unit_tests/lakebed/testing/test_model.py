@@ -103,3 +103,15 @@ def test_whoever_writes_on_an_old_commit_goes_on_beside_it() -> None:
     model.append({"n": 5})
     assert model.at == "auto"
     assert (numbers(model, "main"), numbers(model, "auto")) == ([1, 2, 3, 4], [1, 2, 3, 5])
+
+
+def test_what_comes_and_goes_beside_an_old_commit_is_no_change() -> None:
+    """Whatever the commit itself had recorded."""
+    model = started()
+    model.set_info("key", 1)
+    model.commit("two")
+    model.checkout(model.log()[0])
+    model.create_tensor("new", "generic")
+    assert model.is_changed
+    model.delete_tensor("new")
+    assert not model.is_changed

@@ -399,14 +399,15 @@ class Merger:
 
     def _class_names(self, pair: Pair) -> tuple[list[str] | None, NDArray[np.int64] | None]:
         """Return the names of classes of the result, and what numbers there mean here."""
-        ours, theirs = self.ours.tensors[pair.ours], self.theirs.tensors[pair.theirs]
-        names = _class_names(theirs)
-        return merged_names(_class_names(ours), names) if names else (None, None)
+        ours = _class_names(self.ours.tensors[pair.ours])
+        theirs = _class_names(self.theirs.tensors[pair.theirs])
+        # Ours stay even where a tensor made anew there has none yet: our numbers would mean nothing.
+        return merged_names(ours, theirs) if ours or theirs else (None, None)
 
     def _merge_info(self, draft: Draft, pair: Pair) -> NDArray[np.int64] | None:
         ours, theirs = self.ours.tensors[pair.ours], self.theirs.tensors[pair.theirs]
         base = None if pair.base is None else self.base.tensors.get(pair.base)
-        before = ours.info if base is None else base.info
+        before = {} if base is None else base.info
         names, meanings = self._class_names(pair)
         info = merged_info(before, ours.info, theirs.info, prefer_theirs=self._prefers_theirs)
         if names is not None:
