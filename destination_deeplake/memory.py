@@ -13,7 +13,11 @@ _KEPT_BYTES = 32 * 1024 * 1024
 
 
 def keep_little() -> None:
-    """Let open datasets keep less in memory than a reader would like: a sync has hundreds of them open."""
+    """Let open datasets keep less in memory than a reader would like: a sync has hundreds of them open.
+
+    The system's cache is left to others, too: a sync writes everything once, and reads little of it again.
+    """
+    lakebed.config.OS_CACHE = False
     lakebed.config.CACHE_BYTES = min(lakebed.config.CACHE_BYTES, _KEPT_BYTES)
     lakebed.config.AHEAD_BYTES = min(lakebed.config.AHEAD_BYTES, _KEPT_BYTES)
 

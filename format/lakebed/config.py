@@ -29,6 +29,11 @@ CHECKPOINT_CHUNKS = 1024
 # the power fails: measurements beside programs that do not wait either, tests, scratch folders.
 FSYNC = os.environ.get("LAKEBED_FSYNC", "1") != "0"
 
+# Whether large files of local datasets go through the cache of the operating system, as what is used again should. A
+# process that moves much data once, as a sync does, leaves the cache to others: its own bytes then cost less processor
+# time (`storage/direct.py`), and the first one to read them waits for the disk.
+OS_CACHE = True
+
 # Object stores. Requests that are under way at the same time; seconds in which a stream must bring something or is
 # asked for again; seconds for one request that writes; seconds after which a request that fails again and again fails.
 REQUESTS = 64

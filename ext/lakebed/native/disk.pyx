@@ -27,6 +27,36 @@ cdef extern from *:
     """
     int begin_writing(int fd) nogil
 
+# Elsewhere all counts as resident: then nothing is read past the cache.
+cdef extern from *:
+    """
+    #if defined(__linux__)
+    #include <sys/mman.h>
+    #include <unistd.h>
+    static long long resident_pages(int fd, size_t size, unsigned char *seen) {
+        size_t page = (size_t) sysconf(_SC_PAGESIZE), i, pages = (size + page - 1) / page;
+        long long found = 0;
+        void *map = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+        if (map == MAP_FAILED) return -1;
+        if (mincore(map, size, seen) != 0) found = -1;
+        else for (i = 0; i < pages; i++) found += seen[i] & 1;
+        munmap(map, size);
+        return found;
+    }
+    static long long pages_of(size_t size) {
+        size_t page = (size_t) sysconf(_SC_PAGESIZE);
+        return (long long) ((size + page - 1) / page);
+    }
+    #else
+    static long long resident_pages(int fd, size_t size, unsigned char *seen) {
+        (void)fd; (void)size; (void)seen; return -1;
+    }
+    static long long pages_of(size_t size) { return (long long) (size / 4096 + 1); }
+    #endif
+    """
+    long long resident_pages(int fd, size_t size, unsigned char *seen) nogil
+    long long pages_of(size_t size) nogil
+
 cdef extern from "fcntl.h" nogil:
     int open(const char *path, int flags)
     const int O_RDONLY, O_CLOEXEC, O_NONBLOCK
@@ -58,6 +88,25 @@ def fsync_all(const int[::1] descriptors, int[::1] errors):
                 if errno != EINTR:
                     errors[i] = errno
                     break
+
+
+def resident(int fd, long long size):
+    """Return which part of the first ``size`` bytes of a file the system has in memory, from 0 to 1.
+
+    1 where it does not tell: it is asked with mincore(2), which answers those who might write to the file.
+    """
+    cdef long long pages, found
+    cdef unsigned char *seen
+    if size <= 0:
+        return 1.0
+    pages = pages_of(size)
+    seen = <unsigned char *> malloc(pages)
+    if seen == NULL:
+        raise MemoryError()
+    with nogil:
+        found = resident_pages(fd, size, seen)
+    free(seen)
+    return 1.0 if found < 0 else found / <double> pages
 
 
 def read_files(list paths, unsigned char[::1] buffer, long long[::1] offsets):

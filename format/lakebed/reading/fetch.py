@@ -11,6 +11,7 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping
 
+from lakebed import config
 from lakebed.chunks.canvas import ChunkCodec
 from lakebed.chunks.chunk import Chunk, parse_chunk
 from lakebed.chunks.probe import ChunkHeader, SamplePlace, probe, read_header
@@ -328,7 +329,8 @@ class ChunkSource:
     def _near_file(self, table: ChunkTable, row: int, *, fresh: bool, pooled: bool) -> Bytes:
         """Read and verify a chunk file: ``fresh`` for memory that nobody else sees, ``pooled`` for used one."""
         size = int(table.places.sizes[row])
-        wanted = size and (pooled or size > RANGES_ABOVE)
+        # Pages that are mapped are pages of the system's cache.
+        wanted = size > RANGES_ABOVE if not pooled else config.OS_CACHE and size
         if wanted and self._files.mappable is not None and table.folder(row)[0] not in self.heads:
             chunk = self.cache.opened(table.key(row)) or self._opened(table, row, size)
             if chunk.mapped is not None:

@@ -1,11 +1,12 @@
-"""Files written past the cache of the operating system (`O_DIRECT`, open(2)).
+"""Files written and read past the cache of the operating system (`O_DIRECT`, open(2)).
 
-For bytes that nobody is about to read, as those of a dataset that is rewritten: the cache keeps what readers need, and
-the processor does not fill pages that only wait for the disk.
+For bytes that nobody is about to read, as those of a dataset that is rewritten, and for those that are read once: the
+cache keeps what readers need, and the processor does not fill pages that only wait for the disk.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import mmap
@@ -13,20 +14,22 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
+from lakebed.native import disk as native
 from lakebed.storage.disk import write_all
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 BLOCK = 4096
 """Bytes that places, lengths and addresses are multiples of; no disk asks for more."""
 _BUFFER = 1 << 22
 _WORTH = 1 << 20  # bytes of a file below which the cache is as good
+_KEPT = 0.5  # part of a file in the cache from which on it is as good to read it from there
 _DIRECT: int = getattr(os, "O_DIRECT", 0)
 
-# Whoever does not get it at once, such as a child forked while it was held, writes through the cache.
-_lock = threading.Lock()
-_buffers: list[mmap.mmap] = []
+# Whoever does not get one at once, such as a child forked while all were taken, goes through the cache.
+_slots = threading.Semaphore(4)
+_free: list[mmap.mmap] = []
 
 
 def write_uncached(fd: int, views: Sequence[memoryview]) -> None:
@@ -38,18 +41,16 @@ def write_uncached(fd: int, views: Sequence[memoryview]) -> None:
         If the operating system fails.
     """
     size = sum(view.nbytes for view in views)
-    if size < _WORTH or not _lock.acquire(blocking=False):
+    if size < _WORTH or not _slots.acquire(blocking=False):
         write_all(fd, views)
         return
     try:
         if not _turn(fd, on=True):
             write_all(fd, views)
             return
-        if not _buffers:
-            # A shared one, as Python makes them, would have the bytes of a forked child in it, too.
-            _buffers.append(mmap.mmap(-1, _BUFFER, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
         try:
-            _write_blocks(fd, views, memoryview(_buffers[0]), size)
+            with _buffer() as buffer:
+                _write_blocks(fd, views, buffer, size)
         except OSError as error:
             if error.errno != errno.EINVAL:
                 raise
@@ -59,7 +60,53 @@ def write_uncached(fd: int, views: Sequence[memoryview]) -> None:
             os.lseek(fd, 0, os.SEEK_SET)
             write_all(fd, views)
     finally:
-        _lock.release()
+        _slots.release()
+
+
+def read_uncached(fd: int, into: memoryview) -> int:
+    """Read the start of a file into a byte view, if the cache does not have it; return how many bytes were read.
+
+    What is not read goes through the cache as well as anywhere; the file stands where what is missing begins.
+
+    Raises
+    ------
+    OSError
+        If the operating system fails.
+    """
+    size = into.nbytes
+    if size < _WORTH or native.resident(fd, size) > _KEPT or not _slots.acquire(blocking=False):
+        return 0
+    done = 0
+    try:
+        if not _turn(fd, on=True):
+            return 0
+        try:
+            with _buffer() as buffer:
+                while done < size and not done % BLOCK:
+                    got = min(os.preadv(fd, [buffer], done), size - done)
+                    if not got:
+                        break
+                    into[done : done + got] = buffer[:got]
+                    done += got
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+        _turn(fd, on=False)
+        os.lseek(fd, done, os.SEEK_SET)
+        return done
+    finally:
+        _slots.release()
+
+
+@contextlib.contextmanager
+def _buffer() -> Iterator[memoryview]:
+    """Lend an aligned buffer; for whoever has a slot."""
+    # A shared one, as Python makes them, would have the bytes of a forked child in it, too.
+    buffer = _free.pop() if _free else mmap.mmap(-1, _BUFFER, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    try:
+        yield memoryview(buffer)
+    finally:
+        _free.append(buffer)
 
 
 def _write_blocks(fd: int, views: Sequence[memoryview], buffer: memoryview, size: int) -> None:

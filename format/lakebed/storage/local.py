@@ -32,7 +32,7 @@ from lakebed.errors import (
     UnsafePathError,
 )
 from lakebed.storage.base import Stat, Tail, check_spans, pieces
-from lakebed.storage.direct import write_uncached
+from lakebed.storage.direct import read_uncached, write_uncached
 from lakebed.storage.disk import (
     OpenFiles,
     clone,
@@ -108,7 +108,7 @@ class LocalStorage:
                 raise InvalidInputError(
                     f"buffer of {buffer.nbytes} bytes cannot hold {key!r} of {size} bytes"
                 )
-            done = 0
+            done = 0 if config.OS_CACHE else read_uncached(fd, buffer[:size])
             while done < size:
                 got = os.readv(fd, [buffer[done:size]])
                 if not got:
@@ -214,7 +214,7 @@ class LocalStorage:
         Objects in new folders go straight to their place: nobody reads them before the batch is done. Others take
         their place whole, by a rename.
         """
-        self._put_many(items, write_all, durable=durable)
+        self._put_many(items, write_all if config.OS_CACHE else write_uncached, durable=durable)
 
     def put_uncached(self, items: Iterable[tuple[str, Data]]) -> None:
         """Write a batch of objects as `put_many` does without `durable`, past the cache of the operating system."""

@@ -1,4 +1,4 @@
-"""Files written past the cache of the operating system."""
+"""Files written and read past the cache of the operating system."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import lakebed
+from lakebed import config
 from lakebed.errors import StorageFullError
+from lakebed.native.disk import resident
 from lakebed.storage import direct
-from lakebed.storage.direct import BLOCK, write_uncached
+from lakebed.storage.direct import BLOCK, read_uncached, write_uncached
 from lakebed.storage.local import LocalStorage
 
 if TYPE_CHECKING:
@@ -30,6 +33,19 @@ def views(sizes: Sequence[int]) -> list[memoryview]:
     """Return pieces of these sizes with random bytes."""
     random = np.random.default_rng(sum(sizes))
     return [memoryview(random.bytes(size)) for size in sizes]
+
+
+def evict(path: Path) -> None:
+    """Put a file on the disk and out of the cache."""
+    with path.open("r+b") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def part_in_cache(path: Path) -> float:
+    """Which part of a file the cache has, from 0 to 1."""
+    with path.open("rb") as file:
+        return resident(file.fileno(), path.stat().st_size)
 
 
 @pytest.fixture
@@ -160,19 +176,23 @@ def test_errors_of_the_disk_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
     storage.put_uncached([("a/b", views([2 * MIB])[0])])
     storage.sync(["a/b"])
     assert storage.get("a/b") == bytes(views([2 * MIB])[0])
-    assert not direct._lock.locked()
+    assert direct._slots._value == 4
+    assert len(direct._free) <= 4
 
 
-def test_nobody_waits_for_the_buffer(
-    write: Callable[[list[memoryview]], bytes], is_direct: list[bool]
+def test_nobody_waits_for_a_buffer(
+    tmp_path: Path,
+    write: Callable[[list[memoryview]], bytes],
+    is_direct: list[bool],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A child may have been forked while another thread had it."""
-    pieces = views([2 * MIB])
-    with direct._lock:
-        thread = threading.Thread(target=write, args=(pieces,))
-        thread.start()
-        thread.join(10)
-        assert not thread.is_alive()
+    """A child may have been forked while other threads had them all."""
+    pieces, into = views([2 * MIB]), bytearray(2 * MIB)
+    monkeypatch.setattr(direct, "_slots", threading.Semaphore(0))
+    assert write(pieces) == pieces[0]
+    evict(tmp_path / "file")
+    with (tmp_path / "file").open("rb") as file:
+        assert read_uncached(file.fileno(), memoryview(into)) == 0
     assert not is_direct
 
 
@@ -190,7 +210,7 @@ def test_child_has_a_buffer_of_its_own(
         monkeypatch.undo()
         child = os.fork()
         if not child:
-            direct._lock = threading.Lock()  # as if the fork had been a moment earlier
+            direct._slots = threading.Semaphore(4)  # as if the fork had been a moment earlier
             with path.open("wb") as file:
                 write_uncached(file.fileno(), [other])
             os._exit(0)
@@ -200,3 +220,92 @@ def test_child_has_a_buffer_of_its_own(
     monkeypatch.setattr(os, "pwrite", pwrite)
     assert write([mine]) == bytes(mine)
     assert path.read_bytes() == bytes(other)
+
+
+# -- reading -------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2 * BLOCK) | st.integers(MIB - 2, MIB + 2) | st.integers(4 * MIB - 2, 9 * MIB))
+def test_read_is_what_was_written(tmp_path_factory: pytest.TempPathFactory, size: int) -> None:
+    """All of it or nothing, and the file stands where what is missing begins."""
+    folder = tmp_path_factory.mktemp("direct")
+    path, data = folder / "file", views([size])[0]
+    path.write_bytes(data)
+    evict(path)
+    into = bytearray(size)
+    with path.open("rb", buffering=0) as file:
+        done = read_uncached(file.fileno(), memoryview(into))
+        assert done in (0, size)
+        assert file.tell() == done
+        assert bytes(into[:done]) + file.read() == data
+
+
+@pytest.mark.usefixtures("capable")
+def test_read_leaves_the_cache_alone(tmp_path: Path) -> None:
+    """What is in the cache is read from there, what is not does not get there."""
+    path, data, into = tmp_path / "file", views([6 * MIB + 1])[0], bytearray(6 * MIB + 1)
+    path.write_bytes(data)
+    assert part_in_cache(path) == 1
+    with path.open("rb") as file:
+        assert read_uncached(file.fileno(), memoryview(into)) == 0
+    evict(path)
+    assert part_in_cache(path) == 0
+    with path.open("rb") as file:
+        assert read_uncached(file.fileno(), memoryview(into)) == len(data)
+    assert bytes(into) == data
+    assert part_in_cache(path) == 0
+
+
+@pytest.mark.usefixtures("capable")
+@pytest.mark.parametrize("cut", [3 * MIB, 3 * MIB + 5])
+def test_file_that_ends_early(tmp_path: Path, cut: int) -> None:
+    """What is there is read; who asked finds out that the rest is missing."""
+    path, data, into = tmp_path / "file", views([cut])[0], bytearray(5 * MIB)
+    path.write_bytes(data)
+    evict(path)
+    with path.open("rb") as file:
+        assert read_uncached(file.fileno(), memoryview(into)) == cut
+    assert bytes(into[:cut]) == data
+
+
+@pytest.mark.usefixtures("capable")
+def test_reading_where_the_file_system_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks that are too small for it are read through the cache; an error of the disk is told."""
+    path, data, into = tmp_path / "file", views([5 * MIB])[0], bytearray(5 * MIB)
+    path.write_bytes(data)
+    evict(path)
+
+    def refuse(fd: int, buffers: Sequence[memoryview], at: int) -> int:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "preadv", refuse)
+    with path.open("rb", buffering=0) as file:
+        number = errno.EINVAL
+        assert read_uncached(file.fileno(), memoryview(into)) == 0
+        assert file.read() == data
+        evict(path)
+        number = errno.EIO
+        with pytest.raises(OSError, match="Input/output error"):
+            read_uncached(file.fileno(), memoryview(into))
+    assert direct._slots._value == 4
+
+
+@pytest.mark.usefixtures("capable")
+def test_process_that_leaves_the_cache_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It writes new rows past the cache, changes them, and reads them whole, and they are what they should be."""
+    monkeypatch.setattr(config, "OS_CACHE", False)
+    monkeypatch.setattr(config, "CACHE_BYTES", 0)
+    rows = np.random.default_rng(1).integers(0, 256, (6000, 4096), np.uint8)
+    ds = lakebed.empty(tmp_path / "ds")
+    ds.create_tensor("x", dtype="uint8").extend(rows)
+    ds.commit("first")
+    chunks = [path for path in (tmp_path / "ds").rglob("chunks/*") if path.stat().st_size > MIB]
+    assert len(chunks) > 2
+    assert [path for path in chunks if part_in_cache(path)] == []
+    where = np.arange(0, 6000, 3)
+    ds.update_rows(where, {"x": rows[where] ^ 1})
+    ds.flush()
+    expected = rows.copy()
+    expected[where] ^= 1
+    np.testing.assert_array_equal(lakebed.load(tmp_path / "ds").x.numpy(), expected)
