@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 BLOCK = 4096
 """Bytes that places, lengths and addresses are multiples of; no disk asks for more."""
 _BUFFER = 1 << 22
-_WORTH = 1 << 20  # bytes of a file below which the cache is as good
+_WORTH = 1 << 18  # bytes of a file below which the cache is as good
 _KEPT = 0.5  # part of a file in the cache from which on it is as good to read it from there
 _DIRECT: int = getattr(os, "O_DIRECT", 0)
 

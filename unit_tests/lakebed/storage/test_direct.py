@@ -27,7 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 MIB = 1 << 20
-SIZES = st.integers(1, 3 * BLOCK) | st.integers(MIB - 2, MIB + 2) | st.integers(4 * MIB - 2, 4 * MIB + 2)
+SIZES = (
+    st.integers(1, 3 * BLOCK)
+    | st.integers(MIB // 4 - 2, MIB // 4 + 2)
+    | st.integers(4 * MIB - 2, 4 * MIB + 2)
+)
 
 
 def views(sizes: Sequence[int]) -> list[memoryview]:
@@ -246,7 +250,9 @@ def test_child_has_a_buffer_of_its_own(
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.integers(0, 2 * BLOCK) | st.integers(MIB - 2, MIB + 2) | st.integers(4 * MIB - 2, 9 * MIB))
+@given(
+    st.integers(0, 2 * BLOCK) | st.integers(MIB // 4 - 2, MIB // 4 + 2) | st.integers(4 * MIB - 2, 9 * MIB)
+)
 def test_read_is_what_was_written(tmp_path_factory: pytest.TempPathFactory, size: int) -> None:
     """All of it or nothing, and the file stands where what is missing begins."""
     folder = tmp_path_factory.mktemp("direct")
