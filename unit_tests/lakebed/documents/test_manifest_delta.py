@@ -40,7 +40,7 @@ def changed(draw: st.DrawFn, places: ChunkPlaces) -> ChunkPlaces:
     sizes = np.concatenate([places.sizes[:keep], np.array(added, np.uint64)])
     values = np.concatenate([places.sums[:sums], new])
     if len(values) and draw(st.booleans()):
-        values[draw(st.integers(0, len(values) - 1))] += np.uint64(1)
+        values[draw(st.integers(0, len(values) - 1))] ^= np.uint64(1)
     own = draw(st.lists(st.booleans(), min_size=len(sizes), max_size=len(sizes)))
     folder_of = np.concatenate(
         [places.folder_of[:keep], np.full(len(added), max(0, len(folders) - 1), np.uint32)]
