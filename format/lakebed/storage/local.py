@@ -20,8 +20,6 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-import xxhash
-
 from lakebed import config
 from lakebed.errors import (
     InvalidInputError,
@@ -44,11 +42,12 @@ from lakebed.storage.disk import (
     write_all,
 )
 from lakebed.storage.folders import TEMPORARY, Folders, check_apart, temporary_in
+from lakebed.storage.unforced import Unforced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from lakebed.storage.base import Buffer, Data
+    from lakebed.storage.base import Data
 
     _Write = Callable[[int, Sequence[memoryview]], None]
 
@@ -75,9 +74,7 @@ class LocalStorage:
         self._root = os.path.realpath(os.path.expanduser(os.fspath(root)))
         self._folders = Folders(self._root)
         self._path = self._folders.path
-        # Checksums of what was written without being forced to disk, and what may not be there after it failed to be.
-        self._unforced: dict[str, int] = {}
-        self._doubtful: set[str] = set()
+        self._unforced = Unforced()
 
     @property
     def url(self) -> str:
@@ -239,7 +236,7 @@ class LocalStorage:
                     write(opened.open(create), content)
                     if not durable:
                         opened.close_last()
-                        self._unforced[path] = _sum(content)
+                        self._unforced.wrote(path, content)
                 opened.flush()
             for temporary, path in renames:
                 if temporary != path:
@@ -250,7 +247,7 @@ class LocalStorage:
         finally:
             for temporary, path in renames[renamed:]:
                 _remove(temporary)
-                self._unforced.pop(path, None)
+                self._unforced.gone(path)
         folders = {path[: path.rindex("/")] for _, path in renames}
         if durable:
             self._folders.flush(folders)
@@ -288,8 +285,7 @@ class LocalStorage:
     def sync(self, keys: Iterable[str]) -> None:
         """Force objects that `put_many(durable=False)` wrote, and every folder above them, to disk.
 
-        After a forced write has failed, the system may have dropped what was to be written and take the next one for
-        a success: such objects are written anew.
+        Those of which that has failed before are written anew; see `Unforced`.
         """
         paths: list[str] = []
         path = self._root
@@ -297,7 +293,7 @@ class LocalStorage:
             with OpenFiles() as opened:
                 for key in keys:
                     path = self._path(key)
-                    if path in self._doubtful:
+                    if self._unforced.is_doubtful(path):
                         self._write_anew(key, path)
                     else:
                         try:
@@ -307,16 +303,14 @@ class LocalStorage:
                     paths.append(path)
                 opened.flush()
         except OSError as error:
-            self._doubtful.update(paths)
+            self._unforced.failed(paths)
             raise storage_error(error, "sync", path) from error
         try:
             self._folders.flush({path[: path.rindex("/")] for path in paths})
         except StorageError:
-            self._doubtful.update(paths)
+            self._unforced.failed(paths)
             raise
-        self._doubtful.difference_update(paths)
-        for path in paths:
-            self._unforced.pop(path, None)
+        self._unforced.settled(paths)
 
     def _write_anew(self, key: str, path: str) -> None:
         """Replace an object by a copy of itself, once it is sure that it still is what was written."""
@@ -325,7 +319,7 @@ class LocalStorage:
                 content = self.get(key)
             except KeyNotFound:
                 return
-            if self._unforced.get(path, _sum([content])) != _sum([content]):
+            if not self._unforced.holds(path, content):
                 raise StorageError(
                     f"{path} is not what was written there: the disk failed, and its content is lost;"
                     " discard what is unpublished and write it again, on a disk that works",
@@ -389,7 +383,6 @@ class LocalStorage:
         path = self._folders.folder(prefix[:-1])
         self._folders.forget()
         self._unforced.clear()
-        self._doubtful.clear()
         try:
             shutil.rmtree(path[:-1])
         except (FileNotFoundError, NotADirectoryError):
@@ -476,17 +469,10 @@ class LocalStorage:
         finally:
             if temporary:
                 _remove(temporary)
-        self._doubtful.add(path)
+        self._unforced.failed([path])
         self._folders.flush({folder})
-        self._doubtful.discard(path)
+        self._unforced.settled([path])
         return etag
-
-
-def _sum(views: Sequence[Buffer]) -> int:
-    state = xxhash.xxh3_64()
-    for view in views:
-        state.update(view)
-    return state.intdigest()
 
 
 def _is_private(below: str, name: str) -> bool:

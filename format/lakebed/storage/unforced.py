@@ -1,0 +1,63 @@
+"""What was written to a local disk without being forced there, and what may not be there after that failed.
+
+After a forced write has failed, the system may have dropped what was to be written and take the next one for a success.
+Such files are written anew, from what they hold, if that still is what was written: checksums tell.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import xxhash
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lakebed.storage.base import Buffer
+
+
+class Unforced:
+    """Files of one folder, by their paths."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, int] = {}
+        self._doubtful: set[str] = set()
+
+    def wrote(self, path: str, content: Sequence[Buffer]) -> None:
+        """Remember what a file holds that was not forced to disk."""
+        self._sums[path] = _sum(content)
+
+    def gone(self, path: str) -> None:
+        """Forget a file that is not there after all."""
+        self._sums.pop(path, None)
+
+    def failed(self, paths: Iterable[str]) -> None:
+        """Note files of which nobody knows whether the disk has them."""
+        self._doubtful.update(paths)
+
+    def is_doubtful(self, path: str) -> bool:
+        """Whether forcing a file to disk has failed, and nothing else has brought it there since."""
+        return path in self._doubtful
+
+    def settled(self, paths: Iterable[str]) -> None:
+        """Note files that are on the disk."""
+        for path in paths:
+            self._doubtful.discard(path)
+            self._sums.pop(path, None)
+
+    def holds(self, path: str, content: Buffer) -> bool:
+        """Whether this is what was written to a file; true of one that is not known."""
+        known = self._sums.get(path)
+        return known is None or known == _sum([content])
+
+    def clear(self) -> None:
+        """Forget all files."""
+        self._sums.clear()
+        self._doubtful.clear()
+
+
+def _sum(views: Sequence[Buffer]) -> int:
+    state = xxhash.xxh3_64()
+    for view in views:
+        state.update(view)
+    return state.intdigest()
