@@ -97,6 +97,10 @@ def resident(int fd, long long size):
     """
     cdef long long pages, found
     cdef unsigned char *seen
+    cdef stat_t stated
+    if fstat(fd, &stated) != 0 or not S_ISREG(stated.st_mode):
+        return 1.0
+    size = min(size, stated.st_size)
     if size <= 0:
         return 1.0
     pages = pages_of(size)

@@ -6,6 +6,7 @@ write outside a buffer even where nothing comes of it.
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
 from typing import Any
@@ -152,6 +153,16 @@ def _read_files(rng: random.Random) -> None:
     assert count == 0 or offsets[count] <= len(room)
 
 
+def _resident(rng: random.Random) -> None:
+    """This very file, a folder, a device, and what is not open."""
+    size = rng.choice((-1, 0, 1, 100, 1 << 16, 1 << 62))
+    fd = os.open(rng.choice((__file__, "/", "/dev/null")), os.O_RDONLY)
+    try:
+        assert 0 <= disk.resident(rng.choice((fd, -1)), size) <= 1
+    finally:
+        os.close(fd)
+
+
 def _fill_variable(rng: random.Random) -> None:
     count = _size(rng) % 10
     offsets = _numbers(rng, np.int64, max(count + rng.choice((1, 1, 1, 0, 2)), 0))
@@ -292,6 +303,7 @@ CALLS: dict[str, Callable[[random.Random], None]] = {
     "same_items": _same_items,
     "replace_items": _replace_items,
     "read_files": _read_files,
+    "resident": _resident,
     "fill_variable": _fill_variable,
     "scatter_fixed": _scatter_fixed,
     "locate_rows": _locate,
