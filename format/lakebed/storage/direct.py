@@ -27,9 +27,46 @@ _WORTH = 1 << 18  # bytes of a file below which the cache is as good
 _KEPT = 0.5  # part of a file in the cache from which on it is as good to read it from there
 _DIRECT: int = getattr(os, "O_DIRECT", 0)
 
-# Whoever does not get one at once, such as a child forked while all were taken, goes through the cache.
-_slots = threading.Semaphore(4)
-_free: list[mmap.mmap] = []
+_MOST = 4  # buffers; whoever does not get one at once goes through the cache
+
+
+class _Buffers:
+    """Aligned buffers, made when they are needed and used again.
+
+    Their memory is shared with forked children: the disk may be filling one while a thread forks, and of memory that is
+    copied then it is not certain who gets what the disk brings (open(2), notes on O_DIRECT). Children begin with none.
+    """
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin with none, as a child does."""
+        self._slots = threading.Semaphore(_MOST)
+        self._free: list[mmap.mmap] = []
+
+    @contextlib.contextmanager
+    def lent(self) -> Iterator[memoryview | None]:
+        """Lend one; None if all are in use."""
+        slots, free = self._slots, self._free
+        if not slots.acquire(blocking=False):
+            yield None
+            return
+        try:
+            try:
+                buffer = free.pop()
+            except IndexError:
+                buffer = mmap.mmap(-1, _BUFFER)
+            try:
+                yield memoryview(buffer)
+            finally:
+                free.append(buffer)
+        finally:
+            slots.release()
+
+
+_buffers = _Buffers()
+os.register_at_fork(after_in_child=_buffers.forget)
 
 
 def write_uncached(fd: int, views: Sequence[memoryview]) -> None:
@@ -41,16 +78,15 @@ def write_uncached(fd: int, views: Sequence[memoryview]) -> None:
         If the operating system fails.
     """
     size = sum(view.nbytes for view in views)
-    if size < _WORTH or not _slots.acquire(blocking=False):
+    if size < _WORTH:
         write_all(fd, views)
         return
-    try:
-        if not _turn(fd, on=True):
+    with _buffers.lent() as buffer:
+        if buffer is None or not _turn(fd, on=True):
             write_all(fd, views)
             return
         try:
-            with _buffer() as buffer:
-                _write_blocks(fd, views, buffer, size)
+            _write_blocks(fd, views, buffer, size)
         except OSError as error:
             if error.errno != errno.EINVAL:
                 raise
@@ -59,8 +95,6 @@ def write_uncached(fd: int, views: Sequence[memoryview]) -> None:
             os.ftruncate(fd, 0)
             os.lseek(fd, 0, os.SEEK_SET)
             write_all(fd, views)
-    finally:
-        _slots.release()
 
 
 def read_uncached(fd: int, into: memoryview) -> int:
@@ -73,40 +107,32 @@ def read_uncached(fd: int, into: memoryview) -> int:
     OSError
         If the operating system fails.
     """
-    size = into.nbytes
-    if size < _WORTH or native.resident(fd, size) > _KEPT or not _slots.acquire(blocking=False):
+    if into.nbytes < _WORTH or native.resident(fd, into.nbytes) > _KEPT:
         return 0
-    done = 0
-    try:
-        if not _turn(fd, on=True):
+    with _buffers.lent() as buffer:
+        if buffer is None or not _turn(fd, on=True):
             return 0
-        try:
-            with _buffer() as buffer:
-                while done < size and not done % BLOCK:
-                    got = min(os.preadv(fd, [buffer], done), size - done)
-                    if not got:
-                        break
-                    into[done : done + got] = buffer[:got]
-                    done += got
-        except OSError as error:
-            if error.errno != errno.EINVAL:
-                raise
+        done = _read_blocks(fd, into, buffer)
         _turn(fd, on=False)
         os.lseek(fd, done, os.SEEK_SET)
         return done
-    finally:
-        _slots.release()
 
 
-@contextlib.contextmanager
-def _buffer() -> Iterator[memoryview]:
-    """Lend an aligned buffer; for whoever has a slot."""
-    # A shared one, as Python makes them, would have the bytes of a forked child in it, too.
-    buffer = _free.pop() if _free else mmap.mmap(-1, _BUFFER, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    try:
-        yield memoryview(buffer)
-    finally:
-        _free.append(buffer)
+def _read_blocks(fd: int, into: memoryview, buffer: memoryview) -> int:
+    """Read by way of an aligned buffer as far as the file goes; return how far that was."""
+    done, size = 0, into.nbytes
+    while done < size and not done % BLOCK:
+        try:
+            got = min(os.preadv(fd, [buffer], done), size - done)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            break  # the file system takes the flag, but not these blocks
+        if not got:
+            break
+        into[done : done + got] = buffer[:got]
+        done += got
+    return done
 
 
 def _write_blocks(fd: int, views: Sequence[memoryview], buffer: memoryview, size: int) -> None:
