@@ -330,7 +330,7 @@ class ChunkSource:
         """Read and verify a chunk file: ``fresh`` for memory that nobody else sees, ``pooled`` for used one."""
         size = int(table.places.sizes[row])
         # Pages that are mapped are pages of the system's cache.
-        wanted = size > RANGES_ABOVE if not pooled else config.OS_CACHE and size
+        wanted = (size and config.OS_CACHE) if pooled else size > RANGES_ABOVE
         if wanted and self._files.mappable is not None and table.folder(row)[0] not in self.heads:
             chunk = self.cache.opened(table.key(row)) or self._opened(table, row, size)
             if chunk.mapped is not None:

@@ -303,12 +303,12 @@ class LocalStorage:
                     paths.append(path)
                 opened.flush()
         except OSError as error:
-            self._unforced.failed(paths)
+            self._unforced.doubt(paths)
             raise storage_error(error, "sync", path) from error
         try:
             self._folders.flush({path[: path.rindex("/")] for path in paths})
         except StorageError:
-            self._unforced.failed(paths)
+            self._unforced.doubt(paths)
             raise
         self._unforced.settled(paths)
 
@@ -469,7 +469,7 @@ class LocalStorage:
         finally:
             if temporary:
                 _remove(temporary)
-        self._unforced.failed([path])
+        self._unforced.doubt([path])
         self._folders.flush({folder})
         self._unforced.settled([path])
         return etag

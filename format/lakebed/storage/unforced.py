@@ -31,7 +31,7 @@ class Unforced:
         """Forget a file that is not there after all."""
         self._sums.pop(path, None)
 
-    def failed(self, paths: Iterable[str]) -> None:
+    def doubt(self, paths: Iterable[str]) -> None:
         """Note files of which nobody knows whether the disk has them."""
         self._doubtful.update(paths)
 

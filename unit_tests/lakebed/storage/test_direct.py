@@ -332,9 +332,12 @@ def test_process_that_leaves_the_cache_to_others(disk: Path, monkeypatch: pytest
     chunks = [path for path in (disk / "ds").rglob("chunks/*") if path.stat().st_size > MIB]
     assert len(chunks) > 2
     assert [path for path in chunks if part_in_cache(path)] == []
+    np.testing.assert_array_equal(lakebed.load(disk / "ds").x.numpy(), rows)
+    assert [path for path in chunks if part_in_cache(path)] == []
     where = np.arange(0, 6000, 3)
     ds.update_rows(where, {"x": rows[where] ^ 1})
     ds.flush()
+    assert [path for path in chunks if part_in_cache(path)] == []
     expected = rows.copy()
     expected[where] ^= 1
     np.testing.assert_array_equal(lakebed.load(disk / "ds").x.numpy(), expected)
