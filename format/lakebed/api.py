@@ -172,7 +172,7 @@ def _is_there(location: Location) -> bool:
 
 
 def like(
-    dest: Path,
+    dest: Dataset | Path,
     src: Dataset | Path,
     tensors: Sequence[str] | None = None,
     overwrite: bool = False,
@@ -184,7 +184,8 @@ def like(
     Parameters
     ----------
     dest
-        Where the new dataset goes; note that it comes first.
+        Where the new dataset goes; note that it comes first. With ``overwrite`` it may be ``src`` itself, which is
+        emptied then: tensors, info and history stay.
     src
         A dataset or its address.
     tensors
@@ -199,7 +200,9 @@ def like(
     """
     creds = kept(creds)
     _check_options(options)
-    return _opened(src, creds).like(_place(dest, creds), tensors=tensors, overwrite=overwrite)
+    source = _opened(src, creds)
+    address = dest.storage.url if isinstance(dest, Dataset) else dest
+    return source.like(_place(address, creds), tensors=tensors, overwrite=overwrite)
 
 
 def copy(

@@ -8,7 +8,8 @@ import os
 # Bound of the cache of whole chunks per open dataset, in bytes.
 CACHE_BYTES = 256 * 1024 * 1024
 
-# A bare append is published at the latest when this much time lies between it and the next one, in seconds.
+# What was appended, and neither flushed nor committed, is published by a thread after so many seconds; the end of a
+# ``with`` block publishes what was appended inside.
 MAX_UNPUBLISHED_SECONDS = 30.0
 
 # How long a writer that stands still keeps others out, in seconds; a thread renews the lease in good time. Deep Lake
@@ -28,6 +29,10 @@ CHECKPOINT_CHUNKS = 1024
 # Whether a publish waits until the disk has everything. LAKEBED_FSYNC=0 switches it off, for data that may be lost when
 # the power fails: measurements beside programs that do not wait either, tests, scratch folders.
 FSYNC = os.environ.get("LAKEBED_FSYNC", "1") != "0"
+
+# Whether a name that becomes a class of a tensor of labels is told on standard output, as 3.9.52 does. Not for programs
+# whose standard output is read by others, as that of a sync.
+TELL_NEW_CLASSES = os.environ.get("LAKEBED_TELL_NEW_CLASSES", "1") != "0"
 
 # Whether large files of local datasets go through the cache of the operating system, as what is used again should. A
 # process that moves much data once, as a sync does, leaves the cache to others: its own bytes then cost less processor

@@ -158,7 +158,7 @@ def test_stores_that_refuse_and_servers_that_tell(
     server.mode = "unauthorized"
     for scheme, creds in {
         "gs": {"bearer_token": CANARY, "endpoint_url": server.url},
-        "az": {"account_name": "a", "account_key": "a2V5" + CANARY, "endpoint_url": server.url},
+        "az": {"account_name": "a", "account_key": "a2V5" + CANARY + "ab", "endpoint_url": server.url},
         "azure": {"account_name": "a", "sas_token": f"sig={CANARY}", "endpoint_url": server.url},
     }.items():
         watch.fails(scheme, lakebed.load, f"{scheme}://bucket/ds", creds=creds)
@@ -185,6 +185,7 @@ def test_credentials_that_make_no_sense(place: Path, watch: Watch) -> None:
         ("gs", {"token": f'{{"type": "{CANARY[:0]}authorized_user", "refresh_token": "{CANARY}"}}'}),
         ("az", {"connection_string": f"AccountKey={CANARY};x"}),
         ("az", {"account_name": "a", "account_key": CANARY, "sas_token": CANARY}),
+        ("az", {"account_name": "a", "account_key": f"a2V5{CANARY}"}),
         ("az", {"client_secret": CANARY}),
         ("https", {**HEADERS, "password": CANARY}),
     ]:

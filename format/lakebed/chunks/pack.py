@@ -20,7 +20,7 @@ import numpy as np
 
 from lakebed import limits
 from lakebed.chunks.canvas import Canvas, ChunkCodec
-from lakebed.codecs.block import Block
+from lakebed.codecs.block import Block, Shapes, shapes_of, sizes_of
 from lakebed.documents.layouts import NO_WORDS, Words, layout_words
 from lakebed.documents.manifest import LARGE
 from lakebed.documents.version_prefix import PREFIX
@@ -111,38 +111,25 @@ def pack(
     SampleCompressionError
         If the chunk compression cannot hold samples like these.
     """
-    ndim = next((b.ndim for b in group if b.ndim is not None), None)
     count = sum(b.count for b in group)
+    sizes, shapes = sizes_of(group), shapes_of(group)
     data: list[bytes | memoryview] = [piece for block in group for piece in block.pieces() if len(piece)]
     try:
-        positions = _NO_POSITIONS if isinstance(codec, Canvas) else _position_table(group, count)
-        header = PREFIX + _shape_table(group, count, ndim) + positions
+        positions = _NO_POSITIONS if isinstance(codec, Canvas) else _position_table(sizes, count)
+        header = PREFIX + _shape_table(shapes, count) + positions
     except (OverflowError, struct.error) as error:
         raise LimitError(f"{count} samples do not fit into one chunk: {error}") from error
     if isinstance(codec, Canvas):
         encoded = codec.encode(group)
         data = [encoded] if encoded else []
     elif codec is not None:
-        data = [codec.encode(b"".join(data))] if data else []
+        data = [codec.encode(data[0] if len(data) == 1 else b"".join(data))] if data else []
     pieces = (header, *data)
     nbytes = sum(len(p) for p in pieces)
     if codec is not None or nbytes <= LARGE:
         return PackedChunk(pieces, count, nbytes)
-    return PackedChunk(pieces, count, nbytes, _layout(group, count, None if tells_shape else ndim))
-
-
-def _layout(group: Sequence[Block], count: int, ndim: int | None) -> Words:
-    """Describe where samples lie, with their shapes if ``ndim`` is given."""
-    first = group[0]
-    is_even = isinstance(first.sizes, int) and all(
-        isinstance(block.sizes, int) and block.sizes == first.sizes for block in group
-    )
-    sizes = first.sizes if is_even else np.concatenate([block.size_array() for block in group])
-    shapes: tuple[int, ...] | Words | None = None
-    if ndim is not None:
-        is_even = isinstance(first.shapes, tuple) and all(block.shapes == first.shapes for block in group)
-        shapes = first.shapes if is_even else np.concatenate([block.shape_array(ndim) for block in group])
-    return layout_words(sizes, shapes, count, lambda: _samples(group))
+    layout = layout_words(sizes, None if tells_shape else shapes, count, lambda: _samples(group))
+    return PackedChunk(pieces, count, nbytes, layout)
 
 
 def _samples(group: Sequence[Block]) -> Iterator[bytes | memoryview]:
@@ -165,19 +152,17 @@ def pack_tile(shape: tuple[int, ...], data: bytes | memoryview) -> PackedChunk:
     return PackedChunk(pieces, 1, len(header) + len(data))
 
 
-def _shape_table(group: Sequence[Block], count: int, ndim: int | None) -> bytes:
-    if ndim is None:
+def _shape_table(shapes: Shapes, count: int) -> bytes:
+    if shapes is None:
         return struct.pack("<ii", 0, 2)
-    first = group[0].shapes
-    if isinstance(first, tuple) and all(isinstance(b.shapes, tuple) and b.shapes == first for b in group):
-        return struct.pack(f"<ii{ndim}II", 1, ndim + 1, *first, count - 1)
-    rows = native.shape_rows(np.ascontiguousarray(np.concatenate([b.shape_array(ndim) for b in group])))
+    if isinstance(shapes, tuple):
+        return struct.pack(f"<ii{len(shapes)}II", 1, len(shapes) + 1, *shapes, count - 1)
+    rows = native.shape_rows(np.ascontiguousarray(shapes))
     return struct.pack("<ii", *rows.shape) + rows.tobytes()
 
 
-def _position_table(group: Sequence[Block], count: int) -> bytes:
-    first = group[0].sizes
-    if isinstance(first, int) and all(isinstance(b.sizes, int) and b.sizes == first for b in group):
-        return struct.pack("<iIII", 1, first, 0, count - 1)
-    rows = native.position_rows(np.concatenate([b.size_array() for b in group]))
+def _position_table(sizes: int | Words, count: int) -> bytes:
+    if isinstance(sizes, int):
+        return struct.pack("<iIII", 1, sizes, 0, count - 1)
+    rows = native.position_rows(sizes)
     return struct.pack("<i", len(rows)) + rows.tobytes()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable
@@ -26,6 +25,7 @@ from lakebed.cli import tag as tagging
 from lakebed.cli import verify as verification
 from lakebed.cli.lake import datasets
 from lakebed.cli.opening import moment
+from lakebed.cli.output import Commands, say, say_json, say_lines
 from lakebed.errors import LakebedError
 
 _JSON = click.option(
@@ -54,7 +54,7 @@ def _with_errors(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-@click.group()
+@click.group(cls=Commands)
 @click.version_option(lakebed.__version__, prog_name="lakebed")
 def main() -> None:
     """Look at tensor datasets in the Deep Lake 3.x format."""
@@ -65,15 +65,19 @@ def main() -> None:
 @_JSON
 @_with_errors
 def ls(url: str, as_json: bool) -> None:
-    """List the datasets at and below a folder or a prefix of a bucket, and the streams that syncs fill them from."""
+    """List the datasets at and below a folder or a prefix of a bucket, and the streams that syncs fill them from.
+
+    Exit status 1: some can not be opened; their lines say why.
+    """
     found = list(datasets(url))
     if as_json:
-        click.echo(json.dumps(found, indent=2))
-        return
-    if not found:
-        click.echo(f"no datasets in {url}", err=True)
-        return
-    click.echo(describe.lake_text(found))
+        say_json(found)
+    elif not found:
+        say(f"no datasets in {url}", err=True)
+    else:
+        say_lines(describe.lake_text(found))
+    if any(entry["error"] for entry in found):
+        sys.exit(1)
 
 
 @main.command()
@@ -84,7 +88,10 @@ def ls(url: str, as_json: bool) -> None:
 def info(url: str, as_of: str | None, as_json: bool) -> None:
     """Show schema, lengths, versions and info of URL[@branch, @commit or @tag]."""
     facts = describe.facts(lakebed.load(url, read_only=True, as_of=moment(as_of)))
-    click.echo(json.dumps(facts, indent=2) if as_json else describe.facts_text(facts))
+    if as_json:
+        say_json(facts)
+    else:
+        say_lines(describe.facts_text(facts))
 
 
 @main.command()
@@ -100,11 +107,11 @@ def head(url: str, rows: int, tensors: tuple[str, ...], as_of: str | None, as_js
     records = describe.records(ds, rows, tensors or None)
     if as_json:
         for record in records:
-            click.echo(json.dumps(record))
+            say_json(record, indent=None)
         return
     names = list(tensors) or list(ds.tensors)
     cells = [[describe.cell(record[name]) for name in names] for record in records]
-    click.echo(describe.table(names, cells))
+    say_lines(describe.table(names, cells))
 
 
 @main.command()
@@ -291,7 +298,7 @@ def doctor(url: str | None, creds_key: str | None, read_only: bool, as_json: boo
     doctors.doctor(url, creds_key, read_only=read_only, as_json=as_json)
 
 
-@main.group()
+@main.group(cls=Commands)
 def creds() -> None:
     """Keep credentials under names, for datasets that store only the names. Nothing here shows a secret."""
 

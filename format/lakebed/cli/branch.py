@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
@@ -10,6 +9,7 @@ import click
 import lakebed
 from lakebed.cli import describe
 from lakebed.cli.opening import writable
+from lakebed.cli.output import say, say_json, say_lines
 
 
 def branch(url: str, name: str | None, *, delete: bool, force: bool, as_json: bool) -> None:
@@ -25,18 +25,21 @@ def branch(url: str, name: str | None, *, delete: bool, force: bool, as_json: bo
     if delete:
         ds.delete_branch(name, force=force)
         if not as_json:
-            click.echo(f"deleted branch {name}")
+            say(f"deleted branch {name}")
         return
     commit = ds.checkout(name, create=True)
     made = {"branch": name, "commit": commit}
-    click.echo(json.dumps(made, indent=2) if as_json else f"branch {name} begins at {commit or 'no commit'}")
+    if as_json:
+        say_json(made)
+    else:
+        say(f"branch {name} begins at {commit or 'no commit'}")
 
 
 def _list(url: str, *, as_json: bool) -> None:
     ds = lakebed.load(url, read_only=True)
     found = [_entry(ds, name) for name in ds.branches]
     if as_json:
-        click.echo(json.dumps(found, indent=2))
+        say_json(found)
         return
     rows = [
         [
@@ -47,7 +50,7 @@ def _list(url: str, *, as_json: bool) -> None:
         ]
         for entry in found
     ]
-    click.echo(describe.table(["  branch", "last commit", "made", "message"], rows))
+    say_lines(describe.table(["  branch", "last commit", "made", "message"], rows))
 
 
 def _entry(ds: lakebed.Dataset, name: str) -> dict[str, Any]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 
 import click
 
 import lakebed
+from lakebed.cli.output import say, say_json
 from lakebed.storage.url import parse
 
 
@@ -36,7 +36,7 @@ def cp(
         made = ds.deepcopy(dest, tensors, overwrite=overwrite, progressbar=shown)
     if as_json:
         told = {"source": src, "dataset": dest, "tensors": list(made.tensors), "commits": len(made.commits)}
-        click.echo(json.dumps(told, indent=2))
+        say_json(told)
     else:
         history = "without history" if flat else f"{len(made.commits):,} commits on {made.branch}"
-        click.echo(f"{dest}: {len(made.tensors):,} tensors, {made.max_len:,} rows, {history}")
+        say(f"{dest}: {len(made.tensors):,} tensors, {made.max_len:,} rows, {history}")

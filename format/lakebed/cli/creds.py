@@ -15,6 +15,7 @@ import click
 
 import lakebed
 from lakebed.cli import describe
+from lakebed.cli.output import say, say_json, say_lines
 from lakebed.cli.probe import probe
 from lakebed.documents.linked_creds import check_name
 from lakebed.errors import LakebedError
@@ -47,12 +48,12 @@ def show(url: str | None, *, as_json: bool) -> None:
     """List the names that providers know, or those of a dataset, and whether they lead to credentials here."""
     rows = _of_dataset(url) if url is not None else _of_providers()
     if as_json:
-        click.echo(json.dumps(rows, indent=2))
+        say_json(rows)
     elif not rows:
-        click.echo("no credentials" if url is None else f"no names of credentials in {url}", err=True)
+        say("no credentials" if url is None else f"no names of credentials in {url}", err=True)
     else:
         headings = ["name", *(h for h in ("provider", "managed", "used", "state") if h in rows[0])]
-        click.echo(describe.table(headings, [[_cell(row[h]) for h in headings] for row in rows]))
+        say_lines(describe.table(headings, [[_cell(row[h]) for h in headings] for row in rows]))
     if any(row["state"] != "ok" for row in rows) and url is not None:
         sys.exit(1)
 
@@ -100,7 +101,7 @@ def put(name: str, options: tuple[str, ...], kind: str, *, in_keyring: bool) -> 
     check_name(name)
     values = _given(options, kind)
     _store(name, values, in_keyring=in_keyring)
-    click.echo(f"stored {name!r} in the {'keyring' if in_keyring else f'file {OwnersFile().place(name)}'}")
+    say(f"stored {name!r} in the {'keyring' if in_keyring else f'file {OwnersFile().place(name)}'}")
     _warn_of_earlier(name, "keyring" if in_keyring else "file")
 
 
@@ -109,7 +110,7 @@ def drop(name: str, *, in_keyring: bool) -> None:
     if (SystemKeyring() if in_keyring else OwnersFile()).find(name) is None:
         raise click.ClickException(f"nothing is stored under {name!r}")
     _store(name, None, in_keyring=in_keyring)
-    click.echo(f"removed {name!r}")
+    say(f"removed {name!r}")
 
 
 def rotate(name: str, url: str | None, options: tuple[str, ...], kind: str, *, back: bool) -> None:
@@ -121,21 +122,21 @@ def rotate(name: str, url: str | None, options: tuple[str, ...], kind: str, *, b
         if restored is None:
             raise click.ClickException(f"nothing was kept from before {name!r} was last rotated")
         _store(name, restored, in_keyring=where == "keyring")
-        click.echo(f"{name!r} is what it was before it was last rotated")
+        say(f"{name!r} is what it was before it was last rotated")
         return
     kept_values = {key: value for key, value in old.items() if key != PREVIOUS}
     unchanged = {key: value for key, value in kept_values.items() if key in _OPEN}
     values = {**unchanged, **_given(options, kind), PREVIOUS: Secret(json.dumps(plain(kept_values)))}
     _store(name, entry(values), in_keyring=where == "keyring")
     if url is None:
-        click.echo(
+        say(
             f"rotated {name!r}; `lakebed creds test {name} URL` drops what it was before, `--back` brings it back"
         )
         return
     problem = probe(url, named(name))
     if problem is None:
         _settle(name)
-        click.echo(f"rotated {name!r}: {url} lets it in")
+        say(f"rotated {name!r}: {url} lets it in")
         return
     _store(name, entry(kept_values), in_keyring=where == "keyring")
     _fail(f"{name!r} is what it was before, as the new credentials do not work", problem)
@@ -169,7 +170,7 @@ def _store(name: str, values: Given | None, *, in_keyring: bool) -> None:
 def _warn_of_earlier(name: str, where: str) -> None:
     provider = look_up(name).provider
     if provider != where:
-        click.echo(f"warning: the {provider} has {name!r} too, and is asked first", err=True)
+        say(f"warning: the {provider} has {name!r} too, and is asked first", err=True)
 
 
 # -- test --------------------------------------------------------------------------------------------------------
@@ -180,13 +181,13 @@ def test(name: str, url: str, *, as_json: bool) -> None:
     problem = probe(url, named(name))
     if as_json:
         found = None if problem is None else {"class": type(problem).__name__, "message": str(problem)}
-        click.echo(json.dumps({"name": name, "url": url, "ok": problem is None, "error": found}, indent=2))
+        say_json({"name": name, "url": url, "ok": problem is None, "error": found})
         if problem is not None:
             sys.exit(1)
     elif problem is not None:
         _fail(f"{url} does not let {name!r} in", problem)
     else:
-        click.echo(f"{url} lets {name!r} in")
+        say(f"{url} lets {name!r} in")
     if PREVIOUS in _entry_of(name):
         _settle(name)
 

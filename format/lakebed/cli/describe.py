@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from lakebed.dataset.dataset import Dataset
-from lakebed.errors import CorruptError
+from lakebed.errors import CorruptError, LakebedError
+from lakebed.printable import printable
 
 _WIDEST = 40
 _SYNCED = "airbyte"
@@ -27,6 +28,7 @@ def entry(path: str, ds: Dataset) -> dict[str, Any]:
     )
     return {
         "path": path,
+        "branch": ds.branch,
         "stream": stream,
         "rows": ds.max_len,
         "tensors": len(ds.tensors),
@@ -34,27 +36,39 @@ def entry(path: str, ds: Dataset) -> dict[str, Any]:
         "commit": last["commit"],
         "time": last["time"],
         "message": last["message"],
+        "error": None,
     }
+
+
+def unreadable(path: str, error: LakebedError) -> dict[str, Any]:
+    """Return one line of ``ls`` about a dataset that can not be opened."""
+    what = "damaged" if isinstance(error, CorruptError) else "unreadable"
+    nothing = dict.fromkeys(("branch", "stream", "rows", "tensors", "branches", "commit", "time", "message"))
+    return {"path": path, **nothing, "error": f"{what}: {error}"}
 
 
 def lake_text(entries: Sequence[dict[str, Any]]) -> str:
     """Lay the lines of ``ls`` out for people; datasets that are filled by syncs tell which stream they hold."""
     headings, keys = ["dataset"], []
+    if has_branches := any(entry["branch"] not in ("main", None) for entry in entries):
+        headings.append("branch")
     if any(entry["stream"] for entry in entries):
         keys = ["namespace", "stream", "mode"]
         headings += keys
+    about_columns = len(headings) - 1
     headings += ["rows", "tensors", "branches", "commit", "time", "message"]
     rows = []
     for entry in entries:
-        first, *more = str(entry["message"]).splitlines() or [""]
-        about = [printable(str((entry["stream"] or {}).get(key) or "")) for key in keys]
+        first, *more = str(entry["error"] or entry["message"]).splitlines() or [""]
+        about = [str((entry["stream"] or {}).get(key) or "") for key in keys]
+        branch = [str(entry["branch"] or "-")] if has_branches else []
         rows.append(
-            [printable(str(entry["path"])), *about]
-            + [str(entry[key]) for key in ("rows", "tensors", "branches")]
-            + [(entry["commit"] or "-")[:12], str(entry["time"])]
-            + [printable(first) + (" ..." if more else "")]
+            [str(entry["path"]), *branch, *about]
+            + ["-" if entry[key] is None else str(entry[key]) for key in ("rows", "tensors", "branches")]
+            + [(entry["commit"] or "-")[:12], str(entry["time"] or "-")]
+            + [first + (" ..." if more else "")]
         )
-    return table(headings, rows, right={len(keys) + column for column in (1, 2, 3)})
+    return table(headings, rows, right={about_columns + column for column in (1, 2, 3)})
 
 
 def facts(ds: Dataset) -> dict[str, Any]:
@@ -98,9 +112,10 @@ def facts_text(known: dict[str, Any]) -> str:
         f"{known['path']}",
         f"branch {known['branch']} of {', '.join(known['branches'])}",
         f"{known['commits']} commit(s), last {known['commit']}",
-        *([f"tags {printable(', '.join(known['tags']))}"] if known["tags"] else []),
+        *([f"tags {', '.join(known['tags'])}"] if known["tags"] else []),
         f"{known['rows']} rows",
     ]
+    lines = list(map(printable, lines))
     rows = [
         [
             tensor["name"],
@@ -115,7 +130,7 @@ def facts_text(known: dict[str, Any]) -> str:
     lines += ["", table(["tensor", "htype", "type", "length", "shape", "compression"], rows, right={3})]
     if known["info"]:
         lines += ["", "info"]
-        lines += [f"  {key}: {cell(value, 100)}" for key, value in known["info"].items()]
+        lines += [f"  {printable(key)}: {cell(value, 100)}" for key, value in known["info"].items()]
     return "\n".join(lines)
 
 
@@ -129,8 +144,11 @@ def records(ds: Dataset, count: int, tensors: Sequence[str] | None) -> list[dict
     count = min(count, max((len(t) for t in chosen.values()), default=0))
     rows: list[dict[str, Any]] = [{} for _ in range(count)]
     for name, tensor in chosen.items():
+        there = min(count, len(tensor))
+        nulls = tensor[:there].null_mask() if there else None
         for i in range(count):
-            rows[i][name] = plain(tensor[i].data()["value"]) if i < len(tensor) else None
+            is_null = i >= there or (nulls is not None and bool(nulls[i]))
+            rows[i][name] = None if is_null else plain(tensor[i].data()["value"])
     return rows
 
 
@@ -155,18 +173,13 @@ def plain(value: Any) -> Any:
 
 def cell(value: Any, widest: int = _WIDEST) -> str:
     """Return a value as one short line."""
-    text = "" if value is None else str(value).replace("\n", "\\n")
-    text = printable(text)
+    text = "" if value is None else printable(str(value))
     return text if len(text) <= widest else text[: widest - 1] + "…"
-
-
-def printable(text: str) -> str:
-    """Return text that leaves a terminal alone, whoever wrote it."""
-    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]], right: set[int] | None = None) -> str:
     """Lay rows out in columns; ``right`` names the columns to align on the right."""
+    headings, *rows = [list(map(printable, row)) for row in (headings, *rows)]
     widths = [max(len(row[i]) for row in [headings, *rows]) for i in range(len(headings))]
 
     def line(row: Sequence[str]) -> str:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import redirect_stdout
 from io import StringIO
 from typing import Any
 
-import click
-
 import lakebed
 from lakebed.cli.describe import plain
+from lakebed.cli.output import say_coloured, say_json
 
 
 def diff(url: str, id_1: str | None, id_2: str | None, *, as_json: bool) -> None:
@@ -20,9 +18,9 @@ def diff(url: str, id_1: str | None, id_2: str | None, *, as_json: bool) -> None
         # Colours go away where nobody sees them, as in a pipe.
         with redirect_stdout(StringIO()) as printed:
             ds.diff(id_1, id_2)
-        click.echo(printed.getvalue(), nl=False)
+        say_coloured(printed.getvalue())
         return
-    click.echo(json.dumps(_listed(ds.diff(id_1, id_2, as_dict=True)), indent=2))
+    say_json(_listed(ds.diff(id_1, id_2, as_dict=True)))
 
 
 def _listed(value: Any) -> Any:

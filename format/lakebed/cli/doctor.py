@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import statistics
@@ -13,10 +12,9 @@ from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-import click
-
 import lakebed
 from lakebed import config
+from lakebed.cli.output import say, say_json, say_lines
 from lakebed.errors import LakebedError
 from lakebed.native import chunks as native
 from lakebed.storage.base import CachingStorage, Storage
@@ -44,7 +42,7 @@ def doctor(url: str | None, creds_key: str | None, *, read_only: bool, as_json: 
     if url is not None:
         found["place"] = examined(url, creds_key, read_only=read_only)
     if as_json:
-        click.echo(json.dumps(found, indent=2))
+        say_json(found)
     else:
         _print(found)
     if found.get("place", {}).get("problem"):
@@ -130,20 +128,20 @@ def _median(call: Callable[[], object]) -> float:
 
 def _print(found: dict[str, Any]) -> None:
     for name, value in found["installed"].items():
-        click.echo(f"{name:12} {value}")
+        say(f"{name:12} {value}")
     place = found.get("place")
     if place is None:
-        click.echo("\nWhat a dataset can count on, by where it lies:\n")
+        say_lines("\nWhat a dataset can count on, by where it lies:\n")
         for row in TABLE:
-            click.echo(
+            say_lines(
                 f"{row.place}\n    publish  {row.publish}\n    writers  {row.writers}\n    crash    {row.crash}"
             )
         return
-    click.echo("")
+    say()
     for name, value in place.items():
         if isinstance(value, dict):
-            click.echo(f"{name}:")
+            say(f"{name}:")
             for part, text in value.items():
-                click.echo(f"    {part:8} {text}")
+                say(f"    {part:8} {text}")
         else:
-            click.echo(f"{name}: {value}")
+            say(f"{name}: {value}")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import click
 
 import lakebed
+from lakebed.cli.output import say, say_json
 from lakebed.versions.report import Report
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -32,7 +32,7 @@ def gc(url: str, *, grace: float | None, dry_run: bool, as_json: bool) -> None:
     """Collect the garbage of the dataset at an address and print what was removed, and what stays and why."""
     report = lakebed.gc(url, grace=grace, dry_run=dry_run)
     if as_json:
-        click.echo(json.dumps(report.to_json(), indent=2))
+        say_json(report.to_json())
     else:
         _print(report)
 
@@ -41,11 +41,11 @@ def _print(report: Report) -> None:
     _print_some("would remove" if report.dry_run else "removed", [str(item) for item in report.removed])
     _print_some("kept", [str(item) for item in report.kept])
     would = "would remove" if report.dry_run else "removed"
-    click.echo(f"{report.dataset}: {would} {report.files:,} files, {report.bytes:,} bytes")
+    say(f"{report.dataset}: {would} {report.files:,} files, {report.bytes:,} bytes")
 
 
 def _print_some(what: str, lines: list[str]) -> None:
     for line in lines[:_SHOWN]:
-        click.echo(f"{what} {line}")
+        say(f"{what} {line}")
     if len(lines) > _SHOWN:
-        click.echo(f"{what} {len(lines) - _SHOWN:,} more; --json lists all")
+        say(f"{what} {len(lines) - _SHOWN:,} more; --json lists all")

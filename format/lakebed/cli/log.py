@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-import click
-
-from lakebed.cli.describe import printable
+from lakebed.cli.output import say, say_json, say_lines
 from lakebed.dataset.history.chronicle import Chronicle, Logged
 from lakebed.dataset.history.commits import when
 from lakebed.dataset.history.moment import posix_seconds
 from lakebed.dataset.places import open_at
 from lakebed.errors import CorruptError
+from lakebed.printable import printable
 from lakebed.storage.url import parse
 from lakebed.versions.graph import draw
 from lakebed.versions.refs import Refs, read_refs
@@ -50,7 +48,7 @@ def log(
     try:
         refs = read_refs(session.storage)
     except CorruptError as error:
-        click.echo(f"Warning: {error}", err=True)
+        say(f"Warning: {error}", err=True)
         refs = Refs()
     chronicle = Chronicle(session, refs)
     is_bare = parse(url, existing=True).ref is None and as_of is None
@@ -62,15 +60,15 @@ def log(
         commits = chronicle.line()
     chosen = islice(commits, count)
     if as_json:
-        click.echo(json.dumps([_plain(chronicle, commit, stat=stat) for commit in chosen], indent=2))
+        say_json([_plain(chronicle, commit, stat=stat) for commit in chosen])
         return
     blocks = _drawn(chronicle, chosen, stat=stat) if graph else _listed(chronicle, chosen, stat=stat)
     is_empty = True
     for block in blocks:
-        click.echo(block)
+        say_lines(block)
         is_empty = False
     if is_empty and count != 0:
-        click.echo("no commits yet", err=True)
+        say("no commits yet", err=True)
 
 
 def _listed(chronicle: Chronicle, commits: Iterator[Logged], *, stat: bool) -> Iterator[str]:
@@ -104,7 +102,7 @@ def _text(chronicle: Chronicle, commit: Logged, *, stat: bool) -> list[str]:
         try:
             lines += _stat(chronicle.changes(node.id))
         except CorruptError as error:
-            lines.append(f"      what it changed is lost: {error}")
+            lines.append(f"      what it changed is lost: {printable(str(error))}")
     return lines
 
 
@@ -121,8 +119,9 @@ def _stat(changes: dict[str, Any]) -> list[str]:
         rows.append((name, ", ".join(words)))
     if not rows:
         return ["      nothing changed"]
+    rows = [(printable(name), what) for name, what in rows]
     width = max(len(name) for name, _ in rows)
-    return [f"      {printable(name):{width}}  {what}" for name, what in rows]
+    return [f"      {name:{width}}  {what}" for name, what in rows]
 
 
 def _plain(chronicle: Chronicle, commit: Logged, *, stat: bool) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -10,6 +9,7 @@ from dataclasses import asdict
 import click
 
 import lakebed
+from lakebed.cli.output import say, say_json
 from lakebed.errors import GetDataFromLinkError, SampleAppendError
 
 _SHOWN = 20
@@ -40,15 +40,13 @@ def materialize(
         hint = "with --ignore-errors such links become empty samples"
         raise click.ClickException("; ".join(filter(None, (str(error), notes, hint)))) from error
     if as_json:
-        click.echo(
-            json.dumps({"dataset": dest or src, "broken": [asdict(link) for link in broken]}, indent=2)
-        )
+        say_json({"dataset": dest or src, "broken": [asdict(link) for link in broken]})
     else:
         for link in broken[:_SHOWN]:
-            click.echo(f"empty: {link}")
+            say(f"empty: {link}")
         if len(broken) > _SHOWN:
-            click.echo(f"empty: {len(broken) - _SHOWN:,} more; --json lists all")
+            say(f"empty: {len(broken) - _SHOWN:,} more; --json lists all")
         found = f"{len(broken):,} links lead nowhere" if broken else "what the links lead to is stored now"
-        click.echo(f"{dest or src}: {found}")
+        say(f"{dest or src}: {found}")
     if broken:
         sys.exit(1)

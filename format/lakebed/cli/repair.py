@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import sys
 
 import click
 
+from lakebed.cli.output import say, say_json
 from lakebed.dataset.mending.repairing import repair as mend
 from lakebed.storage.url import open_storage, parse
 from lakebed.versions.repair_plan import RepairReport, Step
@@ -19,7 +19,7 @@ def repair(url: str, *, apply: bool, as_json: bool) -> None:
         raise click.UsageError(f"a repair is of the whole dataset: leave out @{location.ref}")
     report = mend(open_storage(location), apply=apply)
     if as_json:
-        click.echo(json.dumps(report.to_json(), indent=2))
+        say_json(report.to_json())
     else:
         _print(report)
     if report.remaining:
@@ -28,16 +28,16 @@ def repair(url: str, *, apply: bool, as_json: bool) -> None:
 
 def _print(report: RepairReport) -> None:
     for step in report.steps:
-        click.echo(_line(step, applied=report.applied))
+        say(_line(step, applied=report.applied))
     for branch, version in report.versions.items():
         if report.applied:
-            click.echo(f"branch {branch!r} is now at version {version}")
+            say(f"branch {branch!r} is now at version {version}")
     if not report.steps:
-        click.echo(f"{report.dataset}: nothing to repair")
+        say(f"{report.dataset}: nothing to repair")
         return
     done = sum(step.kind != "damage" for step in report.steps)
     verb = "done" if report.applied else "to do; --apply does it"
-    click.echo(f"{report.dataset}: {done:,} repairs {verb}; {report.lost_rows:,} rows of tensors lost")
+    say(f"{report.dataset}: {done:,} repairs {verb}; {report.lost_rows:,} rows of tensors lost")
 
 
 def _line(step: Step, *, applied: bool) -> str:

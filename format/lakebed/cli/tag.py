@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import Any
 
@@ -12,6 +11,7 @@ import lakebed
 from lakebed import clock
 from lakebed.cli import describe
 from lakebed.cli.opening import writable
+from lakebed.cli.output import say, say_json, say_lines
 from lakebed.versions.refs import Tag
 
 
@@ -29,18 +29,21 @@ def tag(
             raise click.UsageError("--delete takes neither a COMMIT nor a message")
         writable(url).delete_tag(name)
         if not as_json:
-            click.echo(f"deleted tag {name}")
+            say(f"deleted tag {name}")
         return
     made = writable(url).create_tag(name, commit, message)
-    click.echo(json.dumps(_plain(made), indent=2) if as_json else f"{made.name} is {made.commit}")
+    if as_json:
+        say_json(_plain(made))
+    else:
+        say(f"{made.name} is {made.commit}")
 
 
 def _list(ds: lakebed.Dataset, *, as_json: bool) -> None:
     found = list(ds.get_tags().values())
     if as_json:
-        click.echo(json.dumps([_plain(tag) for tag in found], indent=2))
+        say_json([_plain(tag) for tag in found])
     elif not found:
-        click.echo("no tags yet", err=True)
+        say("no tags yet", err=True)
     else:
         rows = [
             [
@@ -52,7 +55,7 @@ def _list(ds: lakebed.Dataset, *, as_json: bool) -> None:
             ]
             for tag in found
         ]
-        click.echo(describe.table(["tag", "commit", "made", "by", "message"], rows))
+        say_lines(describe.table(["tag", "commit", "made", "by", "message"], rows))
 
 
 def _plain(tag: Tag) -> dict[str, Any]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
 
-import click
-
+from lakebed.cli.output import say, say_json
 from lakebed.reading.verify import verify as check
 from lakebed.storage.url import open_storage, parse
 from lakebed.versions.check import UNUSED, Damage, Findings
@@ -17,7 +15,7 @@ def verify(url: str, *, deep: bool, as_json: bool) -> None:
     location = parse(url, existing=True)
     findings = check(open_storage(location), location.ref, deep=deep)
     if as_json:
-        click.echo(json.dumps(findings.to_json(), indent=2))
+        say_json(findings.to_json())
     else:
         _print(findings)
     if not findings.is_sound:
@@ -27,16 +25,16 @@ def verify(url: str, *, deep: bool, as_json: bool) -> None:
 def _print(findings: Findings) -> None:
     unused = [note for note in findings.notes if note.message == UNUSED]
     if unused:
-        click.echo(f"note: {len(unused):,} folders are {UNUSED}")
+        say(f"note: {len(unused):,} folders are {UNUSED}")
     notes = [note for note in findings.notes if note.message != UNUSED]
     for kind, found in (("note", notes), ("DAMAGED", findings.damage)):
         for line in _merged(found):
-            click.echo(f"{kind}: {line}")
+            say(f"{kind}: {line}")
     counts = f"{findings.versions:,} versions, {findings.tensors:,} tensors, {findings.chunks:,} chunk files"
     if findings.deep:
         counts += f", {findings.samples:,} samples"
     verdict = "no damage" if findings.is_sound else f"{len(findings.damage):,} damaged places"
-    click.echo(f"{findings.dataset}: {verdict} in {counts}")
+    say(f"{findings.dataset}: {verdict} in {counts}")
 
 
 def _merged(found: list[Damage]) -> list[str]:

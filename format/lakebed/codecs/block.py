@@ -123,6 +123,26 @@ class Block:
         return tuple(int(v) for v in low), tuple(int(v) for v in high)
 
 
+def sizes_of(blocks: Sequence[Block]) -> int | NDArray[np.uint32]:
+    """Return the bytes of each sample of all blocks: one int when all agree, else uint32 of shape (samples,)."""
+    first = blocks[0].sizes
+    if isinstance(first, int) and all(isinstance(b.sizes, int) and b.sizes == first for b in blocks):
+        return first
+    return np.concatenate([block.size_array() for block in blocks])
+
+
+def shapes_of(blocks: Sequence[Block]) -> Shapes:
+    """Return the shape of each sample of all blocks: one tuple when all agree, else uint32 of shape (samples, ndim).
+
+    None while no block knows its rank.
+    """
+    first = blocks[0].shapes
+    if isinstance(first, tuple) and all(isinstance(b.shapes, tuple) and b.shapes == first for b in blocks):
+        return first
+    ndim = next((block.ndim for block in blocks if block.ndim is not None), None)
+    return None if ndim is None else np.concatenate([block.shape_array(ndim) for block in blocks])
+
+
 def empty_block(count: int, ndim: int | None) -> Block:
     """Return ``count`` empty samples (``None``): no bytes, all extents zero (FORMAT.md 5.3)."""
     return Block(memoryview(b""), count, 0, None if ndim is None else (0,) * ndim)

@@ -106,6 +106,10 @@ def _dataset(data: Buffer) -> pydicom.Dataset:
 
 
 def _facts(dataset: pydicom.Dataset, size: int) -> FileFacts:
+    if "Rows" not in dataset or "Columns" not in dataset:
+        raise FormatError(
+            "a DICOM file without a picture, such as a directory, a report or a set of structures"
+        )
     rows, columns = int(dataset.Rows), int(dataset.Columns)
     samples = int(dataset.get("SamplesPerPixel", 1))
     shape: tuple[int, ...] = (rows, columns, samples)

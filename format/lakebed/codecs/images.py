@@ -248,8 +248,10 @@ def _too_large(name: str, error: Exception) -> LimitError:
 
 
 def into(array: NDArray[Any], out: NDArray[Any] | None) -> NDArray[Any]:
-    """Write decoded pixels to ``out`` if they fit: same shape, or that with a last axis of one."""
+    """Write decoded pixels to ``out`` if they fit: same shape, or that with a last axis of one, and a dtype for all."""
     if out is None or (out.shape != array.shape and out.shape != (*array.shape, 1)):
+        return array
+    if not np.can_cast(array.dtype, out.dtype):
         return array
     out[...] = array.reshape(out.shape).astype(out.dtype, copy=False)
     return out

@@ -4,10 +4,15 @@ A file holds several arrays of different lengths: properties of vertices, of fac
 format registers one shape for them, (vertices, names), where a list of corners counts as the names ``n_points``,
 ``v1``, ``v2``, ``v3`` and the name of the type of its count. Reading gives the vertices, shape (vertices, properties);
 ``fields`` gives everything.
+
+Text files are read as they are written. Some put a row of every element on each line instead of one element after the
+other, some write colours as fractions under an integer type, and Microsoft's C library has spellings of its own for
+what is no number.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +38,9 @@ _TYPES = dict(
 _ORDERS = {"ascii": "", "binary_little_endian": "<", "binary_big_endian": ">"}
 _CORNERS = ("vertex_indices", "vertex_index")
 _MAX_HEADER = 1 << 20
+_MAGIC = re.compile(rb"ply[ \t]*[\r\n]")
+_FIRST_LINE = re.compile(rb"\s*([^\r\n]*)")
+_OF_MICROSOFT = re.compile(rb"([+-]?)(?:(nan)\((?:s?nan|ind)\)|1\.#(IND|[QS]NAN|INF)0*)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +189,7 @@ class Ply(FilesOnly):
 
 def _header(data: Buffer) -> _Header:
     head = bytes(data[:_MAX_HEADER])
-    if head[:3] != b"ply" or head[3:4] not in (b"\n", b"\r"):
+    if not _MAGIC.match(head):
         raise FormatError(f"{len(data)} bytes are no PLY file: they begin with {head[:4].hex()}")
     size, form, comments = 0, "", []
     elements: list[tuple[str, int, list[_Property]]] = []
@@ -242,11 +250,7 @@ def _body(data: Buffer, header: _Header) -> dict[str, _Columns]:
     """Read all values, by element and property, little-endian or native."""
     found: dict[str, _Columns] = {}
     if not header.order:
-        words = bytes(data[header.size :]).split()
-        at = 0
-        for element in header.elements:
-            found[element.name], at = _text_rows(words, at, element)
-        return found
+        return _text(bytes(data[header.size :]), header)
     at = header.size
     for element in header.elements:
         read = _walked_rows if element.has_lists else _plain_rows
@@ -337,14 +341,79 @@ def _stepped_rows(data: Buffer, at: int, element: _Element, order: str) -> tuple
     return columns, at
 
 
-def _text_rows(words: list[bytes], at: int, element: _Element) -> tuple[_Columns, int]:
+def _text(body: bytes, header: _Header) -> dict[str, _Columns]:
+    """Read the values of a text file, whose rows are lines; line ends count as blanks, as in most readers."""
+    words = body.split()
+    if _is_side_by_side(body, header):
+        return _lines(words, header)
+    found: dict[str, _Columns] = {}
+    at = 0
+    try:
+        for element in header.elements:
+            found[element.name], at = _text_rows(words, at, element)
+    except _Misfit:
+        if not _has_its_lines(body, header):
+            raise
+        at = 0
+        for element in header.elements:
+            found[element.name], at = _text_rows(words, at, element, as_written=True)
+    return found
+
+
+class _Misfit(FormatError):
+    """A number with a fraction where a property declares whole ones."""
+
+
+def _is_side_by_side(body: bytes, header: _Header) -> bool:
+    """Tell whether each line holds a row of every element, against the rule that one element follows the other."""
+    elements = [element for element in header.elements if element.rows]
+    if len({element.rows for element in elements}) != 1 or any(element.has_lists for element in elements):
+        return False
+    first = _FIRST_LINE.match(body)
+    words = first[1].split() if first is not None else []
+    return len(elements) > 1 and len(words) == sum(len(element.properties) for element in elements)
+
+
+def _lines(words: list[bytes], header: _Header) -> dict[str, _Columns]:
+    """Read rows of all elements side by side."""
+    elements = [element for element in header.elements if element.rows]
+    width = sum(len(element.properties) for element in elements)
+    if len(words) < width * elements[0].rows:
+        raise FormatError(f"a PLY file ends within its {elements[0].rows} rows of {len(elements)} elements")
+    found: dict[str, _Columns] = {}
+    at = 0
+    for element in header.elements:
+        stop = width * element.rows
+        found[element.name] = {
+            item.name: _numbers(words[at + number : stop : width], item, as_written=True)
+            for number, item in enumerate(element.properties)
+        }
+        at += len(element.properties) if element.rows else 0
+    return found
+
+
+def _has_its_lines(body: bytes, header: _Header) -> bool:
+    """Tell whether each row without lists is a line of its own, so that its values are surely those of its names."""
+    lines = [len(line.split()) for line in body.splitlines() if line.strip()]
+    at = 0
+    for element in header.elements:
+        stop = at + element.rows
+        if not element.has_lists and lines[at:stop] != [len(element.properties)] * element.rows:
+            return False
+        at = stop
+    return True
+
+
+def _text_rows(
+    words: list[bytes], at: int, element: _Element, *, as_written: bool = False
+) -> tuple[_Columns, int]:
     width = len(element.properties)
     if not element.has_lists:
         stop = at + width * element.rows
         if stop > len(words):
             raise FormatError(f"a PLY file ends within its {element.rows} elements {element.name!r}")
         return {
-            item.name: _numbers(words[at + number : stop : width], item)
+            item.name: _numbers(words[at + number : stop : width], item, as_written=as_written)
             for number, item in enumerate(element.properties)
         }, stop
     parts: list[list[bytes]] = [[] for _ in element.properties]
@@ -369,19 +438,34 @@ def _text_rows(words: list[bytes], at: int, element: _Element) -> tuple[_Columns
     return columns, at
 
 
-def _numbers(words: list[bytes], item: _Property) -> NDArray[Any]:
+def _numbers(words: list[bytes], item: _Property, *, as_written: bool = False) -> NDArray[Any]:
+    """Read numbers in the type that is declared, or ``as_written`` in float64 those with a fraction."""
     kind = np.dtype("<" + _TYPES[item.kind])
     try:
         values = np.array([float(word) for word in words], dtype=np.float64)
-    except ValueError as error:
-        raise FormatError(f"a PLY file holds what is no number: {error}") from error
+    except ValueError:
+        values = np.array([_of_microsoft(word) for word in words], dtype=np.float64)
     if kind.kind == "f":
         with np.errstate(all="ignore"):
             return values.astype(kind)
     bounds = np.iinfo(kind)
-    if not ((values >= bounds.min) & (values <= bounds.max) & (values == np.floor(values))).all():
+    if not ((values >= bounds.min) & (values <= bounds.max)).all():
         raise FormatError(f"a PLY file holds a value of {item.name!r} that is no {item.kind}")
+    if not (values == np.floor(values)).all():
+        if as_written and item.count is None:
+            return values
+        raise _Misfit(f"a PLY file holds a value of {item.name!r} that is no {item.kind}")
     return values.astype(kind)
+
+
+def _of_microsoft(word: bytes) -> float:
+    found = _OF_MICROSOFT.fullmatch(word)
+    if found is not None:
+        return float(found[1] + (b"inf" if (found[3] or b"").upper() == b"INF" else b"nan"))
+    try:
+        return float(word)
+    except ValueError as error:
+        raise FormatError(f"a PLY file holds what is no number: {error}") from error
 
 
 def _corners(counts: NDArray[np.int64], items: NDArray[Any], stored: int) -> dict[str, NDArray[Any]]:

@@ -34,17 +34,18 @@ COMPRESSIONS: list[str | None] = [*sorted(NAMES), None]
 
 _BYTE_CODECS: Mapping[str, ByteCodec] = {"lz4": Lz4()}
 
-# name -> (module, class, extra that brings its packages); the class is called with the name.
-_FILE_CODECS: Mapping[str, tuple[str, str, str]] = {
-    **dict.fromkeys(IMAGE_NAMES, ("lakebed.codecs.images", "Image", "image")),
-    **dict.fromkeys(("jpeg", "mpo"), ("lakebed.codecs.jpeg", "Jpeg", "image")),
-    **dict.fromkeys(DICOM_NAMES, ("lakebed.codecs.dicom", "Dicom", "dicom")),
+# name -> (module, class, extra that brings its packages, none if the library always has them); the class is called
+# with the name.
+_FILE_CODECS: Mapping[str, tuple[str, str, str | None]] = {
+    **dict.fromkeys(IMAGE_NAMES, ("lakebed.codecs.images", "Image", None)),
+    **dict.fromkeys(("jpeg", "mpo"), ("lakebed.codecs.jpeg", "Jpeg", None)),
+    **dict.fromkeys(DICOM_NAMES, ("lakebed.codecs.dicom", "Dicom", "medical")),
     **dict.fromkeys(VIDEO_NAMES, ("lakebed.codecs.video", "Video", "video")),
-    **dict.fromkeys(AUDIO_NAMES, ("lakebed.codecs.audio", "Audio", "audio")),
-    **dict.fromkeys(NIFTI_NAMES, ("lakebed.codecs.nifti", "Nifti", "nifti")),
-    "las": ("lakebed.codecs.las", "Las", "point_cloud"),
-    "ply": ("lakebed.codecs.ply", "Ply", "mesh"),
-    "stl": ("lakebed.codecs.stl", "Stl", "mesh"),
+    **dict.fromkeys(AUDIO_NAMES, ("lakebed.codecs.audio", "Audio", "video")),
+    **dict.fromkeys(NIFTI_NAMES, ("lakebed.codecs.nifti", "Nifti", "medical")),
+    "las": ("lakebed.codecs.las", "Las", "point-cloud"),
+    "ply": ("lakebed.codecs.ply", "Ply", None),
+    "stl": ("lakebed.codecs.stl", "Stl", None),
 }
 _NAMELESS = frozenset({"dcm", "las", "ply", "stl"})
 
@@ -107,8 +108,10 @@ def file_codec(name: str | None) -> FileCodec | None:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("lakebed"):
             raise
+        package = (error.name or "").partition(".")[0]
+        also = "" if extra is None else f", or, in a checkout, pip install '.[{extra}]'"
         raise ModuleNotInstalledException(
-            f"compression {name!r} needs the package {error.name!r}: pip install 'destination-deeplake[{extra}]'"
+            f"compression {name!r} needs the package {package!r}: pip install {package}{also}"
         ) from error
     return cast("FileCodec", codec)
 
@@ -137,12 +140,9 @@ _MAGIC: tuple[tuple[int, bytes, str], ...] = (
     (0, b"ID3", "mp3"),
     (0, b"\x1a\x45\xdf\xa3", "mkv"),
     (0, b"LASF", "las"),
-    (0, b"ply\n", "ply"),
-    (0, b"ply\r", "ply"),
     (4, b"ftyp", "mp4"),
     (4, b"moov", "mp4"),
     (4, b"mdat", "mp4"),
-    (128, b"DICM", "dcm"),
     (344, b"n+1\0", "nii"),
     (344, b"ni1\0", "nii"),
     (4, b"n+2\0", "nii"),
@@ -174,6 +174,8 @@ def sniff(data: Buffer, path: str | None = None) -> str | None:
     """
     head = bytes(data[:512])
     suffix = (path or "").split("?", 1)[0].lower()
+    if head[128:132] == b"DICM":  # before it may stand the header of another kind, such as TIFF
+        return "dcm"
     if head[:2] == b"\x1f\x8b":
         return "nii.gz" if path is None or suffix.endswith(".nii.gz") else None
     for at, magic, name in _MAGIC:
@@ -185,6 +187,8 @@ def sniff(data: Buffer, path: str | None = None) -> str | None:
         return "pcx"
     if head.startswith(b"Image type: "):
         return "im"
+    if head[:3] == b"ply" and head[3:].lstrip(b" \t")[:1] in (b"\n", b"\r"):
+        return "ply"
     by_name = _BY_SUFFIX.get(suffix.rsplit(".", 1)[-1]) if "." in suffix else None
     if by_name is None and (head[:5] == b"solid" or _is_binary_stl(data)):
         return "stl"

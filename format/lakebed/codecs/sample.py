@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 from lakebed.codecs.base import Buffer, FileCodec, FileFacts
 from lakebed.codecs.registry import byte_codec, file_codec, normalize, sniff
 from lakebed.errors import CorruptedSampleError, FormatError, InvalidInputError, SampleDecompressionError
+from lakebed.printable import printable
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -257,11 +258,12 @@ class Sample:
         return self._is_file == other._is_file and bytes(self.buffer) == bytes(other.buffer)
 
     def __repr__(self) -> str:
+        shown = printable(str(self.path))
         if self.is_lazy:
-            return f"Sample(is_lazy=True, path={self.path})"
+            return f"Sample(is_lazy=True, path={shown})"
         return (
             f"Sample(is_lazy=False, shape={self.shape}, compression='{self._kind}', "
-            f"dtype='{self.dtype}', path={self.path})"
+            f"dtype='{self.dtype}', path={shown})"
         )
 
     # -- inside --------------------------------------------------------------------------------------------------------

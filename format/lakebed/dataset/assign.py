@@ -18,6 +18,7 @@ from lakebed.chunks.tiling import box
 from lakebed.codecs.registry import byte_codec, file_codec
 from lakebed.dataset.copies.transplant import chunk_bytes
 from lakebed.dataset.given import encode_sample, encode_samples
+from lakebed.dataset.new_classes import NewClasses
 from lakebed.dataset.readable import Readable
 from lakebed.dataset.regions import expanded, put, region, whole
 from lakebed.dataset.session import Session
@@ -43,7 +44,11 @@ def assign_all(session: Session, assignments: Sequence[tuple[str, Index, Any]]) 
     SampleUpdateError
         If something does not fit; the cause says why, and nothing is changed then.
     """
-    with session.writing() as draft:
+    with session.mutex, NewClasses(session) as new, session.writing() as draft:
+        schema = session.schema()
+        new.of(
+            {key: schema.tensors[key] for name, *_ in assignments if (key := schema.key_of(name))}.values()
+        )
         changes = [_planned(session, *assignment) for assignment in assignments]
         for change in changes:
             change(draft)
@@ -70,6 +75,7 @@ def _plan(session: Session, name: str, index: Index, value: Any) -> Change:
     rows = [int(row) for row in index.rows(state.length)]
     if index.inside:
         return _plan_parts(session, name, rows, index, value)
+    _check_items(state, rows, value)
     whole = _kept_whole(session, state, rows)
     linking = session.linking
     column = (
@@ -78,6 +84,23 @@ def _plan(session: Session, name: str, index: Index, value: Any) -> Change:
         else encode_samples(_several(value, len(rows)), whole, linking)
     )
     return partial(Draft.update, key=state.key, rows=rows, column=column) if rows else _nothing
+
+
+def _check_items(state: TensorState, rows: Sequence[int], value: Any) -> None:
+    """Refuse one item for a whole sequence, whose own first axis would be taken for that of items.
+
+    Raises
+    ------
+    ValueError
+        If an array has an axis less than the sequence, and another length.
+    """
+    if state.sequence is None or not isinstance(value, np.ndarray) or len(rows) != 1:
+        return
+    first, stop = state.sequence.span(rows[0])
+    if stop > first and len(value) != stop - first and value.ndim == len(state.meta.max_shape) > 1:
+        raise ValueError(
+            f"Index length ({stop - first}) and length of samples ({len(value)}) must be equal for updating a tensor."
+        )
 
 
 def _kept_whole(session: Session, state: TensorState, rows: Sequence[int]) -> TensorState:
@@ -164,9 +187,28 @@ def _plan_part(
             return _plan_flat(session, name, items, deeper, value)
         return _flat_update(state, [items], _one_item(value, _flat(state), session.linking))
     if deeper:
-        raise InvalidOperationError("name one item of the sequence to change a part of it")
+        return _plan_items(session, name, row, inside, value)
     column = encode_samples(_several(value, len(items)), _flat(state), session.linking)
     return _flat_update(state, list(items), column)
+
+
+def _plan_items(
+    session: Session, name: str, row: int, inside: Sequence[tuple[Any, ...]], value: Any
+) -> Change:
+    """Overwrite the same part of several items of a sequence, which are of one shape: read, change, encode."""
+    state = session.schema().tensor(name)
+    first, stop = state.sequence.span(row) if state.sequence is not None else (row, row + 1)
+    draft = session.draft().tensors[state.key]
+    items = range(first, stop)
+    old = [] if any(map(draft.is_tiled, items)) else [session.latest(state.key, name, i) for i in items]
+    if len({item.shape if isinstance(item, np.ndarray) else None for item in old} - {None}) != 1:
+        raise InvalidOperationError(
+            "the items of the sequence differ in shape, or are tiled: name one of them to change a part of it"
+        )
+    changed = np.stack(old)
+    put(changed, inside, _numbers(value, state))
+    column = encode_samples(changed, _flat(state), session.linking)
+    return _flat_update(state, list(items), column, part=True)
 
 
 _DOCUMENTS = ("json", "list")

@@ -27,7 +27,8 @@ def row_window(rows: Rows) -> tuple[int, int] | None:
 
 
 def _scans(session: Session, names: Mapping[str, str], *, keep: bool = False) -> dict[str, ColumnScan]:
-    return {name: column_scan(session, full, keep=keep) for name, full in names.items()}
+    with session.mutex:  # all of them as they are at one moment
+        return {name: column_scan(session, full, keep=keep) for name, full in names.items()}
 
 
 def column_scan(session: Session, full: str, *, keep: bool = False) -> ColumnScan:

@@ -23,6 +23,8 @@ from lakebed.errors import (
     InvalidKeyTypeError,
     TensorDoesNotExistError,
 )
+from lakebed.errors.root import instead
+from lakebed.printable import printable
 from lakebed.writing.names import normalize
 
 if TYPE_CHECKING:
@@ -78,7 +80,7 @@ class Dataset(Bulk, Credentialed, Accountless):
 
     def _change_info(self, edit: Edit) -> None:
         check_info_changeable(self._session)
-        with self._session.writing() as draft:
+        with self._session.mutex, self._session.writing() as draft:
             draft.set_info(edit(self._session.schema().info))
 
     # -- rows --------------------------------------------------------------------------------------------------
@@ -89,7 +91,8 @@ class Dataset(Bulk, Credentialed, Accountless):
         return self._index
 
     def _lengths(self) -> list[int]:
-        return [1 if self._index.is_single else len(t) for t in self.tensors.values()]
+        with self._session.mutex:  # all of them as they are at one moment
+            return [1 if self._index.is_single else len(t) for t in self.tensors.values()]
 
     def __len__(self) -> int:
         if self._pad:
@@ -160,8 +163,9 @@ class Dataset(Bulk, Credentialed, Accountless):
         """
         if isinstance(item, str):
             return self._named(item)
-        if isinstance(item, list | tuple) and item and all(isinstance(i, str) for i in item):
-            columns = tuple(self._expanded(item))
+        _ = self._session  # what is selected of an outdated view is of what that was made of
+        if isinstance(item, list | tuple) and item and (names := _names_of(item)) is not None:
+            columns = tuple(self._expanded(names))
             return type(self)(self._handle, self._group, self._index, columns, pad=self._pad)
         if isinstance(item, float | bytes | dict | set) or item is None:
             raise InvalidKeyTypeError(f"Item {item!r} of type {type(item).__name__!r} is not a valid key.")
@@ -186,16 +190,23 @@ class Dataset(Bulk, Credentialed, Accountless):
             raise IndexError(f"Index ({row},) is out of range for tensors with length {length}")
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "_handle":
+        if (name.startswith("__") and name.endswith("__")) or name == "_handle":
             raise AttributeError(name)
         try:
             return self._named(name)
         except TensorDoesNotExistError as error:
             if name == "tags":  # no property, as in 3.x it is a name like any other for a tensor
                 return self.get_tags()
+            # Programs ask for names with _ all the time, only to hear that there are none.
+            hint = "" if name.startswith("_") else instead(name, self._names())
             raise AttributeError(
-                f"'Dataset' object has no attribute {name!r}, and no tensor of that name"
+                printable(f"'Dataset' object has no attribute {name!r}, and no tensor of that name{hint}")
             ) from error
+
+    def _has(self, name: str) -> bool:
+        """Whether a tensor or a group has this name."""
+        full, meta = normalize(name, self._group), self._session.structure()
+        return meta.key_of(full) is not None or full in meta.meta.groups
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and normalize(name, self._group) in self._session.schema().names()
@@ -331,12 +342,21 @@ class Dataset(Bulk, Credentialed, Accountless):
             raise TypeError("Datasets do not support item assignment")
         tensor = self._named(item)
         if not isinstance(tensor, Tensor):
-            raise TypeError(f"{item!r} is a group; assign to one of its tensors")
+            raise TypeError(
+                f"Tensor groups do not support item assignment: {item!r} is one, assign to its tensors"
+            )
         tensor.assign(value)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Replace the selected samples of the tensor of that name; without one, set an attribute."""
-        if not name.startswith("_") and not hasattr(type(self), name) and name in self:
+        """Replace the selected samples of the tensor of that name; without one, set an attribute.
+
+        Raises
+        ------
+        TypeError
+            If a group has the name.
+        """
+        public = name.startswith("__") or not name.startswith("_")  # 3.x knows tensors such as __temp_x
+        if public and not hasattr(type(self), name) and self._has(name):
             self[name] = value
         else:
             super().__setattr__(name, value)
@@ -377,7 +397,7 @@ class Dataset(Bulk, Credentialed, Accountless):
         """
         self._check_changeable("rechunk")
         names = self._chosen([tensors] if isinstance(tensors, str) else tensors)
-        with self._session.writing() as draft:
+        with self._session.mutex, self._session.writing() as draft:
             schema = self._session.schema()
             for full in names.values():
                 draft.rechunk(schema.tensor(full).key)
@@ -454,6 +474,18 @@ class Dataset(Bulk, Credentialed, Accountless):
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self._names()]
+
+
+def _names_of(item: Sequence[Any]) -> list[str] | None:
+    """Return names of tensors and groups, of which those in a list may be tuples of their parts; None if it is rows."""
+    if all(isinstance(name, str) for name in item):
+        return list(item)
+    if isinstance(item, tuple) or not isinstance(item[0], str | tuple | list):
+        return None
+    parts = [(name,) if isinstance(name, str) else name for name in item]
+    if not all(isinstance(p, list | tuple) and p and all(isinstance(s, str) for s in p) for p in parts):
+        return None
+    return ["/".join(part) for part in parts]
 
 
 def _reopened(

@@ -105,7 +105,7 @@ class Described:
 
     def _change_info(self, edit: Edit) -> None:
         check_info_changeable(self._handle.session)
-        with self._handle.session.writing() as draft:
+        with self._handle.session.mutex, self._handle.session.writing() as draft:
             draft.set_tensor_info(self._state.key, edit(self._state.info))
 
     @property

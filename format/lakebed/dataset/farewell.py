@@ -12,6 +12,7 @@ import gc
 import logging
 import os
 import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from queue import SimpleQueue
 
@@ -31,7 +32,6 @@ class _Closer:
         self._waiting: SimpleQueue[Close | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._mutex = threading.Lock()
-        self.collecting: int | None = None
 
     def start(self) -> None:
         """Have the thread ready: inside a collection it can not be started."""
@@ -47,8 +47,8 @@ class _Closer:
                 self._thread = thread
 
     def take(self, close: Close) -> bool:
-        """Close later what was found by a collection in this thread; tell whether it is one."""
-        if self._thread is None or self.collecting != threading.get_ident():
+        """Close later what is found while a collection runs; tell whether one does."""
+        if self._thread is None or next(reversed(_phases)) != "start":
             return False
         self._waiting.put(close)
         return True
@@ -78,8 +78,9 @@ class _Closer:
 _closer = _Closer()
 
 
-def _notice(phase: str, _: dict[str, int]) -> None:
-    _closer.collecting = threading.get_ident() if phase == "start" else None
+# What the collector has told last stands last. No function of Python is called for it: a Ctrl-C that came during the
+# collection would be raised there, where nothing can catch it, and be lost.
+_phases: OrderedDict[str, None] = OrderedDict(start=None, stop=None)
 
 
 def ready() -> None:
@@ -98,6 +99,7 @@ def close_finally(close: Close) -> None:
         close()
 
 
-gc.callbacks.append(_notice)
+# Called with the phase and a dictionary that is not empty, which means: to the end.
+gc.callbacks.append(_phases.move_to_end)  # type: ignore[arg-type]
 atexit.register(_closer.finish)
 os.register_at_fork(after_in_child=_closer.reset)

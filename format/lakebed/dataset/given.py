@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
@@ -12,9 +12,12 @@ import numpy as np
 from lakebed.dataset.readable import Readable
 from lakebed.errors import MissingCredsError, SampleAppendError
 from lakebed.versions.state import TensorState
-from lakebed.writing.coerce import encode_column, encode_one
+from lakebed.writing.arrow_files import chunks_of
+from lakebed.writing.bounds import widened
+from lakebed.writing.coerce import encode_column, encode_one, is_arrow
 from lakebed.writing.encoded import Column, Encoded
 from lakebed.writing.link_rows import Linking, leads_nowhere, looked_at
+from lakebed.writing.missing_values import plain_column, with_absent
 
 
 def encode_sample(sample: Any, state: TensorState, linking: Linking) -> Column:
@@ -31,7 +34,13 @@ def encode_samples(samples: Any, state: TensorState, linking: Linking) -> Column
     """Encode a column, given in any way or as a tensor, whose nulls stay nulls; see ``Tensor.extend``."""
     name = state.meta.name or state.key
     if not isinstance(samples, Readable):
-        return encode_column(samples, state.meta, state.info, name, linking)
+        try:
+            return encode_column(samples, state.meta, state.info, name, linking)
+        except SampleAppendError:
+            if not isinstance(samples, list) or not any(map(_holds_nothing, samples)):
+                raise
+        # Samples of a tensor that has only empty ones: they cannot be read, and need not be.
+        return encode_samples([None if _holds_nothing(s) else s for s in samples], state, linking)
     if samples.fits_stored(state.meta):
         columns = samples.stored(state)
         if state.meta.is_link:
@@ -39,11 +48,15 @@ def encode_samples(samples: Any, state: TensorState, linking: Linking) -> Column
         return joined(list(columns), state)
     if state.meta.is_link and samples.is_link and not samples.goes_inside:
         return encode_column(list(samples.links()), state.meta, state.info, name, linking)
-    column = encode_column(list(samples.values()), state.meta, state.info, name, linking)
-    nulls = samples.null_mask()
-    if nulls is None or len(column.parts) != 1:
-        return column
-    return replace(column, parts=[replace(column.parts[0], nulls=nulls)])
+    if samples.holds_nothing:
+        return encode_column(
+            [None] * (1 if samples.is_single else len(samples)), state.meta, state.info, name, linking
+        )
+    return encode_column(list(samples.values()), state.meta, state.info, name, linking)
+
+
+def _holds_nothing(sample: Any) -> bool:
+    return isinstance(sample, Readable) and sample.holds_nothing
 
 
 def _recoded(column: Column, names: Callable[[int], str | None], linking: Linking, tensor: str) -> Column:
@@ -80,7 +93,7 @@ def encode_singly(
     """
     columns: list[Column] = []
     known = state
-    given = as_column(samples, state)
+    given = as_column(plain_column(samples), state)
     if state.meta.is_link and not isinstance(given, Readable):
         given = list(given)
         linking = looked_at(given, state.meta, linking, partial(progress, shown=progressbar))
@@ -91,16 +104,26 @@ def encode_singly(
             if strict:
                 raise
         progressbar = False
+    arrow = is_arrow(given)
+    if arrow:
+        given = list(_rows_of(given))
     for sample in progress(given, shown=progressbar):
         try:
-            column = encode_sample(sample, known, linking)
+            column = (encode_samples if arrow else encode_sample)(sample, known, linking)
         except SampleAppendError:
             if strict:
                 raise
             continue
         columns.append(column)
         known = after(known, column.parts)
-    return joined(columns, state)
+    return joined_rows(columns, state)
+
+
+def _rows_of(values: Any) -> Iterator[Any]:
+    """Yield the rows of an Arrow array, each as an array of one."""
+    for array in chunks_of(values):
+        for i in range(len(array)):
+            yield array[i : i + 1]
 
 
 def joined(columns: Sequence[Column], state: TensorState) -> Column:
@@ -108,6 +131,12 @@ def joined(columns: Sequence[Column], state: TensorState) -> Column:
     parts = [part for column in columns for part in column.parts]
     items = [column.items for column in columns if column.items is not None]
     return Column(parts, np.concatenate([np.zeros(0, np.int64), *items]) if state.meta.is_sequence else None)
+
+
+def joined_rows(columns: Sequence[Column], state: TensorState) -> Column:
+    """Return columns of one row each as one: what was missing among single numbers stays null if arrays follow."""
+    column = joined(columns, state)
+    return column if column.items is not None else replace(column, parts=with_absent(column.parts, state))
 
 
 def as_column(samples: Any, state: TensorState) -> Any:
@@ -136,16 +165,17 @@ def progress(samples: Any, *, shown: bool) -> Iterable[Any]:
 
 
 def after(state: TensorState, parts: Sequence[Encoded]) -> TensorState:
-    """Return what a tensor will have learned once it takes in some encoded samples: htype, dtype, rank, info."""
+    """Return what a tensor will have learned once it takes in some encoded samples: htype, dtype, extents, info."""
     if not parts:
         return state
     info = dict(state.info)
     for part in parts:
         info.update(part.info)
     meta = parts[-1].meta
-    if not meta.max_shape:
-        ranks = (part.block.shape_bounds() for part in reversed(parts))
-        bounds = next((b for b in ranks if b is not None), None)
-        if bounds is not None:
-            meta = meta.with_(min_shape=bounds[0], max_shape=bounds[1])
+    for part in parts:
+        bounds = part.block.shape_bounds()
+        # Links have a shape of their own, beside that of what they lead to.
+        if bounds is not None and len(meta.max_shape) in (0, len(bounds[1])):
+            low, high = widened(meta, bounds)
+            meta = meta.with_(min_shape=low, max_shape=high)
     return replace(state, meta=meta, info=info)

@@ -27,5 +27,30 @@ class Handle:
         self.session = session
         self.path = session.storage.url if path is None else path
         self.infos: dict[str, Live] = {}
+        self._last_left = -1  # the epoch in which another version was checked out last
+        self._left: dict[int, str] = {}  # commits that were left by a checkout, by epoch
+        self._older: weakref.WeakValueDictionary[str, Handle] = weakref.WeakValueDictionary()
         ready()
         weakref.finalize(self, close_finally, session.close)
+
+    def leave(self, epoch: int, commit: str | None) -> None:
+        """Note that another version was checked out in this epoch; ``commit`` is what was there, if it was one."""
+        self._last_left = epoch
+        if commit is not None:
+            self._left[epoch] = commit
+
+    def was_left_in(self, epoch: int | None) -> bool:
+        """Whether another version was checked out in this epoch, or in a later one."""
+        return epoch is not None and epoch <= self._last_left
+
+    def left_at(self, epoch: int | None) -> Handle | None:
+        """Return a handle for reading the commit that was left in an epoch; None if it was no commit."""
+        version = None if epoch is None else self._left.get(epoch)
+        if version is None:
+            return None
+        found = self._older.get(version)
+        if found is None:
+            session = Session(self.session.storage, version, read_only=True)
+            session.credentials = self.session.credentials
+            found = self._older[version] = Handle(session, self.path)
+        return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -33,6 +34,8 @@ class Live:
 
 class Info(MutableMapping[str, Any]):
     """A view of stored info.
+
+    Keys are strings. Numbers, truth values and None become what JSON makes of them as keys, and stand for that.
 
     Every change is an edit that ``change`` applies to the info as it is once the writer's lock is held.
 
@@ -74,18 +77,19 @@ class Info(MutableMapping[str, Any]):
 
         self._change(checked)
 
-    def __getitem__(self, key: str) -> Any:
-        return self._live[key]
+    def __getitem__(self, key: Any) -> Any:
+        return self._live[key if isinstance(key, str) else _written(key, KeyError)]
 
-    def __setitem__(self, key: str, value: Any) -> None:
-        if not isinstance(key, str):
-            raise InfoError(f"keys of info are strings, not {type(key).__name__}")
-        self._edit(lambda info: {**info, key: value})
+    def __setitem__(self, key: Any, value: Any) -> None:
+        name = _written(key)
+        self._edit(lambda info: {**info, name: value})
 
-    def __delitem__(self, key: str) -> None:
+    def __delitem__(self, key: Any) -> None:
+        name = _written(key, KeyError)
+
         def without(info: Mapping[str, Any]) -> Mapping[str, Any]:
             rest = dict(info)
-            del rest[key]
+            del rest[name]
             return rest
 
         self._edit(without)
@@ -115,14 +119,14 @@ class Info(MutableMapping[str, Any]):
 
     def update(self, *args: Any, **kwargs: Any) -> None:
         """Set several keys in one change."""
-        new = dict(*args, **kwargs)
+        new = _with_names(dict(*args, **kwargs))
         self._edit(lambda info: {**info, **new})
 
     def replace_with(self, info: Mapping[str, Any]) -> None:
         """Replace everything."""
         if not isinstance(info, Mapping):
             raise TypeError(f"info must be a dictionary, not {type(info).__name__}")
-        new = dict(info)
+        new = _with_names(info)
         self._edit(lambda _: new)
 
     def __enter__(self) -> Self:
@@ -134,9 +138,22 @@ class Info(MutableMapping[str, Any]):
         return None
 
     def __eq__(self, other: object) -> bool:
-        return self._live == other if isinstance(other, Mapping) else NotImplemented
+        return self._live == _with_names(other) if isinstance(other, Mapping) else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]  # mutable, like dict
 
     def __repr__(self) -> str:
         return repr(self._live)
+
+
+def _written(key: Any, error: type[Exception] = InfoError) -> str:
+    """Return the string that JSON writes for a key."""
+    if isinstance(key, str):
+        return key
+    if not isinstance(key, bool | int | float | None):
+        raise error(f"keys of info are strings or numbers, not {type(key).__name__}")
+    return json.dumps(key)
+
+
+def _with_names(info: Mapping[Any, Any]) -> dict[str, Any]:
+    return {_written(key): value for key, value in info.items()}

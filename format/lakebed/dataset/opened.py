@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from lakebed import config
 from lakebed.documents.version_tree import FIRST, MAIN, VersionTree
 from lakebed.errors import DatasetCorruptError, VersionReplaced
@@ -10,12 +12,28 @@ from lakebed.reading.samples import SampleReader
 from lakebed.storage.base import Storage
 from lakebed.storage.shared import knows_readers
 from lakebed.versions.collect import Collector
+from lakebed.versions.locks import Found
 from lakebed.versions.opened import OpenedVersions
 from lakebed.versions.opening import Opening, read_version
 from lakebed.versions.refs import commit_as_of, resolve
 from lakebed.versions.state import Snapshot, TensorState
 from lakebed.versions.swap import TreeAt, read_tree_at
 from lakebed.writing.unpublished import Unpublished
+
+
+class Position(NamedTuple):
+    """Where a session is: the versions and branches that it knows, and the one of them that it reads.
+
+    Parameters
+    ----------
+    lock
+        The lock file of the version, as it was when that was opened.
+    """
+
+    tree: VersionTree
+    snapshot: Snapshot
+    branch: str
+    lock: Found | None
 
 
 class Opened:
@@ -50,29 +68,51 @@ class Opened:
         self.source = ChunkSource(
             storage, config.CACHE_BYTES if cache_bytes is None else cache_bytes, self._unpublished
         )
-        self.tree: VersionTree
+        self._position: Position
         self.known: TreeAt | None = None  # the tree as it was read last, or published
         self._at: TreeAt | None = None
         self._readers: dict[str, tuple[TensorState, SampleReader]] = {}
         self._collector = Collector(storage)
         if start is not None:
             at, snapshot = start
-            self.tree, self.known = at.tree, at
-            self.enter(snapshot.version_id, snapshot)
+            self.known = at
+            self.enter(snapshot.version_id, snapshot, at.tree)
             return
         while not self._open(ref, as_of):
             pass  # another writer has replaced the version, and removed it, since the tree was read
 
     def _open(self, ref: str | None, as_of: float | None) -> bool:
         self.known = read_tree_at(self.storage)
-        self.tree = self.known.tree
-        is_bare = ref is None and MAIN not in self.tree.branches
-        version = FIRST if is_bare else resolve(self.storage, self.tree, ref or MAIN)
+        tree = self.known.tree
+        is_bare = ref is None and MAIN not in tree.branches
+        version = FIRST if is_bare else resolve(self.storage, tree, ref or MAIN)
         try:
-            self.enter(version if as_of is None else commit_as_of(self.tree, version, as_of))
+            self.enter(version if as_of is None else commit_as_of(tree, version, as_of), tree=tree)
         except VersionReplaced:
             return False
         return True
+
+    # What belongs together is replaced together: no interrupt leaves one version's tree with another's content.
+
+    @property
+    def tree(self) -> VersionTree:
+        """The versions and branches, as far as the session knows."""
+        return self._position.tree
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The version that is read."""
+        return self._position.snapshot
+
+    @property
+    def branch(self) -> str:
+        """Name of the branch that the version is on."""
+        return self._position.branch
+
+    @property
+    def lock_seen(self) -> Found | None:
+        """The lock file of the version, as it was when that was opened."""
+        return self._position.lock
 
     def enter(
         self, version_id: str, snapshot: Snapshot | None = None, tree: VersionTree | None = None
@@ -95,9 +135,8 @@ class Opened:
         except BaseException:
             self._collector.reading = before
             raise
-        self.tree, self.snapshot, self.lock_seen = tree, found.snapshot, found.lock
-        self.branch = self.tree.commits[version_id].branch
-        self.source.heads = frozenset(self.tree.branches.values())
+        self._position = Position(tree, found.snapshot, tree.commits[version_id].branch, found.lock)
+        self.source.heads = frozenset(tree.branches.values())
         self._readers.clear()
 
     def _read(self, tree: VersionTree, version_id: str) -> Opening:
@@ -124,7 +163,7 @@ class Opened:
             self.enter(tip, tree=at.tree)
         elif not is_there:
             return  # what is read is gone, and only the tree that had it knows where it came from
-        self.tree = at.tree
+        self._position = self._position._replace(tree=at.tree)
         if self._at is not None and at.tree.branches.get(self.branch) == self.snapshot.version_id:
             self._at = at  # else the next publish finds out that somebody was here
         self.source.heads = frozenset(self.tree.branches.values())

@@ -7,6 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Self
 
+import numpy as np
+
 from lakebed.errors import DynamicTensorNumpyError, LakebedError, SampleUpdateError
 
 
@@ -16,6 +18,11 @@ class InPlace(ABC):
     @abstractmethod
     def numpy(self, aslist: bool = False, fetch_chunks: bool = False) -> Any:
         """Read what is selected."""
+
+    @property
+    @abstractmethod
+    def is_sequence(self) -> bool:
+        """Whether samples are sequences of items."""
 
     @abstractmethod
     def assign(self, value: Any) -> None:
@@ -32,7 +39,7 @@ class InPlace(ABC):
         if isinstance(other, InPlace):
             other = other.numpy()
         try:
-            result = compute(self.numpy(), other)
+            result = self._computed(compute, other)
         except DynamicTensorNumpyError as error:
             raise SampleUpdateError(
                 f"{self!r} has samples of different shapes: select one sample, or some of one shape, and "
@@ -42,6 +49,15 @@ class InPlace(ABC):
             raise SampleUpdateError(f"Unable to update {self!r} in place: {error}") from error
         self.assign(result)
         return self
+
+    def _computed(self, compute: Callable[[Any, Any], Any], other: Any) -> Any:
+        """Return what an operator makes of what is selected; of sequences that differ in length, item by item."""
+        try:
+            return compute(self.numpy(), other)
+        except DynamicTensorNumpyError:
+            if not self.is_sequence or np.ndim(other):
+                raise
+            return _each(self.numpy(aslist=True), lambda item: compute(item, other))
 
     def __iadd__(self, other: Any) -> Self:
         return self._in_place(operator.iadd, other)
@@ -78,3 +94,10 @@ class InPlace(ABC):
 
     def __ixor__(self, other: Any) -> Self:
         return self._in_place(operator.ixor, other)
+
+
+def _each(values: Any, compute: Callable[[Any], Any]) -> Any:
+    """Apply a function to the arrays in lists of lists of arrays."""
+    if isinstance(values, list):
+        return [_each(value, compute) for value in values]
+    return compute(np.array(values))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from lakebed.dataset.history.commits import when
 from lakebed.documents.version_tree import VersionTree
+from lakebed.printable import printable
 
 if TYPE_CHECKING:
     from lakebed.dataset.tensor import Tensor
@@ -35,11 +36,11 @@ def _row(name: str, tensor: Tensor) -> tuple[str, ...]:
     meta = tensor.meta
     dtype = "str" if tensor.dtype is not None and tensor.dtype.kind == "U" else str(tensor.dtype)
     return (
-        name,
-        str(tensor.htype),
+        printable(name),
+        printable(str(tensor.htype)),
         str(tensor.shape_interval),
         dtype,
-        str(meta.sample_compression),  # of chunks 3.x shows none
+        printable(str(meta.sample_compression)),  # of chunks 3.x shows none
     )
 
 
@@ -55,4 +56,4 @@ def log_text(tree: VersionTree, version_id: str, branch: str, *, changed: bool) 
             lines += [f"Message: {node.message}"]
             if node.is_checkpoint:
                 lines += [f"Total samples processed in transform: {node.total_samples_processed}"]
-    return "\n".join(lines) + "\n"
+    return printable("\n".join(lines), lines=True) + "\n"

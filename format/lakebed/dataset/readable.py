@@ -31,12 +31,17 @@ class Readable(Described):
     """Values of the selected samples."""
 
     def null_mask(self) -> NDArray[np.bool_] | None:
-        """Return True for selected samples whose null is on record: bool, shape (samples,); None when none is."""
+        """Return True for selected samples that are null: bool, shape (samples,); None when none is."""
         return self._selection.null_mask()
 
     def values(self) -> Iterator[Any]:
         """Yield the selected samples; None where a null is on record."""
         return self._selection.values()
+
+    @property
+    def holds_nothing(self) -> bool:
+        """Whether nothing but empty samples was ever stored, so that there is no dtype to read them with."""
+        return self._reader.storing is Storing.ARRAY and self._reader.dtype is None and not self.is_sequence
 
     @property
     def goes_inside(self) -> bool:
@@ -101,7 +106,7 @@ class Readable(Described):
         return array if dtype is None else array.astype(dtype)
 
     def text(self, fetch_chunks: bool = False) -> Any:
-        """Read text: a str for a single sample, else a list of str; None for a null.
+        """Read text: a str for a single sample, else a list of str; ``""`` for a null.
 
         Raises
         ------
@@ -111,7 +116,7 @@ class Readable(Described):
         return self._typed(Storing.TEXT, "text")
 
     def dict(self, fetch_chunks: bool = False) -> Any:
-        """Read JSON values: one for a single sample, else a list; None for a null.
+        """Read JSON values: one for a single sample, else a list; ``{}`` for a null.
 
         Raises
         ------
@@ -121,7 +126,7 @@ class Readable(Described):
         return self._typed(Storing.JSON, "json")
 
     def list(self, fetch_chunks: bool = False) -> Any:
-        """Read lists: one for a single sample, else a list of lists; None for a null.
+        """Read lists: one for a single sample, else a list of lists; ``[]`` for a null.
 
         Raises
         ------
@@ -129,7 +134,7 @@ class Readable(Described):
             If the tensor is neither list nor tag, nor was filled from Arrow lists.
         """
         if self._reader.came_as_list:
-            values = [None if v is None else v.tolist() for v in self.values()]
+            values: list[Any] = [[] if v is None else v.tolist() for v in self.values()]
             return values[0] if self._index.is_single else values
         return self._typed(Storing.LIST, "list and tag")
 
@@ -145,7 +150,8 @@ class Readable(Described):
 
         Text, json and list give Python values; numbers with a logical type give dates, times and datetimes; class
         labels also give their names under ``text``, videos ``frames`` and ``timestamps``, images and scans
-        ``sample_info``, point clouds and meshes their fields by name, several of them a list of such. A null is None.
+        ``sample_info``, point clouds and meshes their fields by name, several of them a list of such. A null
+        is the empty sample of its kind, and None among dates and times; :meth:`null_mask` tells it.
         """
         reader = self._reader
         if (
@@ -183,10 +189,11 @@ class Readable(Described):
     def _times(self, aslist: bool) -> Any:
         """Return the timestamps of each selected video, as one array where they are equally long."""
         if self._index.is_single or self.is_sequence:
-            return self.timestamps
+            return np.atleast_1d(self.timestamps)
         rows, inside = self._selection.rows(), self._index.inside
         found = [
-            Selection(self._reader, Index((int(row),), inside), self._companion).timestamps() for row in rows
+            np.atleast_1d(Selection(self._reader, Index((int(row),), inside), self._companion).timestamps())
+            for row in rows
         ]
         return found if aslist or len({len(times) for times in found}) > 1 else np.array(found)
 

@@ -33,7 +33,7 @@ _OF_NUMBERS = ("logical_type", "class_names")
 
 def change_type(session: Session, name: str, htype: str | None, dtype: Any) -> None:
     """Let a tensor hold its rows as samples of a wider type; see ``Dataset.change_type``."""
-    with session.writing() as draft:
+    with session.mutex, session.writing() as draft:
         scan = column_scan(session, name)
         state = scan.reader.state  # with everything in chunks
         _check_simple(state, name)
@@ -41,13 +41,7 @@ def change_type(session: Session, name: str, htype: str | None, dtype: Any) -> N
         if (meta.htype, meta.dtype) == (state.meta.htype, state.meta.dtype):
             return
         convert = _conversion(scan, state, meta, info)
-        restore = draft.savepoint()
-        try:
-            draft.retype(state.key, meta, info, _parts(scan, convert, name))
-        except BaseException:
-            if not draft.torn:
-                restore()
-            raise
+        draft.retype(state.key, meta, info, _parts(scan, convert, name))
 
 
 def _check_simple(state: TensorState, name: str) -> None:

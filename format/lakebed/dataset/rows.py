@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from lakebed.codecs.block import empty_block
 from lakebed.dataset.columns import ascending
-from lakebed.dataset.given import after, encode_sample, encode_samples, joined, progress
+from lakebed.dataset.given import after, encode_sample, encode_samples, joined_rows, progress
+from lakebed.dataset.new_classes import NewClasses
 from lakebed.dataset.readable import Readable
 from lakebed.dataset.removing import checked_rows
 from lakebed.dataset.session import Session
@@ -19,12 +19,14 @@ from lakebed.errors import (
     SampleExtendError,
     SampleExtendingError,
     TensorDoesNotExistError,
+    TensorInvalidSampleShapeError,
 )
 from lakebed.versions.state import TensorState
-from lakebed.writing.coerce import is_arrow
+from lakebed.writing.coerce import is_arrow, ranked
 from lakebed.writing.draft import Draft
-from lakebed.writing.encoded import Column, Encoded
+from lakebed.writing.encoded import Column
 from lakebed.writing.link_rows import Linking, looked_at
+from lakebed.writing.missing_values import plain_column
 from lakebed.writing.names import normalize
 from lakebed.writing.unread_rows import is_unread, slices
 
@@ -45,10 +47,11 @@ def append_row(
             f"for example {{'x': 1}}, not {type(sample).__name__}"
         )
     missing = _check_names(names, group, sample, skip_ok=skip_ok, append_empty=append_empty)
-    with session.writing() as draft:
+    with session.mutex, NewClasses(session) as new, session.writing() as draft:
         schema = session.schema()
         states = {name: schema.tensor(normalize(name, group)) for name in sample}
         states |= {name: schema.tensor(name) for name in (missing if append_empty else [])}
+        new.of(states.values())
         _check_equal_lengths(states.values())
         draft.extend(
             {
@@ -85,10 +88,11 @@ def extend_rows(
     if len(set(lengths.values())) > 1:
         raise ValueError(f"Incoming samples are not of equal lengths. Incoming sample sizes: {lengths}")
     count = next(iter(lengths.values()))
-    with session.writing() as draft:
+    with session.mutex, NewClasses(session) as new, session.writing() as draft:
         schema = session.schema()
         states = {name: schema.tensor(normalize(name, group)) for name in columns}
         states |= {name: schema.tensor(name) for name in (missing if append_empty else [])}
+        new.of(states.values())
         _check_equal_lengths(states.values())
         columns |= {name: [None] * count for name in states.keys() - columns.keys()}
         if ignore_errors or progressbar:
@@ -114,19 +118,14 @@ def _extend_by_slices(
     unread: Sequence[str],
     linking: Linking,
 ) -> None:
-    """Append columns of which some are files that are read slice by slice; all rows or none."""
-    restore = draft.savepoint()
-    try:
-        for part in slices(columns, unread):
-            draft.extend(
-                {
-                    keys[name]: _encoded(rows, draft.tensors[keys[name]].state, linking)
-                    for name, rows in part.items()
-                }
-            )
-    except BaseException:
-        restore()
-        raise
+    """Append columns of which some are files that are read slice by slice."""
+    for part in slices(columns, unread):
+        draft.extend(
+            {
+                keys[name]: _encoded(rows, draft.tensors[keys[name]].state, linking)
+                for name, rows in part.items()
+            }
+        )
 
 
 def _row_by_row(
@@ -157,17 +156,18 @@ def _row_by_row(
         for name, column in row.items():
             found[name].append(column)
             known[name] = after(known[name], column.parts)
-    return {states[name].key: joined(parts, states[name]) for name, parts in found.items()}
+    return {states[name].key: joined_rows(parts, states[name]) for name, parts in found.items()}
 
 
 def _encoded(values: Any, state: TensorState, linking: Linking) -> Column:
     try:
-        if state.meta.htype is None and isinstance(values, list) and not any(v is not None for v in values):
-            return Column([Encoded(empty_block(len(values), len(state.meta.max_shape) or None), state.meta)])
+        if isinstance(values, np.ndarray) and not state.meta.is_sequence:
+            values = ranked(values, state.meta)  # rows of a dataset are taken one by one
         return encode_samples(values, state, linking)
     except SampleAppendError as error:
         raise SampleExtendError(
-            f"{error} If you wish to skip the samples that cause errors, please specify `ignore_errors=True`."
+            f"{str(error).rstrip('.')}. If you wish to skip the samples that cause errors, please specify "
+            "`ignore_errors=True`."
         ) from (error.__cause__ or error)
 
 
@@ -178,7 +178,7 @@ def pop_many(session: Session, names: Iterable[str], rows: Any) -> None:
 
 def pop_rows(session: Session, names: Iterable[str], index: object) -> None:
     """Remove rows from all tensors that have them: see ``Dataset.pop``."""
-    with session.writing() as draft:
+    with session.mutex, session.writing() as draft:
         states = [session.schema().tensor(name) for name in names]
         rows = checked_rows(index, max((state.length for state in states), default=0), "dataset")
         for state in states:
@@ -187,6 +187,10 @@ def pop_rows(session: Session, names: Iterable[str], index: object) -> None:
 
 def _column(values: Any) -> Any:
     """Return a column that has a length and can be sliced."""
+    try:
+        values = plain_column(values)
+    except TensorInvalidSampleShapeError as error:
+        raise SampleExtendError(str(error)) from error
     if isinstance(values, Readable | np.ndarray | list | tuple):
         return values
     if is_arrow(values):
@@ -210,7 +214,7 @@ def _check_names(
     given = [normalize(str(name), group) for name in sample]
     for name, full in zip(sample, given, strict=True):
         if full not in known:
-            raise TensorDoesNotExistError(f"Tensor {name!r} does not exist.")
+            raise TensorDoesNotExistError.among(str(name), names)
     missing = [name for name, full in names.items() if full not in given]
     if missing and not (skip_ok or append_empty):
         raise KeyError(

@@ -37,7 +37,7 @@ def add_planned(session: Session, name: str, plan: NewTensor, *, exist_ok: bool 
     ValueError
         If the tensor exists, ``exist_ok`` is true, and it is of another kind.
     """
-    with session.writing() as draft:
+    with session.mutex, session.writing() as draft:
         schema = session.schema()
         if exist_ok and is_same_tensor(schema, name, plan.meta):
             return
@@ -104,10 +104,10 @@ def _emptied(meta: TensorMeta, name: str, renamed: Mapping[str, str]) -> TensorM
 
 def rename_tensor(session: Session, old: str, new: str) -> None:
     """Give a tensor another name in the same group; see ``Dataset.rename_tensor``."""
-    with session.writing() as draft:
+    with session.mutex, session.writing() as draft:
         schema = session.schema()
         if schema.key_of(old) is None:
-            raise TensorDoesNotExistError(f"Tensor {old!r} does not exist.")
+            raise TensorDoesNotExistError.among(old, schema.names())
         if old.rpartition("/")[0] != new.rpartition("/")[0]:
             raise RenameError(
                 f"New name of tensor cannot point to a different group: {old!r} to {new!r}; copy the samples instead"
@@ -120,7 +120,7 @@ def rename_tensor(session: Session, old: str, new: str) -> None:
 
 def rename_group(session: Session, old: str, new: str) -> None:
     """Give a group another name in the same place; see ``Dataset.rename_group``."""
-    with session.writing() as draft:
+    with session.mutex, session.writing() as draft:
         schema = session.schema()
         if old not in schema.meta.groups:
             raise TensorGroupDoesNotExistError(f"Tensor group {old!r} does not exist.")
@@ -146,17 +146,17 @@ def _check_free(schema: Snapshot, names: Iterable[str]) -> None:
 
 def delete_tensor(session: Session, name: str, *, large_ok: bool) -> None:
     """Drop a tensor with its companions; see ``Dataset.delete_tensor``."""
-    with session.writing() as draft:
+    with session.mutex, session.writing() as draft:
         schema = session.schema()
         if schema.key_of(name) is None:
-            raise TensorDoesNotExistError(f"Tensor {name!r} does not exist.")
+            raise TensorDoesNotExistError.among(name, schema.names())
         _check_size([schema.tensor(name)], f"tensor {name!r}", large_ok=large_ok)
         draft.delete_tensor(name)
 
 
 def delete_group(session: Session, name: str, *, large_ok: bool) -> None:
     """Drop a group with its tensors; see ``Dataset.delete_group``."""
-    with session.writing() as draft:
+    with session.mutex, session.writing() as draft:
         schema = session.schema()
         if name not in schema.meta.groups:
             raise TensorGroupDoesNotExistError(f"Tensor group {name!r} does not exist.")

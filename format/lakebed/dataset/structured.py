@@ -78,7 +78,7 @@ class Structured(Historic):
             return self._tensor(full)
         if full in schema.meta.groups:
             return self._sub(full)
-        raise TensorDoesNotExistError(f"Tensor {name!r} does not exist.")
+        raise TensorDoesNotExistError.among(name, self._names())
 
     def _chosen(self, tensors: Sequence[str] | None) -> dict[str, str]:
         """Return {name: full name} of the tensors of these names; None is all."""
@@ -95,7 +95,7 @@ class Structured(Historic):
 
     @allow_delete.setter
     def allow_delete(self, value: bool) -> None:
-        with self._session.writing() as draft:
+        with self._session.mutex, self._session.writing() as draft:
             draft.set_allow_delete(bool(value))
 
     # -- making ------------------------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ class Structured(Historic):
         """
         self._check_changeable("create_group")
         full = normalize(name, self._group) if name.strip("/") else ""
-        with self._session.writing() as draft:
+        with self._session.mutex, self._session.writing() as draft:
             schema = self._session.schema()
             if not (exist_ok and full in schema.meta.groups):
                 check_new_group(schema, full)

@@ -10,6 +10,7 @@ import numpy as np
 from lakebed.dataset.assign import assign_all
 from lakebed.dataset.given import encode_sample, encode_samples, encode_singly
 from lakebed.dataset.history import differences
+from lakebed.dataset.new_classes import NewClasses
 from lakebed.dataset.operators import InPlace
 from lakebed.dataset.pickling import Address
 from lakebed.dataset.printing import summary_table
@@ -56,7 +57,7 @@ class Tensor(Readable, InPlace):
     @htype.setter
     def htype(self, value: str) -> None:
         self._check_whole("htype")
-        with self._session.writing() as draft:
+        with self._session.mutex, self._session.writing() as draft:
             state = self._state
             meta, info = converted(state.meta, state.info, value)
             draft.set_meta(state.key, meta)
@@ -116,7 +117,7 @@ class Tensor(Readable, InPlace):
             assign_all(self._session, [(self._name, self._index, value)])
 
     def append(self, sample: Any) -> None:
-        """Add one sample: an array, number, text, JSON value, file, link, or None for an empty one.
+        """Add one sample: an array, number, text, JSON value, file, link, or None for a missing one.
 
         Raises
         ------
@@ -125,8 +126,9 @@ class Tensor(Readable, InPlace):
         """
         self._check_whole("append")
         if self._key is None or not self._session.offer(self._key, sample):
-            with self._session.writing() as draft:
+            with self._session.mutex, NewClasses(self._session) as new, self._session.writing() as draft:
                 state = self._state
+                new.of([state])
                 draft.extend({state.key: encode_sample(sample, state, self._session.linking)})
                 draft.expect_samples(state.key)
         self._session.epoch += 1
@@ -147,8 +149,9 @@ class Tensor(Readable, InPlace):
             If a sample does not fit; nothing is added then.
         """
         self._check_whole("extend")
-        with self._session.writing() as draft:
+        with self._session.mutex, NewClasses(self._session) as new, self._session.writing() as draft:
             state = self._state
+            new.of([state])
             if progressbar or ignore_errors:
                 column = encode_singly(
                     samples, state, self._session.linking, strict=not ignore_errors, progressbar=progressbar
@@ -169,14 +172,14 @@ class Tensor(Readable, InPlace):
             If a row is named twice.
         """
         self._check_whole("pop")
-        with self._session.writing() as draft:
+        with self._session.mutex, self._session.writing() as draft:
             state = self._state
             draft.pop(state.key, checked_rows(index, state.length, "tensor"))
 
     def clear(self) -> None:
         """Remove all samples; settings stay."""
         self._check_whole("clear")
-        with self._session.writing() as draft:
+        with self._session.mutex, self._session.writing() as draft:
             draft.clear(self._state.key)
 
     # -- history -----------------------------------------------------------------------------------------------
@@ -205,7 +208,7 @@ class Tensor(Readable, InPlace):
         return (samples, rows) if return_indexes else samples
 
     def _check_whole(self, method: str) -> None:
-        if not self._index.is_trivial:
+        if not self._index.is_whole:
             raise InvalidOperationError(
                 f"{method} method cannot be called on a Tensor view; call it on the whole tensor {self._name!r}"
             )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from lakebed.dataset.columns import ascending
 from lakebed.dataset.given import encode_samples
+from lakebed.dataset.new_classes import NewClasses
 from lakebed.dataset.session import Session
 from lakebed.errors import InvalidInputError, LakebedError, SampleAppendError, SampleUpdateError
 from lakebed.versions.state import TensorState
@@ -29,11 +30,12 @@ def update_rows(session: Session, names: Mapping[str, str], rows: Any, columns: 
     for name, values in columns.items():
         if len(values) != len(wanted):
             raise InvalidInputError(f"there are {len(wanted)} rows, but {len(values)} values for {name!r}")
-    with session.writing() as draft:
+    with session.mutex, NewClasses(session) as new, session.writing() as draft:
         schema = session.schema()
         encoded: dict[str, Column] = {}
         for name, values in columns.items():
             state = schema.tensor(names[name])
+            new.of([state])
             _check_inside(wanted, state)
             encoded[state.key] = _encoded(session, values, state, wanted)
         if len(wanted):

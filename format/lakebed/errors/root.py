@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Self
+
+from lakebed.printable import printable
+
+_LISTED = 20
+_COMPARED = 1000
+
 
 class LakebedError(Exception):
     """Root of every error that lakebed raises on purpose."""
@@ -15,8 +24,8 @@ class LakebedError(Exception):
         return str(self.args[0]) if self.args else ""
 
     def __str__(self) -> str:
-        # KeyError would show the repr, OSError "[Errno ...]".
-        return self.message
+        # KeyError would show the repr, OSError "[Errno ...]". Names in it come from datasets, and end in terminals.
+        return printable(self.message)
 
 
 # -- not found -----------------------------------------------------------------------------------------------
@@ -44,6 +53,22 @@ class VersionNotFoundError(NotFoundError, KeyError):
 
 class TensorDoesNotExistError(NotFoundError, KeyError, AttributeError):
     """The dataset has no tensor of this name."""
+
+    @classmethod
+    def among(cls, name: str, names: Iterable[str]) -> Self:
+        """Return the error for a name that is none of those of the tensors."""
+        return cls(f"Tensor {name!r} does not exist{instead(name, names)}")
+
+
+def instead(name: str, names: Iterable[str]) -> str:
+    """Return the end of a sentence about a name that is none of these: which it may have meant, and which there are."""
+    known = list(names)
+    if not known:
+        return ": there are no tensors yet."
+    near = get_close_matches(name, known[:_COMPARED], n=1)
+    guess = f"; did you mean {near[0]!r}?" if near else "."
+    more = f", and {len(known) - _LISTED:,} more" if len(known) > _LISTED else ""
+    return f"{guess} Tensors: {', '.join(known[:_LISTED])}{more}"
 
 
 class TensorGroupDoesNotExistError(NotFoundError, KeyError):

@@ -67,7 +67,7 @@ def cast(
         wider float into a narrower one.
     """
     if values.dtype.kind not in _KINDS or values.dtype.itemsize > _LARGEST:
-        raise TensorDtypeMismatchError(f"values of dtype {values.dtype} can not be stored in an array tensor")
+        raise TensorDtypeMismatchError(_no_numbers(values, dtype))
     if dtype is None or values.dtype == dtype:
         return values.astype(values.dtype.newbyteorder("<"), copy=False)
     if values.size == 0 or np.can_cast(values.dtype, dtype, "safe"):
@@ -82,10 +82,40 @@ def cast(
             narrow = values.astype(dtype)
         if np.array_equal(np.isinf(narrow), np.isinf(values)):
             return narrow
-    raise TensorDtypeMismatchError(
-        f"Dtype was expected to be '{dtype.name}' instead it was '{values.dtype.name}'. Convert the values first, "
-        f"for example with .astype({dtype.name!r})"
-    )
+    raise TensorDtypeMismatchError(_misfit(values, dtype))
+
+
+def _misfit(values: NDArray[Any], dtype: np.dtype[Any]) -> str:
+    """Say why numbers are refused; a conversion is advised only where it changes no value, or rounds it."""
+    expected = f"Dtype was expected to be '{dtype.name}' instead it was '{values.dtype.name}'"
+    if values.dtype.kind not in "biuf" or dtype.kind not in "biuf":
+        return expected
+    with np.errstate(all="ignore"):
+        converted = values.astype(dtype)
+        # There and back, as well: a comparison of two dtypes may take place in a third one that rounds both.
+        same = (converted == values) & (converted.astype(values.dtype) == values)
+        if dtype.kind == "f":
+            same |= np.isnan(converted) & np.isnan(values)
+    if same.all():
+        return f"{expected}. All values fit: convert them with .astype({dtype.name!r})"
+    first = values[~same].reshape(-1)[0]
+    if values.dtype.kind == "f" and dtype.kind == "f" and (np.isinf(converted) == np.isinf(values)).all():
+        return (
+            f"{expected}, which would round {first}. If that is meant, convert with .astype({dtype.name!r})"
+        )
+    return f"{first} does not fit {dtype.name}"
+
+
+def _no_numbers(values: NDArray[Any], dtype: np.dtype[Any] | None) -> str:
+    """Say what an array is that holds no numbers that can be stored."""
+    holds = "numbers" if dtype is None else dtype.name
+    if values.dtype.kind in "US":
+        return f"the tensor holds {holds}, not text"
+    first = next((value for value in values.flat if isinstance(value, int)), None)
+    if values.dtype.kind == "O" and first is not None:
+        beyond = next((v for v in values.flat if isinstance(v, int) and not -(2**63) <= v < 2**64), first)
+        return f"{beyond} does not fit {'64 bits' if dtype is None else dtype.name}"
+    return f"values of dtype {values.dtype} can not be stored in an array tensor"
 
 
 def _whole_numbers_fit(values: NDArray[Any], dtype: np.dtype[Any]) -> bool:
@@ -131,10 +161,17 @@ def _without_rounding(array: NDArray[Any], value: Any) -> NDArray[Any]:
         raise TensorDtypeMismatchError("the integers do not all fit into one integer dtype") from error
 
 
-def as_sample(value: Any, dtype: np.dtype[Any] | None, *, by_value: bool = True) -> NDArray[Any]:
+def as_sample(
+    value: Any, dtype: np.dtype[Any] | None, *, by_value: bool = True, of_files: bool = False
+) -> NDArray[Any]:
     """Return one value (array, number, nested list, anything NumPy understands) as an array of the dtype.
 
     Numbers get the shape (1,). Python truth values alone do not make a dtype: they become int64, as in 3.9.52.
+
+    Parameters
+    ----------
+    of_files
+        The tensor takes files, too: what is no array may be meant as one.
 
     Raises
     ------
@@ -142,8 +179,13 @@ def as_sample(value: Any, dtype: np.dtype[Any] | None, *, by_value: bool = True)
         If it is no array of numbers, or does not fit the dtype.
     """
     if isinstance(value, str | bytes | bytearray | memoryview | dict | set | frozenset):
+        if of_files:
+            raise TensorDtypeMismatchError(
+                f"Cannot serialize sample of type {type(value)}. To append data from a file, pass lakebed.read(path)"
+            )
+        holds = "numbers" if dtype is None else dtype.name
         raise TensorDtypeMismatchError(
-            f"Cannot serialize sample of type {type(value)}. To append data from a file, pass lakebed.read(path)"
+            f"the tensor holds {holds}, not {'text' if isinstance(value, str) else type(value).__name__}"
         )
     if hasattr(value, "detach") and hasattr(value, "cpu"):
         value = value.detach().cpu()  # a tensor of torch that takes part in a gradient, or lies on a device
@@ -169,9 +211,17 @@ def is_numeric(values: Any) -> bool:
     return isinstance(values, np.ndarray) and values.dtype.kind in _KINDS and values.ndim > 0
 
 
-def stacked_numbers(values: Any) -> NDArray[Any] | None:
-    """Return Python numbers as one array of shape (samples,), truth values as int64; None if they are anything else."""
-    if isinstance(values, np.ndarray) or not values or not _all_numbers(values):
+def stacked_numbers(values: Any, kinds: set[type] | None = None) -> NDArray[Any] | None:
+    """Return Python numbers as one array of shape (samples,), truth values as int64; None if they are anything else.
+
+    Parameters
+    ----------
+    kinds
+        The types of the values, if they are known already.
+    """
+    if isinstance(values, np.ndarray) or not values:
+        return None
+    if not _are_numbers(set(map(type, values)) if kinds is None else kinds):
         return None
     array = _without_rounding(np.asarray(values), values)
     return array.astype(np.int64) if array.dtype == np.bool_ else array
@@ -229,6 +279,5 @@ def encode_samples(
     ), dtype
 
 
-def _all_numbers(values: Sequence[Any]) -> bool:
-    kinds = set(map(type, values))
+def _are_numbers(kinds: set[type]) -> bool:
     return bool(kinds) and (kinds <= {int, float} or kinds == {bool})

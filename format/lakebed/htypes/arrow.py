@@ -74,7 +74,7 @@ def encode_arrow(
     if storing is Storing.JSON:
         return _json(array, trusted=trusted_json)
     if storing is Storing.LIST:
-        return ArrowColumn(encode_list(array.to_pylist()), _nulls(array))
+        return ArrowColumn(encode_list(array.to_pylist()), null_rows(array))
     if _is_list(array.type):
         return _lists(array, dtype, ndim)
     return _numbers(array, dtype, ndim)
@@ -84,7 +84,7 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view())
 
 
-def _nulls(array: pa.Array) -> NDArray[np.bool_] | None:
+def null_rows(array: pa.Array) -> NDArray[np.bool_] | None:
     """Return True for the null rows, or None when there is none.
 
     Read from the bitmap: Arrow's own conversions import pandas when it is installed, which takes a second.
@@ -102,7 +102,7 @@ def _nulls(array: pa.Array) -> NDArray[np.bool_] | None:
 
 
 def _text(array: pa.Array) -> ArrowColumn:
-    nulls = _nulls(array)
+    nulls = null_rows(array)
     if pa.types.is_null(array.type):
         return ArrowColumn(encode_text([None] * len(array)), nulls)
     if not _is_text(array.type):
@@ -135,7 +135,7 @@ def _string_block(array: pa.Array, nulls: NDArray[np.bool_] | None, filler: byte
 
 
 def _json(array: pa.Array, *, trusted: bool) -> ArrowColumn:
-    nulls = _nulls(array)
+    nulls = null_rows(array)
     if not _is_text(array.type):
         return ArrowColumn(encode_json(array.to_pylist()), nulls)
     if not trusted:
@@ -176,7 +176,7 @@ def _plain_values(array: pa.Array) -> NDArray[Any]:
 
 
 def _numbers(array: pa.Array, dtype: np.dtype[Any] | None, ndim: int | None) -> ArrowColumn:
-    nulls = _nulls(array)
+    nulls = null_rows(array)
     if pa.types.is_null(array.type):
         # Nobody knows yet whether this column holds numbers or lists, so the nulls get a record of their own.
         return ArrowColumn(Block(memoryview(b""), len(array), 0, (0,) * (ndim or 1)), nulls, dtype)
@@ -211,7 +211,7 @@ def _lists(array: pa.Array, dtype: np.dtype[Any] | None, ndim: int | None) -> Ar
     values = cast(_plain_values(leaves), dtype, literal=False)
     sizes = (np.prod(shapes, axis=1) * values.dtype.itemsize).astype(np.uint32)
     block = Block(block_of_array(values).data, len(array), sizes, shapes.astype(np.uint32))
-    return ArrowColumn(block, _nulls(array), values.dtype, logical)
+    return ArrowColumn(block, null_rows(array), values.dtype, logical)
 
 
 def _unnested(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
@@ -237,4 +237,4 @@ def _unnested(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
     return np.stack(extents, axis=1), items
 
 
-__all__ = ["ArrowColumn", "encode_arrow", "storing_of"]
+__all__ = ["ArrowColumn", "encode_arrow", "null_rows", "storing_of"]

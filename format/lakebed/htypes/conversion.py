@@ -15,6 +15,7 @@ from lakebed.htypes.registry import full_name, htype_named
 
 _FROM = ("generic", "image")
 _PICTURES = ("image", "binary_mask", "segment_mask")
+_CHANNELS = (1, 3, 4)
 _BOXES = {"bbox": 4, "bbox.3d": 8}
 _TO = (*_PICTURES, *_BOXES, "class_label", "tag", "instance_label", "keypoints_coco", "point", "embedding")
 
@@ -69,6 +70,8 @@ def _check(meta: TensorMeta, htype: str) -> None:
         if htype == "keypoints_coco"
         else shape[-1] in (2, 3)
         if htype == "point"
+        else shape[-1] in _CHANNELS
+        if htype == "image" and len(shape) == 4
         else True
     )
     if not fits:

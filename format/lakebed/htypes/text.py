@@ -11,23 +11,28 @@ from lakebed.codecs.block import Block, join_samples
 from lakebed.errors import FormatError, TensorDtypeMismatchError
 
 
-def encode_text(values: Iterable[Any]) -> Block:
-    """Encode strings; numbers become their text as in the 3.x API, None the empty string.
+def encode_text(values: Iterable[Any], kinds: set[type] | None = None) -> Block:
+    """Encode strings; numbers become their text as in the 3.x API, None and empty lists the empty string.
+
+    Parameters
+    ----------
+    kinds
+        The types of the values, if they are known already.
 
     Raises
     ------
     TensorDtypeMismatchError
         If a value is no text, or text that UTF-8 can not hold (a lone surrogate).
     """
-    if isinstance(values, list) and set(map(type, values)) == {str}:
+    if isinstance(values, list) and (set(map(type, values)) if kinds is None else kinds) == {str}:
         joined = "".join(values)
         if joined.isascii():
             sizes = np.fromiter(map(len, values), dtype=np.uint32, count=len(values))
             return Block(memoryview(joined.encode()), len(values), sizes, (1,))
     parts = []
     for value in values:
-        if value is None:
-            parts.append(b"")
+        if value is None or (isinstance(value, list | tuple) and not value):
+            parts.append(b"")  # an empty list is an empty sample in every htype; an empty array is no text
             continue
         if isinstance(value, np.ndarray) and value.size == 1:
             value = value.item()

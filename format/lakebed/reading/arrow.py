@@ -15,7 +15,7 @@ from lakebed.documents.json_style import encode_custom
 from lakebed.errors import FormatError, InvalidOperationError
 from lakebed.htypes.base import Storing
 from lakebed.reading.samples import SampleReader
-from lakebed.reading.scan import ColumnScan, Run, expand_absent, is_nullable_scalar
+from lakebed.reading.scan import ColumnScan, Run, expand_absent
 
 BATCH_ROWS = 1 << 16
 
@@ -174,7 +174,7 @@ def _run_array(reader: SampleReader, run: Run, kind: pa.DataType, mask: NDArray[
     if chunk.uniform is not None and chunk.uniform[1] == dtype.itemsize:
         values = np.frombuffer(chunk.data, dtype=dtype)[run.start : run.stop]
         return _numbers(values, kind, mask)
-    if not is_nullable_scalar(reader) and chunk.ndim is not None and list(reader.state.meta.max_shape) != [0]:
+    if not reader.is_nullable and chunk.ndim is not None and list(reader.state.meta.max_shape) != [0]:
         raise FormatError("the chunk's samples do not have the one shape that the tensor's metadata names")
     spread, absent = expand_absent(chunk, dtype)
     gone = absent[run.start : run.stop]
@@ -228,19 +228,20 @@ def _list_array(
     if len(flat) != int(np.prod(shapes, axis=1).sum()):
         raise FormatError("the samples' bytes do not fill the shapes of the chunk")
     if pa.types.is_fixed_size_list(kind):
-        return _fixed_lists(values, kind, mask)
+        return _fixed_lists(values, kind, run.count, mask)
     return _nested_lists(values, shapes, mask)
 
 
-def _fixed_lists(values: pa.Array, kind: pa.DataType, mask: NDArray[np.bool_] | None) -> pa.Array:
+def _fixed_lists(values: pa.Array, kind: pa.DataType, count: int, mask: NDArray[np.bool_] | None) -> pa.Array:
+    """Wrap flat values into lists of one length, which may be 0."""
     if mask is not None:
         # The rows of a fixed-size list may not be missing values below a null, so nulls go in by a take.
-        whole = _fixed_lists(values, kind, None)
-        return whole.take(_numbers(np.arange(len(whole)), pa.int64(), mask))
+        whole = _fixed_lists(values, kind, count, None)
+        return whole.take(_numbers(np.arange(count), pa.int64(), mask))
     inner = kind.value_type
     if pa.types.is_fixed_size_list(inner):
-        values = _fixed_lists(values, inner, None)
-    return pa.FixedSizeListArray.from_arrays(values, kind.list_size)
+        values = _fixed_lists(values, inner, count * kind.list_size, None)
+    return pa.Array.from_buffers(kind, count, [None], children=[values])
 
 
 def _nested_lists(values: pa.Array, shapes: NDArray[np.int64], mask: NDArray[np.bool_] | None) -> pa.Array:

@@ -199,7 +199,9 @@ def _decoded(reader: SampleReader, rows: Rows, shape: Shape) -> NDArray[Any]:
         if out is None:
             limits.check_sample(shape, dtype.itemsize, f"samples of tensor {reader.name!r}")
             out = reader.source.pool.array((len(rows), *shape), dtype)
-        _decode_window(reader, window, [out[position] for position, *_ in window])
+        found = _decode_window(reader, window, [out[position] for position, *_ in window])
+        if any(array.dtype != dtype for array in found):
+            return reader.stack(_decoded_list(reader, rows))
     return np.empty((0, *shape), dtype=dtype) if out is None else out
 
 

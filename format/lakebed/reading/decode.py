@@ -174,6 +174,12 @@ class Decoder:
         checked
             :meth:`check_facts` has passed.
 
+        Returns
+        -------
+        ndarray
+            In the tensor's dtype and ``out``; in an array and a dtype of its own where a file holds values that the
+            tensor's dtype does not.
+
         Raises
         ------
         EmptyTensorError, FormatError, LimitError
@@ -190,6 +196,8 @@ class Decoder:
             return found
         if found.shape != out.shape:
             raise FormatError(f"a file holds an array of shape {found.shape}, not {out.shape}")
+        if found.dtype != out.dtype:
+            return found
         out[...] = found
         return out
 
@@ -202,7 +210,7 @@ class Decoder:
             return target
         if codec.name in _OTHER_SHAPE:
             points = array[:, :3] if codec.name == "las" else array
-            return points.astype(dtype, copy=False) if dtype.kind != "O" else points
+            return unchanged(points, dtype) if dtype.kind != "O" else points
         if codec.name in _OTHER_LENGTH and array.shape != shape:
             array = _fitted(array, shape)
         if array.shape != shape:
@@ -211,7 +219,7 @@ class Decoder:
                     f"a {codec.name} file holds an array of shape {array.shape}, its chunk says {shape}"
                 )
             array = array.reshape(shape)
-        return array.astype(dtype, copy=False)
+        return unchanged(array, dtype)
 
     def check_facts(self, codec: FileCodec, data: Buffer, shape: Shape) -> None:
         """Compare what a file says of its content with its shape row, before anything is allocated.
@@ -255,6 +263,18 @@ def stored_dtype(name: str | None) -> np.dtype[Any] | None:
     if dtype.kind not in "biufcOmM":
         raise FormatError(f"the tensor's metadata names the dtype {name!r}, which holds no numbers")
     return dtype.newbyteorder("<")
+
+
+def unchanged(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return the content of a file in the tensor's dtype, or as it is where that would change a value.
+
+    The first sample decides on the dtype of a tensor, and later files are stored as they are: 16 bits may follow 8.
+    """
+    if np.can_cast(array.dtype, dtype):
+        return array.astype(dtype, copy=False)
+    with np.errstate(all="ignore"):
+        cast = array.astype(dtype)
+    return cast if np.array_equal(cast, array, equal_nan=array.dtype.kind in "fc") else array
 
 
 def _raw(data: Buffer, shape: Shape, dtype: np.dtype[Any], out: NDArray[Any] | None) -> NDArray[Any]:

@@ -20,7 +20,7 @@ from lakebed.htypes.base import Storing
 from lakebed.links.credentials import Keys
 from lakebed.reading.ahead import Following, Wanted, ahead, headers_ahead
 from lakebed.reading.bulk import listed, stacked
-from lakebed.reading.decode import PARTS, file_part
+from lakebed.reading.decode import PARTS, file_part, unchanged
 from lakebed.reading.fetch import ChunkSource
 from lakebed.reading.linked import Links
 from lakebed.reading.raw_parts import plain_part
@@ -63,6 +63,7 @@ class SampleReader(StoredSamples):
         # Notices rows that are read one after the other, on stores.
         self.following = None if source.far is None else Following()
         self.lease: object = None  # keeps the version from being collected while this lives
+        self.held: object = None  # keeps chunk files that are in no storage
 
     @property
     def links(self) -> Links:
@@ -81,6 +82,11 @@ class SampleReader(StoredSamples):
     def is_scalar(self) -> bool:
         """Whether samples are single numbers, some of which may be absent."""
         return list(self.state.meta.max_shape) in ([1], [0]) and self.came_as_list is None
+
+    @property
+    def is_nullable(self) -> bool:
+        """Whether samples are single numbers of which some are absent: stored as empty samples (FORMAT.md 5.3)."""
+        return self.dtype is not None and self.is_scalar and list(self.state.meta.min_shape) == [0]
 
     # -- places ----------------------------------------------------------------------------------------------
 
@@ -192,7 +198,7 @@ class SampleReader(StoredSamples):
             codec = self.decoder.files
             if codec is not None and codec.name in PARTS and len(data) and shape is not None:
                 self.decoder.check_facts(codec, data, shape)
-                return file_part(codec, data, subscript).astype(self.known_dtype(), copy=False)
+                return unchanged(file_part(codec, data, subscript), self.known_dtype())
             return self.decode(data, shape)[subscript]
 
     def values(self, rows: Rows) -> Iterator[Value]:

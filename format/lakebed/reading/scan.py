@@ -83,11 +83,6 @@ class Cursor:
             row = end
 
 
-def is_nullable_scalar(reader: SampleReader) -> bool:
-    """Whether the tensor holds single numbers of which some are absent: stored as empty samples (FORMAT.md 5.3)."""
-    return reader.dtype is not None and reader.is_scalar and list(reader.state.meta.min_shape) == [0]
-
-
 class ColumnScan:
     """Reads consecutive rows of one tensor as columns.
 
@@ -117,8 +112,10 @@ class ColumnScan:
         )
         plain = not reader.state.meta.sample_compression and not self.is_special
         self._encoded = _ENCODED.get(reader.storing) if plain else None
-        self._is_masked = plain and is_nullable_scalar(reader)
-        self._is_fixed = plain and reader.is_fixed and not self._is_masked
+        self._is_masked = plain and reader.is_nullable
+        # Of samples without anything, those that are null have the same shape.
+        tells_apart = nulls is None or 0 not in reader.state.meta.max_shape
+        self._is_fixed = plain and reader.is_fixed and tells_apart and not self._is_masked
 
     def wanted(self, rows: Rows) -> list[Wanted]:
         """Return what reading rows needs, for reading it ahead."""
@@ -180,15 +177,18 @@ class ColumnScan:
 
     def _slow(self, start: int, stop: int) -> Column:
         values: list[Any] = []
+        mask = self.null_mask(start, stop) if stop > start else None
+        if mask is not None and mask.all():  # such a tensor may know neither dtype nor rank yet
+            return [None] * len(mask)
         if stop > start:
             for run in self.cursor.runs(start, stop):
                 values.extend(self._run_values(run))
-        mask = self.null_mask(start, stop) if stop > start else None
+        if self.reader.is_nullable:
+            values = [value if value.size else None for value in values]
         if mask is not None:
             for i in np.flatnonzero(mask).tolist():
                 values[i] = None
-        reader = self.reader
-        if reader.is_fixed and values:
+        if self.reader.is_fixed and values and all(value is not None for value in values):
             return np.stack(values)
         return values
 
@@ -209,14 +209,17 @@ class ColumnScan:
         reader = self.reader
         if reader.is_fixed and reader.state.sequence is None and self._nulls is None:
             return reader.stacked(rows)
+        wanted = np.asarray(rows).tolist() if self._nulls is not None else []
+        nulls = [i for i, row in enumerate(wanted) if self.null_mask(row, row + 1) is not None]
+        if nulls and len(nulls) == len(wanted):
+            return [None] * len(nulls)
         if reader.state.sequence is None and reader.storing is Storing.ARRAY:
             values: list[Any] = list(reader.listed(rows))
         else:
             index = Index((tuple(np.asarray(rows).tolist()),))
             values = list(Selection(reader, index, lambda _: None).values())
-        for i, row in enumerate(np.asarray(rows).tolist() if self._nulls is not None else ()):
-            if self.null_mask(row, row + 1) is not None:
-                values[i] = None
+        for i in nulls:
+            values[i] = None
         is_even = reader.is_fixed and reader.state.sequence is None and type(None) not in map(type, values)
         return np.stack(values) if values and is_even else values
 

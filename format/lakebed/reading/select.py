@@ -33,6 +33,11 @@ class Index:
         return not self.chain and not self.inside
 
     @property
+    def is_whole(self) -> bool:
+        """Whether everything is selected, be it by ``[:]``."""
+        return not self.inside and all(isinstance(s, slice) and s == slice(None) for s in self.chain)
+
+    @property
     def is_single(self) -> bool:
         """Whether one row is meant and the sample axis is dropped."""
         return bool(self.chain) and isinstance(self.chain[-1], int)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.errors import InvalidInputError, InvalidOperationError
+from lakebed.errors import DynamicTensorNumpyError, InvalidInputError, InvalidOperationError
 from lakebed.htypes.base import Storing
 from lakebed.reading.decode import timestamps
 from lakebed.reading.extents import Extents, bounds, part_shape
@@ -89,8 +89,17 @@ class Selection:
         return mask if mask.any() else None
 
     def null_mask(self) -> NDArray[np.bool_] | None:
-        """Return True for selected rows whose null is on record: bool, shape (rows,); None when none is."""
-        return self._nulls(self.rows())
+        """Return True for selected rows that are null: bool, shape (rows,); None when none is.
+
+        A null is on record, or it is the empty sample among single numbers.
+        """
+        rows, reader = self.rows(), self.reader
+        marks = self._nulls(rows)
+        if not reader.is_nullable or reader.is_link or self._spans is not None or not len(rows):
+            return marks
+        absent = self._extents().table(rows)[:, 0] == 0
+        mask = absent if marks is None else absent | marks
+        return mask if mask.any() else None
 
     # -- Python values ---------------------------------------------------------------------------------------
 
@@ -101,6 +110,9 @@ class Selection:
         """
         rows = self.rows()
         nulls = self._nulls(rows)
+        if nulls is not None and nulls.all():  # such a tensor may know neither dtype nor rank yet
+            yield from [None] * len(nulls)
+            return
         for i, value in enumerate(self._values(rows)):
             yield None if nulls is not None and nulls[i] else value
 
@@ -140,8 +152,9 @@ class Selection:
         )
 
     def python(self) -> Any:
-        """Return the one selected value, or the list of them."""
-        return next(self.values()) if self.is_single else list(self.values())
+        """Return the one selected value, or the list of them; the empty one of its kind where a null is on record."""
+        values = self._values(self.rows())
+        return next(values) if self.is_single else list(values)
 
     # -- arrays ----------------------------------------------------------------------------------------------
 
@@ -161,12 +174,26 @@ class Selection:
         if self._spans is not None:
             return self._numpy_of_sequences(rows, aslist=aslist)
         if self.is_single:
-            return self._arrays([int(rows[0])], self.index.inside, self._nulls(rows))[0]
+            return self._arrays([int(rows[0])], self.index.inside)[0]
         if self.reader.storing is Storing.POLYGON:
-            return self._arrays(ints(rows), self.index.inside, self._nulls(rows))
+            return self._arrays(ints(rows), self.index.inside)
         if aslist:
-            return self._arrays(rows, self.index.inside, self._nulls(rows))
-        return self._stacked(rows)
+            return self._arrays(rows, self.index.inside)
+        try:
+            return self._stacked(rows)
+        except DynamicTensorNumpyError as error:
+            raise self._told(rows, error) from None
+
+    def _told(self, rows: Rows, error: DynamicTensorNumpyError) -> DynamicTensorNumpyError:
+        """Return the error of samples that are no array, with the nulls among them: those alone may be the reason."""
+        nulls = self.null_mask()
+        if nulls is None:
+            return error
+        count, first = int(nulls.sum()), int(rows[int(np.argmax(nulls))])
+        share = (
+            f"{count:,} of {len(rows):,} rows {'is' if count == 1 else 'are'} null, the first is row {first}"
+        )
+        return DynamicTensorNumpyError(f"{error}. {share}; ds.batches(), null_mask() and Arrow tell which")
 
     def _stacked(self, rows: Rows) -> NDArray[Any]:
         reader, inside = self.reader, self.index.inside
@@ -184,10 +211,9 @@ class Selection:
         return whole
 
     def _stacked_objects(self, rows: Rows) -> NDArray[Any]:
-        nulls = self._nulls(rows)
-        if self.reader.storing is Storing.TEXT and not self.index.inside and nulls is None:
+        if self.reader.storing is Storing.TEXT and not self.index.inside:
             return np.array(list(self._flat_values(rows))).reshape(-1, 1)
-        return self.reader.stack(self._arrays(rows, self.index.inside, nulls))
+        return self.reader.stack(self._arrays(rows, self.index.inside))
 
     def _is_padded(self, rows: Rows) -> bool:
         return self._pad and len(rows) > 0 and int(np.max(rows)) >= self.reader.state.meta.length
@@ -196,22 +222,10 @@ class Selection:
         self,
         rows: Rows | Sequence[int],
         inside: tuple[Subscript, ...],
-        nulls: NDArray[np.bool_] | None = None,
     ) -> list[Any]:
         """Return flat samples, or parts of them, one array each (lists for polygons)."""
         if self.reader.storing is not Storing.ARRAY:
-            values = self._flat_values(as_rows(rows))
-            gone = np.zeros(len(rows), dtype=np.bool_) if nulls is None else nulls
-            return [
-                self._objects(None if none else value, inside)
-                for value, none in zip(values, gone, strict=True)
-            ]
-        found = self._plain_arrays(rows, inside)
-        for i in () if nulls is None else np.flatnonzero(nulls).tolist():
-            found[i] = self._padding()
-        return found
-
-    def _plain_arrays(self, rows: Rows | Sequence[int], inside: tuple[Subscript, ...]) -> list[Any]:
+            return [self._objects(value, inside) for value in self._flat_values(as_rows(rows))]
         reader = self.reader
         if self._pad and self._is_padded(as_rows(rows)):
             return [within(value, inside) for value in self._flat_values(as_rows(rows))]
@@ -334,7 +348,11 @@ class Selection:
             self._sequences(rows, lambda flat, _: list(extents.table(as_rows(flat)).astype(np.int32)))
         )
         rank = len(extents.recorded()[0])
-        tables = [np.array(shapes, dtype=np.int32).reshape(-1, rank) for shapes in found]
+        tables = [
+            np.array(s, dtype=np.int32).reshape(len(s) if isinstance(s, list) else 1, rank) for s in found
+        ]
+        if not tables:
+            return np.empty((0, rank), dtype=np.int32)
         return np.stack(tables) if len({len(table) for table in tables}) == 1 else tables
 
     # -- files and links -------------------------------------------------------------------------------------
@@ -351,7 +369,8 @@ class Selection:
         """
         reader = self.reader
         chosen = self.flat_rows().tolist()
-        inside = () if self._spans is not None else self.index.inside
+        picks = self._picks(self.rows()) if self._spans is not None else []
+        inside = picks[0].inside if picks else self.index.inside if self._spans is None else ()
         if not self.is_single or inside:
             raise InvalidInputError("tobytes() can be used only on exactly 1 sample.")
         if reader.chunk_codec() is not None:

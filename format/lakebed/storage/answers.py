@@ -63,6 +63,9 @@ _BROKEN_BODY = ("error decoding response body", "request or response body error"
 _BROKEN = (*_BROKEN_BODY, "error sending request", "operation timed out", "connection closed", "HTTP error")
 
 
+# What it says of credentials that it could not make sense of, followed by a part of them.
+_NO_SENSE = "credential provider"
+
 # What it says of an answer that is not the part that was asked for.
 _NO_PARTS = ("non-partial", "RangeNotSupported", "suffix range", "Wanted range starting at")
 
@@ -124,6 +127,8 @@ class Answer:
             return _system_says(int(found[1]))
         if self.is_broken:
             return "the connection failed"
+        if _NO_SENSE in self._text:
+            return "the client can not read the credentials"
         return _clean(self._text.partition("\n")[0])
 
     @property

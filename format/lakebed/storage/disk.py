@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import io
 import os
 import threading
 import time
@@ -266,10 +267,50 @@ def flush_above(folder: str) -> None:
             flush_folders([folder])
 
 
-def lock_file(path: str) -> int | None:
+class LockedFile:
+    """A file that is locked for this process alone: until it is let go of, or nothing refers to it any more."""
+
+    __slots__ = ("_file",)
+
+    def __init__(self, path: str) -> None:
+        # The interpreter closes it when it is lost; a finalizer of ours could swallow a Ctrl-C.
+        self._file = io.FileIO(path, "r+", opener=_create)
+
+    @property
+    def fd(self) -> int:
+        """The descriptor of the open file."""
+        return self._file.fileno()
+
+    def lock(self) -> None:
+        """Take the lock.
+
+        Raises
+        ------
+        BlockingIOError
+            If somebody else has it.
+        """
+        fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def unlock(self) -> None:
+        """Give the lock back, also where a child that another thread forked meanwhile has the file open too."""
+        if not self._file.closed:
+            with contextlib.suppress(OSError):
+                fcntl.flock(self.fd, fcntl.LOCK_UN)
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; the lock stays as long as another process, this one's parent, has it open."""
+        self._file.close()
+
+
+def _create(path: str, _: int) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+
+
+def lock_file(path: str) -> LockedFile | None:
     """Open and lock a file for this process alone; None if somebody else holds it.
 
-    The lock ends when the descriptor is closed or the process ends, in whatever way.
+    The lock ends when the file is closed or the process ends, in whatever way.
 
     Raises
     ------
@@ -278,30 +319,23 @@ def lock_file(path: str) -> int | None:
     """
     while True:
         try:
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+            file = LockedFile(path)
         except OSError as error:
             raise storage_error(error, "lock", path) from error
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            file.lock()
             # Whoever deleted the dataset since the open deleted this file too: a lock on it excludes nobody.
-            if os.path.samestat(os.fstat(fd), os.stat(path)):
-                return fd
+            if os.path.samestat(os.fstat(file.fd), os.stat(path)):
+                return file
         except BlockingIOError:
-            os.close(fd)
+            file.close()
             return None
         except FileNotFoundError:
             pass
         except OSError as error:
-            os.close(fd)
+            file.close()
             raise storage_error(error, "lock", path) from error
-        os.close(fd)
-
-
-def unlock_file(fd: int) -> None:
-    """Give a lock back, also where a child that another thread forked meanwhile has the file open too."""
-    with contextlib.suppress(OSError):
-        fcntl.flock(fd, fcntl.LOCK_UN)
-    os.close(fd)
+        file.close()
 
 
 @contextlib.contextmanager
@@ -314,16 +348,18 @@ def exclusive(path: str, wait: float = _PUBLISH_WAIT) -> Iterator[None]:
         If somebody else holds it for longer than `wait` seconds.
     """
     began = time.monotonic()
-    while (fd := lock_file(path)) is None:
-        waited = time.monotonic() - began
-        if waited > wait:
-            raise LockedException(
-                f"{path} has been locked for {wait:.0f} s by another process that is publishing;"
-                " end that process if it hangs, then try again"
-            )
-        # By chance, so that nobody always comes too late; whoever has waited for long looks more often.
-        time.sleep(CHANCE.random() * _PAUSE / (1 + 4 * waited))
+    file = None
     try:
+        while (file := lock_file(path)) is None:
+            waited = time.monotonic() - began
+            if waited > wait:
+                raise LockedException(
+                    f"{path} has been locked for {wait:.0f} s by another process that is publishing;"
+                    " end that process if it hangs, then try again"
+                )
+            # By chance, so that nobody always comes too late; whoever has waited for long looks more often.
+            time.sleep(CHANCE.random() * _PAUSE / (1 + 4 * waited))
         yield
     finally:
-        unlock_file(fd)
+        if file is not None:
+            file.unlock()

@@ -58,7 +58,7 @@ def _fsspec() -> ModuleType:
         import fsspec
     except ImportError as error:
         raise ModuleNotInstalledException(
-            "other protocols need fsspec: pip install 'destination-deeplake[fsspec]'"
+            "other protocols need fsspec, and what it needs for each of them: pip install fsspec"
         ) from error
     module: ModuleType = fsspec
     return module

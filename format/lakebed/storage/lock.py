@@ -25,7 +25,7 @@ from lakebed import clock
 from lakebed.errors import LockedException
 from lakebed.storage.base import place_of
 from lakebed.storage.boot import boot_id
-from lakebed.storage.disk import exclusive, lock_file, storage_error, unlock_file
+from lakebed.storage.disk import LockedFile, exclusive, lock_file, storage_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,23 +69,35 @@ class Owner:
 
 
 class _Table:
-    """Owners of the locks that this process holds, by url and branch."""
+    """The locks that this process holds, or is about to take, by url and branch."""
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        self._owners: dict[tuple[str, str], Owner] = {}
-        self._lock = threading.Lock()
+        self._entries: dict[tuple[str, str], tuple[Owner, int, weakref.ref[WriterLock]]] = {}
+        self._mutex = threading.RLock()  # a collection inside of it may end another lock
 
-    def enter(self, slot: tuple[str, str], owner: Owner) -> Owner:
+    def enter(self, slot: tuple[str, str], owner: Owner, lock: WriterLock) -> Owner:
         """Return the present owner, which is the given one if the slot was free."""
-        with self._lock:
-            return self._owners.setdefault(slot, owner)
+        mine = owner, threading.get_ident(), weakref.ref(lock)
+        with self._mutex:
+            found = self._entries.get(slot)
+            if found is None or self._is_left(found):
+                self._entries[slot] = found = mine
+            return found[0]
 
-    def leave(self, slot: tuple[str, str]) -> None:
-        with self._lock:
-            self._owners.pop(slot, None)
+    def _is_left(self, entry: tuple[Owner, int, weakref.ref[WriterLock]]) -> bool:
+        """Whether an interrupt has ended what was about to take the lock: this thread can not be there and here."""
+        _, thread, reference = entry
+        lock = reference()
+        return lock is None or (not lock.held and thread == threading.get_ident())
+
+    def leave(self, slot: tuple[str, str], lock: WriterLock) -> None:
+        with self._mutex:
+            found = self._entries.get(slot)
+            if found is not None and found[2]() in (None, lock):
+                del self._entries[slot]
 
 
 _table = _Table()
@@ -115,7 +127,7 @@ class WriterLock:
 
     def __init__(self, storage: Storage, branch: str) -> None:
         self.left: Owner | None = None
-        self._fd: int | None = None
+        self._file: LockedFile | None = None
         self._owner: Owner | None = None
         self._url = storage.url
         self._place = place_of(storage)
@@ -149,10 +161,10 @@ class WriterLock:
         """Whether the lock that this object holds was not seized by another process."""
         if self._owner is None:
             return False
-        if self._fd is None:
+        if self._file is None:
             return True
         try:
-            return os.fstat(self._fd).st_ino == os.stat(self._lock_path()).st_ino
+            return os.fstat(self._file.fd).st_ino == os.stat(self._lock_path()).st_ino
         except OSError:
             return False
 
@@ -216,17 +228,16 @@ class WriterLock:
 
     def release(self) -> None:
         """Give the lock back; no effect if it is not held."""
-        if self._owner is None:
-            return
-        if self._fd is not None:
+        file, owner, slot = self._file, self._owner, (self._place, self._branch)
+        if file is not None:
             # Freed for children too that were forked in the wrong moment, but never by one of them.
-            (unlock_file if self._owner.pid == os.getpid() else os.close)(self._fd)
-        self._fd = self._owner = None
+            if owner is None or owner.pid == os.getpid():
+                file.unlock()
+            else:
+                file.close()
         _all.discard(self)
-        _table.leave((self._place, self._branch))
-
-    def __del__(self) -> None:
-        self.release()
+        _table.leave(slot, self)
+        self._file = self._owner = None
 
     def __enter__(self) -> Self:
         self.acquire()
@@ -239,44 +250,42 @@ class WriterLock:
 
     def abandon(self) -> None:
         """Forget the lock without freeing it: the parent process goes on holding it."""
-        if self._fd is not None:
-            os.close(self._fd)
-        self._fd = self._owner = None
+        if self._file is not None:
+            self._file.close()
+        self._file = self._owner = None
 
     def _try(self) -> Owner | None:
         """Take the lock if it is free; return its owner, None if unknown."""
         me = Owner.me()
         slot = self._place, self._branch
-        # The table also covers file systems whose file locks do not tell two openings by one process apart.
-        other = _table.enter(slot, me)
-        if other is not me:
-            return other
-        fd = None
         try:
+            # The table also covers file systems whose file locks do not tell two openings by one process apart.
+            other = _table.enter(slot, me, self)
+            if other is not me:
+                return other
             if self.frees_itself and not self._in_memory:
-                fd = self._lock_file()
-                if fd is None:
+                self._file = self._lock_file()
+                if self._file is None:
                     return _read_owner(self._lock_path())
+                fd = self._file.fd
                 self.left = _owner(os.pread(fd, _OWNER_BYTES, 0))
                 os.ftruncate(fd, 0)
                 os.pwrite(fd, json.dumps(asdict(me)).encode(), 0)
+            _all.add(self)
+            self._owner = me
         except OSError as error:
-            if fd is not None:
-                os.close(fd)
             raise storage_error(error, "lock", self._lock_path()) from error
         else:
-            self._fd, self._owner = fd, me
-            _all.add(self)
             return me
         finally:
             if self._owner is not me:
-                _table.leave(slot)
+                self.release()
 
     def _lock_path(self) -> str:
         name = hashlib.blake2b(self._branch.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
         return f"{self._url.rstrip('/')}/.lakebed/writer-{name}.lock"
 
-    def _lock_file(self) -> int | None:
+    def _lock_file(self) -> LockedFile | None:
         path = self._lock_path()
         os.makedirs(os.path.dirname(path), exist_ok=True)
         return lock_file(path)

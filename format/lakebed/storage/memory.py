@@ -146,9 +146,13 @@ class MemoryStorage:
 
 
 def open_memory(name: str) -> MemoryStorage:
-    """Return the storage of this name, the same one for as long as anybody in this process holds it."""
+    """Return the storage of this name, the same one for as long as anybody in this process holds it.
+
+    Without a name it is a new one, as in 3.x; only its own url, which has a name, leads there again.
+    """
     with _named_lock:
         found = _named.get(name)
         if found is None:
-            found = _named[name] = MemoryStorage(name)
+            found = MemoryStorage(name)
+            _named[found.url.removeprefix("mem://")] = found
         return found

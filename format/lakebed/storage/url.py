@@ -37,7 +37,7 @@ class Location:
     scheme
         ``file``, ``mem`` or that of an object store.
     path
-        Path or name; bucket and prefix.
+        Path or name; bucket and prefix. Without one, ``mem://`` is a new place each time it is opened.
     ref
         The branch, commit or tag after ``@``.
     creds
@@ -111,7 +111,7 @@ def parse(
         if scheme != "mem":
             _check_no_password(scheme, rest)
         path, ref = _split_ref(rest)
-    if not path:
+    if not path and scheme != "mem":
         raise InvalidInputError(f"the address {_shown(scheme, rest)!r} names no dataset")
     return Location(scheme, path, ref, kept(creds), local_cache_bytes, query)
 
@@ -156,7 +156,7 @@ def _check_scheme(scheme: str) -> None:
     # The rest of the address may hold a password: it stays out of the message.
     raise UnsupportedUrlError(
         f"no storage for {scheme}:// addresses; use a local path, file://, mem://name, s3://, gs://, az:// or "
-        "https://, or install the extra destination-deeplake[fsspec] and what that needs for the protocol"
+        "https://, or pip install fsspec and what that needs for the protocol"
     )
 
 

@@ -60,7 +60,7 @@ class Nursery:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONPATH": path},
+            env={**os.environ, "PYTHONPATH": path, "LAKEBED_TELL_NEW_CLASSES": "0"},
         )
 
     def __enter__(self) -> Self:

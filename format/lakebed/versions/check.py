@@ -29,6 +29,7 @@ from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_tree import FIRST, CommitNode, VersionTree
 from lakebed.errors import FormatError, KeyNotFound, LakebedError, LimitError
+from lakebed.printable import printable
 from lakebed.storage.base import Storage
 from lakebed.versions.manifests import base_reader
 from lakebed.versions.opening import manifest_key, open_version, resolve_chunks, untouched
@@ -87,7 +88,7 @@ class Damage:
             where.append(f"row {first}" if first == last else f"rows {first} to {last}")
         if self.key is not None:
             where.append(self.key)
-        return ": ".join([", ".join(where), self.message] if where else [self.message])
+        return printable(": ".join([", ".join(where), self.message] if where else [self.message]))
 
 
 @dataclass(slots=True)

@@ -21,7 +21,10 @@ def inherited(snapshot: Snapshot, version_id: str) -> Snapshot:
         )
         for key, state in snapshot.tensors.items()
     }
-    return replace(snapshot, version_id=version_id, tensors=tensors, diff=None)
+    # As it will be read: 3.x prints tensors in this order once they are committed.
+    names = dict(sorted(snapshot.meta.tensor_names.items()))
+    meta = replace(snapshot.meta, tensor_names=names)
+    return replace(snapshot, version_id=version_id, meta=meta, tensors=tensors, diff=None)
 
 
 def replacing(parent: Snapshot, content: Snapshot, version_id: str) -> Snapshot:

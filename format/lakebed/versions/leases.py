@@ -24,6 +24,7 @@ from lakebed.versions.fences import with_fence
 from lakebed.versions.guards import guards_of
 from lakebed.versions.locks import Found, check_foreign_lock, is_own, lock_key, look
 from lakebed.versions.swap import TreeAt, read_tree_at, swap
+from lakebed.versions.tree_file import TREE_KEY
 
 # Seconds between two attempts to become the writer; on a store, where each is two requests, they grow to the second.
 _PAUSE = 0.05
@@ -202,6 +203,11 @@ class Lease:
         with self._mutex:
             self._note(self._guards.lost(strictly=False))
         if self._lost:
+            if self._storage.stat(TREE_KEY) is None:
+                raise LeaseLost(
+                    f"the dataset is gone: {self._storage.url} was deleted by another program while it was written "
+                    "here. What was not published is lost; create it anew, and repeat the changes."
+                )
             raise LeaseLost(
                 f"{self._lost}: this writer of branch {self._branch!r} of {self._storage.url} did not renew its lease "
                 "in time. Nothing of this publish is visible. Open the dataset again and repeat the change."

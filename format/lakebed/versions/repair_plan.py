@@ -27,6 +27,7 @@ from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_tree import VersionTree
+from lakebed.printable import printable
 
 Kind = Literal["history", "branch", "tensor", "rows", "companion", "document", "lock", "rebase", "damage"]
 
@@ -74,7 +75,7 @@ class Step:
             lost = [f"{self.lost_rows:,} rows"] if self.lost_rows else []
             lost += [f"{self.lost_bytes:,} bytes"] if self.lost_bytes else []
             text += f" (lost: {', '.join(lost)})"
-        return text
+        return printable(text)
 
 
 @dataclass(slots=True)

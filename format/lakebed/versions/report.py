@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from lakebed.printable import printable
+
 
 @dataclass(frozen=True, slots=True)
 class Removed:
@@ -18,7 +20,8 @@ class Removed:
 
     def __str__(self) -> str:
         named = f"{self.what} {self.name}".rstrip()
-        return f"{named}: {self.files:,} file{'s' * (self.files != 1)}, {self.bytes:,} bytes; {self.why}"
+        files = f"{self.files:,} file{'s' * (self.files != 1)}, {self.bytes:,} bytes"
+        return printable(f"{named}: {files}; {self.why}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,7 @@ class Kept:
     why: str
 
     def __str__(self) -> str:
-        return f"{self.what} {self.name}".rstrip() + f": {self.why}"
+        return printable(f"{self.what} {self.name}".rstrip() + f": {self.why}")
 
 
 @dataclass(slots=True)

@@ -331,7 +331,7 @@ class Snapshot:
         """
         key = self.key_of(name)
         if key is None:
-            raise TensorDoesNotExistError(f"Tensor {name!r} does not exist.")
+            raise TensorDoesNotExistError.among(name, self.names())
         return self.tensors[key]
 
     def names(self, *, hidden: bool = False) -> list[str]:

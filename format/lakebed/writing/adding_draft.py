@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import InvalidOperationError
+from lakebed.htypes.base import Storing
 from lakebed.htypes.registry import htype_named
 from lakebed.writing import diffs
 from lakebed.writing.companions import companion_column, id_column, null_column
@@ -32,18 +33,17 @@ class AddingDraft(SchemaDraft):
     def extend(self, columns: Mapping[str, Column]) -> None:
         """Append encoded samples, by tensor key, to the tensors and their hidden companions.
 
-        Whoever catches an error of this must drop the draft: some tensors may have their samples and others not.
+        After an error some tensors may have their samples and others not: the draft must be given up.
         """
         if not any(column.count for column in columns.values()):
             return
-        self.dirty = self.torn = True
+        self.dirty = True
         for key, column in columns.items():
             self._extend_tensor(self.tensors[key], column)
         self._bound_memory()
-        self.torn = False
 
     def _bound_memory(self) -> None:
-        if sum(t.waiting_bytes for t in self.tensors.values()) <= SPILL_BYTES:
+        if sum(t.waiting_bytes for t in self.tensors.seen.values()) <= SPILL_BYTES:
             return
         tensors: list[TensorDraft] = []
         packed = 0
@@ -65,6 +65,8 @@ class AddingDraft(SchemaDraft):
             tensor.let_go()
 
     def _extend_tensor(self, tensor: TensorDraft, column: Column) -> None:
+        if column.items is None:
+            self._keep_absent(tensor, column.parts)
         diff, before = diffs.touched(tensor.state), tensor.state.length
         for part in column.parts:
             self._extend_flat(tensor, part)
@@ -108,6 +110,43 @@ class AddingDraft(SchemaDraft):
         missing = before - hidden.meta.length
         mask = np.concatenate([np.zeros(missing, dtype=np.bool_), nulls]) if missing else nulls
         self._extend_tensor(hidden, null_column(mask, hidden.meta))
+
+    def _keep_absent(self, tensor: TensorDraft, parts: Iterable[Encoded]) -> None:
+        parts = list(parts)
+        bounds = [part.block.shape_bounds() for part in parts]
+        as_lists = any("list<" in str(part.info.get("logical_type")) for part in parts)
+        largest = max((bound[1] for bound in bounds if bound is not None), default=())
+        self.keep_absent(tensor, largest, as_lists=as_lists)
+
+    def keep_absent(self, tensor: TensorDraft, largest: tuple[int, ...], *, as_lists: bool = False) -> None:
+        """Put absent numbers on record as nulls before the tensor holds more than single numbers.
+
+        Among single numbers an empty sample is a null; among arrays it is an empty one.
+
+        Parameters
+        ----------
+        largest
+            Shape of the largest sample that is about to be added.
+        as_lists
+            Whether the tensor's numbers are lists of numbers from now on, however short.
+        """
+        meta = tensor.meta
+        if list(meta.max_shape) != [1] or list(meta.min_shape) != [0] or tensor.state.sequence is not None:
+            return
+        if htype_named(meta.htype).storing is not Storing.ARRAY or meta.is_link:
+            return
+        if "list<" in str(tensor.state.info.get("logical_type")):
+            return
+        if tuple(largest) <= (1,) and not as_lists:
+            return
+        absent = tensor.extents()[:, 0] == 0
+        hidden = self._null_tensor(tensor, make=True)
+        if hidden is not None:
+            diff = diffs.touched(hidden.state)
+            hidden.clear()
+            for part in null_column(absent, hidden.meta).parts:
+                hidden.append(part)
+            self._record(hidden, diffs.with_transformed(diff))
 
     def _null_tensor(self, tensor: TensorDraft, *, make: bool) -> TensorDraft | None:
         owner = tensor.meta.name or tensor.state.key

@@ -30,8 +30,8 @@ Rows = Sequence[Any] | NDArray[Any]
 Info = Mapping[str, Any]
 
 
-def encode_arrays(rows: Rows, meta: TensorMeta) -> list[Encoded]:
-    """Encode samples stacked along the first axis of an array, or one by one.
+def encode_arrays(rows: Rows, meta: TensorMeta, kinds: set[type] | None = None) -> list[Encoded]:
+    """Encode samples stacked along the first axis of an array, or one by one; ``kinds``: their types, if known.
 
     Raises
     ------
@@ -40,7 +40,7 @@ def encode_arrays(rows: Rows, meta: TensorMeta) -> list[Encoded]:
     """
     target = Target(meta)
     if not is_numeric(rows) and not target.converts:
-        numbers = stacked_numbers(rows)
+        numbers = stacked_numbers(rows, kinds)
         if numbers is not None:
             if target.dtype == np.bool_ and all(type(row) is bool for row in rows):
                 numbers = numbers.astype(np.bool_)
@@ -60,6 +60,8 @@ def encode_arrays(rows: Rows, meta: TensorMeta) -> list[Encoded]:
 
 def _stacked(array: NDArray[Any], target: Target, *, owned: bool) -> list[Encoded]:
     shape = tuple(array.shape[1:]) or (1,)
+    if target.ndim is None and len(shape) == 2 and target.meta.sample_compression is None:
+        target.pads = False  # grey images that come as one array, before any other, stay (H, W), as in 3.x
     if target.pads:
         shape = padded_shape(shape)
         array = array.reshape(len(array), *shape)
@@ -174,7 +176,11 @@ def _one_by_one(rows: Rows, target: Target) -> Iterator[Encoded]:
 
 
 def _after(part: Encoded, target: Target) -> Target:
-    return target if part.meta is target.meta else Target(part.meta)
+    if part.meta is target.meta:
+        return target
+    after = Target(part.meta)
+    after.pads = target.pads
+    return after
 
 
 def _run(
@@ -221,13 +227,13 @@ def _value(row: Any, target: Target, dtype: np.dtype[Any] | None) -> tuple[NDArr
     elif isinstance(row, list | tuple) and len(row) == 0:
         return None, info
     if target.converts:
-        array = as_sample(row, None)
+        array = as_sample(row, None, of_files=True)
         if dtype is not None and array.dtype != np.bool_:
             array = cast(array, dtype, literal=not hasattr(row, "dtype"), by_value=False)
         array = converted(array, target.htype.name)
         value = cast(array, dtype, literal=False)
     else:
-        value = as_sample(row, dtype, by_value=target.by_value)
+        value = as_sample(row, dtype, by_value=target.by_value, of_files=target.takes_files)
     return (padded(value) if target.pads else value), info
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import TensorDtypeMismatchError
@@ -15,6 +16,7 @@ from lakebed.htypes.registry import htype_named
 from lakebed.writing.array_rows import compressed
 from lakebed.writing.arrow_files import bytes_block, chunks_of, files, is_binary, takes_files
 from lakebed.writing.encoded import Encoded
+from lakebed.writing.missing_values import missing_rows, plain_rows, with_nulls
 from lakebed.writing.target import learned
 
 Listed = Callable[[list[Any], TensorMeta, Mapping[str, Any]], list[Encoded]]
@@ -55,16 +57,27 @@ def encode_arrow_rows(
         htype = htype_named(meta.htype)
         if is_binary(array):
             parts = (
-                listed(files(array), meta, info) if takes_files(meta) else [_encode_bytes(array, meta, info)]
+                with_nulls(listed(files(array), meta, info), _nulls(array), info.get("logical_type"))
+                if takes_files(meta)
+                else [_encode_bytes(array, meta, info)]
             )
         elif not _is_plain(meta, htype, storing_of(array)):
-            parts = listed(array.to_pylist(), meta, info)
+            rows = array.to_pylist()
+            parts = with_nulls(
+                listed(rows, meta, info), missing_rows(*plain_rows(rows)), info.get("logical_type")
+            )
         else:
             parts = [_encode_array(_in_known_units(array, meta, info), meta, info, htype)]
         for part in parts:
-            # The next array builds on what this one settled.
-            meta, info = part.meta, {**info, **part.info}
+            # The next array builds on what this one settled; no rows settle nothing in the tensor's info.
+            meta, info = part.meta, {**info, **part.info} if part.block.count else info
             yield part
+
+
+def _nulls(array: Any) -> NDArray[np.bool_] | None:
+    from lakebed.htypes.arrow import null_rows
+
+    return null_rows(array)
 
 
 def _is_plain(meta: TensorMeta, htype: Htype, storing: Storing) -> bool:

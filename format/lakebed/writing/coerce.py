@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.codecs.block import empty_block
 from lakebed.codecs.registry import BYTE_NAMES
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import (
@@ -24,6 +23,7 @@ from lakebed.htypes.arrays import array_dtype, is_numeric
 from lakebed.htypes.base import Storing
 from lakebed.htypes.class_label import to_indices
 from lakebed.htypes.documents import encode_json, encode_list, encode_tags
+from lakebed.htypes.images import pads_rank
 from lakebed.htypes.polygon import encode_polygons
 from lakebed.htypes.registry import htype_named
 from lakebed.htypes.text import encode_text
@@ -33,6 +33,7 @@ from lakebed.writing.arrow_rows import as_htype, encode_arrow_rows, is_arrow
 from lakebed.writing.encoded import Column, Encoded
 from lakebed.writing.file_rows import encode_files
 from lakebed.writing.link_rows import Linking, encode_links
+from lakebed.writing.missing_values import missing_rows, plain_column, plain_rows, plain_sample, with_nulls
 from lakebed.writing.sequence_rows import flattened
 
 Rows = Sequence[Any] | NDArray[Any]
@@ -78,22 +79,28 @@ def encode_one(
         If it does not fit the tensor; the cause says why.
     """
     htype = htype_named(meta.htype)
-    if value is None and meta.htype is None and not meta.is_sequence:
-        return Column([Encoded(empty_block(1, len(meta.max_shape) or None), meta)])
+    value = plain_sample(value)
     if (
         isinstance(value, np.ndarray)
         and value.size > 1
         and htype.storing is Storing.ARRAY
         and not meta.is_link
     ):
-        return encode_column(value[np.newaxis], meta, info, name, linking)
+        rows = value[np.newaxis]
+        return encode_column(rows if meta.is_sequence else ranked(rows, meta), meta, info, name, linking)
     return encode_column([value], meta, info, name, linking)
 
 
+def ranked(samples: NDArray[Any], meta: TensorMeta) -> NDArray[Any]:
+    """Return an array of samples with the axes that they would get one by one: (rows, H, W) becomes (rows, H, W, 1)."""
+    return samples[..., np.newaxis] if samples.ndim == 3 and pads_rank(meta) else samples
+
+
 def _column(values: Any, meta: TensorMeta, info: Mapping[str, Any], linking: Linking | None) -> Column:
+    values = plain_column(values)
     if is_arrow(values) and not meta.is_link:
         if meta.is_sequence:
-            values = _listed(values)
+            values = _listed(values, typed=meta.dtype is None)
         else:
             return Column(list(encode_arrow_rows(values, meta, info, _encoded)))
     elif is_arrow(values) and not meta.is_sequence:
@@ -105,20 +112,44 @@ def _column(values: Any, meta: TensorMeta, info: Mapping[str, Any], linking: Lin
     rows: Rows = values if isinstance(values, np.ndarray | list | tuple) else list(values)
     if isinstance(rows, np.ndarray) and rows.ndim == 0:
         raise InvalidInputError("a column of samples needs a first axis that runs over the samples")
+    rows, kinds = plain_rows(rows)
     items = None
     if meta.is_sequence:
         rows, items = flattened(rows)
+        kinds = None
+    nulls, logical = missing_rows(rows, kinds), info.get("logical_type")
     if meta.is_link:
-        return Column(encode_links(rows, meta, linking), items)
-    return Column(_encoded(rows, _settled(meta, rows), info), items)
+        return Column(with_nulls(encode_links(rows, meta, linking), nulls, logical), items)
+    return Column(with_nulls(_encoded(rows, _settled(meta, rows), info, kinds), nulls, logical), items)
 
 
-def _listed(values: Any) -> list[Any]:
+def _listed(values: Any, *, typed: bool) -> list[Any]:
+    """Return Arrow lists as Python lists; where `typed`, items of numbers as arrays of their dtype."""
     import pyarrow as pa
 
     array = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.chunked_array(values)
     rows: list[Any] = array.to_pylist()
-    return rows
+    kind = array.type
+    while hasattr(kind, "value_type") and not pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if not typed or not (
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    ):
+        return rows
+    dtype = np.dtype(kind.to_pandas_dtype())
+    return [None if row is None else [_as_array(item, dtype) for item in row] for row in rows]
+
+
+def _as_array(item: Any, dtype: np.dtype[Any]) -> Any:
+    """Return numbers as an array; those with gaps, or lists of several lengths, stay a list."""
+    try:
+        return item if _has_gaps(item) else np.array(item, dtype)
+    except ValueError:
+        return item
+
+
+def _has_gaps(item: Any) -> bool:
+    return any(map(_has_gaps, item)) if isinstance(item, list) else item is None
 
 
 def _settled(meta: TensorMeta, rows: Iterable[Any]) -> TensorMeta:
@@ -166,11 +197,13 @@ def _has_text(rows: Rows) -> bool:
     return any(dtype.kind in "UO" for dtype in set(map(attrgetter("dtype"), arrays)))
 
 
-def _encoded(rows: Rows, meta: TensorMeta, info: Mapping[str, Any]) -> list[Encoded]:
-    """Encode flat samples."""
+def _encoded(
+    rows: Rows, meta: TensorMeta, info: Mapping[str, Any], kinds: set[type] | None = None
+) -> list[Encoded]:
+    """Encode flat samples, whose types may be known."""
     htype = htype_named(meta.htype)
     if htype.storing is Storing.TEXT:
-        return [Encoded(compressed(encode_text(rows), meta), meta)]
+        return [Encoded(compressed(encode_text(rows, kinds), meta), meta)]
     if htype.storing is Storing.JSON:
         return [Encoded(compressed(encode_json(rows, meta.dtype), meta), meta)]
     if htype.storing is Storing.LIST:
@@ -183,13 +216,14 @@ def _encoded(rows: Rows, meta: TensorMeta, info: Mapping[str, Any]) -> list[Enco
     if htype.name in _LABELS and not is_numeric(rows) and _has_text(rows):
         known = list(info.get("class_names") or [])
         rows, names = to_indices(rows, known)
+        kinds = None
         if names != known:
             changes["class_names"] = names
     files = meta.sample_compression is not None and meta.sample_compression not in BYTE_NAMES
-    parts = encode_files(rows, meta) if files else encode_arrays(rows, meta)
+    parts = encode_files(rows, meta) if files else encode_arrays(rows, meta, kinds)
     if changes and parts:
         parts = [replace(parts[0], info=changes), *parts[1:]]
     return parts
 
 
-__all__ = ["encode_column", "encode_one", "is_arrow"]
+__all__ = ["encode_column", "encode_one", "is_arrow", "ranked"]

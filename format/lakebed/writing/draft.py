@@ -59,11 +59,12 @@ class Draft(AddingDraft):
 
     def settle(self) -> None:
         """Encode the rows that came one by one and wait."""
-        if self.loose.count:
+        if self.loose.rows:
             columns = {}
-            for key, values in self.loose.drain().items():
-                state = self.tensors[key].state
+            for key, values in self.loose.columns().items():
+                state = self.tensors.seen[key].state
                 columns[key] = encode_column(values, state.meta, state.info, state.meta.name or key)
+            self.loose = self.loose.emptied()
             self.extend(columns)
 
     def offer_row(self, group: str, row: Mapping[str, Any]) -> bool:
@@ -75,17 +76,17 @@ class Draft(AddingDraft):
         return self.loose.offer(key, sample, self._states())
 
     def _states(self) -> Mapping[str, TensorState]:
-        return _States(self.tensors)
+        return _States(self.tensors.seen)
 
     def expect(self, group: str, keys: Mapping[str, str]) -> None:
         """Get ready for more rows like the one that was just added: name in the row -> tensor key."""
         for key in keys.values():
-            self.loose.prepare(self.tensors[key].state)
+            self.loose.prepare(self.tensors.seen[key].state)
         self.loose.prepare_rows(group, keys)
 
     def expect_samples(self, key: str) -> None:
         """Get ready for more samples of a tensor."""
-        self.loose.prepare(self.tensors[key].state)
+        self.loose.prepare(self.tensors.seen[key].state)
 
     # -- changing samples --------------------------------------------------------------------------------------
 
@@ -101,7 +102,7 @@ class Draft(AddingDraft):
         if column.items is None:
             self.update_flat(key, rows, column, partial=partial)
             return
-        self.dirty = self.torn = True
+        self.dirty = True
         singles = _singles(column.parts)
         at = 0
         for row, items in zip(rows, column.items.tolist(), strict=True):
@@ -110,7 +111,6 @@ class Draft(AddingDraft):
         self._record(tensor, diffs.with_updated(diffs.touched(tensor.state), rows))
         self._unpad(tensor, rows)
         self._bound_memory()
-        self.torn = False
 
     def _update_sequence(self, tensor: TensorDraft, row: int, parts: Sequence[Encoded]) -> None:
         sequence = tensor.state.sequence
@@ -155,8 +155,10 @@ class Draft(AddingDraft):
 
     def update_flat(self, key: str, rows: Rows, column: Column, *, partial: bool = False) -> None:
         """Replace flat samples: rows of tensors, items of sequences."""
-        self.dirty = self.torn = True
+        self.dirty = True
         tensor = self.tensors[key]
+        if tensor.state.sequence is None:
+            self._keep_absent(tensor, column.parts)
         first, count = int(rows[0]) if len(rows) else 0, len(rows)
         if not partial and count >= rewriting.MANY and self._can_replace_many(tensor, rows, column.parts):
             self._replace_many(tensor, np.asarray(rows, np.int64), column.parts)
@@ -169,7 +171,6 @@ class Draft(AddingDraft):
         self._record(tensor, diffs.with_updated(diffs.touched(tensor.state), changed))
         self._unpad(tensor, changed)
         self._bound_memory()
-        self.torn = False
 
     def _can_replace_many(self, tensor: TensorDraft, rows: Rows, parts: Sequence[Encoded]) -> bool:
         """Whether samples can be replaced chunk by chunk: ascending rows of a tensor whose chunks hold whole ones."""
@@ -254,7 +255,7 @@ class Draft(AddingDraft):
 
     def write_tiles(self, key: str, flat_row: int, tiles: Mapping[int, bytes | memoryview]) -> None:
         """Overwrite tiles of a tiled sample, by number in C order of the grid, with their stored bytes."""
-        self.dirty = self.torn = True
+        self.dirty = True
         tensor = self.tensors[key]
         tensor.write_tiles(flat_row, tiles)
         for hidden, link in self._links(tensor, flat=True):
@@ -266,7 +267,6 @@ class Draft(AddingDraft):
         changed = [flat_row] if sequence is None else _rows_of(sequence, [flat_row])
         self._record(tensor, diffs.with_updated(diffs.touched(tensor.state), changed))
         self._bound_memory()
-        self.torn = False
 
     def pad(self, key: str, count: int, ids: NDArray[np.uint64] | None = None) -> None:
         """Append empty samples that stand for rows which were never given (FORMAT.md 4.6).
@@ -321,7 +321,7 @@ class Draft(AddingDraft):
                 for each in companion_column(link, part, hidden.meta, hidden.state.info).parts:
                     hidden.append(each)
         self.loose.forget()
-        self.dirty = self.torn = True
+        self.dirty = True
         for tensor in (new, *(hidden for hidden, _ in shapes.values())):
             self.tensors[tensor.state.key] = tensor
             self._transformed(tensor)
@@ -331,7 +331,6 @@ class Draft(AddingDraft):
             # Numbers that are null have no bytes; texts and documents need a mark.
             self._mark_all(new, np.concatenate(marks))
         self._bound_memory()
-        self.torn = False
 
     def _like(self, tensor: TensorDraft, meta: TensorMeta, info: Mapping[str, Any]) -> TensorDraft:
         """Return a tensor without samples that takes the place of another."""
@@ -359,10 +358,9 @@ class Draft(AddingDraft):
         gone = np.sort(np.asarray(rows, np.int64))
         if not len(gone):
             return
-        self.dirty = self.torn = True
+        self.dirty = True
         self._pop(self.tensors[key], gone)
         self._bound_memory()
-        self.torn = False
 
     def _pop(self, tensor: TensorDraft, rows: Places) -> None:
         ids = self._ids(tensor, rows)
@@ -439,19 +437,34 @@ class Draft(AddingDraft):
 
     def tails(self) -> list[tuple[TensorState, int]]:
         """Return the chunks, by tensor and row of its table, that sealing would read to pack them anew."""
-        found = ((tensor.state, tensor.tail()) for tensor in self.tensors.values())
+        found = ((tensor.state, tensor.tail()) for tensor in self.tensors.seen.values())
         return [(state, row) for state, row in found if row is not None]
 
     def seal(self) -> None:
         """Turn all pending samples into chunks, so that a snapshot shows them."""
-        for tensor in self.tensors.values():
-            tensor.seal()
+        for key in [key for key, tensor in self.tensors.seen.items() if not tensor.is_sealed]:
+            self.tensors[key].seal()
 
     def snapshot(self) -> Snapshot:
         """Return the state so far; pending samples are sealed first."""
         self.seal()
-        tensors = {key: tensor.state for key, tensor in self.tensors.items()}
-        return Snapshot(self.version_id, self.meta, self.info, tensors, self.diff, self.origin)
+        return Snapshot(self.version_id, self.meta, self.info, self.tensors.states(), self.diff, self.origin)
+
+    def structure(self, *, is_final: bool) -> Snapshot:
+        """Return the state so far; tables lack what is pending.
+
+        Parameters
+        ----------
+        is_final
+            Nothing changes this draft any more, but forks of it.
+        """
+        known = self._structure
+        if known is not None and is_final and known.version_id == self.version_id:
+            return known
+        found = Snapshot(self.version_id, self.meta, self.info, self.tensors.states(), self.diff)
+        if is_final:
+            self._structure = found
+        return found
 
 
 class _States(Mapping[str, TensorState]):

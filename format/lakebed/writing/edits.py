@@ -26,15 +26,23 @@ class Splice:
 class Edits:
     """Replaced and removed samples of one chunk table.
 
-    Rows are given as they are numbered after all edits so far, and kept as the table numbers them.
+    Rows are given as they are numbered after all edits so far, and kept as the table numbers them. What was replaced
+    before the last fork is shared with what it was forked from; where a removed row is among it, it counts for nothing.
     """
 
     nbytes: int = 0
-    _replaced: dict[int, Piece] = field(default_factory=dict)
-    _removed: list[int] = field(default_factory=list)
+    _shared: dict[int, Piece] = field(default_factory=dict)
+    _own: dict[int, Piece] = field(default_factory=dict)
+    _removed: tuple[int, ...] = ()
+
+    def fork(self) -> Edits:
+        """Return a copy to go on with; it may be given up, but these edits may not change any more."""
+        if self._own:
+            self._shared.update(self._own)
+        return Edits(self.nbytes, self._shared, {}, self._removed)
 
     def __bool__(self) -> bool:
-        return bool(self._replaced or self._removed)
+        return bool(self._shared or self._own or self._removed)
 
     @property
     def removed(self) -> int:
@@ -49,33 +57,31 @@ class Edits:
 
     def at(self, row: int) -> Piece | None:
         """Return what has replaced a row, if anything has."""
-        return self._replaced.get(self.original(row))
+        return self._found(self.original(row))
+
+    def _found(self, at: int) -> Piece | None:
+        own = self._own.get(at)
+        return self._shared.get(at) if own is None else own
 
     def replace(self, row: int, piece: Piece) -> None:
         """Let a piece of one sample take the place of a row."""
         at = self.original(row)
-        self._forget(at)
-        self._replaced[at] = piece
-        self.nbytes += _nbytes(piece)
+        self.nbytes += _nbytes(piece) - _nbytes(self._found(at))
+        self._own[at] = piece
 
     def remove(self, rows: Sequence[int]) -> None:
         """Remove rows, ascending and as they are numbered before this call."""
         gone = [self.original(row) for row in rows]
-        for at in gone:
-            self._forget(at)
-        self._removed = sorted([*self._removed, *gone])
-
-    def _forget(self, at: int) -> None:
-        before = self._replaced.pop(at, None)
-        if before is not None:
-            self.nbytes -= _nbytes(before)
+        self.nbytes -= sum(_nbytes(self._found(at)) for at in gone)
+        self._removed = tuple(sorted([*self._removed, *gone]))
 
     def splices(self) -> Iterator[Splice]:
         """Yield the changes in the order of the table; neighbouring removals are one."""
-        rows = sorted([*self._replaced, *self._removed])
+        removed = set(self._removed)
+        rows = sorted({*self._shared, *self._own, *removed})
         run: Splice | None = None
         for row in rows:
-            piece = self._replaced.get(row)
+            piece = None if row in removed else self._found(row)
             if piece is None and run is not None and run.stop == row and not run.pieces:
                 run = Splice(run.start, row + 1)
                 continue
@@ -86,7 +92,7 @@ class Edits:
             yield run
 
 
-def _nbytes(piece: Piece) -> int:
+def _nbytes(piece: Piece | None) -> int:
     return piece.nbytes if isinstance(piece, Block) else 0
 
 

@@ -157,11 +157,11 @@ class _Run:
             elif isinstance(row, list | tuple) and len(row) == 0:
                 return None, info
             if target.converts:
-                array = as_sample(row, None)
+                array = as_sample(row, None, of_files=True)
                 if self.dtype is not None and array.dtype != np.bool_:
                     array = cast(array, self.dtype, literal=not hasattr(row, "dtype"), by_value=False)
             else:
-                array = as_sample(row, self.dtype, by_value=target.by_value)
+                array = as_sample(row, self.dtype, by_value=target.by_value, of_files=True)
         if not codec.can_encode and array.size:
             raise SampleCompressionError(
                 f"In order to store {target.htype.name} data, you should use `lakebed.read(path_to_file)`: arrays can "

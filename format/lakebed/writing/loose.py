@@ -7,8 +7,11 @@ long way, where errors are found before the row counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -44,15 +47,29 @@ class _Gate:
         )
 
 
+Row = tuple[tuple[str, ...], tuple[Any, ...]]
+"""Tensor keys, and a value for each."""
+
+
 @dataclass(slots=True)
 class Loose:
-    """Waiting values by tensor key."""
+    """Waiting values: whole rows, or values of single tensors, in the order in which they came.
 
-    columns: dict[str, list[Any]] = field(default_factory=dict)
-    count: int = 0
+    A row counts from the moment at which it stands in the list, which is one step that nothing can interrupt.
+    """
+
+    rows: list[Row] = field(default_factory=list)
     _gates: dict[str, _Gate | None] = field(default_factory=dict)
-    _rows: dict[tuple[str, frozenset[str]], Mapping[str, str]] = field(default_factory=dict)
+    _names: dict[tuple[str, frozenset[str]], Mapping[str, str]] = field(default_factory=dict)
+    _values: int = 0
     _nbytes: int = 0
+    _even: tuple[tuple[str, ...], int] = ((), 0)
+
+    def fork(self) -> Loose:
+        """Return a copy that goes its own way."""
+        return Loose(
+            list(self.rows), dict(self._gates), dict(self._names), self._values, self._nbytes, self._even
+        )
 
     def prepare(self, state: TensorState) -> None:
         """Get ready for values of a tensor."""
@@ -63,38 +80,42 @@ class Loose:
 
     def prepare_rows(self, group: str, keys: Mapping[str, str]) -> None:
         """Get ready for rows of a group that name just these tensors: name in the row -> tensor key."""
-        self._rows[group, frozenset(keys)] = dict(keys)
+        self._names[group, frozenset(keys)] = dict(keys)
 
     def forget(self) -> None:
         """Take nothing more until prepared again, as after a change of the schema."""
-        self._gates, self._rows = {}, {}
+        self._gates, self._names = {}, {}
 
     def offer(self, key: str, value: Any, states: Mapping[str, TensorState]) -> bool:
         """Keep a value of one tensor if it surely fits; tell whether it was kept."""
         kept = self._kept(key, value, states)
         if kept is None:
             return False
-        self._put(key, kept)
+        self._put((key,), (kept,))
         return True
 
     def offer_row(self, group: str, row: Mapping[str, Any], states: Mapping[str, TensorState]) -> bool:
         """Keep a row if all of it surely fits and the tensors are of one length; tell whether it was kept."""
-        keys = self._rows.get((group, frozenset(row)))
-        if not keys:
+        names = self._names.get((group, frozenset(row)))
+        if not names:
             return False
         values = []
-        lengths = set()
-        for name, key in keys.items():
+        for name, key in names.items():
             kept = self._kept(key, row[name], states)
             if kept is None:
                 return False
-            values.append((key, kept))
-            lengths.add(states[key].meta.length + len(self.columns.get(key, ())))
-        if len(lengths) > 1:
+            values.append(kept)
+        keys = tuple(names.values())
+        if self._even != (keys, len(self.rows)) and not self._is_even(keys, states):
             return False
-        for key, kept in values:
-            self._put(key, kept)
+        self._put(keys, tuple(values))
+        self._even = keys, len(self.rows)
         return True
+
+    def _is_even(self, keys: Iterable[str], states: Mapping[str, TensorState]) -> bool:
+        """Whether tensors are of one length, with what waits."""
+        waiting = Counter(key for some, _ in self.rows for key in some)
+        return len({states[key].meta.length + waiting[key] for key in keys}) == 1
 
     def _kept(self, key: str, value: Any, states: Mapping[str, TensorState]) -> Any:
         gate = self._gates.get(key)
@@ -102,25 +123,29 @@ class Loose:
             return None
         return gate.take(value)
 
-    def _put(self, key: str, value: Any) -> None:
-        column = self.columns.get(key)
-        if column is None:
-            self.columns[key] = [value]
-        else:
-            column.append(value)
-        self.count += 1
-        self._nbytes += getattr(value, "nbytes", 64)
+    def _put(self, keys: tuple[str, ...], values: tuple[Any, ...]) -> None:
+        # Counted first: too much is counted where it ends here, and that does no harm.
+        self._values += len(values)
+        for value in values:
+            self._nbytes += value.nbytes if type(value) is np.ndarray else 64
+        self.rows.append((keys, values))
 
     @property
     def is_full(self) -> bool:
         """Whether it is time to encode what waits."""
-        return self.count >= _MOST_VALUES or self._nbytes >= _MOST_BYTES
+        return self._values >= _MOST_VALUES or self._nbytes >= _MOST_BYTES
 
-    def drain(self) -> dict[str, list[Any]]:
-        """Return the waiting values by tensor key, and start anew."""
-        found, self.columns = self.columns, {}
-        self.count = self._nbytes = 0
+    def columns(self) -> dict[str, list[Any]]:
+        """Return the waiting values by tensor key."""
+        found: dict[str, list[Any]] = {}
+        for keys, run in groupby(self.rows, itemgetter(0)):
+            for key, *values in zip(keys, *map(itemgetter(1), run), strict=True):
+                found.setdefault(key, []).extend(values)
         return found
+
+    def emptied(self) -> Loose:
+        """Return the same without what waits."""
+        return Loose([], self._gates, self._names)
 
 
 def _take_of(state: TensorState) -> Take | None:

@@ -75,7 +75,7 @@ class Incoming:
         new_name = {theirs.meta.tensor_names.get(old, old): new for old, new in moves.items()}
         new_name[their_key] = name
         keys = {key: draft.free_key(new) for key, new in new_name.items()}
-        draft.dirty = draft.torn = True
+        draft.dirty = True
         for key in (key for key in theirs.meta.tensors if key in new_name):
             state = self._empty(theirs.tensors[key]) if empty else theirs.tensors[key]
             links = {keys.get(link, link): how for link, how in state.meta.links.items()}
@@ -88,7 +88,6 @@ class Incoming:
                 diff=CommitDiff(created=True, info_updated=bool(state.info), last=state.length),
             )
             draft.adopt_tensor(new_name[key], state, parents(new_name[key]))
-        draft.torn = False
         return keys[their_key]
 
     def _empty(self, state: TensorState) -> TensorState:
@@ -179,10 +178,12 @@ class Incoming:
         if not len(rows):
             return
         draft = self._draft
-        draft.dirty = draft.torn = True
+        draft.dirty = True
         tensor, held = draft.tensors[key], self._held(their_key)
         state = held.reader.state
         flat, lengths = _flat(state, rows)
+        if lengths is None:
+            draft.keep_absent(tensor, state.meta.max_shape)
         before, diff = tensor.state.length, diffs.touched(tensor.state)
         self._append_flat(tensor, held.reader, flat, meanings)
         if lengths is not None and tensor.state.sequence is not None:
@@ -201,10 +202,9 @@ class Incoming:
                 self._append_flat(hidden, reader, wanted)
             draft.record(hidden.state.key, change)
         if lengths is None:
-            draft.add_null_marks(key, held.null_marks()[rows])
+            draft.add_null_marks(key, _null_marks(held, rows, tensor))
         self._pad(tensor, state, rows, before)
         draft.bound_memory()
-        draft.torn = False
 
     def _pad(self, tensor: TensorDraft, state: TensorState, rows: Ints, before: int) -> None:
         """Remember which of the new rows nobody ever gave a value (FORMAT.md 4.6)."""
@@ -220,15 +220,16 @@ class Incoming:
         if not len(pairs):
             return
         draft = self._draft
-        draft.dirty = draft.torn = True
+        draft.dirty = True
         tensor, held = draft.tensors[key], self._held(their_key)
         pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
         ours, theirs = pairs[:, 0], pairs[:, 1]
         companions = [c for c in self._companions(key, their_key) if c[0] not in _BY_ROW]
         if tensor.state.sequence is None:
+            draft.keep_absent(tensor, held.reader.state.meta.max_shape)
             self._update_flat(tensor, held.reader, pairs, meanings)
             self._update_companions(companions, pairs)
-            draft.mark_nulls(key, ours.tolist(), held.null_marks()[theirs])
+            draft.mark_nulls(key, ours.tolist(), _null_marks(held, theirs, tensor))
         else:
             for row, other in pairs.tolist():
                 self._update_sequence(tensor, held.reader, row, other, meanings, companions)
@@ -237,7 +238,6 @@ class Incoming:
         if tensor.state.pad is not None:
             tensor.state = replace(tensor.state, pad=tensor.state.pad.without(ours.tolist()))
         draft.bound_memory()
-        draft.torn = False
 
     def _update_companions(
         self, companions: Iterable[tuple[str, TensorDraft, SampleReader | None]], pairs: Ints
@@ -444,6 +444,14 @@ def _cuts(breaks: Ints, count: int) -> Iterator[tuple[int, int]]:
     """Yield the stretches between breaks."""
     ends = [0, *breaks.tolist(), count]
     return ((a, b) for a, b in pairwise(ends) if a < b)
+
+
+def _null_marks(held: Held, rows: Ints, tensor: TensorDraft) -> NDArray[np.bool_]:
+    """Tell which rows are nulls that need a mark in a tensor; where it holds single numbers, their bytes tell."""
+    marks = held.null_marks()[rows]
+    if held.reader.is_nullable and list(tensor.meta.max_shape) != [1]:
+        marks |= held.reader.shapes(rows)[:, 0] == 0
+    return marks
 
 
 def _flat(state: TensorState, rows: Ints) -> tuple[Ints, Ints | None]:

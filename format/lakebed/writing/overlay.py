@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.codecs.block import Block, Shapes
+from lakebed.codecs.block import Block, Shapes, shapes_of, sizes_of
 from lakebed.native import chunks as native_chunks
 from lakebed.native import merge as native
 
@@ -28,21 +28,8 @@ def joined(blocks: Sequence[Block]) -> Block:
     """Put blocks into one; the bytes are copied unless there is one only."""
     if len(blocks) == 1 and blocks[0].buffers is None:
         return blocks[0]
-    first = blocks[0]
-    ndim = next((b.ndim for b in blocks if b.ndim is not None), None)
-    count = sum(b.count for b in blocks)
-    even = isinstance(first.sizes, int) and all(
-        b.sizes is first.sizes or b.sizes == first.sizes for b in blocks
-    )
-    sizes = first.sizes if even else np.concatenate([b.size_array() for b in blocks])
-    shapes: Shapes = first.shapes
-    if ndim is not None and not _have_shape(blocks, first.shapes):
-        shapes = np.concatenate([b.shape_array(ndim) for b in blocks])
-    return Block(memoryview(b"".join(b.joined() for b in blocks)), count, sizes, shapes)
-
-
-def _have_shape(blocks: Sequence[Block], shape: Shapes) -> bool:
-    return isinstance(shape, tuple) and all(isinstance(b.shapes, tuple) and b.shapes == shape for b in blocks)
+    data = memoryview(b"".join(b.joined() for b in blocks))
+    return Block(data, sum(b.count for b in blocks), sizes_of(blocks), shapes_of(blocks))
 
 
 def replaced(old: Block, at: Places, new: Block, take: Take = fresh) -> Block | None:

@@ -16,6 +16,7 @@ from lakebed.chunks.pack import groups
 from lakebed.codecs.block import Block
 from lakebed.native import chunks as native
 from lakebed.versions.state import ChunkTable, NewChunk
+from lakebed.writing.blocks import cost
 from lakebed.writing.overlay import Places, Take, joined, replaced
 from lakebed.writing.repack import SMALL, Plan
 
@@ -166,8 +167,3 @@ class Walk:
         if size == 0 or self._table.first(row) in self._tiled or self._table.samples(row) == 0:
             return False
         return size + sum(map(cost, blocks)) <= self._limit
-
-
-def cost(block: Block) -> int:
-    """Bytes that samples take in a chunk: data and position rows."""
-    return block.nbytes + (0 if isinstance(block.sizes, int) else 12 * block.count)

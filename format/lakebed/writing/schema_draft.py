@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.creds_index import CredsIndex
 from lakebed.documents.dataset_diff import DatasetDiff
 from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tensor_meta import TensorMeta
+from lakebed.errors import StorageError
 from lakebed.storage.base import Storage, UncachedStorage
 from lakebed.versions.state import Snapshot, TensorState
 from lakebed.writing import diffs, structure
@@ -18,6 +20,8 @@ from lakebed.writing.loose import Loose
 from lakebed.writing.overlay import Take, fresh
 from lakebed.writing.tensor_chunks import Files, Read
 from lakebed.writing.tensor_draft import TensorDraft, new_tensor
+
+_log = logging.getLogger(__name__)
 
 
 class _Spill:
@@ -41,10 +45,67 @@ class _Spill:
         self.keys.extend(files)
 
     def forget(self, first: int) -> None:
-        """Delete all but the first few of what was written."""
-        for key in self.keys[first:]:
-            self._storage.delete(key)
+        """Delete all but the first few of what was written; what the storage keeps all the same, nothing refers to."""
+        gone = self.keys[first:]
         del self.keys[first:]
+        for key in gone:
+            try:
+                self._storage.delete(key)
+            except StorageError as error:
+                _log.warning("a chunk of %s that nothing refers to stays: %s", self._storage.url, error)
+
+
+class Tensors(MutableMapping[str, TensorDraft]):
+    """The tensors of a draft by key.
+
+    A fork has the same ones at first; whatever it is asked for it copies, once, to be changed.
+    """
+
+    __slots__ = ("_all", "_own")
+
+    def __init__(self, drafts: Mapping[str, TensorDraft]) -> None:
+        self._all = dict(drafts)
+        self._own = set(drafts)
+
+    def fork(self) -> Tensors:
+        """Return a copy to change, which may be given up; this one may not change any more."""
+        copy = Tensors({})
+        copy._all = self._all.copy()
+        return copy
+
+    def __getitem__(self, key: str) -> TensorDraft:
+        """Return a tensor to change."""
+        found = self._all[key]
+        if key not in self._own:
+            found = self._all[key] = found.fork()
+            self._own.add(key)
+        return found
+
+    def __setitem__(self, key: str, tensor: TensorDraft) -> None:
+        self._all[key] = tensor
+        self._own.add(key)
+
+    def __delitem__(self, key: str) -> None:
+        del self._all[key]
+        self._own.discard(key)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._all
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def states(self) -> dict[str, TensorState]:
+        """Return what the tensors hold, but for what is pending, by key."""
+        return {key: tensor.state for key, tensor in self._all.items()}
+
+    @property
+    def seen(self) -> Mapping[str, TensorDraft]:
+        """The tensors to look at, not to change."""
+        return self._all
 
 
 class SchemaDraft:
@@ -81,12 +142,25 @@ class SchemaDraft:
         self.diff = base.diff
         self.origin = base.origin
         self.dirty = False
-        self.torn = False
         self.loose = Loose()
         self._spill = _Spill(storage, lambda: guard(version_id))
         self._read = read
         self._take = take
-        self.tensors = {key: self._tensor_draft(state) for key, state in base.tensors.items()}
+        self.tensors = Tensors({key: self._tensor_draft(state) for key, state in base.tensors.items()})
+        self._spilled_before = 0
+        self._structure: Snapshot | None = None
+
+    def fork(self) -> Self:
+        """Return a copy to change, which may be given up; this one may not change any more."""
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__)
+        copy.tensors, copy.loose = self.tensors.fork(), self.loose.fork()
+        copy._spilled_before, copy._structure = len(self._spill.keys), None
+        return copy
+
+    def give_up(self) -> None:
+        """Delete what was written to storage since this was forked."""
+        self._spill.forget(self._spilled_before)
 
     def _tensor_draft(self, state: TensorState) -> TensorDraft:
         return TensorDraft(state, self.version_id, self._read, self._spill, self._take)
@@ -98,20 +172,9 @@ class SchemaDraft:
 
     def new_chunks(self) -> dict[str, tuple[bytes | memoryview, ...]]:
         """Chunk files that are not in storage yet, by key."""
-        return {key: pieces for tensor in self.tensors.values() for key, pieces in tensor.new_chunks.items()}
-
-    def savepoint(self) -> Callable[[], None]:
-        """Return a function that takes back the samples that are appended from now on, and nothing else may happen."""
-        tensors, restores = dict(self.tensors), [tensor.savepoint() for tensor in self.tensors.values()]
-        meta, dirty, spilled = self.meta, self.dirty, len(self._spill.keys)
-
-        def restore() -> None:
-            self.tensors, self.meta, self.dirty, self.torn = tensors, meta, dirty, False
-            for take_back in restores:
-                take_back()
-            self._spill.forget(spilled)
-
-        return restore
+        return {
+            key: pieces for tensor in self.tensors.seen.values() for key, pieces in tensor.new_chunks.items()
+        }
 
     # -- schema and info ---------------------------------------------------------------------------------------
 

@@ -28,8 +28,10 @@ def _is_kind(kind: str) -> bool:
 
 
 def renamed(meta: DatasetMeta, names: dict[str, str]) -> DatasetMeta:
-    """Give tensors new names, old name -> new name; keys stay."""
-    return replace(meta, tensor_names={names.get(name, name): key for name, key in meta.tensor_names.items()})
+    """Give tensors new names, old name -> new name; keys stay. In the order of names the new ones come last."""
+    kept = {name: key for name, key in meta.tensor_names.items() if name not in names}
+    moved = {names[name]: key for name, key in meta.tensor_names.items() if name in names}
+    return replace(meta, tensor_names={**kept, **moved})
 
 
 def moves(meta: DatasetMeta, old: str, new: str) -> dict[str, str]:

@@ -53,6 +53,11 @@ class Target:
         self.threshold = DEFAULT_THRESHOLD if meta.tiling_threshold is None else meta.tiling_threshold
 
     @property
+    def takes_files(self) -> bool:
+        """Whether samples may come as pictures, sounds or other files, whatever they are stored as."""
+        return self.htype.is_image or self.htype.has_info_tensor or self.files is not None
+
+    @property
     def files(self) -> FileCodec | None:
         """Codec of the files that samples are stored as."""
         return file_codec(self.meta.sample_compression)

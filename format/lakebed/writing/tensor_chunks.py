@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Protocol, Self
 
 from lakebed.chunks.canvas import ChunkCodec, chunk_codec
 from lakebed.chunks.chunk import Chunk, parse_chunk
@@ -68,6 +68,21 @@ class TensorChunks:
         self._read = read
         self._spill = spill
         self._take = take
+        self._owns_chunks = True
+
+    def fork(self) -> Self:
+        """Return a copy to change, which may be given up; this one may not change any more."""
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__)
+        copy._owns_chunks = False
+        return copy
+
+    def _own_chunks(self) -> Files:
+        """Return the new chunks as a dictionary that no fork shares."""
+        if not self._owns_chunks:
+            self.new_chunks = dict(self.new_chunks)
+            self._owns_chunks = True
+        return self.new_chunks
 
     @property
     def meta(self) -> TensorMeta:
@@ -110,7 +125,7 @@ class TensorChunks:
 
     def _new_chunk(self, chunk: PackedChunk) -> NewChunk:
         number = secrets.randbits(64) or 1
-        self.new_chunks[self.chunk_key(number)] = chunk.pieces
+        self._own_chunks()[self.chunk_key(number)] = chunk.pieces
         self.sealed_bytes += chunk.nbytes
         return NewChunk(number, chunk.count, chunk.nbytes, block_sums(chunk.pieces), chunk.layout)
 
@@ -126,11 +141,11 @@ class TensorChunks:
 
     def let_go(self) -> None:
         """Forget the contents of chunks that are in storage."""
-        self.new_chunks = {}
+        self.new_chunks, self._owns_chunks = {}, True
         self.sealed_bytes = 0
 
     def _drop_chunk(self, key: str) -> None:
-        pieces = self.new_chunks.pop(key, None)
+        pieces = self._own_chunks().pop(key, None)
         if pieces is not None:
             self.sealed_bytes -= sum(map(len, pieces))
 
@@ -139,4 +154,4 @@ class TensorChunks:
         self.state = replace(self.state, table=table)
         mine = {self.chunk_key(int(i)) for i in table.ids.ids}
         for key in [k for k in self.new_chunks if k not in mine]:
-            self.sealed_bytes -= sum(map(len, self.new_chunks.pop(key)))
+            self.sealed_bytes -= sum(map(len, self._own_chunks().pop(key)))

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_prefix import FORMAT_VERSION
 from lakebed.native import chunks as native
 from lakebed.versions.state import ChunkTable, NewChunk, TensorState, empty_table
+from lakebed.writing.blocks import Blocks, cost
 from lakebed.writing.bounds import Bounds, linked_bounds, widened
 from lakebed.writing.edits import Edits, Piece, Splice, splice_blocks
 from lakebed.writing.encoded import Encoded, Tiled
@@ -52,8 +53,7 @@ class TensorDraft(TensorChunks):
         take: Take = fresh,
     ) -> None:
         super().__init__(state, folder, read, spill, take)
-        self.pending: list[Block] = []
-        self.pending_bytes = 0
+        self.pending = Blocks()
         self._edits = Edits()
         self._tiles = state.tiles.entries
         self._new_tiles: set[int] = set()  # rows of the table that the tile index of the state lacks yet
@@ -61,27 +61,25 @@ class TensorDraft(TensorChunks):
     @property
     def waiting_bytes(self) -> int:
         """Bytes of samples and chunks that are in memory only."""
-        return self.pending_bytes + self._edits.nbytes + self.sealed_bytes
+        return self.pending.nbytes + self._edits.nbytes + self.sealed_bytes
 
     @property
     def _sealed(self) -> int:
         """Number of samples in chunks, after the edits."""
         return self.state.table.count - self._edits.removed
 
-    # -- taking back ----------------------------------------------------------------------------------------------
+    def fork(self) -> Self:
+        """Return a copy to change, which may be given up; this one may not change any more."""
+        copy = super().fork()
+        copy.__dict__.update(pending=self.pending.fork(), _edits=self._edits.fork())
+        return copy
 
-    def savepoint(self) -> Callable[[], None]:
-        """Return a function that takes back the samples that are appended from now on, and nothing else may happen."""
-        pending, new_chunks, tiles = list(self.pending), dict(self.new_chunks), dict(self._tiles)
-        new_tiles = set(self._new_tiles)
-        state, counts, edits = self.state, (self.pending_bytes, self.sealed_bytes), self._edits
-
-        def restore() -> None:
-            self.state, self.pending, self.new_chunks = state, pending, new_chunks
-            self._edits, self._tiles, self._new_tiles = edits, tiles, new_tiles
-            self.pending_bytes, self.sealed_bytes = counts
-
-        return restore
+    @property
+    def is_sealed(self) -> bool:
+        """Whether sealing would change nothing."""
+        if self.pending or self._edits or self._new_tiles:
+            return False
+        return self._tiles == self.state.tiles.entries if self._tiles else not len(self.state.tiles)
 
     # -- adding ------------------------------------------------------------------------------------------------
 
@@ -95,13 +93,14 @@ class TensorDraft(TensorChunks):
         if part.tiled is not None:
             self._append_tiled(before, block, part.tiled)
             return
+        if self.pending.nbytes + cost(block) < self.chunk_limit:
+            self.pending.append(block if part.owned else _own(block))
+            return
         self.pending.append(block)
-        self.pending_bytes += _cost(block)
-        if self.pending_bytes >= self.chunk_limit:
-            self.seal(full_only=True)
-            self.spill()
+        self.seal(full_only=True)
+        self.spill()
         if not part.owned and self.pending:
-            self.pending[-1] = _own(self.pending[-1])
+            self.pending = Blocks([*self.pending[:-1], _own(self.pending[-1])])
 
     def _learn(self, part: Encoded, block: Block, length: int) -> None:
         state = self.state
@@ -115,10 +114,10 @@ class TensorDraft(TensorChunks):
 
     def _append_tiled(self, row: int, block: Block, tiled: Tiled) -> None:
         self.seal()
-        self._tiles[row] = (tiled.sample_shape, tiled.tile_shape)
+        self._tiles = {**self._tiles, row: (tiled.sample_shape, tiled.tile_shape)}
         table = self.state.table.extended(self._tile_chunks(block, tiled), (self._folder, self.state.key))
         self.state = replace(self.state, table=table)
-        self._new_tiles.add(row)
+        self._new_tiles = {*self._new_tiles, row}
 
     def _tile_chunks(self, block: Block, tiled: Tiled) -> list[NewChunk]:
         if block.nbytes:  # links of the tiles, which are one sample in one chunk
@@ -169,9 +168,13 @@ class TensorDraft(TensorChunks):
         """Go on with a table to whose end rows of another version's were added."""
         start, end = other.table.first(first), int(other.table.ids.last[stop - 1]) + 1
         shift = self.meta.length - start
-        for row, shapes in (other.tiles.entries if len(other.tiles) else {}).items():
-            if start <= row < end:
-                self._tiles[row + shift] = shapes
+        added = {
+            row + shift: shapes
+            for row, shapes in (other.tiles.entries if len(other.tiles) else {}).items()
+            if start <= row < end
+        }
+        if added:
+            self._tiles = {**self._tiles, **added}
         low, high = widened(self.meta, bounds)
         meta = self.meta.with_(length=table.count, min_shape=low, max_shape=high)
         self.state = replace(self.state, table=table, meta=meta)
@@ -182,9 +185,9 @@ class TensorDraft(TensorChunks):
     ) -> None:
         """Replace one sample by one that lies in chunks of its own; ``shapes``: of the sample and of its tiles."""
         self._flush_pending(row)
-        self._tiles.pop(row, None)
+        self._forget_tiles(row)
         if shapes is not None:
-            self._tiles[row] = shapes
+            self._tiles = {**self._tiles, row: shapes}
             low, high = widened(self.meta, None if self.meta.is_link else (shapes[0], shapes[0]))
             self.state = replace(self.state, meta=self.meta.with_(min_shape=low, max_shape=high))
         self._edits.replace(row, tuple(chunks))
@@ -194,10 +197,10 @@ class TensorDraft(TensorChunks):
     def update(self, row: int, part: Encoded) -> None:
         """Replace one sample; ``part`` holds one."""
         self._learn(part, part.block, self.meta.length)
-        self._tiles.pop(row, None)
+        self._forget_tiles(row)
         if part.tiled is not None:
             self._flush_pending(row)
-            self._tiles[row] = (part.tiled.sample_shape, part.tiled.tile_shape)
+            self._tiles = {**self._tiles, row: (part.tiled.sample_shape, part.tiled.tile_shape)}
             self._edits.replace(row, tuple(self._tile_chunks(part.block, part.tiled)))
             return
         block = part.block if part.owned else _own(part.block)
@@ -205,21 +208,21 @@ class TensorDraft(TensorChunks):
             self._edits.replace(row, block)
             return
         at = row - self._sealed
-        self._set_pending(splice_blocks(self.pending, at, at + 1, [block]))
+        self.pending = Blocks(splice_blocks(self.pending, at, at + 1, [block]))
+
+    def _forget_tiles(self, row: int) -> None:
+        if row in self._tiles:
+            self._tiles = {other: shapes for other, shapes in self._tiles.items() if other != row}
 
     def _flush_pending(self, row: int) -> None:
         if row >= self._sealed:
             self.seal()
 
-    def _set_pending(self, blocks: list[Block]) -> None:
-        self.pending = blocks
-        self.pending_bytes = sum(map(_cost, blocks))
-
     def remove(self, rows: Sequence[int]) -> None:
         """Remove samples: ascending rows, as they are numbered before the call."""
         sealed = self._sealed
         for row in reversed([r for r in rows if r >= sealed]):
-            self._set_pending(splice_blocks(self.pending, row - sealed, row - sealed + 1))
+            self.pending = Blocks(splice_blocks(self.pending, row - sealed, row - sealed + 1))
         self._edits.remove([r for r in rows if r < sealed])
         self._drop_tiles(np.asarray(rows, dtype=np.int64))
         self._resize(self.meta.length - len(rows))
@@ -321,8 +324,8 @@ class TensorDraft(TensorChunks):
 
     def clear(self) -> None:
         """Drop all samples."""
-        self.pending, self.pending_bytes = [], 0
-        self.new_chunks, self.sealed_bytes = {}, 0
+        self.pending = Blocks()
+        self.let_go()
         self._edits, self._tiles, self._new_tiles = Edits(), {}, set()
         meta = self.meta.with_(length=0, min_shape=(), max_shape=())
         self.state = replace(self.state, meta=meta, table=empty_table(), tiles=TileIndex.empty(), pad=None)
@@ -382,6 +385,12 @@ class TensorDraft(TensorChunks):
             native.gather_fixed(block.joined(), size, at, parts[-1])
         return np.concatenate(parts)
 
+    def extents(self) -> NDArray[np.uint32]:
+        """Return the shape of each sample, none of which is tiled; changes are made into chunks for it."""
+        self.seal()
+        ndim = len(self.meta.max_shape)
+        return np.concatenate([self._load(row).shape_array(ndim) for row in range(len(self.state.table))])
+
     # -- chunks ------------------------------------------------------------------------------------------------
 
     def seal(self, *, full_only: bool = False) -> None:
@@ -413,7 +422,7 @@ class TensorDraft(TensorChunks):
         entries = [self._packed(run) for run in runs]
         table = self.state.table.extended(entries, (self._folder, self.state.key))
         self.state = replace(self.state, table=table)
-        self._set_pending(rest)
+        self.pending = Blocks(rest)
 
     def _apply(self, splices: Iterable[Splice]) -> None:
         plan = replan(
@@ -453,6 +462,10 @@ class TensorDraft(TensorChunks):
             return None
         size = int(table.places.sizes[row])
         waiting = sum(b.nbytes for b in self.pending)
+        if self._codec is not None and size:
+            # What counts is what would be packed anew; the chunk is a fraction of it. Samples are like those that wait.
+            samples = sum(b.count for b in self.pending)
+            size = max(size, waiting * table.samples(row) // max(samples, 1))
         if size == 0 or size > min(_SMALL_TAIL, 2 * waiting + 4096) or size + waiting > self.chunk_limit:
             return None
         return None if table.samples(row) == 0 or table.first(row) in self._tiles else row
@@ -460,7 +473,7 @@ class TensorDraft(TensorChunks):
     def _absorb_tail(self) -> None:
         while (row := self.tail()) is not None:
             table = self.state.table
-            self.pending.insert(0, self._load(row))
+            self.pending = Blocks([self._load(row), *self.pending])
             self._drop_chunk(table.key(row))
             self.state = replace(self.state, table=table.keep(row))
 
@@ -469,11 +482,6 @@ def _own(block: Block) -> Block:
     """Copy the bytes of a block: they are the caller's, who may change them after the call."""
     data = bytes(block.data) if block.buffers is None else b"".join(block.buffers)
     return replace(block, data=memoryview(data), buffers=None)
-
-
-def _cost(block: Block) -> int:
-    """Bytes a block will take in a chunk: data and position rows."""
-    return block.nbytes + (0 if isinstance(block.sizes, int) else 12 * block.count)
 
 
 def new_tensor(key: str, meta: TensorMeta, info: Mapping[str, Any]) -> TensorState:

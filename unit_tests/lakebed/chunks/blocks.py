@@ -13,7 +13,7 @@ Sample = tuple[bytes, tuple[int, ...] | None]
 def fixed(count: int, shape: tuple[int, ...], item: int = 2) -> tuple[Block, list[Sample]]:
     """Samples of one shape, as arrays give them."""
     size = item * int(np.prod(shape))
-    data = bytes(i % 251 for i in range(count * size))
+    data = np.resize(np.arange(251, dtype=np.uint8), count * size).tobytes()
     samples: list[Sample] = [(data[i * size : (i + 1) * size], shape) for i in range(count)]
     return Block(memoryview(data), count, size, shape), samples
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
+from itertools import permutations, product
 
 import numpy as np
 import pytest
@@ -14,6 +16,8 @@ from lakebed.chunks.pack import PackedChunk, groups, pack
 from lakebed.codecs.block import Block, empty_block
 from lakebed.codecs.lz4_block import Lz4
 from lakebed.codecs.registry import byte_codec
+from lakebed.documents.layouts import Layout
+from lakebed.documents.manifest import LARGE
 from lakebed.errors import FormatError, LimitError
 from unit_tests.lakebed.chunks.blocks import Sample, block_lists, fixed, nothing, ragged, text
 
@@ -147,6 +151,41 @@ def test_equal_blocks_share_one_row() -> None:
     raw = join(pack([fixed(n, (2, 2))[0] for n in (1, 4, 2)]))
     assert struct.unpack_from("<ii", raw, 7) == (1, 3)
     assert parse_chunk(raw, 7).uniform == ((2, 2), 8)
+
+
+# Kinds of blocks of rank 2 that can meet in a chunk; sizes in rows of 16 bytes.
+KINDS: dict[str, Callable[[int], tuple[Block, list[Sample]]]] = {
+    "even": lambda rows: fixed(3, (rows, 8)),
+    "even of another shape": lambda rows: fixed(2, (rows + 1, 8)),
+    "even of another shape and the same size": lambda rows: fixed(2, (8, rows)),
+    "single": lambda rows: fixed(1, (rows, 8)),
+    "ragged": lambda rows: ragged([(rows, 8), (rows + 2, 8), (rows, 8)]),
+    "ragged single": lambda rows: ragged([(rows, 8)]),
+    "ragged of one size": lambda rows: ragged([(rows, 8), (8, rows)]),
+    "empty": lambda _: nothing(2, 2),
+    "of unknown rank": lambda _: nothing(2, None),
+}
+
+
+@pytest.mark.parametrize("rows", [10, LARGE // 64, LARGE // 16], ids=["small", "around", "large"])
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_blocks_of_every_kind_may_meet_in_a_chunk_of_every_size(length: int, rows: int) -> None:
+    """Samples come back whatever blocks meet, and the layout of a large chunk says where each one lies."""
+    for names in product(KINDS, repeat=length) if length < 3 else permutations(list(KINDS)[:5], length):
+        parts = [KINDS[name](rows) for name in names]
+        samples = [sample for _, part in parts for sample in part]
+        packed = pack([block for block, _ in parts])
+        raw = join(packed)
+        chunk = parse_chunk(raw, packed.count)
+        assert read_back(chunk) == with_rank(samples, chunk.ndim), names
+        if packed.nbytes <= LARGE:
+            assert not len(packed.layout)
+            continue
+        layout = Layout(packed.layout, packed.count, len(raw))
+        assert [raw[slice(*layout.span(i, i + 1))] for i in range(packed.count)] == [
+            data for data, _ in samples
+        ]
+        assert [layout.shape(i) for i in range(packed.count)] == [chunk.shape(i) for i in range(packed.count)]
 
 
 def test_lz4_chunks_hold_one_block_or_nothing() -> None:

@@ -97,6 +97,38 @@ def test_ls_shows_the_streams_that_syncs_fill(tmp_path: Path) -> None:
     assert found["users"] is None
 
 
+def synced(path: Path, branch: str, *rows: int) -> None:
+    """Do what a sync that writes to a branch does."""
+    ds = lakebed.load(path) if lakebed.exists(path) else lakebed.empty(path)
+    if branch != ds.branch:
+        ds.checkout(branch, create=branch not in ds.branches)
+    if "id" not in ds:
+        ds.create_tensor("id", dtype="int64")
+    ds.info["airbyte"] = {"namespace": None, "stream": path.name, "mode": "append"}
+    ds.extend({"id": list(rows)})
+    ds.commit(f"Airbyte sync to {branch}")
+    ds.close()
+
+
+def test_ls_shows_the_branches_that_syncs_write(tmp_path: Path) -> None:
+    """Whoever writes to `staging` finds rows and message there; a main branch without anything is left out."""
+    synced(tmp_path / "orders", "staging", 1, 2, 3)
+    synced(tmp_path / "users", "main", 1)
+    assert "branch" not in run("ls", tmp_path / "users").output.split()
+    synced(tmp_path / "users", "staging", 2)
+    synced(tmp_path / "users", "airbyte-overwrite", 3)
+    found = json.loads(run("ls", tmp_path, "--json").output)
+    assert [(e["path"], e["branch"], e["rows"], e["message"]) for e in found] == [
+        ("orders", "staging", 3, "Airbyte sync to staging"),
+        ("users", "main", 1, "Airbyte sync to main"),
+        ("users", "staging", 2, "Airbyte sync to staging"),
+    ]
+    lines = run("ls", tmp_path).output.splitlines()
+    assert lines[0].split()[:5] == ["dataset", "branch", "namespace", "stream", "mode"]
+    assert lines[2].split()[:4] == ["orders", "staging", "orders", "append"]
+    assert lines[2].endswith("Airbyte sync to staging")
+
+
 def test_ls_of_nothing(tmp_path: Path) -> None:
     """An empty folder is no error, a missing one is."""
     assert json.loads(run("ls", tmp_path, "--json").output) == []
@@ -125,9 +157,9 @@ def test_head_shows_rows_as_plain_data(lake: Path) -> None:
     lines = run("head", lake / "users", "--json").output.splitlines()
     assert [json.loads(line) for line in lines] == [
         {"id": 1, "name": "ann", "tags": {"a": [1]}, "born": "1970-01-01", "vector": [0.0, 1.0], "kind": 0},
-        {"id": 2, "name": None, "tags": {}, "born": None, "vector": [2.0, 3.0], "kind": 1},
+        {"id": 2, "name": None, "tags": None, "born": None, "vector": [2.0, 3.0], "kind": 1},
         {"id": 3, "name": "line\nbreak", "tags": "t", "born": "1970-01-02", "vector": [4.0, 5.0], "kind": 0},
-        {"id": 4, "name": "", "tags": {}, "born": None, "vector": None, "kind": None},
+        {"id": 4, "name": None, "tags": None, "born": None, "vector": None, "kind": None},
     ]
     two = run("head", lake / "users", "-n", 2, "-t", "name", "-t", "id", "--json").output.splitlines()
     assert [json.loads(line) for line in two] == [{"name": "ann", "id": 1}, {"name": None, "id": 2}]

@@ -71,7 +71,7 @@ def test_graph(lake: Path) -> None:
     names = {message: commit[:12] for message, commit in commits(lake).items()}
     assert run("log", lake, "--graph").output.splitlines() == [
         f"*  {names['last']}  1970-01-12 18:46:40 UTC  ann  (HEAD, main)",
-        "|      ?[31mlast?",
+        "|      \\x1b[31mlast\\x07",
         f"*    {names['merge']}  1970-01-12 17:46:40 UTC  ann",
         "|\\       merge",
         f"* |  {names['on main']}  1970-01-12 16:46:40 UTC  ann",
@@ -127,7 +127,7 @@ def test_stat(lake: Path) -> None:
     def shown(message: str) -> list[str]:
         return [line.strip() for line in blocks[message] if line.startswith("      ")]
 
-    assert shown("?[31mlast?") == ["z  deleted"]
+    assert shown("\\x1b[31mlast\\x07") == ["z  deleted"]
     assert shown("merge") == ["x  -1 deleted"]
     assert shown("on main") == ["y -> z  renamed", "x       ~1 updated"]
     assert shown("on the side") == ["dataset  info updated", "x        +1 added"]
@@ -243,7 +243,7 @@ def test_branches(lake: Path) -> None:
         ("fix", False, ids["first"]),
     ]
     text = run("branch", lake).output.splitlines()
-    assert text[2] == f"* main    {ids['last'][:12]}  1970-01-12 18:46:40 UTC  ?[31mlast?"
+    assert text[2] == f"* main    {ids['last'][:12]}  1970-01-12 18:46:40 UTC  \\x1b[31mlast\\x07"
     assert text[4].endswith("first\\n\\nin two parts")
     assert run("branch", lake, "-d", "fix").output == "deleted branch fix\n"
     assert lakebed.load(lake).branches == ["main", "side"]

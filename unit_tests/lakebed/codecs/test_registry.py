@@ -81,3 +81,13 @@ def test_content_tells_the_kind_and_the_name_helps_where_it_cannot(
 ) -> None:
     """Signatures win over suffixes; kinds without one are known by their suffix."""
     assert sniff(head, path) == kind
+
+
+@pytest.mark.parametrize("magic", [magic for at, magic, _ in registry._MAGIC if at + len(magic) <= 128])
+def test_the_mark_of_dicom_decides_over_what_stands_before_it(magic: bytes) -> None:
+    """The first 128 bytes of a DICOM file may hold anything, such as the header of a TIFF file."""
+    at = next(at for at, found, _ in registry._MAGIC if found == magic)
+    file = bytes(at) + magic + bytes(128 - at - len(magic)) + b"DICM" + bytes(300)
+    assert sniff(file) == "dcm"
+    assert sniff(file, "scan.tif") == "dcm"
+    assert sniff(b"\x1f\x8b" + bytes(126) + b"DICM") == "dcm"

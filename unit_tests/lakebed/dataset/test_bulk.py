@@ -371,3 +371,15 @@ def test_whatever_fails_leaves_all_old_or_all_new_rows() -> None:
     assert again.read_columns(0, 57)["t"].to_pylist()[:3] == ["new", "3", "new"]
     assert len(seen) > 8
     assert all(state == old for state in seen[:-1])
+
+
+@pytest.mark.parametrize("orders", [(0, 1), (1, 0)], ids=["even first", "uneven first"])
+def test_new_values_may_come_in_parts_with_and_without_nulls(orders: tuple[int, int]) -> None:
+    """A column that is updated from Arrow chunks, of which one has nulls, is what the chunks say."""
+    ds = create_on(new_memory())
+    ds.create_tensor("number", dtype="int64")
+    ds.number.extend(np.arange(40))
+    parts = [[7] * 20, [None, 2] * 10]
+    new = [parts[i] for i in orders]
+    ds.update_rows(range(40), {"number": pa.chunked_array([pa.array(p, pa.int64()) for p in new])})
+    assert pa.table(ds)["number"].to_pylist() == new[0] + new[1]

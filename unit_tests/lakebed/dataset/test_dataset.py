@@ -411,7 +411,7 @@ class TestInfo:
         with pytest.raises(lakebed.errors.InfoError):
             ds.info["bad"] = object()
         with pytest.raises(lakebed.errors.InfoError):
-            ds.info[5] = 1  # type: ignore[index]
+            ds.info[(5,)] = 1  # type: ignore[index]
         for wrong in (5, "text", [1]):
             with pytest.raises(TypeError):
                 ds.info = wrong  # type: ignore[assignment]

@@ -73,6 +73,15 @@ def test_the_last_reference_publishes_at_once() -> None:
     assert len(open_on(storage, read_only=True).x) == 3
 
 
+def test_a_collection_runs_no_code_that_could_swallow_a_ctrl_c() -> None:
+    """What Python raises inside of a collector's callback is printed and dropped, a KeyboardInterrupt as well."""
+    ours = [callback for callback in gc.callbacks if callback == farewell._phases.move_to_end]
+    assert len(ours) == 1
+    assert not any(
+        str(getattr(callback, "__module__", "")).startswith("lakebed") for callback in gc.callbacks
+    )
+
+
 def test_an_error_of_the_closing_thread_is_told(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -83,7 +92,7 @@ def test_an_error_of_the_closing_thread_is_told(
             raise RuntimeError("on purpose")
 
     farewell.ready()
-    monkeypatch.setattr(farewell._closer, "collecting", threading.get_ident())
+    monkeypatch.setattr(farewell, "_phases", {"stop": None, "start": None})  # as in a collection
     farewell.close_finally(Fails().close)
     assert eventually(lambda: "RuntimeError: on purpose" in caplog.text)
 

@@ -27,8 +27,8 @@ def ds() -> Dataset:
 
 def waiting(ds: Dataset) -> int:
     """How many values wait."""
-    draft = ds._session._draft
-    return 0 if draft is None else draft.loose.count
+    draft = ds._session._unpublished.draft
+    return 0 if draft is None else sum(len(values) for _, values in draft.loose.rows)
 
 
 def test_rows_wait_and_count(ds: Dataset) -> None:
@@ -133,7 +133,7 @@ def test_waiting_changes_neither_values_nor_errors(values: list[Any], dtype: str
         for value in values:
             if alone:
                 ds.x.numpy()
-                ds._session._draft.loose.forget()
+                ds._session._unpublished.draft.loose.forget()
             try:
                 ds.x.append(value)
             except lakebed.SampleAppendError:

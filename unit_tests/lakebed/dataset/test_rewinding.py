@@ -62,10 +62,10 @@ def test_reset_without_changes_or_away_from_the_head_says_so(
     ds: lakebed.Dataset, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing is written then."""
-    head = ds.pending_commit_id
+    head = ds._session.snapshot.version_id
     ds.reset()
     assert capsys.readouterr().out == "There are no uncommitted changes on this branch.\n"
-    assert ds.pending_commit_id == head
+    assert ds._session.snapshot.version_id == head
     ds.checkout(ds.commits[-1]["commit"])
     ds.reset()
     assert capsys.readouterr().out == "You are not at the head node of the branch, cannot reset.\n"

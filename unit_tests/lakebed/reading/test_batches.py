@@ -104,8 +104,8 @@ def test_nullable_numbers_are_masked_arrays(ds: lakebed.Dataset) -> None:
         else:
             # Compressed by sample, they come one by one.
             assert ds.holes.meta.sample_compression == "lz4"
-            assert [v.tolist() for v in column] == [
-                [] if gone else [v]
+            assert [None if v is None else v.tolist() for v in column] == [
+                None if gone else [v]
                 for v, gone in zip(FIXED["scalar"][at - len(mask) : at].tolist(), mask, strict=True)
             ]
 

@@ -105,11 +105,11 @@ def test_images(ds: lakebed.Dataset) -> None:
 
 
 def test_batches_of_images(ds: lakebed.Dataset) -> None:
-    """One array where the images of the tensor have one shape, else a list."""
+    """One array where the images of the tensor have one shape, else a list with None for nulls."""
     assert [batch["even"].shape for batch in ds.batches(2, ["even"])] == [(2, 9, 11, 3)] * 2 + [(1, 9, 11, 3)]
     parts = [batch["png"] for batch in ds.batches(3, ["png"])]
-    assert [[image.shape for image in part] for part in parts] == [
-        [(9, 11, 3), (0, 0, 0), (4, 11, 3)],
+    assert [[None if image is None else image.shape for image in part] for part in parts] == [
+        [(9, 11, 3), None, (4, 11, 3)],
         [(9, 3, 3)],
     ]
     picked = [batch["png"] for batch in ds[[3, 0]].batches(5, ["png"])]

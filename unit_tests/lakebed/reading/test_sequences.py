@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -158,6 +159,18 @@ def test_polygons_images_and_labels(ds: lakebed.Dataset) -> None:
     assert equal(ds.images[2].numpy(aslist=True), IMAGES[2])
     assert equal(ds.images[:, 1, 0:2].numpy(), np.array(IMAGES)[:, 1, 0:2])
     assert equal(ds.labels.numpy(), np.array([[[0], [1]], [[1], [0]]], np.uint32))
+
+
+@pytest.mark.parametrize("kind", [pa.uint16(), pa.float32(), pa.uint64()], ids=str)
+def test_items_from_arrow_settle_the_dtype(kind: pa.DataType) -> None:
+    """A sequence without a dtype takes that of the Arrow lists, as it takes that of arrays."""
+    given = [[[1, 0], [1, 1]], None, [], [[0, 1]]]
+    filled = create_on(new_memory()).create_tensor("x", htype="sequence[generic]")
+    filled.extend(pa.array(given, type=pa.list_(pa.list_(kind))))
+    assert filled.dtype == np.dtype(kind.to_pandas_dtype())
+    assert [[item.tolist() for item in row] for row in filled.numpy(aslist=True)] == [
+        row or [] for row in given
+    ]
 
 
 def test_bytes(ds: lakebed.Dataset) -> None:

@@ -80,6 +80,7 @@ def test_waits_as_long_as_it_is_told(storage: LocalStorage | MemoryStorage) -> N
     second.release()
 
 
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
 def test_lock_of_a_forgotten_dataset_comes_free(storage: LocalStorage | MemoryStorage) -> None:
     """A dataset that was never closed does not lock out the rest of the process."""
     WriterLock(storage, "main").acquire()

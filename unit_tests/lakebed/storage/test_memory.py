@@ -46,3 +46,10 @@ def test_content_is_a_copy() -> None:
     storage.put("k", buffer)
     buffer[:] = b"xyz"
     assert storage.get("k") == b"abc"
+
+
+def test_a_storage_without_a_name_is_a_new_one() -> None:
+    """What is put into one `mem://` is in no other."""
+    first = open_memory("")
+    first.put("k", b"v")
+    assert open_memory("").stat("k") is None

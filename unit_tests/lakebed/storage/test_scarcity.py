@@ -21,7 +21,7 @@ import lakebed
 from lakebed.dataset import farewell
 from lakebed.errors import StorageError, StoragePermissionError
 from lakebed.reading.verify import verify
-from lakebed.storage.disk import exclusive, lock_file, unlock_file
+from lakebed.storage.disk import exclusive, lock_file
 from lakebed.storage.local import LocalStorage
 
 
@@ -217,9 +217,9 @@ def test_a_child_forked_while_something_is_published_holds_up_nobody(tmp_path: P
             signal.pause()
             os._exit(0)
     try:
-        fd = lock_file(path)
-        assert fd is not None
-        unlock_file(fd)
+        file = lock_file(path)
+        assert file is not None
+        file.unlock()
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)

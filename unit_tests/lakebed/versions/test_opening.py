@@ -41,7 +41,7 @@ def drop_seal(storage: MemoryStorage) -> None:
 
 
 def key_like(storage: MemoryStorage, ds: Dataset, part: str) -> str:
-    head = f"versions/{ds.pending_commit_id}/"
+    head = f"versions/{ds._session.snapshot.version_id}/"
     return next(key for key, _ in storage.list(head) if part in key)
 
 
@@ -72,7 +72,7 @@ def test_without_a_manifest_the_metadata_files_say_the_same() -> None:
 def test_a_damaged_manifest_is_ignored(damage: object) -> None:
     """A manifest that is cut, changed or empty is not believed."""
     storage, ds = dataset()
-    key = next(k for k, _ in storage.list(".lakebed/manifest-") if ds.pending_commit_id in k)
+    key = next(k for k, _ in storage.list(".lakebed/manifest-") if ds._session.snapshot.version_id in k)
     storage.put(key, damage(storage.get(key)))  # type: ignore[operator]
     assert open_on(storage).t.text() == ds.t.text()
 
@@ -206,9 +206,9 @@ def test_a_missing_metadata_file_is_an_error_that_names_it() -> None:
 def test_a_manifest_round_trips_and_knows_every_chunk() -> None:
     """The manifest of a publish names its version and the size of each chunk."""
     storage, ds = dataset()
-    key = next(k for k, _ in storage.list(".lakebed/manifest-") if ds.pending_commit_id in k)
+    key = next(k for k, _ in storage.list(".lakebed/manifest-") if ds._session.snapshot.version_id in k)
     manifest = Manifest.from_bytes(storage.get(key))
-    assert manifest.version_id == ds.pending_commit_id
+    assert manifest.version_id == ds._session.snapshot.version_id
     assert manifest.to_bytes() == storage.get(key)
     chunk = key_like(storage, ds, "x/chunks/")
     assert int(manifest.chunks["x"].sizes[0]) == len(storage.get(chunk))
@@ -291,7 +291,7 @@ def test_a_large_version_is_written_as_what_changed() -> None:
     for step in range(3):
         ds["t07"].append(step)
         ds.commit(f"step {step}")
-        head = manifest_of(storage, ds.pending_commit_id)
+        head = manifest_of(storage, ds._session.snapshot.version_id)
         assert base_of(head) == base
         assert len(head) < whole / 20
     counted = FaultyStorage(storage)
@@ -310,7 +310,7 @@ def test_deltas_end_in_a_whole_manifest_again() -> None:
     for step in range(40):
         ds["t07"].extend(np.arange(400 * step, 400 * step + 400))
         ds.commit(f"step {step}")
-        for version in (ds.commit_id, ds.pending_commit_id):
+        for version in (ds.commit_id, ds._session.snapshot.version_id):
             data = manifest_of(storage, version)
             sizes.append(len(data))
             base = base_of(data)
@@ -330,7 +330,7 @@ def test_a_base_that_is_damaged_is_noticed(damage: str) -> None:
     storage, ds = large()
     ds["t07"].append(1)
     ds.commit("one")
-    base = str(base_of(manifest_of(storage, ds.pending_commit_id)))
+    base = str(base_of(manifest_of(storage, ds._session.snapshot.version_id)))
     data = manifest_of(storage, base)
     if damage == "gone":
         storage.delete(f".lakebed/manifest-{base}")
@@ -365,12 +365,12 @@ def test_unchanged_documents_are_written_as_they_were(monkeypatch: pytest.Monkey
     again.commit("again", allow_empty=True)
     assert counted.counts["copy"] == 1
     for name in ("x/chunks_index/unsharded", "x/tensor_meta.json", "y/tensor_meta.json"):
-        head = storage.get(f"versions/{again.pending_commit_id}/{name}")
+        head = storage.get(f"versions/{again._session.snapshot.version_id}/{name}")
         assert head == storage.get(f"versions/{first}/{name}")
     # Copies are for speed: where the original is gone, the bytes are at hand.
-    storage.delete(f"versions/{again.pending_commit_id}/x/chunks_index/unsharded")
+    storage.delete(f"versions/{again._session.snapshot.version_id}/x/chunks_index/unsharded")
     again.commit("once more", allow_empty=True)
-    assert storage.get(f"versions/{again.pending_commit_id}/x/chunks_index/unsharded")
+    assert storage.get(f"versions/{again._session.snapshot.version_id}/x/chunks_index/unsharded")
     assert len(open_on(storage).x) == 20_000
 
 

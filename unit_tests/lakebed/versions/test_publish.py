@@ -53,7 +53,9 @@ def test_published_files_never_change() -> None:
         assert all(key == TREE or key.endswith("commit_info.json") for key in changed), changed
         assert TREE in changed
         before = after
-        seen_versions[ds.pending_commit_id] = content(open_on(storage, ds.pending_commit_id, read_only=True))
+        seen_versions[ds._session.snapshot.version_id] = content(
+            open_on(storage, ds._session.snapshot.version_id, read_only=True)
+        )
     for version in tree_of(storage).commits:
         if version in seen_versions:
             rows = content(open_on(storage, version, read_only=True))

@@ -102,7 +102,7 @@ def test_a_deep_lake_writer_keeps_us_out_until_its_lock_runs_out() -> None:
     storage = MemoryStorage("foreign")
     create(storage)
     ds = open_on(storage)
-    key = f"versions/{ds.pending_commit_id}/dataset_lock.lock"
+    key = f"versions/{ds._session.snapshot.version_id}/dataset_lock.lock"
     storage.put(key, DatasetLock(b"\1\2\3\4\5\6", time.time() + 100, 4615).to_bytes())
     with pytest.raises(LockedException, match="Deep Lake 3"):
         ds.create_tensor("x")
@@ -120,7 +120,7 @@ def test_the_lock_of_a_killed_writer_of_this_machine_does_not_count() -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     mine = DatasetLock.own(time.time())
-    key = f"versions/{ds.pending_commit_id}/dataset_lock.lock"
+    key = f"versions/{ds._session.snapshot.version_id}/dataset_lock.lock"
     storage.put(key, DatasetLock(mine.node, time.time() + 300, gone.pid).to_bytes())
     ds.create_tensor("x")
     ds.flush()

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self
 
-from lakebed.dataset.copies.copying import chosen, copied, copy_everything
+from lakebed.dataset.copies.copying import (
+    chosen,
+    copied,
+    copy_everything,
+    empty_in_place,
+    is_same_place,
+)
 from lakebed.dataset.copies.materialize import unlink_in_place, unlinked_copy
 from lakebed.dataset.copies.unlinked import BrokenLink
 from lakebed.dataset.places import Path, discard_at
@@ -28,13 +34,23 @@ class Copyable(Structured):
 
     @read_only.setter
     def read_only(self, value: bool) -> None:
+        if self.is_view:
+            raise InvalidOperationError(
+                "read_only property cannot be toggled for a dataset view; use the whole dataset"
+            )
         if value:
             self._session.flush()
         self._session.read_only = bool(value)
 
     def like(self, dest: Path, tensors: Sequence[str] | None = None, overwrite: bool = False) -> Self:
         """Create a dataset with the settings of this one and no samples; see ``lakebed.like``."""
-        names = chosen(self._session.schema(), self._group, tensors)
+        session = self._session
+        names = chosen(session.schema(), self._group, tensors)
+        is_whole = self._index.is_trivial and not self._group
+        if overwrite and is_whole and session.is_head and is_same_place(session, dest):
+            empty_in_place(session, names)
+            session.epoch += 1
+            return type(self)(self._handle)
         return type(self)(copied(self._session, names, None, dest, overwrite=overwrite))
 
     def copy(

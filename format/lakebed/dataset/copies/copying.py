@@ -49,7 +49,7 @@ def chosen(schema: Snapshot, group: str, tensors: Sequence[str] | None) -> dict[
     wanted = [normalize(name) for name in tensors]
     for name in wanted:
         if not any(is_inside(short, name) for short in inside) and prefix + name not in schema.meta.groups:
-            raise TensorDoesNotExistError(f"Tensor {name!r} does not exist.")
+            raise TensorDoesNotExistError.among(name, inside)
     return {short: full for short, full in inside.items() if any(is_inside(short, name) for name in wanted)}
 
 
@@ -61,7 +61,7 @@ def copy_structure(schema: Snapshot, names: Mapping[str, str], target: Session) 
     names
         New name -> name in ``schema``.
     """
-    with target.writing() as draft:
+    with target.mutex, target.writing() as draft:
         draft.set_info(dict(schema.info))
         for new, old in names.items():
             add_planned(target, new, blank(schema, old, new))
@@ -76,7 +76,7 @@ def copy_samples(
         reader = source.reader(key, old)
         rows = index.rows(reader.state.length)
         origin = Source(reader, companions(source, old))
-        with target.writing() as draft:
+        with target.mutex, target.writing() as draft:
             state = target.schema().tensor(new)
             for column in columns(origin, rows, state):
                 draft.extend({state.key: column})
@@ -90,9 +90,25 @@ def refuse_same_place(source: Session, dest: Path) -> None:
     DatasetHandlerError
         If the destination is where the source is.
     """
+    if is_same_place(source, dest):
+        raise DatasetExistsError(
+            f"{source.storage.url} can not be copied onto itself; choose another destination"
+        )
+
+
+def is_same_place(source: Session, dest: Path) -> bool:
+    """Tell whether an address leads to where a dataset lies."""
     here, there = origin_of(source.storage), open_storage(dest)
-    if here.url == there.url or (type(here) is type(there) and _is_seen(here, there)):
-        raise DatasetExistsError(f"{here.url} can not be copied onto itself; choose another destination")
+    return here.url == there.url or (type(here) is type(there) and _is_seen(here, there))
+
+
+def empty_in_place(session: Session, names: Mapping[str, str]) -> None:
+    """Remove all samples of tensors; settings, info and history stay."""
+    with session.mutex, session.writing() as draft:
+        schema = session.schema()
+        for name in names.values():
+            draft.clear(schema.tensor(name).key)
+    session.flush()
 
 
 def _is_seen(here: Storage, there: Storage) -> bool:

@@ -180,7 +180,7 @@ def _begun(source: Session, job: Job, dest: Path, *, overwrite: bool) -> tuple[H
         )
     target = handle.session
     schema = target.schema()
-    with target.writing() as draft:
+    with target.mutex, target.writing() as draft:
         draft.set_info(dict(source.schema().info))
         for new, (old, _) in job.tensors.items():
             if schema.key_of(new) is None:
@@ -286,7 +286,7 @@ def _fill(filling: _Filling, index: Index) -> None:
     filling.bar.update(done)
     fetched, published = 0, time.monotonic()
     for column, nbytes in filling.columns(rows[done:]):
-        with target.writing() as draft:
+        with target.mutex, target.writing() as draft:
             state = filling.state()
             before = state.length
             draft.extend({state.key: column})
@@ -309,7 +309,7 @@ def _publish(filling: _Filling) -> None:
 
 def _keep_ids(filling: _Filling, rows: NDArray[np.int64]) -> None:
     """Let samples that take the place of links keep the ids of those, by which branches are merged."""
-    with filling.target.writing() as draft:
+    with filling.target.mutex, filling.target.writing() as draft:
         key = filling.state().key
         hidden = companion_key(draft.meta, filling.new, "id")
         ids = draft.row_ids(filling.source.schema().tensor(filling.old).key, rows.tolist())

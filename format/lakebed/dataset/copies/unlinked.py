@@ -15,6 +15,7 @@ from lakebed.errors import GetDataFromLinkError, LakebedError, SampleAppendError
 from lakebed.htypes.base import Storing
 from lakebed.links.address import shown
 from lakebed.links.ahead import in_order, threads_for
+from lakebed.printable import printable
 from lakebed.reading.samples import SampleReader
 from lakebed.versions.state import TensorState
 from lakebed.writing.coerce import encode_column
@@ -45,7 +46,7 @@ class BrokenLink:
     reason: str
 
     def __str__(self) -> str:
-        return f"tensor {self.tensor!r}, row {self.row}: {self.reason}"
+        return printable(f"tensor {self.tensor!r}, row {self.row}: {self.reason}")
 
 
 Item = tuple[int, "Sample | NDArray[Any] | BrokenLink | Any"]

@@ -33,12 +33,16 @@ def create_branch(session: Session, name: str) -> None:
 
 def start_branch(session: Session, name: str, base: str, head: Snapshot) -> None:
     """Publish a new branch below ``base`` whose head holds what ``head`` says, and go there."""
-    with WriterLock(session.storage, name):
 
-        def edit(tree: VersionTree) -> VersionTree:
-            return tree.add_branch(name, head.version_id, base)
+    def edit(tree: VersionTree) -> VersionTree:
+        return tree.add_branch(name, head.version_id, base)
 
+    lock = WriterLock(session.storage, name)
+    try:
+        lock.acquire()
         at = publish(session.storage, session.known or read_tree_at(session.storage), edit, [head])
         release_lock(session.storage, head.version_id)
         session.known = at
+    finally:
+        lock.release()
     session.enter(head.version_id, head, at.tree)

@@ -16,6 +16,7 @@ from lakebed.dataset.session import Session
 from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.version_tree import CommitNode, VersionTree
 from lakebed.errors import CheckoutError, InvalidInputError, TensorModifiedError, VersionNotFoundError
+from lakebed.printable import printable
 from lakebed.reading.samples import SampleReader
 from lakebed.versions.changes import Fork, Step, VersionChange, fork, modified_rows
 from lakebed.versions.opening import read_tree
@@ -68,11 +69,14 @@ class Compared:
         if self.ancestor is not None:
             parts.append(
                 "The 2 diffs are calculated relative to the most recent common ancestor "
-                f"({self.ancestor}) of {self.what}.\n"
+                f"({printable(self.ancestor)}) of {self.what}.\n"
             )
         parts.append(_RULE)
         for side in self.sides:
-            parts += [f"\x1b[94mDiff in {side.title}:\n\x1b[0m\n", *map(_version_text, side.changes)]
+            parts += [
+                f"\x1b[94mDiff in {printable(side.title)}:\n\x1b[0m\n",
+                *map(_version_text, side.changes),
+            ]
             if not side.changes:
                 parts.append("No changes were made.\n\n")
             parts.append(_RULE)
@@ -117,7 +121,7 @@ class _Lines:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._snapshot = session.schema()
+        self._snapshot = replace(session.schema(), version_id=session.pending_id)
         self._stored: VersionTree | None = None
         published = session.tree.commits[session.snapshot.version_id]
         self.here = replace(published, id=self._snapshot.version_id)
@@ -135,7 +139,7 @@ class _Lines:
         if self._stored is None:
             self._stored = read_tree(session.storage)
         try:
-            found = resolve(session.storage, self._stored, address, session.branch)
+            found = resolve(session.storage, self._stored, session.known_as(address), session.branch)
         except CheckoutError as error:
             raise VersionNotFoundError(
                 f"The commit/branch {address} does not exist in the dataset: {error}"
@@ -210,7 +214,7 @@ def _ids(session: Session, key: str, snapshot: Snapshot | None) -> NDArray[np.ui
     for companion, link in snapshot.tensors[key].meta.links.items():
         if link.get("extend") == "extend_id" and companion in snapshot.tensors:
             state = snapshot.tensors[companion]
-            if snapshot.version_id == session.schema().version_id:
+            if snapshot.version_id == session.pending_id:
                 reader = session.reader(companion, companion)
             else:
                 reader = SampleReader(companion, state, session.source)
@@ -259,7 +263,8 @@ def _version_text(change: VersionChange) -> str:
     node = change.node
     name = node.id if node.is_committed else "UNCOMMITTED HEAD"
     date = when(node) if node.is_committed else None
-    head = f"{_STARS}\x1b[93mcommit {name}\x1b[0m\nAuthor: {node.user}\nDate: {date}\nMessage: {node.message}\n\n"
+    user, message = printable(str(node.user)), printable(str(node.message), lines=True)
+    head = f"{_STARS}\x1b[93mcommit {name}\x1b[0m\nAuthor: {user}\nDate: {date}\nMessage: {message}\n\n"
     body = _schema_text(change) + _tensors_text(change.tensors)
     return head + (body or "No changes were made in this commit.\n")
 
@@ -269,14 +274,16 @@ def _schema_text(change: VersionChange) -> str:
     if schema.is_empty:
         return ""
     lines = ["- Updated dataset info \n\n"] if schema.info_updated else []
-    lines += [f"- Deleted:\t{name}\n" for name in schema.deleted]
-    lines += [f"- Renamed:\t{old} -> {new}\n" for old, new in schema.renamed]
+    lines += [f"- Deleted:\t{printable(name)}\n" for name in schema.deleted]
+    lines += [f"- Renamed:\t{printable(old)} -> {printable(new)}\n" for old, new in schema.renamed]
     return "".join([*lines, "\n\n"])
 
 
 def _tensors_text(tensors: Mapping[str, CommitDiff]) -> str:
     return "".join(
-        f"{name}\n{text}\n" for name, diff in sorted(tensors.items()) if (text := _tensor_text(diff))
+        f"{printable(name)}\n{text}\n"
+        for name, diff in sorted(tensors.items())
+        if (text := _tensor_text(diff))
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from contextlib import suppress
+from dataclasses import replace
 
 from lakebed import clock, config
 from lakebed.dataset.history.branching import create_branch
@@ -47,20 +48,23 @@ def commit(session: Session, message: str | None, *, allow_empty: bool) -> str:
     if settled and session.tree.commits[settled[0].version_id].message == message:
         session.flush()
         return settled[0].version_id  # an earlier attempt, whose answer was lost
-    with session.writing() as draft:
+    with session.mutex, session.writing() as draft:
         sealed = session.sealed(draft) if draft.dirty else session.snapshot
         if not allow_empty and not is_changed(session, sealed):
             raise EmptyCommitError(_NO_CHANGES)
+        promised = session.take_promised()
+        if promised is not None:
+            sealed = replace(sealed, version_id=promised)
         head = inherited(sealed, new_id())
-        branch, dirty, now = session.branch, draft.dirty, clock.now()
+        branch, is_new, now = session.branch, sealed.version_id != session.snapshot.version_id, clock.now()
         text, user = None if message is None else str(message), config.author()
 
         def edit(tree: VersionTree) -> VersionTree:
-            if dirty:
+            if is_new:
                 tree = tree.swap_head(branch, sealed.version_id)
             return tree.seal_head(branch, head.version_id, text, now, user)
 
-        session.publish(draft, edit, [sealed, head] if dirty else [head], leaving=True)
+        session.publish(draft, edit, [sealed, head] if is_new else [head], leaving=True)
         session.flush()
         return sealed.version_id
 
@@ -84,7 +88,7 @@ def checkout(session: Session, address: str, *, create: bool, reset: bool = Fals
             _check_new(session, address, _refresh_with_tags(session))
         else:
             tree = read_tree(session.storage)
-            target = resolve(session.storage, tree, address, session.branch)
+            target = resolve(session.storage, tree, session.known_as(address), session.branch)
         if create and session.is_head and is_changed(session, session.snapshot) and not session.read_only:
             commit(session, f"auto commit before checkout to {address}", allow_empty=False)
         session.unlock()  # the lock is that of a branch
@@ -154,7 +158,7 @@ def drop_branch(session: Session, name: str) -> None:
 def adopt(session: Session, name: str) -> None:
     """Let this branch's head hold what branch ``name`` holds, and drop that branch: one atomic step."""
     flush_open(session.storage)  # also what another dataset of this process has for the side branch
-    with session.writing() as draft:
+    with session.mutex, session.writing() as draft:
         session.refresh()  # where the lock was held already, the side branch is younger than what was read then
         at = session.tree_at()
         side = open_version(session.storage, at.tree, at.tree.head(name).id)
@@ -184,8 +188,8 @@ def delete_branch(session: Session, name: str, *, force: bool) -> None:
         tree = read_tree(session.storage)
         _check_deletable(session, tree, name, force=force)
         lease = Lease(session.storage, name)
-        at = lease.acquire(session.lock_timeout)
         try:
+            at = lease.acquire(session.lock_timeout)
             publish(session.storage, at, lambda tree: tree.drop_branch(name), [])
         finally:
             lease.release()
@@ -195,10 +199,10 @@ def delete_branch(session: Session, name: str, *, force: bool) -> None:
 def _check_deletable(session: Session, tree: VersionTree, name: str, *, force: bool) -> None:
     if name not in tree.branches:
         raise VersionControlError(f"Branch {name} does not exist")
-    if name == MAIN:
-        raise VersionControlError("Cannot delete the main branch")
     if name == session.branch:
         raise VersionControlError(f"Cannot delete the currently checked out branch: {name}")
+    if name == MAIN:
+        raise VersionControlError("Cannot delete the main branch")
     gone = {version for version, node in tree.commits.items() if node.branch == name}
     if any(node.parent in gone and node.branch != name for node in tree.commits.values()):
         raise VersionControlError(f"Cannot delete branch {name} because it has sub-branches")

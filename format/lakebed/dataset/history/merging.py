@@ -174,23 +174,18 @@ def _rows_text(name: str, found: list[Conflict]) -> str:
 
 def _merge(session: Session, address: str, options: _Options) -> None:
     """Merge with the writer's lock of both branches."""
-    with session.writing() as draft:
+    with session.mutex, session.writing() as draft:
         found = _Target.find(session, address)
         if found is None:  # somebody else has just merged it
             session.flush()
             print(_NEEDLESS)
             return
-        try:
-            with _locked(session, found.branch) as lease:
-                if lease is not None:
-                    session.refresh()
-                    _check_still(session, found)
-                _merger(session, found, options).apply(draft)
-                _publish(session, draft, found, lease)
-        except BaseException:
-            # The draft holds half of a merge: it must not be published by whatever comes next.
-            session.abandon()
-            raise
+        with _locked(session, found.branch) as lease:
+            if lease is not None:
+                session.refresh()
+                _check_still(session, found)
+            _merger(session, found, options).apply(draft)
+            _publish(session, draft, found, lease)
         session.flush()
 
 
@@ -205,15 +200,11 @@ def _delete_removed(session: Session, address: str) -> bool:
         return False  # not merged, but the line itself
     if not Merger(session, version_id, ancestry).plan_deletions():
         return False
-    with session.writing() as draft:
+    with session.mutex, session.writing() as draft:
         merger = Merger(session, version_id, ancestry)
-        try:
-            if merger.plan_deletions():
-                merger.apply_deletions(draft)
-                _publish(session, draft, _Target(version_id, None, ancestry), None)
-        except BaseException:
-            session.abandon()
-            raise
+        if merger.plan_deletions():
+            merger.apply_deletions(draft)
+            _publish(session, draft, _Target(version_id, None, ancestry), None)
         session.flush()
     return True
 
@@ -225,8 +216,8 @@ def _locked(session: Session, branch: str | None) -> Iterator[Lease | None]:
         yield None
         return
     lease = Lease(session.storage, branch)
-    lease.acquire(session.lock_timeout)
     try:
+        lease.acquire(session.lock_timeout)
         yield lease
     finally:
         lease.release()

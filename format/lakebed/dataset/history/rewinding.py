@@ -32,7 +32,7 @@ def reset(session: Session, *, force: bool) -> None:
             if not had_unpublished:
                 print("There are no uncommitted changes on this branch.")
             return
-        with session.writing(sound=False) as draft:
+        with session.mutex, session.writing(sound=False) as draft:
             tree = session.tree
             parent = _last_seen(tree, session.snapshot.version_id)
             if parent is None:
@@ -81,7 +81,7 @@ def squash(session: Session, message: str) -> str:
     """
     if not session.is_head:
         raise VersionControlError("squash works at the head of a branch; checkout the branch first")
-    with session.writing() as draft:
+    with session.mutex, session.writing() as draft:
         others = [name for name in session.tree.branches if name != session.branch]
         if others:
             raise VersionControlError(

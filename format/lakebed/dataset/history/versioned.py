@@ -40,7 +40,14 @@ class Versioned:
     @property
     def _session(self) -> Session:
         session = self._handle.session
-        if self._epoch not in (None, session.epoch) and not self._index.is_trivial:
+        if self._epoch in (None, session.epoch) or (self._index.is_trivial and self._columns is None):
+            return session
+        then = self._handle.left_at(self._epoch)
+        if then is not None:
+            # A selection of an old commit stays there; one of a head, which goes on, cannot.
+            self._handle, self._epoch = then, then.session.epoch
+            return then.session
+        if not self._index.is_trivial or self._handle.was_left_in(self._epoch):
             raise InvalidViewException(
                 "This dataset view was invalidated: rows were added or replaced, or another version was checked out, "
                 "since it was made. Select the rows anew."
@@ -48,7 +55,7 @@ class Versioned:
         return session
 
     def _check_changeable(self, method: str) -> None:
-        if not self._index.is_trivial:
+        if not self._index.is_whole:
             raise InvalidOperationError(
                 f"{method} method cannot be called on a Dataset view; use the whole dataset"
             )
@@ -70,8 +77,8 @@ class Versioned:
 
     @property
     def pending_commit_id(self) -> str:
-        """Id of the version that is being written; a publish replaces it."""
-        return self._session.schema().version_id
+        """Id that the next commit will get, once it was asked for; in read-only mode that of the present version."""
+        return self._session.pending_id
 
     @property
     def commits(self) -> list[dict[str, Any]]:
@@ -135,8 +142,12 @@ class Versioned:
             If there is no such version, or something has the name of the branch to create.
         """
         self._check_changeable("checkout")
-        lines.checkout(self._session, address, create=create, reset=reset)
-        self._session.epoch += 1
+        session = self._session
+        left = session.snapshot.version_id
+        commit = left if session.tree.commits[left].is_committed else None
+        lines.checkout(session, address, create=create, reset=reset)
+        self._handle.leave(session.epoch, commit)
+        session.epoch += 1
         return self.commit_id
 
     def log(self) -> None:

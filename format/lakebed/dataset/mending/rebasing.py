@@ -162,7 +162,7 @@ class Rebase:
         session = Session(self._storage, branch)
         session.hold()
         try:
-            with session.writing() as draft:
+            with session.mutex, session.writing() as draft:
                 found = self._found(lost, session.snapshot)
                 for one in found:
                     self._append(session, one, lost)
@@ -323,7 +323,7 @@ class Rebase:
     def _append(self, session: Session, found: _Rows, lost: Snapshot) -> None:
         target = session.schema().tensor(found.name)
         reader = SampleReader(found.name, found.state, self._source)
-        with session.writing() as draft:
+        with session.mutex, session.writing() as draft:
             names, known = (list(state.info.get("class_names") or ()) for state in (found.state, target))
             if names != known[: len(names)] and found.state.sequence is None:
                 labels = [[names[int(i)] for i in np.ravel(reader.value(row))] for row in found.rows]

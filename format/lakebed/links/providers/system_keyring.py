@@ -43,7 +43,7 @@ class SystemKeyring:
     def place(self, key: str) -> str:  # noqa: ARG002 - one of many
         """Say which keyring there is."""
         if not _is_installed():
-            return "keyring (not installed: pip install destination-deeplake[keyring])"
+            return "keyring (not installed: pip install keyring)"
         import keyring
 
         return f"keyring {type(keyring.get_keyring()).__module__}"
@@ -59,9 +59,7 @@ class SystemKeyring:
             If there is no keyring that takes it.
         """
         if not _is_installed():
-            raise ModuleNotInstalledException(
-                "keyrings need the package keyring: pip install destination-deeplake[keyring]"
-            )
+            raise ModuleNotInstalledException("keyrings need the package keyring: pip install keyring")
         problem = _put(key, values)
         if problem is not None:
             raise StorageUnavailableError(f"the keyring does not take credentials: {problem}")

@@ -26,6 +26,7 @@ What is not given comes from ``AZURE_STORAGE_CONNECTION_STRING``, ``AZURE_STORAG
 
 from __future__ import annotations
 
+import base64
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -120,13 +121,30 @@ def _said(parts: Mapping[str, Secret], key: str) -> str:
 
 
 def source(chosen: Mapping[str, Any], giver: str) -> Renewal | None:
-    """Return who gives the key, signature or token, if a dictionary that :func:`settings` checked holds one."""
+    """Return who gives the key, signature or token, if a dictionary that :func:`settings` checked holds one.
+
+    Raises
+    ------
+    InvalidInputError
+        If a key is none of an account: the client would quote a part of it in its error.
+    """
     for key in _KEYS_OF_ACCOUNT:
-        text = plain(chosen, key)
-        if text:
-            values = {key: Secret(text)}
+        text = secret(chosen, key)
+        if text is not None:
+            if key == "account_key" and not _is_base64(text):
+                raise InvalidInputError(
+                    f"account_key of {giver} is no base64, which keys of storage accounts are: copy the whole key"
+                )
+            values = {key: text}
             return Renewal(lambda values=values: Grant(values), giver)  # type: ignore[misc]
     return None
+
+
+def _is_base64(text: Secret) -> bool:
+    try:
+        return bool(base64.b64decode(text.reveal(), validate=True))
+    except ValueError:
+        return False
 
 
 def access(chosen: Mapping[str, Any], bucket: str, renewal: Renewal | None) -> Access:  # noqa: ARG001

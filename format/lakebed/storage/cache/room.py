@@ -31,7 +31,7 @@ import xxhash
 
 from lakebed.chance import CHANCE
 from lakebed.storage.boot import boot_id
-from lakebed.storage.disk import lock_file, unlock_file
+from lakebed.storage.disk import LockedFile, lock_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,12 +125,12 @@ class Room:
             yield None
             return
         try:
-            fd = self._locked()
-            if fd is None:
+            file = self._locked()
+            if file is None:
                 yield None
                 return
             try:
-                ledger = self._opened(fd)
+                ledger = self._opened(file.fd)
                 most = ledger.bound - _OVERHEAD
                 if ledger.used + need > most:
                     self._make_room(ledger, need, most)
@@ -141,18 +141,18 @@ class Room:
                 yield ledger if fits else None
                 ledger.write(busy=False)
             finally:
-                unlock_file(fd)
+                file.unlock()
         finally:
             self._mutex.release()
 
-    def _locked(self) -> int | None:
+    def _locked(self) -> LockedFile | None:
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
         until = time.monotonic() + _PATIENCE
-        while (fd := lock_file(f"{self.folder}/room")) is None:
+        while (file := lock_file(f"{self.folder}/room")) is None:
             if time.monotonic() > until:
                 return None
             time.sleep(_PAUSE)
-        return fd
+        return file
 
     def _opened(self, fd: int) -> Ledger:
         data = os.pread(fd, _STATE.size + 8, 0)

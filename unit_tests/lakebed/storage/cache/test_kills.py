@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakebed.storage.disk import lock_file, unlock_file
+from lakebed.storage.disk import lock_file
 from lakebed.testing.kill import Nursery
 
 if TYPE_CHECKING:
@@ -25,13 +25,13 @@ def _taken(folder: Path) -> int | None:
 
     A folder that changes can not be measured: what is removed while one looks elsewhere was counted already.
     """
-    fd = lock_file(str(folder / "room"))
-    if fd is None:
+    file = lock_file(str(folder / "room"))
+    if file is None:
         return None
     try:
         return sum(path.lstat().st_blocks * 512 for path in [folder, *folder.rglob("*")])
     finally:
-        unlock_file(fd)
+        file.unlock()
 
 
 def _run(folder: Path, seconds: float, seed: int, record: Callable[[str, object], None]) -> None:

@@ -11,7 +11,7 @@ import xxhash
 
 from lakebed.storage.cache.files import CacheFiles, Item
 from lakebed.storage.cache.room import Room, on_disk
-from lakebed.storage.disk import lock_file, unlock_file
+from lakebed.storage.disk import lock_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -145,13 +145,13 @@ def test_nobody_waits_for_a_writer_that_hangs(tmp_path: Path) -> None:
     """Then what was read is just not kept."""
     files = CacheFiles(str(tmp_path), 3 * MB)
     keep(files, 1)
-    fd = lock_file(str(tmp_path / "room"))
-    assert fd is not None
+    file = lock_file(str(tmp_path / "room"))
+    assert file is not None
     try:
         keep(files, 2)
         assert kept(files, range(3)) == [1]
     finally:
-        unlock_file(fd)
+        file.unlock()
     keep(files, 2)
     assert kept(files, range(3)) == [1, 2]
 

@@ -1,0 +1,89 @@
+"""What the command prints. The only module of it that writes to the terminal: what a dataset holds is escaped here."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import traceback
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, TextIO
+
+import click
+
+from lakebed.printable import printable
+
+_COLOUR = re.compile("(\x1b\\[(?:0|9[34])m)")
+"""What ``Dataset.diff`` colours its headings with."""
+
+
+def say(text: str = "", *, err: bool = False) -> None:
+    """Print one line for people."""
+    click.echo(printable(text), err=err)
+
+
+def say_lines(text: str) -> None:
+    """Print text that is laid out in lines, such as a table."""
+    click.echo(printable(text, lines=True))
+
+
+def say_coloured(text: str) -> None:
+    """Print text in which the library has coloured headings; click drops colours that nobody sees, as in a pipe."""
+    parts = _COLOUR.split(text)
+    parts[::2] = [printable(part, lines=True) for part in parts[::2]]
+    click.echo("".join(parts), nl=False)
+
+
+def say_json(found: Any, *, indent: int | None = 2) -> None:
+    """Print JSON for programs: ASCII only, which reads back as what it was."""
+    click.echo(json.dumps(found, indent=indent).replace("\x7f", "\\u007f"))
+
+
+class Commands(click.Group):
+    """A group of commands whose errors and warnings leave a terminal alone, too."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command."""
+        try:
+            with _warnings():
+                return super().invoke(ctx)
+        except click.ClickException as error:
+            error.message = printable(error.message)  # type: ignore[misc]  # what it is stays
+            raise
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the command line of the process."""
+        before, sys.excepthook = sys.excepthook, _unexpected
+        try:
+            return super().main(*args, **kwargs)
+        except SystemExit:
+            sys.excepthook = before
+            raise
+
+
+@contextmanager
+def _warnings() -> Iterator[None]:
+    """Print warnings as a line each, without the line of code that they come from."""
+    with warnings.catch_warnings():
+        warnings.showwarning = _warn
+        yield
+
+
+def _warn(
+    message: Warning | str,
+    category: type[Warning],  # noqa: ARG001 - Python calls it with all of these
+    filename: str,  # noqa: ARG001
+    lineno: int,  # noqa: ARG001
+    file: TextIO | None = None,  # noqa: ARG001
+    line: str | None = None,  # noqa: ARG001
+) -> None:
+    say(f"Warning: {message}", err=True)
+
+
+def _unexpected(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print the traceback of a mistake of ours, which may quote what a dataset holds."""
+    text = "".join(traceback.format_exception(kind, error, trace))
+    click.echo(printable(text, lines=True), err=True, nl=False)
