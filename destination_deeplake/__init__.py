@@ -6,7 +6,7 @@ only when somebody asks for it.
 
 from typing import Any
 
-__version__ = "0.1.0"
+from destination_deeplake.version import __version__
 
 __all__ = ["DestinationDeeplake", "__version__"]
 

@@ -31,6 +31,10 @@ class WriteMode(StrEnum):
     DEDUP = "append_dedup"
 
 
+_SYNC_MODES = ("full_refresh", "incremental")
+"""How a source reads a stream. Nothing is done by it here, but a mode that is not known may ask for something."""
+
+
 @dataclass(frozen=True, slots=True)
 class StreamPlan:
     """How one stream is to be written.
@@ -84,11 +88,6 @@ class StreamPlan:
     def truncates(self) -> bool:
         """Whether rows of all older generations must go: no generation but its own is wanted."""
         return self.oldest_wanted > 0 and self.minimum_generation_id == self.generation_id
-
-    @property
-    def has_generations(self) -> bool:
-        """Whether whoever runs the sync counts generations; it then says which streams were completed, too."""
-        return bool(self.generation_id) and self.minimum_generation_id is not None
 
     def __str__(self) -> str:
         return f"{self.namespace}.{self.name}" if self.namespace else self.name
@@ -149,6 +148,10 @@ def _plan(entry: object, position: int, choose: Choose) -> StreamPlan:
     if namespace is not None and not isinstance(namespace, str):
         raise ConfigError(f"{where} ({name!r}) has a namespace that is no string.")
     schema = stream.get("json_schema")
+    if (reads := entry.get("sync_mode")) is not None and reads not in _SYNC_MODES:
+        raise ConfigError(
+            f"The stream {name!r} has the sync_mode {reads!r}; choose full_refresh or incremental."
+        )
     mode = _mode(entry.get("destination_sync_mode"), name)
     key = _key(entry.get("primary_key")) or _key(stream.get("source_defined_primary_key"))
     if mode is WriteMode.DEDUP and not key:

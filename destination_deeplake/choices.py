@@ -18,6 +18,9 @@ FORMATS: Mapping[str, frozenset[str]] = {
 }
 """Htype of files -> compressions that a file of it may have."""
 
+DELETION_DAYS = 30
+"""How long hard deletions are remembered."""
+
 
 class Decoding(StrEnum):
     """What the values of a column are, beyond what the source's schema says."""
@@ -32,6 +35,17 @@ class Decoding(StrEnum):
     """A number of any size, kept as the digits that the source wrote."""
 
 
+class Compression(StrEnum):
+    """Which new tensors have their chunks compressed by LZ4; those that are there stay as they are."""
+
+    AUTO = "auto"
+    """Texts, JSON and the columns of the connector; numbers are mapped by readers, not read."""
+    LZ4 = "lz4"
+    """All whose samples are not compressed by themselves."""
+    NONE = "none"
+    """None at all."""
+
+
 @dataclass(frozen=True, slots=True)
 class ColumnChoice:
     """How one column is to be stored; None means: as the schema of the source says.
@@ -43,7 +57,8 @@ class ColumnChoice:
     tensor : str or None
         Name of the tensor, groups separated by `/`.
     htype, dtype, sample_compression, chunk_compression : str or None
-        As in `Dataset.create_tensor`; the htype without `link[...]`, which `decoding` adds.
+        As in `Dataset.create_tensor`; the htype without `link[...]`, which `decoding` adds. The chunk compression
+        "none" keeps a column from the one of its stream.
     class_names : tuple of str
         Names that class labels begin with; new ones are appended.
     shape : tuple of int or None
@@ -86,6 +101,8 @@ class StreamChoices:
         column that has no choice of its own.
     chunk_bytes : int or None
         Largest chunk of a tensor (`max_chunk_size`).
+    compression : Compression
+        Which columns without a choice of their own are compressed.
     columns : mapping of str to ColumnChoice
         By `ColumnChoice.column`.
     loose : set of str
@@ -97,6 +114,7 @@ class StreamChoices:
     flatten: bool = False
     exact_numbers: bool = False
     chunk_bytes: int | None = None
+    compression: Compression = Compression.AUTO
     columns: Mapping[str, ColumnChoice] = field(default_factory=dict)
     loose: frozenset[str] = frozenset()
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from destination_deeplake.choices import FORMATS, ColumnChoice, Decoding
+from destination_deeplake.choices import FORMATS, ColumnChoice, Compression, Decoding
 from destination_deeplake.columns import Column, Kind
 from destination_deeplake.failures import ConfigError
 from destination_deeplake.tensors import LINK, TENSOR_TYPES, UNSPECIFIED, TensorType, arrow_type
@@ -74,7 +74,7 @@ def chosen(path: tuple[str, ...], kind: Kind, choice: ColumnChoice | None) -> tu
             "choose the dtype float32 or float64."
         )
     by_sample, by_chunk = choice.sample_compression, choice.chunk_compression
-    if by_chunk and (by_sample or of_type.takes_files):
+    if by_chunk not in (None, Compression.NONE) and (by_sample or of_type.takes_files):
         raise ConfigError(
             f"Column {choice.column!r} of the configuration: choose one compression, of samples or of chunks; "
             "files have that of samples."

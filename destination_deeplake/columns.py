@@ -1,7 +1,7 @@
 """Records of one stream -> Arrow columns.
 
     kind           JSON value that fits                                            Arrow type
-    TEXT           any string; the JSON text of anything else                      string
+    TEXT           any string; arrays and objects as compact JSON, else its text   string
     INT64          whole number within 64 bits, also as `1.0`, `1e3` or "12"       int64
     FLOAT64        number, nearest double; "1.5", "NaN", "Infinity", "-Infinity"   double
     BOOL           true, false; 1, 0; "true", "false" in any case                  bool
@@ -31,7 +31,7 @@ Source: Airbyte protocol, supported data types and meta columns.
 
 import enum
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -125,8 +125,14 @@ class Column:
 
     @property
     def field(self) -> str:
-        """The path, its parts joined by dots; the column's key in what `RecordTable.take` returns."""
+        """The path, its parts joined by dots: what the column goes by."""
         return ".".join(self.path)
+
+    @property
+    def key(self) -> str:
+        """What its values go by in what `RecordTable.take` returns: the field, past the names of `OWN_COLUMNS`."""
+        field = self.field
+        return f"{field}_" if field.rstrip("_") in OWN_COLUMNS else field
 
     @property
     def item_bytes(self) -> int:
@@ -142,8 +148,27 @@ class Column:
 FILE_COLUMNS = ("_airbyte_file_url", "_airbyte_file_path", "_airbyte_file_bytes")
 """Columns of the file that came with a record: where it lies now, its path at the source, its size."""
 
+OWN_COLUMNS = frozenset((*META_COLUMNS, *FILE_COLUMNS))
+"""Columns that come from no property of the records; a property may have such a name, too."""
+
 _FILES = tuple(map(Column, FILE_COLUMNS, (Kind.TEXT, Kind.TEXT, Kind.INT64)))
 _REST = (Column(_EXTRACTED_AT, Kind.INT64), Column(_META, Kind.JSON), Column(_RAW_ID, Kind.TEXT))
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Values that did not fit.
+
+    Attributes
+    ----------
+    count : int
+        How many.
+    first : int
+        Number of the first record with one, from 1.
+    """
+
+    count: int
+    first: int
 
 
 class RecordTable:
@@ -152,7 +177,7 @@ class RecordTable:
     Parameters
     ----------
     columns : sequence of Column
-        Values to keep. A property that is named like a meta column is left out: the meta column has that name.
+        Values to keep.
     sync_id : int or None
         Goes into every row's `_airbyte_meta`.
     generation_id : int or None
@@ -161,6 +186,8 @@ class RecordTable:
         Whether records come with files; adds `FILE_COLUMNS`.
     keep_refused : bool
         Whether values that did not fit are kept for `take_refused`.
+    exact : collection of str
+        Fields of columns of numbers, INT64 or FLOAT64, whose other numbers are kept for `take_numbers`.
 
     Raises
     ------
@@ -181,19 +208,20 @@ class RecordTable:
         generation_id: int | None,
         files: bool = False,
         keep_refused: bool = False,
+        exact: Collection[str] = (),
     ) -> None:
         added = _FILES if files else ()
-        reserved = {*META_COLUMNS, *(column.field for column in added)}
-        kept = [column for column in columns if column.field not in reserved]
-        if len({column.field for column in kept}) != len(kept):
+        if len({column.field for column in columns}) != len(columns):
             raise ValueError("two columns have the same name")
-        self._columns = [*kept, *added]
+        self._columns = [*columns, *added]
+        self._keys = [*(column.key for column in columns), *(column.field for column in added)]
         self._generation_id = generation_id
-        found = layout(kept, added)
+        found = layout(columns, added)
         # The compiled part counts extraction time and meta between the columns and the groups.
         self._names = [*(column.field for column in self._columns), _EXTRACTED_AT, _META, *found.names]
         meta = json.dumps({"sync_id": sync_id, "changes": []}, separators=(",", ":")).encode()
-        self.builder = TableBuilder(found.columns, found.groups, meta, found.files, keep_refused)
+        numbers = [place for place, column in enumerate(columns) if column.field in exact]
+        self.builder = TableBuilder(found.columns, found.groups, meta, found.files, keep_refused, numbers)
 
     @property
     def rows(self) -> int:
@@ -204,6 +232,11 @@ class RecordTable:
     def width(self) -> int:
         """Columns that a publish writes."""
         return len(self._names)
+
+    @property
+    def source_columns(self) -> int:
+        """Columns that the source fills, those of its files included."""
+        return len(self._columns)
 
     @property
     def nbytes(self) -> int:
@@ -225,6 +258,18 @@ class RecordTable:
         """Values that did not fit their column: null in the row, named in its meta."""
         return self.builder.nulled
 
+    def refused(self) -> dict[str, Refused]:
+        """Return the values that did not fit so far, by key of their column, of those columns that have any."""
+        found = self.builder.misfits()
+        known = len(self._columns)
+        return {self._keys[number]: Refused(*counted) for number, *counted in found if number < known}
+
+    def broken_objects(self) -> dict[str, Refused]:
+        """Return what stood in the place of objects with columns inside and was none, by the object's name."""
+        found = self.builder.misfits()
+        known = len(self._columns)
+        return {self._names[number]: Refused(*counted) for number, *counted in found if number >= known}
+
     @property
     def rejected(self) -> int:
         """Lines of the stream that were no message, since the table was made."""
@@ -238,7 +283,7 @@ class RecordTable:
         Returns
         -------
         dict of str to pyarrow.Array
-            Every column by its field, then those of the file, then the four meta columns, all of the same length.
+            Every column by its key, then those of the file, then the four meta columns, all of the same length.
         """
         rows = self.builder.rows
         columns = [*self._columns, *_REST]
@@ -254,7 +299,7 @@ class RecordTable:
             generation = pa.nulls(rows, pa.int64())
         else:
             generation = _array(pa.int64(), rows, (0, None, None, repeated(self._generation_id, rows)))
-        return dict(zip((column.field for column in self._columns), fields, strict=True)) | {
+        return dict(zip(self._keys, fields, strict=True)) | {
             _RAW_ID: ids,
             _EXTRACTED_AT: extracted,
             _META: meta,
@@ -270,9 +315,23 @@ class RecordTable:
             `row` of the value in the batch and `line_number` in the input (int64), the `field` that the row's meta
             names (dictionary of string), the JSON `text` of the value up to 64 KiB (string) and its `bytes` in all.
         """
-        taken = self.builder.take_refused()
+        found = self._kept(self.builder.take_refused())
+        return REFUSED.empty_table() if found is None else found
+
+    def take_numbers(self) -> pa.Table | None:
+        """Move out the numbers that their column may have rounded or refused; to be called with each `take`.
+
+        Returns
+        -------
+        pyarrow.Table or None
+            As `take_refused`, the texts whole; None if there are none. All that columns with `exact` do not hold to the
+            last digit are there, and some that they do; a string that spells a number is in its quotes.
+        """
+        return self._kept(self.builder.take_numbers())
+
+    def _kept(self, taken: tuple[int, Block, Block, Block, Block, Block, Block] | None) -> pa.Table | None:
         if taken is None:
-            return REFUSED.empty_table()
+            return None
         count, *blocks = taken
         rows, lines, indices, sizes, offsets, texts = map(pa.py_buffer, blocks)
         numbers = (

@@ -39,7 +39,7 @@ from destination_deeplake import run, sync
 from destination_deeplake.catalog import plans, read_catalog
 from destination_deeplake.config import DestinationConfig, read_json_object, specification
 from destination_deeplake.failures import ConfigError, Failure, describe
-from destination_deeplake.messages import Message, Output, spec_message
+from destination_deeplake.messages import Message, Output, shown, spec_message
 from destination_deeplake.probe import problem_with
 
 
@@ -56,7 +56,9 @@ class DestinationDeeplake(Destination):
             problem = problem_with(DestinationConfig.from_mapping(config))
         except ConfigError as error:
             problem = str(error)
-        return AirbyteConnectionStatus(Status.SUCCEEDED if problem is None else Status.FAILED, problem)
+        return AirbyteConnectionStatus(
+            Status.SUCCEEDED if problem is None else Status.FAILED, problem and shown(problem)
+        )
 
     def write(
         self,

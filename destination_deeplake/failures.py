@@ -12,16 +12,18 @@
 
 The trace messages have the fields of `AirbyteTracedException` of the CDK, so a platform sees no difference
 between the two entry points (`run` and `destination`). What an unexpected exception says is left out, because
-it may quote a record; its type and the code lines stay.
+it may quote a record; its type and the code lines stay. Only a system_error has them: what a user or time can mend is
+told in words.
 """
 
 import errno
+import os
 import time
 import traceback
 from dataclasses import dataclass
 from enum import StrEnum
 
-from destination_deeplake.messages import Message
+from destination_deeplake.messages import Message, shown
 
 
 class FailureType(StrEnum):
@@ -56,21 +58,22 @@ class SourceProtocolError(ConnectorError):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What a trace message says about one exception."""
+    """What a trace message says about one exception; the stack trace is empty where it would help nobody."""
 
     failure_type: FailureType
     message: str
     internal_message: str
-    stack_trace: str
+    stack_trace: str = ""
 
     def trace(self) -> Message:
         """Return the TRACE message."""
         error = {
-            "message": self.message,
-            "internal_message": self.internal_message,
-            "stack_trace": self.stack_trace,
+            "message": shown(self.message),
+            "internal_message": shown(self.internal_message),
             "failure_type": self.failure_type.value,
         }
+        if self.stack_trace:
+            error["stack_trace"] = shown(self.stack_trace)
         now = float(time.time_ns() // 1_000_000)
         return {"type": "TRACE", "trace": {"type": "ERROR", "emitted_at": now, "error": error}}
 
@@ -109,7 +112,10 @@ _OF_LAKEBED = {
     "StorageFullError": (FailureType.CONFIG, ""),
     "StorageReadOnlyError": (FailureType.CONFIG, "Correct destination_path."),
     "StorageUnavailableError": (FailureType.TRANSIENT, ""),
-    "LockedException": (FailureType.TRANSIENT, ""),
+    "LockedException": (
+        FailureType.TRANSIENT,
+        "Let the other writer end and run the sync again; one that was killed is in the way until its lock ends.",
+    ),
     "ConflictError": (FailureType.TRANSIENT, ""),
 }
 """Names of lakebed's errors, the more special ones first -> type, and where the user can change something.
@@ -120,7 +126,8 @@ By name, so that describing a failure never has to import the library."""
 def describe(error: BaseException) -> Failure:
     """Return the failure type and the texts for any exception."""
     failure_type, message, internal = _classified(error)
-    return Failure(failure_type, message, internal, _stack(error))
+    is_ours = failure_type is FailureType.SYSTEM
+    return Failure(failure_type, message, internal, _stack(error) if is_ours else "")
 
 
 def _classified(error: BaseException) -> tuple[FailureType, str, str]:
@@ -140,7 +147,8 @@ def _classified(error: BaseException) -> tuple[FailureType, str, str]:
         names = {base.__name__ for base in type(error).__mro__}
         found = (_OF_LAKEBED[name] for name in _OF_LAKEBED if name in names)
         failure_type, advice = next(found, (FailureType.SYSTEM, ""))
-        text = f"{_sentence(str(error))} {advice}" if advice else str(error)
+        said = without_advice(error) if "LockedException" in names else str(error)
+        text = f"{_sentence(said)} {advice}" if advice else said
         return failure_type, text, f"{kind}: {error}"
     if isinstance(error, MemoryError):
         return FailureType.TRANSIENT, "Out of memory; give the connector more.", kind
@@ -154,8 +162,17 @@ def storage_advice(error: OSError) -> str | None:
         code = errno.EACCES
     if code not in _CONFIG_ERRNO:
         return None
-    what = str(error) if _is_lakebed(error) else f"cannot write {error.filename or 'there'}"
+    what = f"cannot write {error.filename or 'there'}"
+    if _is_lakebed(error):
+        # It says why, and what a program could do; ours says both for people.
+        what = without_advice(error).removesuffix(f": {os.strerror(code)}")
     return f"{what[0].upper()}{what[1:]}: {_CONFIG_ERRNO[code]}."
+
+
+def without_advice(error: BaseException) -> str:
+    """Return what an error of lakebed says happened, without what it advises a Python program to do."""
+    text = str(error)
+    return text.rpartition("; ")[0] or text
 
 
 def _sentence(text: str) -> str:

@@ -1,12 +1,15 @@
 """The datasets of streams at the destination: found or made, on the branch that the connection writes."""
 
+import contextlib
 import logging
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import lakebed
 from destination_deeplake.catalog import StreamPlan
 from destination_deeplake.config import Place
+from destination_deeplake.failures import without_advice
 from destination_deeplake.naming import dataset_folder
 from lakebed.errors import LockedException
 
@@ -14,6 +17,21 @@ _PATIENCE = float(os.environ.get("LAKEBED_LEASE_SECONDS") or 300) + 15
 """Seconds after which a sync that was killed keeps nobody out any more; a living one renews its lease in good time."""
 
 _log = logging.getLogger(__name__)
+
+
+@contextlib.contextmanager
+def hold(dataset: lakebed.Dataset) -> Iterator[lakebed.Dataset]:
+    """Hold the writer's lock of a dataset; what a block that fails has not published is forgotten.
+
+    Otherwise the dataset would try to publish it once more when it is closed, or when the process ends: rows that were
+    not acknowledged, from a step that was left in the middle.
+    """
+    with dataset:
+        try:
+            yield dataset
+        except BaseException:
+            dataset.discard()
+            raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,5 +77,5 @@ class Lake:
         except LockedException as error:
             if self.place.folder is not None:
                 raise
-            _log.warning("%s. Waiting %.0f s for it.", error, _PATIENCE)
+            _log.warning("%s. Waiting %.0f s for it.", without_advice(error), _PATIENCE)
         return lakebed.load(url, read_only=False, creds=creds, lock_timeout=_PATIENCE)

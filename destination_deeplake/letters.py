@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import lakebed
+from destination_deeplake.lake import hold
 from destination_deeplake.naming import LETTERS_FOLDER, META_COLUMNS
 from destination_deeplake.wire import Rejected
 from lakebed.errors import LakebedError
@@ -142,7 +143,7 @@ class DeadLetters:
         if self.taken == self.durable:
             return
         batch = self._batch()
-        with self._open() as dataset:
+        with hold(self._open()) as dataset:
             _make_tensors(dataset)
             dataset.extend({name: batch[name].combine_chunks() for name in SCHEMA.names})
             dataset.flush()
@@ -155,7 +156,7 @@ class DeadLetters:
         """Publish what is left, and make a version of what this sync has added, if anything."""
         self.publish()
         if self.durable:
-            with self._open() as dataset:
+            with hold(self._open()) as dataset:
                 dataset.commit(message, allow_empty=True)
 
     def _batch(self) -> pa.Table:

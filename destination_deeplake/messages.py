@@ -1,11 +1,13 @@
 """Messages to the platform: one JSON object per line on standard output.
 
 Everything that the connector says goes through one `Output`, straight to the file descriptor: no buffer that
-an exit could lose, and no line inside another. A write that the pipe takes in part only is continued.
+an exit could lose, and no line inside another, from whichever thread. A write that the pipe takes in part only is
+continued.
 """
 
 import json
 import os
+import threading
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
@@ -13,9 +15,18 @@ Message = dict[str, Any]
 Level = Literal["FATAL", "ERROR", "WARN", "INFO", "DEBUG"]
 
 
+def shown(text: str) -> str:
+    """Return text as a terminal or a browser can show it, which is where logs are read."""
+    if text.replace("\n", "").isprintable():
+        return text
+    from lakebed.printable import printable  # the library is slow to import, and `spec` does without
+
+    return printable(text, lines=True)
+
+
 def log_message(level: Level, text: str) -> Message:
     """Return a LOG message. The text must hold no record content."""
-    return {"type": "LOG", "log": {"level": level, "message": text}}
+    return {"type": "LOG", "log": {"level": level, "message": shown(text)}}
 
 
 def spec_message(specification: Mapping[str, Any]) -> Message:
@@ -25,7 +36,7 @@ def spec_message(specification: Mapping[str, Any]) -> Message:
 
 def status_message(problem: str | None) -> Message:
     """Return the CONNECTION_STATUS message: succeeded, or failed with a sentence that says what to change."""
-    status = {"status": "SUCCEEDED"} if problem is None else {"status": "FAILED", "message": problem}
+    status = {"status": "SUCCEEDED"} if problem is None else {"status": "FAILED", "message": shown(problem)}
     return {"type": "CONNECTION_STATUS", "connectionStatus": status}
 
 
@@ -43,7 +54,8 @@ class Output:
     def __init__(self, descriptor: int, *, debug: bool = False) -> None:
         self._descriptor = descriptor
         self._debug = debug
-        self._closed = False
+        self._closed = self._is_unread = False
+        self._mutex = threading.Lock()
 
     def send(self, message: Message) -> None:
         """Write one message.
@@ -64,17 +76,28 @@ class Output:
             If nobody reads any more. Raised once: what is said on the way out after that is dropped.
         """
         data = memoryview(b"".join(line + b"\n" for line in lines))
-        try:
-            while data and not self._closed:
-                data = data[self._write(data) :]
-        except BrokenPipeError:
-            self._closed = True
-            raise
+        with self._mutex:
+            try:
+                while data and not self._closed:
+                    data = data[self._write(data) :]
+            except BrokenPipeError:
+                self._closed = True
+                raise
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether a log line found that nobody reads any more."""
+        return self._is_unread
 
     def log(self, level: Level, text: str) -> None:
-        """Write a LOG message."""
-        if level != "DEBUG" or self._debug:
+        """Write a LOG message; no rows are to be lost because nobody reads it, so that is not raised here."""
+        if level == "DEBUG" and not self._debug:
+            return
+        try:
             self.send(log_message(level, text))
+        except BrokenPipeError:
+            # The next line that matters, a STATE, shall find out by itself and say so.
+            self._closed, self._is_unread = False, True
 
     def _write(self, data: memoryview) -> int:
         return os.write(self._descriptor, data)

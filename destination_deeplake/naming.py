@@ -20,10 +20,10 @@ digits, by `empty` or by `~`. Two names that differ only in case share a folder 
 case; the names kept inside the dataset make that an error, never a mixture.
 
 **Columns.** `tensor_names` maps the columns of one stream. It may look at the names that are taken already,
-so the result needs no decoding: reserved names get a trailing underscore (`path` -> `path_`), and of two
-names that are equal without case, the later one gets a hash. A column may lie in a group of tensors (`address/city`);
-a group that would be called like a tensor gets a hash. The mapping is kept in the dataset and passed
-back in, so a column keeps its tensor for ever.
+so the result needs no decoding: reserved names get a trailing underscore (`path` -> `path_`, `_airbyte_meta` ->
+`_airbyte_meta_`), and of two names that are equal without case, the later one gets a hash. A column may lie in a group
+of tensors (`address/city`); a group that would be called like a tensor gets a hash. The mapping is kept in the dataset
+and passed back in, so a column keeps its tensor for ever.
 """
 
 import hashlib
@@ -224,7 +224,13 @@ def _tensor(column: str) -> str:
         name = _percent(name[0]) + name[1:]
     if name.startswith("__") and name.endswith("__"):
         name = _percent("_") + name[1:]
-    if name in _DATASET_ATTRIBUTES or name.casefold() in _META_PARENTS or _HIDDEN_COMPANION.fullmatch(name):
+    folded = name.casefold()
+    if (
+        name in _DATASET_ATTRIBUTES
+        or folded in META_COLUMNS
+        or folded in _META_PARENTS
+        or _HIDDEN_COMPANION.fullmatch(name)
+    ):
         name += "_"
     if len(name.encode()) > MAX_BYTES:
         name = _cut(name, _CUT + _digest(column)[:32])

@@ -4,13 +4,17 @@ import contextlib
 import errno
 import os
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import lakebed
 from destination_deeplake.config import DestinationConfig, Place
 from destination_deeplake.failures import FailureType, describe
+from lakebed.errors import StorageUnavailableError
 
 _ROW = "destination-deeplake check"
+_PATIENCE = 4.0
+"""Seconds for which a store that does not answer is asked again. A sync waits longer; here a user does."""
 
 
 def problem_with(config: DestinationConfig) -> str | None:
@@ -26,7 +30,8 @@ def problem_with(config: DestinationConfig) -> str | None:
     place = config.place
     missing = [] if place.folder is None else _missing(place.folder)
     try:
-        _round_trip(place)
+        with _impatience():
+            _round_trip(place)
     except Exception as error:
         failure = describe(error)
         if failure.failure_type is not FailureType.SYSTEM:
@@ -50,13 +55,27 @@ def _round_trip(place: Place) -> None:
         dataset.extend({"probe": [_ROW]})
         dataset.close()
         found = lakebed.load(url, read_only=True, creds=place.creds)["probe"][0].text()
-    except Exception:
-        with contextlib.suppress(Exception):  # what stopped the probe is what the user must hear of
-            lakebed.delete(url, creds=place.creds)
+    except Exception as error:
+        if not isinstance(
+            error, StorageUnavailableError
+        ):  # who does not answer took nothing, and would not now
+            with contextlib.suppress(Exception):  # what stopped the probe is what the user must hear of
+                lakebed.delete(url, creds=place.creds)
         raise
     lakebed.delete(url, creds=place.creds)
     if found != _ROW:
         raise OSError(errno.EIO, "it gave back other data than was written", url)
+
+
+@contextlib.contextmanager
+def _impatience() -> Iterator[None]:
+    """Let requests of the block fail soon."""
+    before = lakebed.config.RETRY_SECONDS
+    lakebed.config.RETRY_SECONDS = min(before, _PATIENCE)
+    try:
+        yield
+    finally:
+        lakebed.config.RETRY_SECONDS = before
 
 
 def _missing(folder: Path) -> list[Path]:

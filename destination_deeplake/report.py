@@ -18,8 +18,11 @@ from dataclasses import dataclass, field
 
 from destination_deeplake.catalog import StreamKey
 from destination_deeplake.stream.writer import StreamWriter
+from destination_deeplake.wire import Lost
 
 _STREAMS_IN_MESSAGE = 20
+_STREAMS_IN_SUMMARY = 200
+_COLUMNS = 20
 _FIRST_STATES = 8
 
 
@@ -122,30 +125,71 @@ def warnings(writers: Sequence[StreamWriter], ignored: Mapping[str, int]) -> Ite
     """Yield what the user should know of what was not stored as it came."""
     for writer in writers:
         table, stream = writer.table, f"Stream {str(writer.plan)!r}"
-        if writer.nulled:
-            yield (
-                f"{stream}: {writer.nulled} values did not fit their column and were stored as null; "
-                "_airbyte_meta.changes of the row names each."
-            )
+        if writer.replaced is not None and writer.replaced[0] > 2 * writer.replaced[1]:
+            before, now = writer.replaced
+            yield f"{stream}: {before} rows were replaced by {now}. The old ones are in the version before."
+        misfits = writer.misfits
+        for misfit in misfits[:_COLUMNS]:
+            yield f"{stream}, {misfit}. They are stored as null; _airbyte_meta.changes of their rows names the column."
+        if rest := misfits[_COLUMNS:]:
+            count = sum(misfit.count for misfit in rest)
+            yield f"{stream}: {count:,} values of {len(rest)} more columns did not fit and are stored as null."
         if table.unknown_fields and not writer.plan.choices.leaves_out:
             yield (
                 f"{stream}: {table.unknown_fields} values of fields that its schema does not have were ignored."
             )
         if rejected := table.rejected:
             yield f"{stream}: {rejected} lines were no record and are kept as dead letters."
-    if ignored:
-        what = ", ".join(f"{count} {reason}" for reason, count in sorted(ignored.items()))
-        yield f"Ignored {sum(ignored.values())} lines of input: {what}."
+    strange = {what: count for what, count in ignored.items() if is_strange(what)}
+    if strange:
+        yield f"Left out {sum(strange.values()):,} records: {_counted(strange)}."
+
+
+def is_strange(what: str) -> bool:
+    """Tell whether what the wire counts under this name was to be stored, and not for somebody else to read."""
+    return what.startswith("records of ")
+
+
+def passed_over(ignored: Mapping[str, int]) -> str | None:
+    """Return what came that is for others to read: logs, estimates and the like; None if there was nothing."""
+    others = {what: count for what, count in ignored.items() if not is_strange(what)}
+    return f"{sum(others.values()):,} messages were for others: {_counted(others)}." if others else None
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {what}" for what, count in sorted(counts.items()))
+
+
+def named(writers: Sequence[StreamWriter]) -> str:
+    """Return the names of streams, the first twenty of them."""
+    return ", ".join(repr(str(writer.plan)) for writer in writers[:_STREAMS_IN_MESSAGE])
+
+
+def lost_streams(lost: Lost, writers: Sequence[StreamWriter]) -> str:
+    """Return which streams that are not in the catalog had records, and which ones of the catalog they may have meant.
+
+    A stream of the same name in another namespace is what was meant most often.
+    """
+    parts = []
+    for (namespace, name), count in itertools.islice(lost.streams.items(), _STREAMS_IN_MESSAGE):
+        alike = [writer for writer in writers if writer.plan.name == name]
+        hint = f"; the catalog has {named(alike)}" if alike else ""
+        parts.append(f"{f'{namespace}.{name}' if namespace else name!r} ({count} records{hint})")
+    rest = len(lost.streams) - len(parts) + (lost.others > 0)
+    return ", ".join(parts) + (" and more" if rest else "")
 
 
 def summary(writers: Sequence[StreamWriter], input_bytes: int, seconds: float) -> str:
-    """Return the last line of the log: how much, and how fast."""
+    """Return the last line of the log: how much, how fast, and of which streams."""
     rows, megabytes, seconds = (
         sum(writer.written for writer in writers),
         input_bytes / 1e6,
         max(seconds, 1e-9),
     )
+    each = ", ".join(f"{writer.plan} {writer.written:,}" for writer in writers[:_STREAMS_IN_SUMMARY])
+    rest = len(writers) - _STREAMS_IN_SUMMARY
     return (
-        f"Wrote {rows} records of {len(writers)} streams from {megabytes:.1f} MB of input in "
-        f"{seconds:.1f} s: {rows / seconds:.0f} records/s, {megabytes / seconds:.1f} MB/s."
+        f"Wrote {rows:,} records of {len(writers)} streams from {megabytes:,.1f} MB of input in "
+        f"{seconds:,.1f} s: {rows / seconds:,.0f} records/s, {megabytes / seconds:,.1f} MB/s. "
+        f"By stream: {each or 'none'}{f' and {rest} more streams' if rest > 0 else ''}."
     )

@@ -14,11 +14,13 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from destination_deeplake.config import read_config, specification
 from destination_deeplake.failures import ConfigError, describe
 from destination_deeplake.messages import Message, Output, spec_message, status_message
 from destination_deeplake.notices import notices
+from destination_deeplake.version import __version__
 
 
 def run() -> None:
@@ -42,15 +44,21 @@ def main(args: Sequence[str]) -> int:
     out = Output(sys.stdout.fileno(), debug=parsed.debug)
     try:
         with notices(out, debug=parsed.debug):
-            return _command(parsed, out)
+            status = _command(parsed, out)
     except BrokenPipeError:
-        sys.stderr.write("Nobody reads the output any more; what came before is written.\n")
-        return 1
+        return _unread()
     except Exception as error:  # noqa: BLE001 - the last stop: every failure becomes a TRACE
         failure = describe(error)
-        out.log("FATAL", f"{failure.message}\n{failure.stack_trace}")
+        out.log("FATAL", failure.message)
         out.send(failure.trace())
         return 1
+    return _unread() if out.is_unread else status
+
+
+def _unread() -> int:
+    """Say on standard error that standard output is gone, and return the exit status."""
+    sys.stderr.write("Nobody reads the output any more; what came before is written.\n")
+    return 1
 
 
 def parse_args(args: Sequence[str]) -> argparse.Namespace:
@@ -59,6 +67,14 @@ def parse_args(args: Sequence[str]) -> argparse.Namespace:
     common.add_argument("--debug", action="store_true", help="log more")
     parser = argparse.ArgumentParser(
         prog="destination-deeplake", description="Airbyte destination for tensor datasets."
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    parser.add_argument(
+        "--docs",
+        nargs="?",
+        action=_Docs,
+        metavar="PAGE",
+        help="print a page of the documentation, or their names",
     )
     commands = parser.add_subparsers(title="commands", dest="command", required=True)
     commands.add_parser("spec", help="outputs the json configuration specification", parents=[common])
@@ -71,6 +87,25 @@ def parse_args(args: Sequence[str]) -> argparse.Namespace:
         if name == "write":
             command.add_argument("--catalog", required=True, help="path to the configured catalog JSON file")
     return parser.parse_args(args)
+
+
+class _Docs(argparse.Action):
+    """Prints a page of the documentation and ends the program."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        _namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        _option: str | None = None,
+    ) -> None:
+        from destination_deeplake.pages import contents, pages
+
+        known = pages()
+        if values is not None and str(values) not in known:
+            parser.error(f"there is no page {values!r}; --docs alone lists them")
+        sys.stdout.write(contents() if values is None else known[str(values)].read_text(encoding="utf-8"))
+        parser.exit()
 
 
 def check(config_path: str) -> Message:

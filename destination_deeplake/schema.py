@@ -2,6 +2,7 @@
 
     property                                              kind          tensor              logical type
     string, and string with an unknown format             TEXT          text
+    ... and an airbyte_type of a timestamp or time        as it says
     integer; number with airbyte_type integer             INT64         generic int64
     number                                                FLOAT64       generic float64
     boolean                                               BOOL          generic bool
@@ -21,7 +22,7 @@ properties `city` and `zip` becomes the tensors `address/city` and `address/zip`
 Source: Airbyte protocol, supported data types; `JsonSchemaToAirbyteType` of the bulk CDK.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +30,7 @@ from destination_deeplake.choices import NO_CHOICES, StreamChoices
 from destination_deeplake.chosen import chosen
 from destination_deeplake.columns import MAX_PATH, Column, Kind
 from destination_deeplake.failures import ConfigError
-from destination_deeplake.naming import META_COLUMNS
+from destination_deeplake.naming import tensor_names
 from destination_deeplake.tensors import TensorType
 
 Path = tuple[str, ...]
@@ -81,6 +82,14 @@ _WELL_KNOWN = {
     "Boolean": Kind.BOOL,
 }
 
+_SAID = {
+    "timestamp_with_timezone": Kind.TIMESTAMP_TZ,
+    "timestamp_without_timezone": Kind.TIMESTAMP,
+    "time_with_timezone": Kind.TIME_TZ,
+    "time_without_timezone": Kind.TIME,
+}
+"""What an airbyte_type says of a string without a format, or with one that is none: sources misspell `date-time`."""
+
 _SIMPLE = {"integer": Kind.INT64, "int": Kind.INT64, "boolean": Kind.BOOL, "bool": Kind.BOOL}
 
 
@@ -91,8 +100,6 @@ def columns(
     cursor: Path = (),
 ) -> list[StreamColumn]:
     """Return the columns of a stream, in the order of its schema.
-
-    A property that is named like a meta column is none; see `shadowed`.
 
     Parameters
     ----------
@@ -109,7 +116,8 @@ def columns(
     Raises
     ------
     ConfigError
-        If the choices for a column do not go together, or the cursor is to be digits as text.
+        If the choices for a column do not go together, the cursor is to be digits as text, or a column is to have the
+        tensor of another one.
     """
     properties = _properties(json_schema)
     keys = [*keys, cursor] if cursor else keys
@@ -135,8 +143,6 @@ def columns(
 
     kept = {".".join(path) for path in keys}
     for name, schema in properties.items():
-        if name in META_COLUMNS:
-            continue
         leaves = list(_leaves((name,), schema, choices)) if choices.flatten else [((name,), schema)]
         fields = [".".join(path) for path, _ in leaves]
         others = (found.keys() | properties.keys()) - {name}
@@ -147,15 +153,32 @@ def columns(
                 put(path, inner, path)
     for path in (*keys, *_nested_choices(properties, choices)):
         field = ".".join(path)
-        if field not in found and path[0] not in META_COLUMNS:
+        if field not in found:
             # In a group it would be in the way of the object's own tensor.
             put(path, _at(properties, path), (field,))
+    _check_places(found.values())
     return list(found.values())
 
 
-def shadowed(json_schema: Mapping[str, Any]) -> list[str]:
-    """Return the properties that cannot be columns because a meta column has their name."""
-    return [name for name in META_COLUMNS if name in _properties(json_schema)]
+def _check_places(columns: Collection[StreamColumn]) -> None:
+    """Refuse a tensor that the user chose for one column and that another column has by itself.
+
+    Raises
+    ------
+    ConfigError
+        Names both columns.
+    """
+    wishes = {"/".join(column.place).casefold(): column for column in columns if column.renamed}
+    for column in columns if wishes else ():
+        if column.renamed:
+            continue
+        own = tensor_names({column.field: column.place}, {})[column.field].casefold()
+        for wish, renamed in wishes.items():
+            if f"{wish}/".startswith(f"{own}/") or f"{own}/".startswith(f"{wish}/"):
+                raise ConfigError(
+                    f"Column {renamed.field!r} of the configuration: the tensor {'/'.join(renamed.place)!r} is that of "
+                    f"the source's column {column.field!r}; choose another one, or another one for that column, too."
+                )
 
 
 def unheard(json_schema: Mapping[str, Any], choices: StreamChoices) -> list[str]:
@@ -278,4 +301,4 @@ def _string(form: object, airbyte_type: object) -> Kind:
         return Kind.TIMESTAMP if airbyte_type == "timestamp_without_timezone" else Kind.TIMESTAMP_TZ
     if form == "time":
         return Kind.TIME if airbyte_type == "time_without_timezone" else Kind.TIME_TZ
-    return Kind.TEXT
+    return _SAID.get(airbyte_type, Kind.TEXT) if isinstance(airbyte_type, str) else Kind.TEXT

@@ -9,22 +9,35 @@ says whether it was complete. Streams end one by one: one that is not complete h
 """
 
 import contextlib
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import lakebed
 from destination_deeplake.catalog import StreamKey, StreamPlan
-from destination_deeplake.config import Deletes, DestinationConfig, Rejected
-from destination_deeplake.failures import IncompleteSourceError, SourceProtocolError
+from destination_deeplake.completeness import Completeness
+from destination_deeplake.config import Deletes, DestinationConfig, Rejected, WithoutStatus
+from destination_deeplake.failures import ConfigError, IncompleteSourceError, SourceProtocolError
 from destination_deeplake.intake import Intake
 from destination_deeplake.lake import Lake
 from destination_deeplake.ledger import Ledger
 from destination_deeplake.memory import keep_little
 from destination_deeplake.messages import Output
 from destination_deeplake.parallel import for_each
-from destination_deeplake.report import StateNumbers, commit_message, count_state, summary, warnings
+from destination_deeplake.progress import Progress, opening
+from destination_deeplake.report import (
+    StateNumbers,
+    commit_message,
+    count_state,
+    lost_streams,
+    named,
+    passed_over,
+    summary,
+    warnings,
+)
 from destination_deeplake.stream.writer import StreamWriter, open_stream
 from destination_deeplake.upserts.putting_off import MergePutOffError
 from destination_deeplake.wire import StateEvent, StatusEvent, Wire, WireError
@@ -32,7 +45,6 @@ from destination_deeplake.wire import StateEvent, StatusEvent, Wire, WireError
 if TYPE_CHECKING:
     from destination_deeplake.letters import DeadLetters
 
-_STREAMS_IN_MESSAGE = 20
 _LARGE_BYTES = 16_000_000
 """Tables from here on are published one at a time: what a publish takes grows with them."""
 _LAST_SECONDS = 2.5
@@ -99,6 +111,8 @@ class Sync:
         Where lines and values go that cannot be stored; None ends the sync at such a line.
     connection : str or None
         What commit messages call the connection.
+    without_status : WithoutStatus
+        When an overwritten stream without a stream status is complete.
     time_left : callable
         Seconds until the process is killed; None as long as nobody wants that.
     """
@@ -112,6 +126,7 @@ class Sync:
         *,
         letters: "DeadLetters | None" = None,
         connection: str | None = None,
+        without_status: WithoutStatus = WithoutStatus.WITH_STATE,
         time_left: Callable[[], float | None] = lambda: None,
     ) -> None:
         self._writers = writers
@@ -126,11 +141,20 @@ class Sync:
         self._wire = Wire(tables, None if letters is None else letters.line)
         self._received = Counts(writers, lambda writer: writer.table.total_rows)
         self._rejected = Counts(writers, lambda writer: writer.table.rejected)
+        # A refused line whose stream cannot be told may have been a record of any.
+        self._came = Counts(
+            writers,
+            lambda writer: writer.table.total_rows + writer.table.rejected + self._wire.rejected_strays,
+        )
         self._ledger = Ledger()
-        self._statuses: dict[StreamKey, str] = {}
+        self._completeness = Completeness(
+            [writer.plan.key for writer in writers if writer.removes_rows], without_status
+        )
+        self._without_status = without_status
         self._states = {writer.plan.key: StateNumbers() for writer in writers}
         self._waiting_since: float | None = None
         self._started = clock()
+        self._progress = Progress(writers, out, clock)
         self._bytes = 0
         self._ended = False
 
@@ -153,11 +177,18 @@ class Sync:
         columns = sum(writer.table.width for writer in self._writers if writer.table.rows)
         if buffered + letters >= self._pace.enough(columns) or self.seconds_left() == 0:
             self.publish()
+        self._progress.tick()
 
     def idle(self) -> None:
-        """Publish if the deadline passed; called when no input came."""
+        """Publish if the deadline passed, and tell how far it is; called when no input came."""
         if self.seconds_left() == 0:
             self.publish()
+        self._progress.tick()
+
+    def seconds_asleep(self) -> float:
+        """Return how long nobody need call, as long as no input comes."""
+        left, until = self.seconds_left(), self._progress.seconds_left()
+        return until if left is None else min(left, until)
 
     def seconds_left(self) -> float | None:
         """Return the seconds until something has waited too long; None when nothing waits."""
@@ -180,20 +211,29 @@ class Sync:
         ------
         SourceProtocolError
             If the last line is no message.
+        ConfigError
+            If there were records of streams that are not in the catalog.
         IncompleteSourceError
-            If a stream is not complete; see `_is_complete`.
+            If a stream is not complete; see `completeness`.
         """
         self._follow(self._wire.finish())
         self.publish()
         unfinished = [writer for writer in self._writers if not self._is_complete(writer)]
         self._end(unfinished)
+        if lost := self._wire.lost:
+            raise ConfigError(
+                f"The source sent records of streams that are not in the catalog: {lost_streams(lost, self._writers)}. "
+                "They are not stored, no STATE that counts on them is given back, and no table is replaced. Correct "
+                "the streams or namespaces of the catalog, and run the sync again."
+            )
         if unfinished:
-            names = ", ".join(repr(str(writer.plan)) for writer in unfinished[:_STREAMS_IN_MESSAGE])
             raise IncompleteSourceError(
                 f"The source ended before it completed {len(unfinished)} of {len(self._writers)} streams "
-                f"({names}). What it sent is kept, streams to be overwritten still show their old rows. "
-                "Run the sync again."
+                f"({named(unfinished)}). What it sent is kept, streams to be overwritten still show their old rows. "
+                f"{self._why(unfinished)}Run the sync again."
             )
+        if self._writers and self._completeness.is_empty(self._came):
+            self._out.log("WARN", "The input was empty: no record, no STATE.")
 
     def stop(self) -> None:
         """End the sync before the end of the input: publish, acknowledge and commit what came whole.
@@ -206,7 +246,14 @@ class Sync:
         try:
             self.publish()
         finally:
-            self._end([w for w in self._writers if self._statuses.get(w.plan.key) != "COMPLETE"])
+            completed = self._completeness.statuses
+            self._end(
+                [
+                    writer
+                    for writer in self._writers
+                    if completed.get(writer.plan.key) != "COMPLETE" or not self._is_complete(writer)
+                ]
+            )
 
     def _follow(self, events: Iterator[object]) -> None:
         """Act on the messages that are no records, each at its place among the records."""
@@ -217,7 +264,7 @@ class Sync:
                     # Nothing may be waiting for: a state of a stream without new rows goes out at once.
                     self._out.lines(self._ledger.release())
                 elif isinstance(event, StatusEvent):
-                    self._statuses[event.namespace or None, event.name] = event.status
+                    self._completeness.statuses[event.namespace or None, event.name] = event.status
         except WireError as error:
             raise SourceProtocolError(
                 f"Line {error.line_number} of the input is no Airbyte message ({error.reason}). Everything "
@@ -226,8 +273,14 @@ class Sync:
 
     def _arrived(self, event: StateEvent) -> None:
         scope = event.scope
-        stream = (scope.namespace or None, scope.name or "") if scope.kind == "STREAM" else None
+        key = (scope.namespace or None, scope.name) if scope.name is not None else None
+        stream = key if scope.kind == "STREAM" else None
         count_state(self._states, self._received, stream)
+        self._completeness.state(key, self._came)
+        if (lost := self._wire.lost) and (
+            stream is None or (stream not in self._received and lost.of(stream))
+        ):
+            return  # It speaks for records that are not stored, and never will be: it cannot go out.
         if self._letters is None:
             self._ledger.arrived(event, self._received)
         else:
@@ -236,7 +289,9 @@ class Sync:
             self._ledger.arrived(event, self._received, rejected, self._letters.taken)
 
     def _publish(self, writer: StreamWriter) -> None:
+        nbytes = writer.table.nbytes
         refused = writer.publish()
+        self._progress.published(writer, nbytes)
         if refused is not None and self._letters is not None:
             with self._letters_lock:
                 self._letters.values(writer.plan.key, *refused)
@@ -262,15 +317,26 @@ class Sync:
         self._out.lines(self._ledger.release())
 
     def _is_complete(self, writer: StreamWriter) -> bool:
-        """Tell whether the source was done with a stream.
+        return self._completeness.is_complete(
+            writer.plan, self._came, lost=bool(self._wire.lost), source_failed=self._wire.source_errors > 0
+        )
 
-        Whoever counts generations, or has sent the status of any stream, sends COMPLETE for each that is; its absence
-        says that the source failed. Only where nobody speaks of statuses, the end of the input is the end.
-        """
-        status = self._statuses.get(writer.plan.key)
-        if status is not None:
-            return status == "COMPLETE"
-        return not self._statuses and not (writer.removes_rows and writer.plan.has_generations)
+    def _why(self, unfinished: Sequence[StreamWriter]) -> str:
+        """Return a sentence on streams about which the configuration decided."""
+        by_rule = [writer for writer in unfinished if self._completeness.is_by_rule(writer.plan)]
+        if not by_rule:
+            return ""
+        if self._completeness.is_empty(self._came):
+            return "Its output was empty. "
+        if self._wire.source_errors:
+            return "It said that it failed. "
+        no_state = self._without_status is WithoutStatus.WITH_STATE
+        return (
+            f"No stream status says that {named(by_rule)} is complete"
+            + (", and no STATE came after its last record" if no_state else "")
+            + f" (complete_without_status is {self._without_status}; set it to "
+            + ("always for a source that sends neither). " if no_state else "with_state or always). ")
+        )
 
     def _end(self, unfinished: Sequence[StreamWriter]) -> None:
         """Commit every stream, release what waited for that, report; each step even if another one fails."""
@@ -294,20 +360,24 @@ class Sync:
         is_finished = is_complete and writer.finish()
         if not is_finished:
             writer.abandon()
+        outcome = "complete" if is_finished else "incomplete"
         writer.commit(
             commit_message(
                 writer,
                 self._writers,
-                outcome="complete" if is_finished else "incomplete",
+                outcome=outcome,
                 connection=self._connection,
                 states=self._states[writer.plan.key],
             )
         )
+        self._progress.finished(writer, outcome)
 
     def _report(self) -> None:
         """Log what was written and what was not; never what was in it."""
         for text in warnings(self._writers, self._wire.ignored):
             self._out.log("WARN", text)
+        if (others := passed_over(self._wire.ignored)) is not None:
+            self._out.log("DEBUG", others)
         self._out.log("INFO", summary(self._writers, self._bytes, self._clock() - self._started))
 
 
@@ -327,6 +397,7 @@ def begin(
     MergePutOffError
         If `time_left` says that the process is to end, and an interrupted sync left rows that must be merged first.
     """
+    lakebed.config.TELL_NEW_CLASSES = False  # standard output is the platform's
     lake = Lake(config.place, config.branch)
     keeps = config.rejected is Rejected.KEEP
     opened: list[StreamWriter] = []
@@ -342,6 +413,7 @@ def begin(
             hard_deletes=config.deletes is Deletes.HARD,
             keep_refused=keeps,
             checkpoint=checkpoint,
+            deletion_days=config.deletion_days,
         )
         opened.append(writer)
         return writer
@@ -357,6 +429,8 @@ def begin(
     for writer in writers:
         for note in writer.notes:
             out.log("WARN", f"Stream {str(writer.plan)!r}: {note}.")
+    for line in opening(str(config.place), config.branch, writers):
+        out.log("INFO", line)
     sync_id = next((plan.sync_id for plan in plans if plan.sync_id is not None), None)
     letters = None
     if keeps:
@@ -364,7 +438,15 @@ def begin(
         from destination_deeplake.letters import DeadLetters
 
         letters = DeadLetters(config.place.url, config.place.creds, sync_id)
-    return Sync(writers, out, pace, letters=letters, connection=config.connection, time_left=time_left)
+    return Sync(
+        writers,
+        out,
+        pace,
+        letters=letters,
+        connection=config.connection,
+        without_status=config.without_status,
+        time_left=time_left,
+    )
 
 
 def write(
@@ -386,10 +468,10 @@ def write(
         try:
             sync = begin(config, plans, out, pace, intake.time_left)
         except MergePutOffError:
-            out.log("WARN", f"Stopped by signal {intake.stopped_by} before the first record.")
+            out.log("WARN", f"Stopped by {_signal(intake)} before the first record.")
             return _stopped(intake)
         try:
-            for block in intake.blocks(sync.seconds_left):
+            for block in intake.blocks(sync.seconds_asleep):
                 if block is None:
                     sync.idle()
                 else:
@@ -397,10 +479,15 @@ def write(
             if intake.stopped_by is None:
                 sync.complete()
             else:
-                out.log("WARN", f"Stopped by signal {intake.stopped_by}; writing what came so far.")
+                out.log("WARN", f"Stopped by {_signal(intake)}; writing what came so far.")
         finally:
             sync.stop()
         return _stopped(intake)
+
+
+def _signal(intake: Intake) -> str:
+    """Return the name of the signal that ended the input."""
+    return "a signal" if intake.stopped_by is None else signal.Signals(intake.stopped_by).name
 
 
 def _stopped(intake: Intake) -> int:

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from destination_deeplake.choices import FORMATS
+from destination_deeplake.choices import FORMATS, Compression
 from destination_deeplake.columns import Kind
 from destination_deeplake.naming import META_COLUMNS
 
@@ -33,7 +33,8 @@ class TensorType:
     arrow : pyarrow.DataType
         Type of the arrays that go into the tensor.
     sample_compression, chunk_compression : str or None
-        As in `Dataset.create_tensor`. A tensor of files without one is made with the first file, and gets its.
+        As in `Dataset.create_tensor`. A tensor of files without one is made with the first file, and gets its. Without
+        a compression of chunks it is as `compression_of_chunks` says.
     shape : tuple of int or None
         Shape of every sample, where all have the same.
     creds_key : str or None
@@ -69,6 +70,15 @@ class TensorType:
     def is_open(self) -> bool:
         """Whether the first file has yet to say what the tensor is compressed with."""
         return self.takes_files and self.sample_compression is None
+
+    def compression_of_chunks(self, wanted: Compression) -> str | None:
+        """Return what compresses the chunks of a new tensor, in a stream where `wanted` is compressed."""
+        if self.chunk_compression is not None:
+            return None if self.chunk_compression == Compression.NONE else self.chunk_compression
+        if self.takes_files or self.is_link or self.sample_compression is not None:
+            return None
+        is_text = self.htype in ("text", "json")
+        return "lz4" if wanted is Compression.LZ4 or (wanted is Compression.AUTO and is_text) else None
 
     def nulls(self, count: int) -> pa.Array:
         """Return what `count` rows without a value are stored as."""

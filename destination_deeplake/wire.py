@@ -160,6 +160,29 @@ class Rejected:
     size: int
 
 
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Records of streams without a table.
+
+    Attributes
+    ----------
+    streams : mapping of (namespace, stream) to int
+        How many of each, for the first thousand streams.
+    others : int
+        How many of further streams.
+    """
+
+    streams: Mapping[tuple[str | None, str], int]
+    others: int
+
+    def __bool__(self) -> bool:
+        return bool(self.streams or self.others)
+
+    def of(self, key: tuple[str | None, str]) -> int:
+        """Return how many records of a stream without a table there may have been."""
+        return self.streams.get(key, self.others)
+
+
 Event: TypeAlias = StateEvent | StatusEvent
 
 
@@ -211,6 +234,17 @@ class Wire:
     def ignored(self) -> dict[str, int]:
         """How many records of unknown streams and messages of other types came, by what they were."""
         return self._reader.ignored()
+
+    @property
+    def lost(self) -> Lost:
+        """How many records came of streams that have no table."""
+        known, others = self._reader.strangers()
+        return Lost({(namespace or None, name): count for (namespace, name), count in known.items()}, others)
+
+    @property
+    def source_errors(self) -> int:
+        """How often the source said that it failed."""
+        return self._reader.source_errors
 
     def feed(self, block: bytes | bytearray | memoryview) -> Iterator[Event]:
         """Read a block, which may begin and end inside a line.

@@ -14,7 +14,13 @@ costs more than the rest of `spec`, and its messages do not say what to change.
     files           reading the files that the platform hands over
 """
 
-from destination_deeplake.config.configuration import Deletes, DestinationConfig, Rejected, read_config
+from destination_deeplake.config.configuration import (
+    Deletes,
+    DestinationConfig,
+    Rejected,
+    WithoutStatus,
+    read_config,
+)
 from destination_deeplake.config.files import read_json_object, specification
 from destination_deeplake.config.place import Place
 
@@ -23,6 +29,7 @@ __all__ = [
     "DestinationConfig",
     "Place",
     "Rejected",
+    "WithoutStatus",
     "read_config",
     "read_json_object",
     "specification",

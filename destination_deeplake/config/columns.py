@@ -31,7 +31,7 @@ _NUMBERS = (*_FRACTIONS, *(f"{sign}int{bits}" for sign in ("", "u") for bits in 
 DTYPES = (*_NUMBERS, "bool")
 
 SAMPLE_COMPRESSIONS = ("lz4", *sorted(frozenset().union(*FILES.values())))
-CHUNK_COMPRESSIONS = ("lz4",)
+CHUNK_COMPRESSIONS = ("lz4", "none")
 _ALIASES = {"jpg": "jpeg", "tif": "tiff", "jp2": "jpeg2000"}
 
 _LARGEST = 1_000_000_000
@@ -76,6 +76,7 @@ def column_choice(form: Section) -> ColumnChoice:
         creds_key=form.text("creds_key"),
         nulls_as_nan=form.flag("nulls_as_nan"),
     )
+    form.finish()
     _check_types(form, choice)
     _check_compression(form, choice)
     _check_rest(form, choice)
@@ -148,6 +149,8 @@ def _check_types(form: Section, choice: ColumnChoice) -> None:
 
 def _check_compression(form: Section, choice: ColumnChoice) -> None:
     sample, chunk = choice.sample_compression, choice.chunk_compression
+    if chunk == "none":
+        chunk = None
     if sample and chunk:
         raise form.error("chunk_compression", "does not go with sample_compression; leave one of them empty.")
     htype = choice.htype or "generic"

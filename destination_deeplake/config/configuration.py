@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from destination_deeplake.choices import StreamChoices
+from destination_deeplake.choices import DELETION_DAYS, Compression, StreamChoices
 from destination_deeplake.config.credentials import credentials
 from destination_deeplake.config.files import read_json_object
 from destination_deeplake.config.historic import refuse_historic
@@ -17,6 +17,11 @@ from destination_deeplake.config.values import Section
 _BRANCH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _OURS = "airbyte-"
+_MOST_DAYS = 3650
+_INJECTED = "__"
+"""What fields begin with that Airbyte itself puts in (its ConfigInjector): `__injected_declarative_manifest`."""
+_OF_API = "destinationType"
+"""Airbyte's API and its Terraform provider name the connector so inside of its configuration; servers take it out."""
 
 
 class Deletes(StrEnum):
@@ -37,6 +42,17 @@ class Rejected(StrEnum):
     """Both are kept beside the streams, as dead letters, and the sync goes on."""
 
 
+class WithoutStatus(StrEnum):
+    """When a stream that is overwritten is complete although no stream status says so."""
+
+    NEVER = "never"
+    """Not at all."""
+    WITH_STATE = "with_state"
+    """If a state of it, or of all streams, came after its last record."""
+    ALWAYS = "always"
+    """If the input ends, and was not empty."""
+
+
 @dataclass(frozen=True, slots=True)
 class DestinationConfig:
     """Validated configuration.
@@ -55,6 +71,12 @@ class DestinationConfig:
         What commit messages call the connection.
     rules : sequence of StreamRule
         What the user chose for streams; `choices` applies it.
+    compression : Compression
+        Which columns are compressed, of streams for which no rule says it.
+    deletion_days : int
+        How long hard deletions are remembered.
+    without_status : WithoutStatus
+        When an overwritten stream without a stream status is complete.
     """
 
     place: Place
@@ -63,10 +85,13 @@ class DestinationConfig:
     branch: str | None = None
     connection: str | None = None
     rules: Sequence[StreamRule] = ()
+    compression: Compression = Compression.AUTO
+    deletion_days: int = DELETION_DAYS
+    without_status: WithoutStatus = WithoutStatus.WITH_STATE
 
     def choices(self, namespace: str | None, name: str) -> StreamChoices:
         """Return what the user chose for a stream."""
-        return choices_for(self.rules, namespace, name)
+        return choices_for(self.rules, namespace, name, self.compression)
 
     def unmatched(self, streams: Iterable[tuple[str | None, str]]) -> list[StreamRule]:
         """Return the rules that are for none of these streams, (namespace, name) each: their names may be misspelt."""
@@ -75,24 +100,36 @@ class DestinationConfig:
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> "DestinationConfig":
-        """Check the values of a configuration; fields that nobody knows are left alone.
+        """Check the values of a configuration.
 
         Raises
         ------
         ConfigError
-            Names the field, and says what to change.
+            Names the field, and says what to change. A field that nobody knows is refused, too.
         """
+        refuse_historic(Section(values))
         form = Section(values)
-        refuse_historic(form)
         url = address(form)
-        return cls(
+        config = cls(
             place=Place(url, credentials(form, url)),
             deletes=Deletes(form.choice("cdc_deletes", list(Deletes)) or Deletes.HARD),
+            deletion_days=_deletion_days(form),
             rejected=Rejected(form.choice("rejected_records", list(Rejected)) or Rejected.FAIL),
+            without_status=WithoutStatus(
+                form.choice("complete_without_status", list(WithoutStatus)) or WithoutStatus.WITH_STATE
+            ),
             branch=_branch(form),
             connection=_connection(form),
             rules=stream_rules(form),
+            compression=Compression(form.choice("chunk_compression", list(Compression)) or Compression.AUTO),
         )
+        form.finish(also=[_OF_API, *(key for key in values if key.startswith(_INJECTED))])
+        return config
+
+
+def _deletion_days(form: Section) -> int:
+    found = form.whole("cdc_deletes_days", 0, _MOST_DAYS)
+    return DELETION_DAYS if found is None else found
 
 
 def _branch(form: Section) -> str | None:

@@ -14,6 +14,7 @@
 The fields have the names that `lakebed` gives them in `creds=`.
 """
 
+import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -74,6 +75,9 @@ SECRETS = frozenset(
 )
 """Fields whose values nobody must see; the last one by Airbyte's rules only."""
 
+_FIELDS = frozenset(field for method in METHODS.values() for field in (*method.required, *method.optional))
+"""Fields of any method. A form may still hold those of a method that was chosen before."""
+
 ENCRYPTIONS = ("AES256", "aws:kms", "aws:kms:dsse")
 
 
@@ -93,15 +97,18 @@ def credentials(form: Section, url: str) -> "Credentials | None":
     method = "environment" if chosen is None else chosen.choice(_METHOD, METHODS)
     if chosen is not None and method is None:
         raise chosen.error(_METHOD, f"is missing; write {one_of(METHODS)}.")
-    if scheme == "file":
-        if method != "environment":
-            raise form.error(
-                _FIELD,
-                f"{method} opens buckets, but destination_path is a local folder; choose environment, or write "
-                "the address of a bucket into destination_path.",
-            )
+    is_local = scheme == "file"
+    if is_local and method != "environment":
+        raise form.error(
+            _FIELD,
+            f"{method} opens buckets, but destination_path is a local folder; choose environment, or write "
+            "the address of a bucket into destination_path.",
+        )
+    given = {} if is_local or chosen is None or method is None else _given(chosen, method, scheme)
+    if chosen is not None:
+        chosen.finish(also=_FIELDS)
+    if is_local:
         return None
-    given = {} if chosen is None or method is None else _given(chosen, method, scheme)
     # Only those who write to a bucket pay for the import.
     import lakebed
 
@@ -121,6 +128,11 @@ def _given(chosen: Section, method: str, scheme: str) -> dict[str, Any]:
     }
     if "service_account_json" in values:
         values["token"] = _service_account(chosen, values.pop("service_account_json"))
+    if "account_key" in values and not _is_base64(values["account_key"]):
+        raise chosen.error(
+            "account_key",
+            "is no key of a storage account, which is base64; copy the whole key, without its name.",
+        )
     if ("aws_access_key_id" in values) != ("aws_secret_access_key" in values):
         has_id = "aws_access_key_id" in values
         missing = "aws_secret_access_key" if has_id else "aws_access_key_id"
@@ -134,6 +146,13 @@ def _given(chosen: Section, method: str, scheme: str) -> dict[str, Any]:
         )
     _check_url(chosen, "sts_endpoint_url", values.get("sts_endpoint_url"))
     return values
+
+
+def _is_base64(text: str) -> bool:
+    try:
+        return bool(base64.b64decode(text, validate=True))
+    except ValueError:
+        return False
 
 
 def _service_account(chosen: Section, text: str) -> str:

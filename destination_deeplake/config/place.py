@@ -90,6 +90,12 @@ def _local(form: Section, text: str, *, is_url: bool) -> str:
             )
         text = unquote(text[len("file://") + len(parts.netloc) :])
     path = Path(text)
+    if text.startswith("~"):
+        raise form.error(
+            _FIELD,
+            "begins with ~, which only a shell turns into a home folder; write the whole path, for example "
+            f"{Path('/local', *path.parts[1:])}.",
+        )
     if not path.is_absolute():
         raise form.error(
             _FIELD,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from destination_deeplake.choices import NO_CHOICES, ColumnChoice, StreamChoices
+from destination_deeplake.choices import NO_CHOICES, ColumnChoice, Compression, StreamChoices
 from destination_deeplake.config.columns import column_choice
 from destination_deeplake.config.patterns import is_open, matches
 from destination_deeplake.config.values import Section
@@ -28,7 +28,7 @@ class StreamRule:
         Its place in the configuration.
     name, namespace : str or None
         Patterns, see `patterns`; without one for the namespace, every namespace and none match.
-    include, exclude, flatten, exact_numbers, chunk_bytes, columns
+    include, exclude, flatten, exact_numbers, chunk_bytes, compression, columns
         As in `StreamChoices`.
     """
 
@@ -40,6 +40,7 @@ class StreamRule:
     flatten: bool | None = None
     exact_numbers: bool | None = None
     chunk_bytes: int | None = None
+    compression: Compression | None = None
     columns: Mapping[str, ColumnChoice] = field(default_factory=dict)
 
     def matches(self, namespace: str | None, name: str) -> bool:
@@ -64,11 +65,16 @@ def stream_rules(form: Section) -> tuple[StreamRule, ...]:
     return tuple(_rule(section) for section in form.sections("streams"))
 
 
-def choices_for(rules: Sequence[StreamRule], namespace: str | None, name: str) -> StreamChoices:
-    """Return what the rules say about a stream."""
+def choices_for(
+    rules: Sequence[StreamRule],
+    namespace: str | None,
+    name: str,
+    compression: Compression = Compression.AUTO,
+) -> StreamChoices:
+    """Return what the rules say about a stream, whose compression is as given if they do not say."""
     found = [rule for rule in rules if rule.matches(namespace, name)]
     if not found:
-        return NO_CHOICES
+        return NO_CHOICES if compression is NO_CHOICES.compression else StreamChoices(compression=compression)
     columns: dict[str, ColumnChoice] = {}
     for rule in found:
         columns |= rule.columns
@@ -79,6 +85,7 @@ def choices_for(rules: Sequence[StreamRule], namespace: str | None, name: str) -
         flatten=_last([rule.flatten for rule in found], default=False),
         exact_numbers=_last([rule.exact_numbers for rule in found], default=False),
         chunk_bytes=_last([rule.chunk_bytes for rule in found], None),
+        compression=_last([rule.compression for rule in found], compression),
         columns=columns,
         loose=frozenset(column for rule in found for column in rule.mentions()) - named,
     )
@@ -91,6 +98,7 @@ def _last(values: Sequence[T | None], default: T) -> T:
 
 def _rule(form: Section) -> StreamRule:
     name = form.required("name", "write the name of a stream, or a pattern such as public_*")
+    compression = form.choice("chunk_compression", list(Compression))
     megabytes = form.whole("chunk_size_mb", 1, _MOST_MEGABYTES)
     rule = StreamRule(
         where=form.where,
@@ -101,8 +109,10 @@ def _rule(form: Section) -> StreamRule:
         flatten=form.flag("flatten"),
         exact_numbers=form.flag("exact_numbers"),
         chunk_bytes=None if megabytes is None else megabytes * 1_000_000,
+        compression=None if compression is None else Compression(compression),
         columns=_columns(form),
     )
+    form.finish()
     for position, column in enumerate(rule.exclude):
         if rule.include is not None and column in rule.include:
             raise form.error(f"exclude[{position}]", f"{column!r} is in include, too; leave it out of one.")

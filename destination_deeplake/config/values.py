@@ -2,15 +2,18 @@
 
 A `Section` is one object of the configuration. It knows where it stands, so that every complaint names the field as a
 user would look for it: `streams[2].columns[0].htype`. Null, the empty string and the empty list count as not given:
-forms send them for fields that were left alone. Fields that nobody asks for are left alone, too.
+forms send them for fields that were left alone. A section also knows which fields it was asked for, so that `finish`
+can refuse the others: a misspelt setting must not be ignored, because what it was to prevent would happen.
 """
 
+import difflib
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from destination_deeplake.failures import ConfigError
 
 _MOST_CHOICES = 40
+_LONGEST_NAME = 60
 
 
 def json_type(value: object) -> str:
@@ -32,9 +35,11 @@ class Section:
 
     def __init__(self, values: Mapping[str, Any], where: str = "") -> None:
         self._values = values
+        self._asked: dict[str, None] = {}
         self.where = where
 
     def __contains__(self, key: str) -> bool:
+        self._asked[key] = None
         return self._values.get(key) not in (None, "", [], {})
 
     def has(self, key: str) -> bool:
@@ -43,6 +48,7 @@ class Section:
 
     def value(self, key: str) -> object:
         """Return the value of a field as it came, None if there is none."""
+        self._asked[key] = None
         return self._values.get(key)
 
     def path(self, key: str) -> str:
@@ -52,6 +58,26 @@ class Section:
     def error(self, key: str, problem: str) -> ConfigError:
         """Return the error that says what is wrong with a field. `problem` must quote no secret."""
         return ConfigError(f"{self.path(key)}: {problem}")
+
+    def finish(self, also: Collection[str] = ()) -> None:
+        """Refuse the fields that nobody asked for; to be called when all were.
+
+        Parameters
+        ----------
+        also : collection of str
+            Fields that are known although this section was not asked for them.
+
+        Raises
+        ------
+        ConfigError
+            Names the field and the one that was probably meant. Its value is not quoted.
+        """
+        asked = list(self._asked)
+        for key in self._values:
+            if key not in asked and key not in also and key in self:
+                raise self.error(
+                    key[:_LONGEST_NAME], f"is no field of the configuration; {_instead(key, asked, also)}."
+                )
 
     def text(self, key: str) -> str | None:
         """Return a text without the blanks around it, None if it is not given."""
@@ -78,7 +104,7 @@ class Section:
 
     def flag(self, key: str) -> bool | None:
         """Return true or false, None if it is not given."""
-        value = self._values.get(key)
+        value = self.value(key)
         if value is None or value == "":
             return None
         if not isinstance(value, bool):
@@ -147,6 +173,15 @@ class Section:
         if not low <= value <= high:
             raise self.error(key, f"{value} is out of range; write a number from {low} to {high}.")
         return value
+
+
+def _instead(key: str, asked: Collection[str], also: Collection[str]) -> str:
+    """Return what to write in the place of a field that does not exist."""
+    plain = {name.replace("_", ""): name for name in (*also, *asked)}
+    near = difflib.get_close_matches(key.lower().replace("_", "").replace("-", ""), plain, n=1, cutoff=0.7)
+    if near:
+        return f"did you mean {plain[near[0]]}? Correct it, or remove it"
+    return f"remove it, or write {one_of(asked)}"
 
 
 def one_of(names: Collection[str]) -> str:

@@ -1,4 +1,4 @@
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Self
 
 import numpy as np
@@ -17,7 +17,12 @@ class Values:
     ) -> Self: ...
     def __len__(self) -> int: ...
 
-def hash_rows(columns: Iterable[Values], points: tuple[int, int]) -> NDArray[np.uint64]: ...
+def hash_rows(
+    columns: Iterable[Values], points: tuple[int, int], numbers: Sequence[Values | None] | None = None
+) -> NDArray[np.uint64]: ...
+def numerals(
+    texts: Values, order: bool, quoted: bool = False
+) -> tuple[int, NDArray[np.uint8], NDArray[np.int32], bytes]: ...
 def newest(slots: NDArray[np.int32], count: int, order: Iterable[Values]) -> NDArray[np.int64]: ...
 def not_older(
     left: Iterable[Values],

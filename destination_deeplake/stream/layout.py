@@ -27,7 +27,7 @@ from destination_deeplake.schema import StreamColumn
 from destination_deeplake.stream import transfers
 from destination_deeplake.stream.evolution import Step, decide, is_plain, suffix
 from destination_deeplake.stream.record import INFO_KEY
-from destination_deeplake.stream.stored import StoredColumn, StoredColumns
+from destination_deeplake.stream.stored import EXACT_FIELD, StoredColumn, StoredColumns
 from destination_deeplake.stream.widening import widen
 from destination_deeplake.tensors import TENSOR_TYPES, TensorType
 
@@ -65,6 +65,7 @@ def prepare(
     for stored in columns:
         if stored.before is not None:
             widen(dataset, stored)
+            _refit(dataset, stored, columns)
             notes.append(
                 f"column {stored.field!r} was {_named(stored.before)} and is {_named(stored)} from now on"
             )
@@ -74,6 +75,16 @@ def prepare(
     prepared.remember()
     prepared.make_tensors()
     return prepared
+
+
+def _refit(dataset: lakebed.Dataset, stored: StoredColumn, columns: Sequence[StoredColumn]) -> None:
+    """Bring numbers that a tensor did not hold to the last digit into it, as far as its new type does."""
+    beside = [column.tensor for column in columns if column.field == EXACT_FIELD + stored.tensor]
+    if beside and beside[0] in dataset:
+        # Imported here: a sync without keys does not pay for it.
+        from destination_deeplake.stream.exact import refit
+
+        refit(dataset, stored.tensor, stored.type, stored.column.kind, beside[0])
 
 
 def kept(dataset: lakebed.Dataset) -> dict[str, StoredColumn]:
@@ -94,10 +105,6 @@ def expected(dataset: lakebed.Dataset, plan: StreamPlan) -> dict[str, StoredColu
 def _wanted(plan: StreamPlan, notes: list[str]) -> list[StreamColumn]:
     """Return the columns that schema and choices want, and note what cannot be."""
     notes += [
-        f"column {field!r} of the source is left out, because the meta column has its name"
-        for field in schema.shadowed(plan.json_schema)
-    ]
-    notes += [
         f"the configuration speaks of column {name!r}, which the source does not have"
         for name in schema.unheard(plan.json_schema, plan.choices)
     ]
@@ -109,6 +116,13 @@ def _wanted(plan: StreamPlan, notes: list[str]) -> list[StreamColumn]:
         if isinstance(properties, Mapping) and _DELETED_AT in properties:
             keys.append((_DELETED_AT,))
     columns = schema.columns(plan.json_schema, plan.choices, keys, cursor)
+    for column in columns:
+        # The record of the stream knows its own tensors by such names; a column would be taken for one of them.
+        if column.field.startswith((transfers.FIELD, EXACT_FIELD)):
+            raise ConfigError(
+                f"Column {column.field!r} of the stream {str(plan)!r} is called like what the connector keeps beside "
+                "columns; leave it out in the configuration (exclude)."
+            )
     if plan.mode is WriteMode.DEDUP:
         _check_key(plan, columns)
     if plan.include_files:
@@ -232,6 +246,11 @@ class _Layout:
         names = tensor_names(self._wishes, taken, others)
         for field in self._wishes:
             new = self.wanted[field]
+            if new.renamed and names[field] != _first_choice(new):
+                self.notes.append(
+                    f"column {field!r} is stored as {names[field]!r}, because {_first_choice(new)!r} is taken in the "
+                    "dataset"
+                )
             self._placed[field] = StoredColumn(new.column, names[field], new.type)
 
     def columns(self) -> list[StoredColumn]:

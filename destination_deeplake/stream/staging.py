@@ -25,6 +25,10 @@ from destination_deeplake.stream.stored import StoredColumn
 STAGING_BRANCH = "airbyte-overwrite"
 DELTA_BRANCH = "airbyte-delta"
 STAGING_DELTA_BRANCH = "airbyte-overwrite-delta"
+DELETED_BRANCHES = ("airbyte-deleted", "airbyte-overwrite-deleted")
+"""Deletions that the dataset remembers, and those of one that is to take its place, which keeps its branch then."""
+DELETED_KEY = "deleted_rows"
+"""Under this name the info of a dataset says which of them is its own (`upserts.tombstones`)."""
 
 _GENERATION = META_COLUMNS[3]
 _MAIN = "main"
@@ -134,6 +138,25 @@ def discard(target: lakebed.Dataset) -> None:
         branch = side_branch(name, target)
         if branch in target.branches:
             target.delete_branch(branch, force=True)
+    forget_others(target)
+
+
+def deleted_branches(target: lakebed.Dataset, *, staged: bool) -> list[str]:
+    """Return what the branch of deletions may be called, that of the dataset itself or of what is staged."""
+    names = [side_branch(name, target) for name in DELETED_BRANCHES]
+    if staged:
+        # Not the one that the dataset goes on with until its contents are replaced.
+        names.reverse()
+        if target.info.get(DELETED_KEY) == names[0]:
+            names.reverse()
+    return names
+
+
+def forget_others(target: lakebed.Dataset) -> None:
+    """Drop deletions that the dataset does not name: of what it held before, or of what was staged and given up."""
+    for name in deleted_branches(target, staged=False):
+        if name in target.branches and name != target.info.get(DELETED_KEY):
+            target.delete_branch(name, force=True)
 
 
 def batches(dataset: lakebed.Dataset, tensors: list[str]) -> Iterator[dict[str, pa.Array]]:

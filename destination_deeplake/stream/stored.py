@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,21 @@ import pyarrow as pa
 
 import lakebed
 from destination_deeplake.catalog import StreamPlan, WriteMode
-from destination_deeplake.columns import FILE_COLUMNS, Column, Kind
+from destination_deeplake.choices import Compression
+from destination_deeplake.columns import FILE_COLUMNS, Column, Kind, Refused
+from destination_deeplake.failures import ConfigError
 from destination_deeplake.naming import META_COLUMNS, tensor_names
 from destination_deeplake.stream import transfers
 from destination_deeplake.stream.documents import documents
 from destination_deeplake.stream.files import fit_files
+from destination_deeplake.stream.misfits import (
+    MOST_LEADING,
+    NO_REFUSED,
+    Misfit,
+    Tally,
+    refused_before,
+    says_a_type,
+)
 from destination_deeplake.stream.record import INFO_KEY
 from destination_deeplake.stream.samples import (
     TOO_LARGE,
@@ -28,6 +39,10 @@ from destination_deeplake.stream.samples import (
     with_changes,
 )
 from destination_deeplake.tensors import META_KINDS, TENSOR_TYPES, UNSPECIFIED, TensorType
+
+EXACT_FIELD = "_airbyte_exact/"
+"""What the fields of tensors of exact numbers begin with in the record of a stream; the tensor of numbers follows."""
+EXACT_GROUP = "_airbyte_exact"
 
 _PADDING_BYTES = 8_000_000
 _META = META_COLUMNS[2]
@@ -67,6 +82,12 @@ class StoredColumn:
         """Whether its values are of the file that came with a record, not of the record itself."""
         return self.field.startswith(transfers.FIELD)
 
+    @property
+    def holds_numbers(self) -> bool:
+        """Whether its values are single numbers, which it may round."""
+        is_single = self.type.htype == "generic" and self.type.shape is None
+        return is_single and self.column.kind in (Kind.INT64, Kind.FLOAT64) and self.type.dtype != "bool"
+
     def kept(self) -> dict[str, Any]:
         """Return kind and type as JSON, the type only where it is not what the kind is stored as anyway."""
         entry: dict[str, Any] = {"kind": self.column.kind.name}
@@ -89,8 +110,6 @@ class StoredColumns:
 
     Attributes
     ----------
-    nulled : int
-        Values that did not fit their tensor: null in the row, named in its meta.
     keeps_refused : bool
         Whether they are kept for `take_refused`; set it before the first batch.
     """
@@ -103,20 +122,48 @@ class StoredColumns:
         record: Mapping[str, Any],
         plan: StreamPlan,
     ) -> None:
-        self.nulled = 0
         self.keeps_refused = False
         self._refused: list[pa.Table] = []
+        self._tallies: dict[str, Tally] = {}
+        self._too_large: Misfit | None = None
+        self._before = 0
         self._plan = plan
         self._dataset = dataset
         self._columns = list(columns)
         self._former = dict(former)
         self._record = dict(record)
         self._labels: dict[str, Labels] = {}
+        self._exact = {
+            stored.tensor: self._beside(stored.tensor) for stored in self._compared if stored.holds_numbers
+        }
 
     @property
     def fields(self) -> list[Column]:
         """The columns that are read from records."""
         return [stored.column for stored in self._columns if stored.current and not stored.is_of_file]
+
+    @property
+    def exact(self) -> list[str]:
+        """Fields of numbers that are kept to the last digit: those of primary key and cursor."""
+        return [stored.field for stored in self._columns if stored.current and stored.tensor in self._exact]
+
+    @property
+    def comparison(self) -> dict[str, Any]:
+        """What `upserts.keying.Keying` is to know of the numbers of key and cursor: `numbers`, `called`, `digits`."""
+        return {
+            "numbers": self._exact,
+            "called": {s.tensor: s.field for s in self._compared if s.tensor in self._exact},
+            "digits": [
+                s.tensor for s in self._compared if s.column.kind is Kind.EXACT or s.type.htype == "json"
+            ],
+        }
+
+    @property
+    def _compared(self) -> list[StoredColumn]:
+        """The columns of primary key and cursor."""
+        plan = self._plan
+        paths = {*plan.primary_key, plan.cursor} if plan.mode is WriteMode.DEDUP else set()
+        return [stored for stored in self._columns if stored.current and stored.column.path in paths]
 
     def tensor(self, path: tuple[str, ...]) -> str:
         """Return the tensor of a column of this sync.
@@ -168,7 +215,7 @@ class StoredColumns:
         if of_type.creds_key is not None and of_type.creds_key not in dataset.get_creds_keys():
             dataset.add_creds_key(of_type.creds_key)
         if name not in dataset:
-            tensor = dataset.create_tensor(name, **self._settings(of_type))
+            tensor = dataset.create_tensor(name, **self._settings(name, of_type))
             if of_type.logical_type is not None:
                 tensor.info["logical_type"] = of_type.logical_type
         missing = rows - len(dataset[name])
@@ -177,7 +224,7 @@ class StoredColumns:
         for start in range(0, missing, step):
             dataset[name].extend(of_type.nulls(min(step, missing - start)))
 
-    def _settings(self, of_type: TensorType) -> dict[str, Any]:
+    def _settings(self, name: str, of_type: TensorType) -> dict[str, Any]:
         """Return what `create_tensor` takes."""
         # Hidden companions would cost 16 bytes and more per row; nothing of ours needs them.
         settings: dict[str, Any] = {
@@ -190,8 +237,13 @@ class StoredColumns:
             settings["dtype"] = of_type.dtype
         if of_type.sample_compression is not None:
             settings["sample_compression"] = of_type.sample_compression
-        if of_type.chunk_compression is not None:
-            settings["chunk_compression"] = of_type.chunk_compression
+        wanted = self._plan.choices.compression
+        if name in META_KINDS and wanted is Compression.AUTO:
+            # All rows of a batch have nearly the same there, so hardly anything is left of it.
+            wanted = Compression.LZ4
+        compression = of_type.compression_of_chunks(wanted)
+        if compression is not None:
+            settings["chunk_compression"] = compression
         if of_type.htype == "class_label":
             settings["class_names"] = list(of_type.class_names)
         if of_type.is_link:
@@ -200,9 +252,66 @@ class StoredColumns:
             settings["max_chunk_size"] = self._plan.choices.chunk_bytes
         return settings
 
+    # -- numbers beside their tensor -----------------------------------------------------------------------------------
+
+    def _beside(self, tensor: str) -> str:
+        """Return what the tensor beside one of numbers is called, made or not."""
+        field = EXACT_FIELD + tensor
+        known = {stored.field: stored.tensor for stored in self._columns}
+        wish = {field: (EXACT_GROUP, *tensor.split("/"))}
+        return tensor_names(wish, known, self._dataset.tensors)[field]
+
+    def make_exact(self, tensor: str) -> None:
+        """Make the tensor beside one of numbers, if it is missing."""
+        name, field = self._exact[tensor], EXACT_FIELD + tensor
+        if all(stored.field != field for stored in self._columns):
+            of_type = TENSOR_TYPES[Kind.EXACT]
+            self._columns.append(StoredColumn(Column(field, Kind.EXACT), name, of_type, current=False))
+            self.remember()
+            self._make(name, of_type, self._dataset.max_len)
+
+    def make_exact_of(self, other: lakebed.Dataset) -> None:
+        """Make those that another dataset of the stream has, so that its rows can come."""
+        for tensor, name in self._exact.items():
+            if name in other:
+                self.make_exact(tensor)
+
+    def _with_exact(
+        self, batch: dict[str, pa.Array], taken: Mapping[str, pa.Array], numbers: pa.Table | None
+    ) -> None:
+        """Put the numbers of key and cursor into a batch that its other tensors do not hold."""
+        # Imported here: a sync without keys does not pay for it.
+        from destination_deeplake.stream.exact import beside, numbers_of_field
+
+        for stored in self._compared:
+            if stored.tensor not in self._exact:
+                continue
+            cells, given = batch[stored.tensor], taken[stored.column.key]
+            if numbers is None and cells.type == given.type:
+                continue
+            found = beside(cells, given, *numbers_of_field(numbers, stored.field))
+            if found is not None:
+                self.make_exact(stored.tensor)
+                batch[self._exact[stored.tensor]] = found
+
     # -- rows ----------------------------------------------------------------------------------------------------------
 
-    def batches(self, taken: Mapping[str, pa.Array]) -> Iterator[dict[str, pa.Array]]:
+    @property
+    def misfits(self) -> list[Misfit]:
+        """What did not fit, by column."""
+        found = [
+            self._tallies[stored.column.key].misfit(stored.column, stored.type)
+            for stored in self._columns
+            if stored.current and stored.column.key in self._tallies
+        ]
+        return [misfit for misfit in (*found, self._too_large) if misfit is not None]
+
+    def batches(
+        self,
+        taken: Mapping[str, pa.Array],
+        refused: Mapping[str, Refused] = MappingProxyType({}),
+        numbers: pa.Table | None = None,
+    ) -> Iterator[dict[str, pa.Array]]:
         """Yield the rows of a table as values for every tensor of the stream.
 
         To be written in order and one by one: what is to be known of the values (names of labels, tensors of files) is
@@ -212,34 +321,45 @@ class StoredColumns:
         ----------
         taken : mapping of str to pyarrow.Array
             What `RecordTable.take` returned.
+        refused : mapping of str to Refused
+            What `RecordTable.refused` returned then.
+        numbers : pyarrow.Table or None
+            What `RecordTable.take_numbers` returned.
 
         Yields
         ------
         dict of str to pyarrow.Array
             Tensor -> values, all of the same length.
+
+        Raises
+        ------
+        ConfigError
+            If the user chose a type for a column and nothing has fitted it so far. Nothing was yielded then.
         """
         rows = len(taken[_META])
         batch: dict[str, pa.Array] = {}
         changes: list[tuple[Rows, bytes]] = []
         for stored in self._columns:
             if stored.current and not stored.is_of_file:
-                fitted = self._fit(stored, taken[stored.field])
+                values = taken[stored.column.key]
+                fitted = self._fit(stored, values)
+                self._count(stored, values, fitted.refused, refused, taken[_META])
                 if len(fitted.refused):
                     changes.append((fitted.refused, change(stored.field, fitted.reason)))
                     if self.keeps_refused:
-                        self._refused.append(
-                            refused_values(taken[stored.field], fitted.refused, stored.field)
-                        )
+                        self._refused.append(refused_values(values, fitted.refused, stored.field))
                 if not stored.type.is_open:
                     batch[stored.tensor] = fitted.array
             elif not stored.type.is_open:
                 batch[stored.tensor] = stored.type.nulls(rows)
         batch |= {name: taken[name] for name in META_COLUMNS}
+        self._with_exact(batch, taken, numbers)
         files = self._plan.include_files
         sizes = transfers.sizes_of(taken, str(self._plan)) if files else np.empty(0, np.int64)
         if len(left_out := transfers.too_large(sizes)):
             changes.append((left_out, change(transfers.GROUP, TOO_LARGE)))
-        self.nulled += sum(len(refused) for refused, _ in changes)
+            self._note_too_large(left_out)
+        self._before += rows
         batch[_META] = with_changes(taken[_META], changes)
         if not files:
             yield batch
@@ -248,6 +368,36 @@ class StoredColumns:
         facts = {"name": taken[path], "size": pa.array(sizes, mask=sizes < 0)}
         for part in transfers.parts(taken[url], sizes, str(self._plan)):
             yield self._with_files(batch, part, facts)
+
+    def _count(
+        self,
+        stored: StoredColumn,
+        values: pa.Array,
+        unfit: Rows,
+        refused: Mapping[str, Refused],
+        meta: pa.Array,
+    ) -> None:
+        """Count the values of a column; see `batches` for what is raised."""
+        key = stored.column.key
+        tally = self._tallies.setdefault(key, Tally())
+        tally.add(
+            values, unfit, self._before, refused.get(key, NO_REFUSED), refused_before(meta, stored.field)
+        )
+        if tally.leading < MOST_LEADING or self.keeps_refused:
+            return
+        if says_a_type(self._plan.choices.columns.get(stored.field)):
+            raise ConfigError(
+                f"Nothing fits the type that was chosen for a column of stream {str(self._plan)!r}, "
+                f"{tally.misfit(stored.column, stored.type)}. None of these records is stored, and those that were "
+                "stay as they were. Choose another type for the column in the configuration."
+            )
+
+    def _note_too_large(self, rows: Rows) -> None:
+        known = self._too_large
+        first = self._before + int(rows[0]) + 1 if known is None else known.first
+        count = len(rows) + (0 if known is None else known.count)
+        reason = f"of files larger than {transfers.MOST_BYTES:,} bytes"
+        self._too_large = Misfit(transfers.GROUP, count, None, first, reason)
 
     def take_refused(self, before: pa.Table) -> pa.Table:
         """Move out the values of the last batches that did not fit, behind those that the table refused before."""

@@ -17,17 +17,22 @@ from typing import TYPE_CHECKING, Any
 
 import lakebed
 from destination_deeplake.catalog import StreamPlan, WriteMode
-from destination_deeplake.columns import RecordTable
-from destination_deeplake.lake import Lake
+from destination_deeplake.choices import DELETION_DAYS
+from destination_deeplake.columns import RecordTable, Refused
+from destination_deeplake.lake import Lake, hold
 from destination_deeplake.stream.layout import StoredColumns, prepare
+from destination_deeplake.stream.misfits import Misfit
 from destination_deeplake.stream.record import INFO_KEY, label, recorded, remember
 from destination_deeplake.stream.staging import (
+    DELETED_KEY,
     DELTA_BRANCH,
     STAGING_BRANCH,
     STAGING_DELTA_BRANCH,
     batches,
+    deleted_branches,
     discard,
     expire,
+    forget_others,
     has_older_rows,
     is_resumable,
     is_staged,
@@ -41,6 +46,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from destination_deeplake.upserts.store import MergeCount, UpsertStore
+    from destination_deeplake.upserts.tombstones import Tombstones
 
 DELETED_AT = ("_ab_cdc_deleted_at",)
 """Property that says when the row of a record was deleted at the source."""
@@ -65,6 +71,8 @@ class StreamWriter:
         Whether the table keeps values that do not fit, for `publish` to return.
     checkpoint : Checkpoint
         Asked at each step of a merge whether there is time for it; otherwise the next sync merges.
+    deletion_days : int
+        How long hard deletions are remembered.
 
     Attributes
     ----------
@@ -76,10 +84,14 @@ class StreamWriter:
         What became of newer rows of known keys.
     expired : int
         Rows of older generations that were removed.
+    replaced : tuple of two int, or None
+        Rows that readers saw before and see now, where the rows of this sync have taken the place of all others.
     was_swapped : bool
         Whether the rows of this sync have taken the place of all that were there.
     was_put_off : bool
         Whether rows are durable that readers see only after the next sync, for want of time to merge them.
+    commit_id : str or None
+        The version that `commit` made; None if there was nothing to seal.
     """
 
     def __init__(
@@ -92,6 +104,7 @@ class StreamWriter:
         hard_deletes: bool = True,
         keep_refused: bool = False,
         checkpoint: Checkpoint = go_on,
+        deletion_days: int = DELETION_DAYS,
     ) -> None:
         self.plan = plan
         self.notes: list[str] = []
@@ -105,14 +118,15 @@ class StreamWriter:
         with contextlib.ExitStack() as opening:
             # The side branch is locked, too: nobody else may go on with it meanwhile.
             if staged is not None:
-                opening.enter_context(staged)
+                opening.enter_context(hold(staged))
             self._columns: StoredColumns = prepare(self._dataset, plan, columns, self.notes)
             self._store: UpsertStore | None = None
             if plan.mode is WriteMode.DEDUP:
-                self._store = self._upserts(checkpoint, hard_deletes=hard_deletes)
+                self._store = self._upserts(checkpoint, hard_deletes=hard_deletes, days=deletion_days)
             remember(self._dataset, mode=plan.mode.value)
             if self._store is None:
                 remember(self._dataset, key=None)
+                _forget_deletions(self._dataset)
             self._staged_held = opening.pop_all()
         self.table = RecordTable(
             self._columns.fields,
@@ -120,18 +134,22 @@ class StreamWriter:
             generation_id=plan.generation_id,
             files=plan.include_files,
             keep_refused=keep_refused,
+            exact=self._columns.exact,
         )
         self._keeps_refused = self._columns.keeps_refused = keep_refused
         self._written = 0
-        self._nulled: int | None = None
+        self._misfits: list[Misfit] | None = None
         self._is_changed = False
         self._is_over = False
+        self._is_let_go = False
         self.merged: MergeCount | None = None
         self.expired = 0
+        self.replaced: tuple[int, int] | None = None
         self.was_swapped = False
         self.was_put_off = False
+        self.commit_id: str | None = None
 
-    def _upserts(self, checkpoint: Checkpoint, *, hard_deletes: bool) -> UpsertStore:
+    def _upserts(self, checkpoint: Checkpoint, *, hard_deletes: bool, days: int) -> UpsertStore:
         # Imported here: a sync without such streams does not pay for it.
         from destination_deeplake.upserts.store import UpsertStore
 
@@ -146,12 +164,14 @@ class StreamWriter:
             key=self._key,
             cursor=cursor,
             deleted=self._columns.tensor(DELETED_AT) if deletes else None,
+            **self._columns.comparison,
             documents=[cursor] if cursor and base[cursor].htype == "json" else [],
             fields=[".".join(path[:end]) for path in plan.primary_key for end in range(1, len(path) + 1)],
             branch=side_branch(DELTA_BRANCH if self._staged is None else STAGING_DELTA_BRANCH, self._target),
             # Rows that were appended, or told apart by another key: the first merge looks for rows of one key.
             rekeyed=self._is_rekeyed(base),
             checkpoint=checkpoint,
+            tombstones=_tombstones(base, self._target, days) if deletes else None,
         )
 
     def _is_rekeyed(self, base: lakebed.Dataset) -> bool:
@@ -176,9 +196,16 @@ class StreamWriter:
         return self._written
 
     @property
-    def nulled(self) -> int:
-        """Number of values that did not fit and were stored as null."""
-        return self.table.nulled + self._columns.nulled if self._nulled is None else self._nulled
+    def misfits(self) -> list[Misfit]:
+        """Values that did not fit and were stored as null, by column, those with the most of them first."""
+        if self._misfits is None:
+            found = self._columns.misfits
+            found += [
+                Misfit(name, refused.count, None, refused.first, "that are no objects")
+                for name, refused in self.table.broken_objects().items()
+            ]
+            return sorted(found, key=lambda misfit: -misfit.count)
+        return self._misfits
 
     @property
     def removes_rows(self) -> bool:
@@ -200,8 +227,9 @@ class StreamWriter:
         # If anything fails below, these rows are gone from the table: going on would leave a hole.
         self._is_over = True
         refused = self.table.take_refused() if self._keeps_refused else None
+        numbers = self.table.take_numbers()
         taken = self.table.take()
-        self._write(taken)
+        self._write(taken, self.table.refused(), numbers)
         if refused is not None:
             refused = self._columns.take_refused(refused)
         self._written += rows
@@ -213,8 +241,10 @@ class StreamWriter:
         self._is_over = False
         return result
 
-    def _write(self, taken: Mapping[str, pa.Array]) -> None:
-        for batch in self._columns.batches(taken):
+    def _write(
+        self, taken: Mapping[str, pa.Array], refused: Mapping[str, Refused], numbers: pa.Table | None
+    ) -> None:
+        for batch in self._columns.batches(taken, refused, numbers):
             if self._store is not None:
                 self._store.publish(batch)
             else:
@@ -237,12 +267,15 @@ class StreamWriter:
             self._is_over = False
             return False
         if self._staged is not None:
+            self.replaced = len(self._target), len(self._staged)
             self._staged_held.close()
             self._target.finish_overwrite(side_branch(STAGING_BRANCH, self._target))
             self._staged, self._is_staged = None, False
+            forget_others(self._target)
             self.was_swapped = self._is_changed = True
         elif self._is_outdated:
             self.expired = expire(self._target, self.plan.oldest_wanted)
+            _forget_deletions(self._target)
             remember(self._target, generation_id=self.plan.oldest_wanted)
             self._is_changed |= self.expired > 0
         self._is_over = False
@@ -269,19 +302,41 @@ class StreamWriter:
         return True
 
     def commit(self, message: str) -> None:
-        """Seal what the sync changed for readers as one version, if it did, and give the dataset back."""
+        """Seal what the sync changed for readers as one version, if it did, and give the dataset back.
+
+        After a step that failed, nothing is sealed: what it left unpublished is forgotten.
+        """
         if self._is_over:
+            self._give_up()
             return
         self._is_over = True
+        try:
+            self._staged_held.close()
+            with self._held:
+                if self._is_changed:
+                    self.commit_id = self._target.commit(message, allow_empty=True)
+        except Exception:
+            self._give_up()
+            raise
+        self._let_go()
+
+    def _give_up(self) -> None:
+        """Forget what is not published, or the end of the process would try to publish it once more."""
+        if self._is_let_go:
+            return
+        for dataset in (self._staged, self._target):
+            if dataset is not None:
+                dataset.discard()
+        if self._store is not None:
+            self._store.forget()
         self._staged_held.close()
-        with self._held:
-            if self._is_changed:
-                self._target.commit(message, allow_empty=True)
+        self._held.close()
         self._let_go()
 
     def _let_go(self) -> None:
         """Keep only numbers: what hundreds of open datasets have read and built would fill the memory."""
-        self._nulled = self.nulled
+        self._misfits = self.misfits
+        self._is_let_go = True
         self._staged = self._store = None
         del self._columns, self._target
 
@@ -300,9 +355,11 @@ class StreamWriter:
 
         A crash on the way adds none of them, or finds at the next sync that they were added.
         """
+        left.read_only = True  # then it is the id of what is staged, not that of a commit to come
         origin = left.pending_commit_id
         info = self._target.info[INFO_KEY]
         if info.get("brought_in") != origin:
+            self._columns.make_exact_of(left)
             tensors = [tensor for tensor in left.tensors if tensor in self._target]
             lost = [tensor for tensor in left.tensors if tensor not in self._target]
             if lost:
@@ -328,6 +385,7 @@ def open_stream(
     hard_deletes: bool = True,
     keep_refused: bool = False,
     checkpoint: Checkpoint = go_on,
+    deletion_days: int = DELETION_DAYS,
 ) -> StreamWriter:
     """Open or make the dataset of a stream, with a tensor for every column; see `StreamWriter`.
 
@@ -344,10 +402,10 @@ def open_stream(
     """
     target = lake.open(plan)
     known = recorded(target, plan, lake.address(plan))
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as holding:
         # The lock is held for the whole sync, so that a second one hears of it at its start.
-        held.enter_context(target)
-        is_settled = _settle(target, side_branch(DELTA_BRANCH, target), checkpoint)
+        holding.enter_context(hold(target))
+        is_settled = _settle(target, target, DELTA_BRANCH, checkpoint, deletion_days)
         staged, left, is_resumed = None, None, False
         if is_staged(known, plan):
             label(target, plan, known)
@@ -358,7 +416,7 @@ def open_stream(
                 discard(target)
         for side in (staged, left):
             if side is not None:
-                _settle(side, side_branch(STAGING_DELTA_BRANCH, target), checkpoint)
+                _settle(side, target, STAGING_DELTA_BRANCH, checkpoint, deletion_days)
         kept = contextlib.ExitStack()
         writer = StreamWriter(
             plan,
@@ -368,8 +426,9 @@ def open_stream(
             hard_deletes=hard_deletes,
             keep_refused=keep_refused,
             checkpoint=checkpoint,
+            deletion_days=deletion_days,
         )
-        kept.push(held.pop_all())
+        kept.push(holding.pop_all())
     if staged is not None and is_resumed:
         writer.notes.append(f"going on with {len(staged)} rows of an interrupted sync")
     if left is not None:
@@ -380,10 +439,26 @@ def open_stream(
     return writer
 
 
-def _settle(dataset: lakebed.Dataset, delta: str, checkpoint: Checkpoint) -> bool:
+def _settle(
+    dataset: lakebed.Dataset, target: lakebed.Dataset, name: str, checkpoint: Checkpoint, days: int
+) -> bool:
     """Merge what an earlier sync left on a delta branch; tell whether there was any."""
+    delta = side_branch(name, target)
     if delta not in dataset.branches:
         return False
     from destination_deeplake.upserts.store import settle
 
-    return settle(dataset, delta, checkpoint) is not None
+    return settle(dataset, delta, checkpoint, _tombstones(dataset, target, days)) is not None
+
+
+def _tombstones(dataset: lakebed.Dataset, target: lakebed.Dataset, days: int) -> Tombstones:
+    """Return the deletions that a dataset remembers, which is the target or is to take its place."""
+    from destination_deeplake.upserts.tombstones import Tombstones
+
+    return Tombstones(dataset, deleted_branches(target, staged=dataset is not target), days=days)
+
+
+def _forget_deletions(dataset: lakebed.Dataset) -> None:
+    """Let the dataset name no deletions: they are not of the rows that it has from now on."""
+    if DELETED_KEY in dataset.info:
+        del dataset.info[DELETED_KEY]

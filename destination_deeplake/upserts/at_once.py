@@ -12,6 +12,7 @@ from destination_deeplake.native import keys as native
 from destination_deeplake.upserts.keying import Keying
 from destination_deeplake.upserts.keys import Hashes, KeyTable, values
 from destination_deeplake.upserts.merge import MergeCount, Plan, Winners, matched, planned, published_whole
+from destination_deeplake.upserts.tombstones import Buried
 from destination_deeplake.upserts.windows import taken
 
 
@@ -44,7 +45,11 @@ class Allowance:
 
 
 def merge_at_once(
-    base: lakebed.Dataset, batch: Mapping[str, pa.Array], keying: Keying, hashes: Hashes
+    base: lakebed.Dataset,
+    batch: Mapping[str, pa.Array],
+    keying: Keying,
+    hashes: Hashes,
+    buried: Buried | None = None,
 ) -> MergeCount:
     """Bring rows into the dataset; durable when this returns, and after an error the dataset is as it was.
 
@@ -58,9 +63,11 @@ def merge_at_once(
         By what the rows go.
     hashes : uint64, shape (rows, 2)
         Their keys.
+    buried : Buried or None
+        Deletions of earlier syncs.
     """
     winners = newest_in(batch, keying, hashes)
-    plan = planned(base, keying, matched(base, keying, winners), winners)
+    plan = planned(base, keying, matched(base, keying, winners), winners, buried)
     with published_whole(base):
         apply(base, batch, plan)
     return plan.count

@@ -38,19 +38,17 @@ def _of_part(
     table = KeyTable()
     rows: list[NDArray[np.int64]] = []
     slots: list[NDArray[np.int32]] = []
-    order: list[list[pa.Array]] = [[] for _ in keying.order]
-    for first, columns in windows(base, keying.tensors):
+    order: list[list[pa.Array]] = []
+    for first, columns in windows(base, keying.tensors_in(base)):
         checkpoint()
         hashes = keying.hashes_of_window(base, first, columns)
         here = np.flatnonzero(hashes[:, 0] % np.uint64(parts) == part)
         rows.append(first + here)
         slots.append(table.insert(hashes[here]))
-        for kept, column in zip(order, keying.ordered(taken(columns, here)), strict=True):
-            kept.append(column)
+        order.append(keying.ordered(taken(columns, here)))
     every = np.concatenate(rows)
-    best = native.newest(
-        np.concatenate(slots), len(table), [values(pa.concat_arrays(parts)) for parts in order]
-    )
+    joined = [values(pa.concat_arrays(parts)) for parts in zip(*order, strict=True)]
+    best = native.newest(np.concatenate(slots), len(table), joined)
     stays = np.zeros(len(every), dtype=np.bool_)
     stays[best] = True
     return every[~stays]

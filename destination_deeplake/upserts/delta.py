@@ -100,6 +100,12 @@ class Delta:
         dataset.extend(columns, append_empty=True)
         dataset.flush()
 
+    def forget(self) -> None:
+        """Forget what is not published."""
+        if self._dataset is not None:
+            self._dataset.discard()
+            self._dataset.close()
+
     def drop(self) -> None:
         """Throw all rows away, and the branch."""
         if self._dataset is not None:

@@ -1,8 +1,9 @@
 """What the tensors of a stream say about its rows: which row one is, which is newer, which is gone."""
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 import lakebed
 from destination_deeplake.upserts.json_order import sortable
 from destination_deeplake.upserts.keys import Hashes, hash_keys
+from destination_deeplake.upserts.numerals import floors, ordered, spelled
 from destination_deeplake.upserts.windows import Columns, taken
 
 Rows = NDArray[np.int64]
@@ -35,6 +37,13 @@ class Keying:
         Those of `order` that hold JSON.
     fields : tuple of str
         What `changes` calls the values of the key.
+    numbers : mapping of str to str
+        Tensor of numbers, of `key` or `order` -> tensor of texts beside it, for numbers that it does not hold to the
+        last digit (`numerals`). A dataset without such numbers has no such tensor.
+    called : mapping of str to str
+        What `changes` calls the values of the tensors of `numbers`.
+    digits : tuple of str
+        Tensors, of `key` or `order`, of numbers as texts, in the spelling of the source.
     identity, changes : str
         Tensor that names each row alone, and tensor of JSON that tells under ``changes`` which values of a row could
         not be stored. A row that has lost a value of its key so is like no other; they are looked at for nulls in keys
@@ -46,13 +55,29 @@ class Keying:
     deleted: str | None = None
     documents: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
+    numbers: Mapping[str, str] = field(default_factory=dict)
+    called: Mapping[str, str] = field(default_factory=dict)
+    digits: tuple[str, ...] = ()
     identity: str = "_airbyte_raw_id"
     changes: str = "_airbyte_meta"
 
-    @property
-    def tensors(self) -> list[str]:
-        """Those that tell of key, order and deletion, each once."""
-        return list(dict.fromkeys([*self.key, *self.order, *([self.deleted] if self.deleted else [])]))
+    def tensors_in(self, dataset: lakebed.Dataset) -> list[str]:
+        """Return those of a dataset that tell of key, order and deletion, each once."""
+        return self._with_numbers(
+            dataset, [*self.key, *self.order, *([self.deleted] if self.deleted else [])]
+        )
+
+    def key_in(self, dataset: lakebed.Dataset) -> list[str]:
+        """Return those of a dataset that tell of the key."""
+        return self._with_numbers(dataset, self.key)
+
+    def order_in(self, dataset: lakebed.Dataset) -> list[str]:
+        """Return those of a dataset that tell of the order."""
+        return self._with_numbers(dataset, self.order)
+
+    def _with_numbers(self, dataset: lakebed.Dataset, names: Sequence[str]) -> list[str]:
+        beside = [self.numbers[name] for name in names if name in self.numbers]
+        return list(dict.fromkeys([*names, *(name for name in beside if name in dataset)]))
 
     def to_info(self) -> dict[str, Any]:
         """Return it as JSON."""
@@ -76,8 +101,26 @@ class Keying:
         return found
 
     def ordered(self, columns: Mapping[str, pa.Array]) -> list[pa.Array]:
-        """Return the columns of the order, such that greater values are newer."""
-        return [sortable(columns[name]) if name in self.documents else columns[name] for name in self.order]
+        """Return columns of which greater values are newer, the most significant first."""
+        return [column for name in self.order for column in self._ordered(name, columns)]
+
+    def _ordered(self, name: str, columns: Mapping[str, pa.Array]) -> list[pa.Array]:
+        column = columns[name]
+        if name in self.documents:
+            return [sortable(column)]
+        if name in self.digits:
+            return [ordered(column)]
+        if name not in self.numbers:
+            return [column]
+        texts = self._numbers_beside(name, columns)
+        if texts is None:
+            return [column, pa.nulls(len(column), pa.string())]
+        return [floors(column, texts), ordered(texts)]
+
+    def _numbers_beside(self, name: str, columns: Mapping[str, pa.Array]) -> pa.Array | None:
+        """Return the numbers that a tensor does not hold; None if it holds them all."""
+        found = columns.get(self.numbers.get(name, ""))
+        return None if found is None or found.null_count == len(found) else found
 
     def hashes_of_batch(self, batch: Mapping[str, pa.Array]) -> Hashes:
         """Return the hash of the key of every row of a batch."""
@@ -90,28 +133,41 @@ class Keying:
     def _hashes(
         self, columns: Mapping[str, pa.Array], more: Callable[[Rows, list[str]], Mapping[str, pa.Array]]
     ) -> Hashes:
-        keys = [columns[name] for name in self.key]
-        hashes = hash_keys(keys)
+        keys = [spelled(columns[name]) if name in self.digits else columns[name] for name in self.key]
+        numbers = [self._numbers_beside(name, columns) for name in self.key]
+        hashes = hash_keys(keys, numbers)
         if not self.fields or not any(column.null_count for column in keys):
             return hashes
-        rows = np.flatnonzero(np.logical_or.reduce([is_null(column) for column in keys]))
-        lost = np.array(
-            [self._is_lost(text) for text in more(rows, [self.changes])[self.changes].to_pylist()]
-        )
+        nulls = [
+            is_null(column) if texts is None else is_null(column) & is_null(texts)
+            for column, texts in zip(keys, numbers, strict=True)
+        ]
+        rows = np.flatnonzero(np.logical_or.reduce(nulls))
+        if not len(rows):
+            return hashes
+        lost = self._are_lost(more(rows, [self.changes])[self.changes], numbers, rows)
         if lost.any():
             rows = rows[lost]
             hashes[rows] = hash_keys([more(rows, [self.identity])[self.identity]])
         return hashes
 
-    def _is_lost(self, meta: str | None) -> bool:
-        """Tell whether a value of the key could not be stored."""
+    def _are_lost(self, metas: pa.Array, numbers: Sequence[pa.Array | None], rows: Rows) -> NDArray[np.bool_]:
+        """Tell for each of some rows whether a value of the key could not be stored, nor is kept beside."""
+        # A number that is kept beside is no loss, though its cell may have been nulled.
+        kept: list[set[str]] = [set() for _ in rows]
+        for name, texts in zip(self.key, numbers, strict=True):
+            for place in () if texts is None else np.flatnonzero(~is_null(texts)[rows]):
+                kept[place].add(self.called[name])
+        pairs = zip(metas.to_pylist(), kept, strict=True)
+        return np.array([self._is_lost(meta, fields) for meta, fields in pairs])
+
+    def _is_lost(self, meta: str | None, kept: AbstractSet[str]) -> bool:
         if meta is None or meta.endswith(_NO_CHANGES):
             return False
         # What the source says of its changes stands there as it came, whatever it is.
         changes = [change for change in json.loads(meta).get("changes") or () if isinstance(change, dict)]
-        return any(
-            change.get("change") == "NULLED" and change.get("field") in self.fields for change in changes
-        )
+        lost = [change.get("field") for change in changes if change.get("change") == "NULLED"]
+        return any(name in self.fields and name not in kept for name in lost)
 
 
 def is_null(column: pa.Array) -> NDArray[np.bool_]:

@@ -1,8 +1,9 @@
 """Which rows have the same key: rows of key columns -> hashes that stand for them.
 
 A key is the values of its columns in their order. A null is a value, equal to any other null; `-0.0` is `0.0`, and all
-NaNs are one value. Two keys with the same hash of 122 bits are taken for the same; the hash is drawn anew in every
-process, so that nobody can make keys that meet, and is never stored.
+NaNs are one value. A number that its column does not hold to the last digit counts by its text. Two keys with the same
+hash of 122 bits are taken for the same; the hash is drawn anew in every process, so that nobody can make keys that
+meet, and is never stored.
 """
 
 import secrets
@@ -74,8 +75,15 @@ def values(array: pa.Array) -> Values:
     return Values(layout, len(array), array.offset, validity, offsets, data)
 
 
-def hash_keys(columns: Sequence[pa.Array]) -> Hashes:
+def hash_keys(columns: Sequence[pa.Array], numbers: Sequence[pa.Array | None] | None = None) -> Hashes:
     """Return the hash of every row over the columns of a key.
+
+    Parameters
+    ----------
+    columns : sequence of pyarrow.Array
+        Columns of one length.
+    numbers : sequence of pyarrow.Array or None, optional
+        For each column numbers that stand in the place of its cells where they are not null, as texts (`numerals`).
 
     Raises
     ------
@@ -84,7 +92,8 @@ def hash_keys(columns: Sequence[pa.Array]) -> Hashes:
     ValueError
         If there is no column, or they differ in length.
     """
-    return native.hash_rows([values(column) for column in columns], _POINTS)
+    exact = None if numbers is None else [None if texts is None else values(texts) for texts in numbers]
+    return native.hash_rows([values(column) for column in columns], _POINTS, exact)
 
 
 class KeyFilter:

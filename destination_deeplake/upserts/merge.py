@@ -22,6 +22,7 @@ from destination_deeplake.ndarrays import as_arrow
 from destination_deeplake.upserts.keying import Keying
 from destination_deeplake.upserts.keys import KeyTable, values
 from destination_deeplake.upserts.putting_off import Checkpoint, go_on
+from destination_deeplake.upserts.tombstones import Buried, Tombstones
 from destination_deeplake.upserts.windows import Columns, whole, windows
 
 Rows = NDArray[np.int64]
@@ -42,7 +43,7 @@ class MergeCount:
     updated, inserted, deleted : int
         Rows of the dataset that were replaced, added and removed because of newer rows.
     superseded : int
-        Keys whose row in the dataset was newer, and keys that were to be deleted and are unknown.
+        Keys whose row in the dataset, or deletion, was newer, and keys that were to be deleted and are unknown.
     collapsed : int
         Rows removed because another row of the dataset has the same key.
     """
@@ -113,6 +114,8 @@ class Plan:
         Rows of the dataset that go, ascending.
     inserted : int64
         Rows of the delta that are added, ascending.
+    deletions : int64
+        Rows of the delta that say that their key is gone, ascending, whether it was there or not.
     count : MergeCount
         The same in numbers.
     """
@@ -121,22 +124,30 @@ class Plan:
     sources: Rows
     removed: Rows
     inserted: Rows
+    deletions: Rows
     count: MergeCount
 
 
 def merge(
-    base: lakebed.Dataset, delta: lakebed.Dataset, keying: Keying, checkpoint: Checkpoint = go_on
+    base: lakebed.Dataset,
+    delta: lakebed.Dataset,
+    keying: Keying,
+    checkpoint: Checkpoint = go_on,
+    tombstones: Tombstones | None = None,
 ) -> MergeCount:
-    """Bring the rows of a delta into the dataset; durable when this returns.
+    """Bring the rows of a delta into the dataset, and remember deletions; durable when this returns.
 
     Raises
     ------
     MergePutOffError
         If `checkpoint` raises it; after any error the dataset is as it was.
     """
-    plan = _found(base, delta, keying, checkpoint)
+    buried = None if tombstones is None else tombstones.of(keying)
+    plan = _found(base, delta, keying, buried, checkpoint)
     with published_whole(base):
         apply(base, delta, plan, checkpoint)
+    if tombstones is not None:
+        tombstones.bury(delta, plan.deletions, keying)
     return plan.count
 
 
@@ -151,25 +162,30 @@ def published_whole(base: lakebed.Dataset) -> Iterator[None]:
     base.flush()
 
 
-def _found(base: lakebed.Dataset, delta: lakebed.Dataset, keying: Keying, checkpoint: Checkpoint) -> Plan:
+def _found(
+    base: lakebed.Dataset,
+    delta: lakebed.Dataset,
+    keying: Keying,
+    buried: Buried | None,
+    checkpoint: Checkpoint,
+) -> Plan:
     """Decide what is to be done; the tables that it takes are gone afterwards."""
     winners = newest_of(delta, keying, checkpoint)
-    return planned(base, keying, matched(base, keying, winners, checkpoint), winners)
+    return planned(base, keying, matched(base, keying, winners, checkpoint), winners, buried)
 
 
 def newest_of(delta: lakebed.Dataset, keying: Keying, checkpoint: Checkpoint = go_on) -> Winners:
     """Find the newest row of each key in a delta that has rows."""
     table = KeyTable(delta.max_len)
     slots: list[NDArray[np.int32]] = []
-    order: list[list[pa.Array]] = [[] for _ in keying.order]
+    order: list[list[pa.Array]] = []
     gone: list[NDArray[np.bool_]] = []
-    for first, columns in windows(delta, keying.tensors):
+    for first, columns in windows(delta, keying.tensors_in(delta)):
         checkpoint()
         slots.append(table.insert(keying.hashes_of_window(delta, first, columns)))
-        for parts, column in zip(order, keying.ordered(columns), strict=True):
-            parts.append(column)
+        order.append(keying.ordered(columns))
         gone.append(keying.is_deleted(columns, len(slots[-1])))
-    joined = [values(pa.concat_arrays(parts)) for parts in order]
+    joined = [values(pa.concat_arrays(parts)) for parts in zip(*order, strict=True)]
     rows = native.newest(np.concatenate(slots), len(table), joined)
     return Winners(table, rows, joined, np.concatenate(gone)[rows])
 
@@ -179,7 +195,7 @@ def matched(
 ) -> Matches:
     """Find the rows of the dataset whose keys are in a delta."""
     rows, slots = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
-    for first, columns in windows(base, keying.key):
+    for first, columns in windows(base, keying.key_in(base)):
         checkpoint()
         found = winners.table.find(keying.hashes_of_window(base, first, columns))
         hits = np.flatnonzero(found >= 0)
@@ -188,10 +204,12 @@ def matched(
     return Matches(np.concatenate(rows), np.concatenate(slots))
 
 
-def planned(base: lakebed.Dataset, keying: Keying, matches: Matches, winners: Winners) -> Plan:
-    """Decide what becomes of every row that matches, and of every row of the delta."""
+def planned(
+    base: lakebed.Dataset, keying: Keying, matches: Matches, winners: Winners, buried: Buried | None = None
+) -> Plan:
+    """Decide what becomes of every row that matches, and of every row of the delta; of `buried` keys none is added."""
     rows, slots = matches.rows, matches.slots
-    columns: Columns = base.take_rows(rows, list(keying.order))
+    columns: Columns = base.take_rows(rows, keying.order_in(base))
     order = [values(column) for column in keying.ordered(columns)]
     times = np.bincount(slots, minlength=len(winners.rows))
     stays = np.ones(len(rows), dtype=np.bool_)
@@ -203,17 +221,21 @@ def planned(base: lakebed.Dataset, keying: Keying, matches: Matches, winners: Wi
     wins = native.not_older(winners.order, winners.rows[slots], order, np.arange(len(rows)))
     gone, unknown = winners.deleted[slots], times == 0
     updates, removals = stays & wins & ~gone, stays & wins & gone
-    inserted = np.sort(winners.rows[unknown & ~winners.deleted])
+    hidden = np.zeros(len(times), dtype=np.bool_)
+    if buried is not None:
+        hidden = buried.hides(winners.table, winners.rows, winners.order)
+    inserted = np.sort(winners.rows[unknown & ~winners.deleted & ~hidden])
     return Plan(
         updated=rows[updates],
         sources=winners.rows[slots[updates]],
         removed=rows[removals | ~stays],
         inserted=inserted,
+        deletions=np.sort(winners.rows[winners.deleted]),
         count=MergeCount(
             updated=int(updates.sum()),
             inserted=len(inserted),
             deleted=int(removals.sum()),
-            superseded=int((stays & ~wins).sum() + (unknown & winners.deleted).sum()),
+            superseded=int((stays & ~wins).sum() + (unknown & (winners.deleted | hidden)).sum()),
             collapsed=int((~stays).sum()),
         ),
     )

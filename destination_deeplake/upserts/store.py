@@ -24,6 +24,7 @@ from destination_deeplake.upserts.keys import Hashes, KeyFilter
 from destination_deeplake.upserts.merge import MergeCount, merge
 from destination_deeplake.upserts.newest import newest_rows
 from destination_deeplake.upserts.putting_off import Checkpoint, MergePutOffError, go_on
+from destination_deeplake.upserts.tombstones import Buried, Tombstones
 from destination_deeplake.upserts.windows import taken, windows
 
 DELTA_BRANCH = "airbyte-delta"
@@ -69,7 +70,7 @@ class UpsertStore:
         Tensor whose greater value tells the newer row.
     deleted : str or None
         Tensor that is not null in rows that delete their key; None: every row is an ordinary one.
-    documents, fields : sequence of str
+    documents, fields, numbers, called, digits
         As in `Keying`.
     extracted : str
         Tensor that tells the newer row where cursors are equal, or there is none.
@@ -82,6 +83,8 @@ class UpsertStore:
         What may wait; None is `BUDGET`.
     checkpoint : Checkpoint
         Asked at each step of a merge whether there is time for it.
+    tombstones : Tombstones or None
+        Deletions that are remembered past the merge; None: none is.
     """
 
     def __init__(
@@ -93,20 +96,34 @@ class UpsertStore:
         deleted: str | None,
         documents: Sequence[str] = (),
         fields: Sequence[str] = (),
+        numbers: Mapping[str, str] | None = None,
+        called: Mapping[str, str] | None = None,
+        digits: Sequence[str] = (),
         extracted: str = "_airbyte_extracted_at",
         branch: str = DELTA_BRANCH,
         rekeyed: bool = False,
         budget: Budget | None = None,
         checkpoint: Checkpoint = go_on,
+        tombstones: Tombstones | None = None,
     ) -> None:
         order = (extracted,) if cursor is None else (cursor, extracted)
         self._base = base
-        self._keying = Keying(tuple(key), order, deleted, tuple(documents), tuple(fields))
+        self._keying = Keying(
+            tuple(key),
+            order,
+            deleted,
+            tuple(documents),
+            tuple(fields),
+            dict(numbers or {}),
+            dict(called or {}),
+            tuple(digits),
+        )
         self._delta = Delta(base, branch)
         self._rekeyed = rekeyed
         self._budget = BUDGET if budget is None else budget
         self._allowance = Allowance(self._budget.at_once)
         self._checkpoint = checkpoint
+        self._tombstones = tombstones
         self._known: KeyFilter | None = None
         self._has_begun = False
         self._merged = MergeCount()
@@ -139,7 +156,7 @@ class UpsertStore:
         hashes = self._keying.hashes_of_batch(batch)
         gone = self._keying.is_deleted(batch, rows)
         if self._may_merge_at_once(batch, gone):
-            self._merged += merge_at_once(self._base, batch, self._keying, hashes)
+            self._merged += merge_at_once(self._base, batch, self._keying, hashes, self._buried())
             if self._known is not None:
                 self._known.add(hashes)
             return
@@ -153,6 +170,8 @@ class UpsertStore:
             self._base.extend(_chosen(batch, newest[fresh], rows), append_empty=True)
             self._base.flush()
             self._filter().add(hashes[fresh])
+        if gone.any() and self._known is not None:
+            self._known.add(hashes[gone[newest]])
         if known.any():
             self._delta.append(_chosen(batch, newest[known], rows), self._keying)
 
@@ -186,6 +205,10 @@ class UpsertStore:
         merged, self._merged = self._merged, MergeCount()
         return merged
 
+    def forget(self) -> None:
+        """Forget rows that a step which failed left unpublished; what waits durably goes on waiting."""
+        self._delta.forget()
+
     def _may_merge_at_once(self, batch: Mapping[str, pa.Array], gone: NDArray[np.bool_]) -> bool:
         if self._delta.rows or gone.any():
             return False
@@ -210,16 +233,25 @@ class UpsertStore:
         if self._known is None:
             self._known = KeyFilter(self._base.max_len + self._delta.rows)
             for dataset in (self._base, self._delta.dataset) if self._delta.rows else (self._base,):
-                for first, columns in windows(dataset, self._keying.key):
+                for first, columns in windows(dataset, self._keying.key_in(dataset)):
                     self._known.add(self._keying.hashes_of_window(dataset, first, columns))
+            buried = self._buried()
+            if buried is not None:
+                self._known.add(buried.hashes)
         return self._known
 
+    def _buried(self) -> Buried | None:
+        return None if self._tombstones is None else self._tombstones.of(self._keying)
+
     def _merge_delta(self) -> None:
-        self._merged += _merged(self._base, self._delta, self._checkpoint)
+        self._merged += _merged(self._base, self._delta, self._checkpoint, self._tombstones)
 
 
 def settle(
-    base: lakebed.Dataset, branch: str = DELTA_BRANCH, checkpoint: Checkpoint = go_on
+    base: lakebed.Dataset,
+    branch: str = DELTA_BRANCH,
+    checkpoint: Checkpoint = go_on,
+    tombstones: Tombstones | None = None,
 ) -> MergeCount | None:
     """Merge the delta that an interrupted sync left, before anything else changes the dataset.
 
@@ -237,15 +269,17 @@ def settle(
     delta = Delta(base, branch)
     if not delta.exists:
         return None
-    return _merged(base, delta, checkpoint)
+    return _merged(base, delta, checkpoint, tombstones)
 
 
-def _merged(base: lakebed.Dataset, delta: Delta, checkpoint: Checkpoint) -> MergeCount:
+def _merged(
+    base: lakebed.Dataset, delta: Delta, checkpoint: Checkpoint, tombstones: Tombstones | None
+) -> MergeCount:
     """Merge a delta and drop it; a crash in between merges the same rows once more, which changes nothing."""
     keying = delta.keying
     count = MergeCount()
     if keying is not None and delta.rows:
-        count = merge(base, delta.dataset, keying, checkpoint)
+        count = merge(base, delta.dataset, keying, checkpoint, tombstones)
     delta.drop()
     return count
 

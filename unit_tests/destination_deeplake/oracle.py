@@ -76,13 +76,43 @@ def expected(kind: Kind, text: str) -> Cell:
 
 
 def _text(value: Any, text: str) -> Cell:
-    if not isinstance(value, str) or isinstance(value, _Number):
+    if isinstance(value, _Number | bool):
         return Cell(text)
+    if not isinstance(value, str):
+        return Cell(
+            compact(json.loads(text, parse_int=_Number, parse_float=_Number, object_pairs_hook=_Members))
+        )
     try:
         value.encode()
     except UnicodeEncodeError:
         return REFUSED
     return Cell(value)
+
+
+class _Members(list[tuple[str, Any]]):
+    """The members of a JSON object, in order, duplicate keys included."""
+
+
+_SHORT = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
+
+
+def compact(value: Any) -> str:
+    """Return JSON as Jackson writes it, numbers as they are; half a surrogate pair as an escape."""
+    if isinstance(value, _Number):
+        return value
+    if isinstance(value, str):
+        letters = (
+            _SHORT.get(
+                letter, f"\\u{ord(letter):04X}" if letter < " " or "\ud800" <= letter < "\ue000" else letter
+            )
+            for letter in value
+        )
+        return '"' + "".join(letters) + '"'
+    if isinstance(value, _Members):
+        return "{" + ",".join(f"{compact(name)}:{compact(member)}" for name, member in value) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(compact, value)) + "]"
+    return {None: "null", True: "true", False: "false"}[value]
 
 
 def _number(kind: Kind, text: str) -> Cell:

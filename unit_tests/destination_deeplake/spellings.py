@@ -176,8 +176,24 @@ nested = st.recursive(
     max_leaves=6,
 ).map(json.dumps)
 number_lists = st.lists(numbers, max_size=5).map(lambda texts: "[" + ", ".join(texts) + "]")
+
+
+def _spelled(part: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    """Arrays and objects in any spelling, with space everywhere and duplicate keys."""
+    space = st.sampled_from(["", "", "", " ", "\t", "\r "])
+    padded = st.builds("{}{}{}".format, space, part, space)
+    members = st.builds("{}{}{}:{}".format, space, strings, space, padded)
+    return st.one_of(
+        st.lists(padded, max_size=3).map(lambda parts: f"[{','.join(parts)}]"),
+        st.lists(members, max_size=3).map(lambda parts: f"{{{','.join(parts)}}}"),
+        space.map("[{}]".format),
+    )
+
+
+containers = _spelled(st.recursive(st.one_of(numbers, strings, st.just("null")), _spelled, max_leaves=4))
 values = st.one_of(
     numbers,
+    containers,
     strings,
     nested,
     number_lists,

@@ -71,6 +71,9 @@ def test_an_append_that_keeps_only_its_own_generation_truncates(
         ),
         ({"streams": [entry(mode="upsert")]}, "destination_sync_mode 'upsert'"),
         ({"streams": [entry(mode=None)]}, "destination_sync_mode None"),
+        ({"streams": [entry(mode="update")]}, "destination_sync_mode 'update'"),
+        ({"streams": [entry(sync_mode="cdc")]}, "sync_mode 'cdc'; choose full_refresh or incremental"),
+        ({"streams": [entry(sync_mode=["incremental"])]}, "sync_mode ['incremental']"),
         ({"streams": [entry(sync_id="x")]}, "sync_id that is no integer"),
         ({"streams": [entry(sync_id=1.5)]}, "sync_id that is no integer"),
         ({"streams": [entry(), entry(namespace="")]}, "names the stream 'users' twice"),
@@ -131,7 +134,6 @@ def test_generations_below_the_minimum_are_not_wanted(
 ) -> None:
     [plan] = plans({"streams": [entry(generation_id=generation, minimum_generation_id=minimum)]})
     assert plan.oldest_wanted == oldest
-    assert plan.has_generations is (bool(generation) and minimum is not None)
 
 
 def test_the_user_s_choices_come_with_the_plan() -> None:

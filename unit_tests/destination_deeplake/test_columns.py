@@ -3,8 +3,10 @@
 import gc
 import json
 import math
+import time
 import uuid
 
+import lz4.block
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -81,13 +83,20 @@ def test_rows_of_any_shape_become_columns(
     assert target.rows == target.nbytes == 0
 
 
-def test_a_field_with_the_name_of_a_meta_column_gives_way_to_it() -> None:
-    target = table({"_airbyte_meta": Kind.TEXT, "a": Kind.INT64, "_airbyte_raw_id": Kind.INT64})
-    fill(target, record('{"_airbyte_meta":"mine","a":1,"_airbyte_raw_id":2}'))
-    assert target.unknown_fields == 2
+def test_a_field_may_have_the_name_of_a_meta_column_or_nearly() -> None:
+    fields = {"_airbyte_meta": Kind.TEXT, "_airbyte_meta_": Kind.INT64, "_airbyte_meta__": Kind.BOOL}
+    target = table({**fields, "_airbyte_raw_id": Kind.INT64})
+    fill(
+        target,
+        record('{"_airbyte_meta":"mine","_airbyte_meta_":1,"_airbyte_meta__":true,"_airbyte_raw_id":2}'),
+    )
+    assert target.unknown_fields == 0
     taken = take(target)
-    assert list(taken) == ["a", *META]
+    own = [Column(field, kind).key for field, kind in fields.items()]
+    assert [taken[key] for key in own] == [["mine"], [1], [True]]
+    assert taken[Column("_airbyte_raw_id", Kind.INT64).key] == [2]
     assert taken["_airbyte_meta"] == ['{"sync_id":7,"changes":[]}']
+    assert len(taken) == 8
 
 
 def test_two_columns_of_one_name_are_refused() -> None:
@@ -196,18 +205,30 @@ def test_sync_and_generation_may_be_unknown() -> None:
     assert take(target)["_airbyte_generation_id"] == [2**40]
 
 
-def test_record_ids_are_random_uuids() -> None:
+def test_record_ids_are_uuids_that_count_up_in_a_batch() -> None:
     target = table({})
+    began = time.time_ns() // 1_000_000
     fill(target, record("{}") * 10_000)
     ids = take(target)["_airbyte_raw_id"]
-    assert len(set(ids)) == 10_000
     parsed = [uuid.UUID(text) for text in ids]
     assert all(
-        str(one) == text and one.version == 4 and one.variant == uuid.RFC_4122
+        str(one) == text and one.version == 7 and one.variant == uuid.RFC_4122
         for one, text in zip(parsed, ids, strict=True)
     )
-    ones = sum(one.int.bit_count() for one in parsed) / len(parsed)
-    assert math.isclose(ones, 61 + 2, abs_tol=0.5)  # 122 random bits, and the ones of 0100 and 10
+    assert [one.int - parsed[0].int for one in parsed] == list(range(10_000))
+    assert began <= parsed[0].int >> 80 <= time.time_ns() // 1_000_000
+    assert len(lz4.block.compress("".join(ids).encode())) < 6 * 10_000
+
+
+def test_record_ids_of_batches_have_nothing_in_common_but_the_time() -> None:
+    target = table({})
+    firsts = []
+    for _ in range(1_000):
+        fill(target, record("{}"))
+        firsts.append(uuid.UUID(take(target)["_airbyte_raw_id"][0]).int)
+    assert len({one & (2**61 - 1) for one in firsts}) == 1_000
+    ones = sum((one & (2**61 - 1)).bit_count() + (one >> 64 & 0xFFF).bit_count() for one in firsts) / 1_000
+    assert math.isclose(ones, (61 + 12) / 2, abs_tol=1)
 
 
 def test_batches_do_not_share_memory_while_anyone_holds_them() -> None:

@@ -1,11 +1,13 @@
 """Failures: the right type, a message that helps, and nothing of a record in it."""
 
 import errno
+import os
 
 import pytest
 
 from destination_deeplake.failures import UNEXPECTED, ConfigError, FailureType, SourceProtocolError, describe
 from lakebed import errors
+from lakebed.storage.disk import storage_error
 
 
 @pytest.mark.parametrize(
@@ -27,6 +29,16 @@ from lakebed import errors
             errors.StorageFullError("disk is full", errno=errno.ENOSPC),
             FailureType.CONFIG,
             "Disk is full: no space",
+        ),
+        (
+            storage_error(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "write", "/lake/a"),
+            FailureType.CONFIG,
+            "Cannot write /lake/a: no space left; free some or choose another folder.",
+        ),
+        (
+            storage_error(OSError(errno.EACCES, os.strerror(errno.EACCES)), "write", "/lake/a"),
+            FailureType.CONFIG,
+            "Cannot write /lake/a: permission denied; let the user that runs the connector write there.",
         ),
         (
             errors.StoragePermissionError("may not write /lake", errno=errno.EACCES),
@@ -53,7 +65,11 @@ from lakebed import errors
         (errors.BucketNotFoundError("404"), FailureType.CONFIG, "Correct destination_path."),
         (errors.StorageFullError("507"), FailureType.CONFIG, "507"),
         (errors.StorageUnavailableError("503", errno=errno.ECONNREFUSED), FailureType.TRANSIENT, "503"),
-        (errors.LockedException("held by 12"), FailureType.TRANSIENT, "held by 12"),
+        (
+            errors.LockedException("branch 'main' is held by 12; wait, or open it with read_only=True"),
+            FailureType.TRANSIENT,
+            "Branch 'main' is held by 12. Let the other writer end and run the sync again",
+        ),
         (errors.CommitFailed("lost the race"), FailureType.TRANSIENT, "lost the race"),
         (errors.FormatError("bad header"), FailureType.SYSTEM, "bad header"),
         (MemoryError(), FailureType.TRANSIENT, "Out of memory"),
@@ -92,8 +108,13 @@ def test_exceptions_that_cause_each_other_come_to_an_end() -> None:
 
 
 def test_a_trace_has_the_fields_of_the_protocol() -> None:
-    message = describe(ConfigError("set it")).trace()
+    message = describe(ValueError("set it")).trace()
     assert message["type"] == "TRACE"
     assert message["trace"]["type"] == "ERROR"
     assert message["trace"]["emitted_at"] > 1e12
     assert set(message["trace"]["error"]) == {"message", "internal_message", "stack_trace", "failure_type"}
+
+
+@pytest.mark.parametrize("error", [ConfigError("set it"), errors.LockedException("held by 12")])
+def test_what_is_no_defect_of_ours_has_no_stack_trace(error: Exception) -> None:
+    assert set(describe(error).trace()["trace"]["error"]) == {"message", "internal_message", "failure_type"}

@@ -33,8 +33,8 @@ def stored(root: Path) -> list[dict[str, object]]:
 
 
 def _plain(value: NDArray[Any] | None, *, text: bool) -> object:
-    if value is None or value.size == 0 or value.ravel()[0] is None:
-        return None
+    if value is None or value.size == 0 or value.ravel()[0] == "":
+        return None  # a null reads as the empty sample
     return str(value[0]) if text else int(value.ravel()[0])
 
 

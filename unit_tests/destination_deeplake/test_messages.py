@@ -6,7 +6,8 @@ import threading
 
 import pytest
 
-from destination_deeplake.messages import Output, status_message
+from destination_deeplake.failures import SourceProtocolError, describe
+from destination_deeplake.messages import Output, log_message, status_message
 
 
 def test_a_pipe_that_takes_a_line_in_parts_gets_all_of_it() -> None:
@@ -37,6 +38,35 @@ def test_a_reader_that_went_away_is_told_once() -> None:
     os.close(writer)
 
 
+def test_a_log_line_that_nobody_reads_ends_nothing_but_a_state_does() -> None:
+    reader, writer = os.pipe()
+    out = Output(writer)
+    out.log("INFO", "read")
+    assert not out.is_unread
+    os.close(reader)
+    out.log("INFO", "said into the void")
+    assert out.is_unread
+    with pytest.raises(BrokenPipeError):
+        out.lines([b"state"])
+    os.close(writer)
+
+
+def test_lines_of_several_threads_stay_whole() -> None:
+    reader, writer = os.pipe()
+    out = Output(writer)
+    threads = [
+        threading.Thread(target=out.lines, args=([letter * 300_000] * 3,)) for letter in (b"a", b"b", b"c")
+    ]
+    for thread in threads:
+        thread.start()
+    with os.fdopen(reader, "rb") as file:
+        found = sorted(file.readline() for _ in range(9))
+    for thread in threads:
+        thread.join()
+    os.close(writer)
+    assert found == [letter * 300_000 + b"\n" for letter in (b"a", b"b", b"c") for _ in range(3)]
+
+
 def test_messages_are_one_json_object_per_line() -> None:
     reader, writer = os.pipe()
     out = Output(writer)
@@ -50,3 +80,13 @@ def test_messages_are_one_json_object_per_line() -> None:
         {"type": "LOG", "log": {"level": "WARN", "message": "two\nlines"}},
         {"type": "CONNECTION_STATUS", "connectionStatus": {"status": "FAILED", "message": "change it"}},
     ]
+
+
+def test_what_is_said_leaves_the_terminal_and_the_browser_alone_that_show_it() -> None:
+    """Control characters, C1 and marks of direction in names are escaped in the text itself; lines stay lines."""
+    evil, shown = "\x07\x9b31m\u202e\u2028\r\nb", "\\x07\\x9b31m\\u202e\\u2028\\r\nb"
+    assert log_message("INFO", evil)["log"]["message"] == shown
+    assert status_message(evil)["connectionStatus"]["message"] == shown
+    error = describe(SourceProtocolError(evil)).trace()["trace"]["error"]
+    assert error["message"] == error["internal_message"] == shown
+    assert error["stack_trace"].endswith(f"SourceProtocolError: {shown}\n")

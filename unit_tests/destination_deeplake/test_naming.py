@@ -116,8 +116,13 @@ def test_columns_that_differ_in_case_only_do_not_meet() -> None:
 
 
 def test_meta_columns_are_never_given_away() -> None:
-    found = tensor_names([*META_COLUMNS, "_AIRBYTE_META"], {})
-    assert not {tensor.casefold() for tensor in found.values()} & set(META_COLUMNS)
+    found = tensor_names(META_COLUMNS, {})
+    assert found == {name: name + "_" for name in META_COLUMNS}
+    assert tensor_names(["_Airbyte_Meta"], {}) == {"_Airbyte_Meta": "_Airbyte_Meta_"}
+    found = tensor_names([*META_COLUMNS, "_AIRBYTE_META", "_airbyte_meta_"], {})
+    assert len({tensor.casefold() for tensor in found.values()} - set(META_COLUMNS)) == 6
+    grouped = tensor_names({"_airbyte_meta.a": ("_airbyte_meta", "a")}, {})
+    assert grouped == {"_airbyte_meta.a": "_airbyte_meta_/a"}
 
 
 def test_a_column_keeps_the_tensor_that_it_had() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +32,26 @@ assert base.max_len == 4
 assert "pandas" not in sys.modules
 """
 
+SYNC = """
+import sys
+from destination_deeplake.catalog import StreamPlan, WriteMode
+from destination_deeplake.config import Place
+from destination_deeplake.lake import Lake
+from destination_deeplake.stream.writer import open_stream
+from destination_deeplake.wire import Wire
+
+schema = {"properties": {"id": {"type": "number"}, "at": {"type": "integer"}}}
+plan = StreamPlan(None, "s", WriteMode.DEDUP, schema, primary_key=(("id",),), cursor=("at",))
+record = '{"type":"RECORD","record":{"stream":"s","emitted_at":1,"data":{"id":%s,"at":%d}}}\\n'
+for at, number in enumerate(("1", "2", "1.0")):
+    writer = open_stream(Lake(Place(sys.argv[1])), plan)
+    assert list(Wire({plan.key: writer.table}).feed((record % (number, at)).encode())) == []
+    writer.publish()
+    writer.finish()
+    writer.commit("done")
+    assert "pandas" not in sys.modules, number
+"""
+
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint32", "int64", "uint64", "float32", "float64"])
 @pytest.mark.parametrize("count", [0, 1, 9])
@@ -46,3 +67,8 @@ def test_arrays_are_what_pyarrow_makes_of_them(dtype: str, count: int) -> None:
 def test_rows_by_key_do_without_pandas() -> None:
     pytest.importorskip("pandas")
     subprocess.run([sys.executable, "-c", UPSERTS], check=True)
+
+
+def test_syncs_by_key_do_without_pandas(tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    subprocess.run([sys.executable, "-c", SYNC, str(tmp_path)], check=True)

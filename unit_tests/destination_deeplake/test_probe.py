@@ -1,6 +1,8 @@
 """`check`: a probe that really writes, and sentences that say what to change."""
 
 import errno
+import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,30 @@ def test_a_folder_that_does_not_work_is_told_with_a_cure(
     assert problem is not None
     assert problem.startswith(f"destination_path {tmp_path}")
     assert words in problem
+
+
+def test_a_server_that_is_not_there_is_told_in_seconds() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    before, config = time.monotonic(), lakebed.config.RETRY_SECONDS
+    problem = probe.problem_with(
+        DestinationConfig.from_mapping(
+            {
+                "destination_path": "s3://lake/folder",
+                "endpoint_url": f"http://127.0.0.1:{port}",
+                "region": "eu-west-1",
+                "credentials": {
+                    "method": "aws_keys",
+                    "aws_access_key_id": "key",
+                    "aws_secret_access_key": "secret",
+                },
+            }
+        )
+    )
+    assert problem is not None
+    assert "Connection refused; check the network and the address" in problem
+    assert time.monotonic() - before < 12, "it used to take more than 20 seconds"
+    assert config == lakebed.config.RETRY_SECONDS
 
 
 def test_a_bug_is_not_blamed_on_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 import lakebed
+from destination_deeplake import __version__
 from destination_deeplake.config import specification
 
 RUN = [sys.executable, "-c", "from destination_deeplake.run import run; run()"]
@@ -64,6 +66,10 @@ def run(command: list[str], stdin: bytes = b"") -> tuple[int, list[dict[str, Any
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr.decode()
 
 
+def log_lines(messages: list[dict[str, Any]]) -> list[str]:
+    return [message["log"]["message"] for message in messages if message["type"] == "LOG"]
+
+
 def ids(files: dict[str, str]) -> list[int]:
     path = Path(files["config"]).parent / "lake" / "users"
     return [int(number) for number in lakebed.load(str(path), read_only=True)["id"].numpy().reshape(-1)]
@@ -100,6 +106,8 @@ def test_a_sync_writes_acknowledges_and_reports(files: dict[str, str]) -> None:
     assert (status, stderr) == (0, "")
     assert [message["state"]["id"] for message in messages if message["type"] == "STATE"] == [7]
     assert "Wrote 2 records of 1 streams" in messages[-1]["log"]["message"]
+    assert messages[-1]["log"]["message"].endswith("By stream: users 2.")
+    assert [log["log"]["level"] for log in messages if log["type"] == "LOG"] == ["INFO"] * 5
     assert ids(files) == [1, 2]
     assert commit_message(files).splitlines() == [
         "Airbyte sync 5, complete: users 2 records",
@@ -145,7 +153,7 @@ def test_sigterm_publishes_acknowledges_and_commits_what_came(files: dict[str, s
         assert process.stdout is not None
         process.stdin.write(state(6))
         process.stdin.flush()
-        assert json.loads(process.stdout.readline())["state"]["id"] == 6
+        assert next(found for found in map(json.loads, process.stdout) if found["type"] == "STATE")
         process.stdin.write(record(1) + state(7) + record(2) + b'{"half of a line')
         process.stdin.flush()
         while unread(process.stdin.fileno()):
@@ -153,6 +161,7 @@ def test_sigterm_publishes_acknowledges_and_commits_what_came(files: dict[str, s
         process.send_signal(signal.SIGTERM)
         messages = [json.loads(line) for line in process.stdout.read().splitlines()]
         assert process.wait(10) == 143
+    assert "Stopped by SIGTERM; writing what came so far." in log_lines(messages)
     assert [message["state"]["id"] for message in messages if message["type"] == "STATE"] == [7]
     assert ids(files) == [1, 2]
     assert "incomplete" in commit_message(files)
@@ -197,3 +206,89 @@ def test_check_says_what_to_change(files: dict[str, str], value: str, words: str
     [message] = messages
     assert message["connectionStatus"]["status"] == "FAILED"
     assert words in message["connectionStatus"]["message"]
+
+
+def test_a_misspelt_setting_fails_check_and_write_before_anything_is_stored(files: dict[str, str]) -> None:
+    config = Path(files["config"])
+    lake = config.parent / "lake"
+    rule = {"name": "users", "excludes": ["id"]}
+    config.write_text(json.dumps({"destination_path": str(lake), "streams": [rule]}), encoding="utf-8")
+    status, [checked], _ = run([*RUN, "check", "--config", str(config)])
+    assert (status, checked["connectionStatus"]["status"]) == (0, "FAILED")
+    assert "did you mean exclude?" in checked["connectionStatus"]["message"]
+    status, messages, _ = run(write_command(files), record(1) + state(1))
+    assert (status, messages[-1]["trace"]["error"]["failure_type"]) == (1, "config_error")
+    assert not [message for message in messages if message["type"] == "STATE"]
+    assert not lake.exists()
+
+
+def test_what_others_are_to_read_is_no_warning(files: dict[str, str]) -> None:
+    """Logs, estimates and statuses come with every healthy sync."""
+    estimate = {"type": "TRACE", "trace": {"type": "ESTIMATE", "emitted_at": 1, "estimate": {}}}
+    others = [{"type": "LOG", "log": {"level": "INFO", "message": "fetched"}}, estimate, {"type": "NEW_KIND"}]
+    given = b"".join(json.dumps(message).encode() + b"\n" for message in others) + record(1) + state(1)
+    status, messages, stderr = run(write_command(files), given)
+    assert (status, stderr) == (0, "")
+    assert {message["log"]["level"] for message in messages if message["type"] == "LOG"} == {"INFO"}
+    _, messages, _ = run([*write_command(files), "--debug"], given)
+    text = "3 messages were for others: 1 LOG messages, 1 NEW_KIND messages, 1 TRACE ESTIMATE messages."
+    assert text in log_lines(messages)
+
+
+def test_a_user_reads_sentences_and_no_python(files: dict[str, str]) -> None:
+    """Neither in the log nor in the trace nor on standard error; only a defect of ours has a stack trace."""
+    Path(files["catalog"]).write_text("{}", encoding="utf-8")
+    _, messages, stderr = run(write_command(files))
+    assert stderr == ""
+    assert "stack_trace" not in messages[-1]["trace"]["error"]
+    assert not [text for text in log_lines(messages) if "File " in text or "\n" in text]
+
+
+def test_a_publish_that_failed_is_not_tried_again_while_the_process_ends(files: dict[str, str]) -> None:
+    """Nobody would hear of it, and a platform takes each line on standard error for an error."""
+
+    def small_files_only() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+    given = b"".join(map(record, range(50_000))) + state(1)
+    done = subprocess.run(
+        write_command(files),
+        input=given,
+        capture_output=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},  # it would be cut off, too
+        preexec_fn=small_files_only,
+    )
+    assert (done.returncode, done.stderr) == (1, b"")
+    messages = [json.loads(line) for line in done.stdout.splitlines()]
+    assert "File too large" in messages[-1]["trace"]["error"]["message"]
+    assert not [
+        text for text in log_lines(messages) if "Traceback" in text or "File " in text.replace("File too", "")
+    ]
+    assert not [message for message in messages if message["type"] == "STATE"]
+    status, messages, _ = run(write_command(files), given)
+    assert status == 0
+    assert ids(files) == list(range(50_000))
+
+
+def test_the_version_can_be_asked_for() -> None:
+    done = subprocess.run([*RUN, "--version"], capture_output=True, timeout=60, check=True)
+    assert done.stdout.decode() == f"destination-deeplake {__version__}\n"
+
+
+def test_classes_that_a_sync_adds_are_not_told_among_the_messages(files: dict[str, str]) -> None:
+    """Standard output is the protocol's; the names are in the dataset."""
+    config = json.loads(Path(files["config"]).read_text())
+    config["streams"] = [{"name": "users", "columns": [{"column": "kind", "htype": "class_label"}]}]
+    Path(files["config"]).write_text(json.dumps(config))
+    catalog = json.loads(Path(files["catalog"]).read_text())
+    catalog["streams"][0]["stream"]["json_schema"] = {"properties": {"kind": {"type": "string"}}}
+    Path(files["catalog"]).write_text(json.dumps(catalog))
+    rows = [{"stream": "users", "data": {"kind": kind}, "emitted_at": 1} for kind in ("a", "b", "a")]
+    lines = b"".join(json.dumps({"type": "RECORD", "record": row}).encode() + b"\n" for row in rows)
+    code, found, stderr = run(write_command(files), lines + state(1))
+    assert (code, stderr) == (0, "")
+    assert found
+    dataset = lakebed.load(Path(files["config"]).parent / "lake" / "users", read_only=True)
+    assert dataset["kind"].info.class_names == ["a", "b"]

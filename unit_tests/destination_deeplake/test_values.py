@@ -41,6 +41,29 @@ def test_every_value_becomes_what_the_oracle_says(kind: Kind, texts: list[str]) 
     check(kind, *texts)
 
 
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ('["a", "b"]', '["a","b"]'),
+        ('{"z" : {"b":\t[ ]}, "a": null}', '{"z":{"b":[]},"a":null}'),
+        (r'["\u00e9\ud83d\ude00\/", "é"]', '["é😀/","é"]'),
+        (r'["\u0000\u001f\u000a\u0022\u005c ,: \" \\"]', r'["\u0000\u001F\n\"\\ ,: \" \\"]'),
+        (r'["\ud800", "\udc00\ud800"]', r'["\uD800","\uDC00\uD800"]'),
+        ("[ 1.50, 1e3, -0, 12345678901234567890 ]", "[1.50,1e3,-0,12345678901234567890]"),
+        ('{"a": 1, "a": 2}', '{"a":1,"a":2}'),
+        ("1.50", "1.50"),
+        ("true", "true"),
+    ],
+)
+def test_what_is_no_string_becomes_compact_json_in_a_text_column(text: str, wanted: str) -> None:
+    assert cells(Kind.TEXT, [text]) == [Cell(wanted)]
+    assert expected(Kind.TEXT, text) == Cell(wanted)
+
+
+def test_documents_stay_as_the_source_wrote_them() -> None:
+    assert cells(Kind.JSON, [r'["a", "\u00e9"]']) == [Cell(r'["a", "\u00e9"]')]
+
+
 @settings(max_examples=400)
 @given(st.lists(st.one_of(moments, dates).map(json.dumps), min_size=1, max_size=12))
 def test_every_date_and_time_becomes_what_the_oracle_says(texts: list[str]) -> None:

@@ -9,8 +9,9 @@
     BYTES         32-bit offsets, bytes     2**32 + length, then 7 bytes each, the last ones filled up with zeros
     WIDE_BYTES    64-bit offsets, bytes     the same
     any           null                      0
+    any           a number in its place     1, then its text like BYTES
 
-The first word tells how many follow, so different rows of the same columns are different sequences of words. Data need
+The first words tell how many follow, so different rows of the same columns are different sequences of words. Data need
 not be aligned: columns may be views into files.
 """
 
@@ -133,6 +134,12 @@ cdef inline void absorb_cell(uint64_t* hash, const uint64_t* points, const Cells
             bits = one_spelling(bits)
         absorb(&hash[0], &hash[1], points, (<uint64_t> 1 << 32) + <uint32_t> bits)
         absorb(&hash[0], &hash[1], points, bits >> 32)
+
+
+cdef inline void absorb_number(uint64_t* hash, const uint64_t* points, const Cells* texts, Py_ssize_t row) noexcept nogil:
+    """Add the words of a number that stands in the place of a cell."""
+    absorb(&hash[0], &hash[1], points, 1)
+    absorb_span(hash, points, span(texts, row))
 
 
 cdef inline int compared(const Cells* left, Py_ssize_t i, const Cells* right, Py_ssize_t j) noexcept nogil:

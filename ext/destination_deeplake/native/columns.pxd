@@ -63,10 +63,14 @@ cdef struct Column:
     int32_t dimensions
     int32_t first  # of a group: the column inside that came first in an earlier record
     int32_t own  # of a group: the column that keeps its whole value, or -1
-    const uint8_t* bad  # the value of `failed`
+    const uint8_t* bad  # the value of `failed` and `inexact`
+    int64_t misfits  # values that were refused, since the table was made
+    int64_t first_misfit  # number of the record with the first of them, from 1
+    bint exact  # numbers only: whether those that it may not hold to the last digit are kept as texts, too
+    uint64_t inexact  # serial of the row with such a number
 
 
-cdef struct Refusals:  # values that became null, kept for whoever asks
+cdef struct Refusals:  # values that became null, or may have been rounded, kept for whoever asks
     bint wanted
     int64_t count
     Buffer rows  # int64, of the batch
@@ -92,6 +96,7 @@ cdef struct Table:
     uint64_t serial
     int32_t present  # columns that have a value in this row
     bint refused
+    bint rounded  # a column has an inexact number in this row
     int64_t unknown
     int32_t level  # objects around the current one, inside of data
     int32_t whole  # the level from which on a column keeps everything, so that nothing is unknown; 0: none
@@ -106,6 +111,7 @@ cdef struct Table:
     int64_t nulled
     int64_t rejected
     Refusals refusals
+    Refusals numbers  # the inexact ones
 
 
 cdef inline int width(Kind kind) noexcept nogil:
@@ -168,7 +174,7 @@ cdef inline bint begin_row(Table* table) noexcept nogil:
         return False
     table.serial += 1
     table.present = 0
-    table.refused = False
+    table.refused = table.rounded = False
     table.unknown = 0
     return True
 
@@ -254,7 +260,7 @@ cdef inline bint put_int64(Table* table, Column* column, int64_t value) noexcept
 cdef inline void retract(Table* table, Column* column) noexcept nogil:
     """Forget the value of this row: it did not count, or a later duplicate key replaces it."""
     cdef int64_t row = table.rows
-    column.failed = 0
+    column.failed = column.inexact = 0
     if column.validity.data != NULL and not column.validity.data[row >> 3] & (1 << (row & 7)):
         column.validity.data[row >> 3] |= 1 << (row & 7)
         column.nulls -= 1
@@ -263,10 +269,15 @@ cdef inline void retract(Table* table, Column* column) noexcept nogil:
 cdef inline void drop_row(Table* table) noexcept nogil:
     """Leave the rows as they were before this one."""
     cdef int i
-    cdef Refusals* kept = &table.refusals
     for i in range(table.count + 2):
         retract(table, &table.columns[i])
-    while kept.count and (<int64_t*>kept.rows.data)[kept.count - 1] == table.rows:
+    forget_kept(&table.refusals, table.rows)
+    forget_kept(&table.numbers, table.rows)
+
+
+cdef inline void forget_kept(Refusals* kept, int64_t row) noexcept nogil:
+    """Forget the values of the last row."""
+    while kept.count and (<int64_t*>kept.rows.data)[kept.count - 1] == row:
         kept.count -= 1
 
 
@@ -276,3 +287,10 @@ cdef inline bint refuse(Table* table, Column* column) noexcept nogil:
     column.failed = table.serial
     column.bad = table.value
     return put_null(table, column)
+
+
+cdef inline void note_number(Table* table, Column* column) noexcept nogil:
+    """Remember that the column may not hold the number of this row to the last digit."""
+    table.rounded = True
+    column.inexact = table.serial
+    column.bad = table.value

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Strict JSON (RFC 8259) over bytes: validate, skip, unescape.
+"""Strict JSON (RFC 8259) over bytes: validate, skip, unescape, make compact.
 
 Every text that is read here ends with a sentinel: the newline of its line, which no rule below accepts inside
 a value, so a scan stops there without comparing against an end. `lim` is the end of the readable memory (one
@@ -263,6 +263,80 @@ cdef inline uint8_t* unescape(const uint8_t* p, const uint8_t* end, uint8_t* out
                 else:
                     lone[0] = True
             out = put_character(out, code)
+    return out
+
+
+cdef inline uint8_t* put_escape(uint8_t* out, uint32_t code) noexcept nogil:
+    """Write a UTF-16 code unit as `\\u` and four digits."""
+    cdef int shift = 12
+    out[0] = c"\\"
+    out[1] = c"u"
+    out += 2
+    while shift >= 0:
+        out[0] = (<const uint8_t*>b"0123456789ABCDEF")[(code >> shift) & 15]
+        out += 1
+        shift -= 4
+    return out
+
+
+cdef inline uint8_t* compact_escape(const uint8_t** at, const uint8_t* end, uint8_t* out) noexcept nogil:
+    """Write the escape sequence at `at` in its shortest form, and move `at` behind it."""
+    cdef const uint8_t* p = at[0]
+    cdef uint32_t code, low
+    cdef uint8_t letter = p[1]
+    at[0] = p + 2
+    if letter == c"u":
+        code = hex4(p + 2)
+        at[0] = p = p + 6
+        if code >= 0xD800 and code < 0xE000:
+            low = 0
+            if code < 0xDC00 and end - p >= 6 and p[0] == c"\\" and p[1] == c"u":
+                low = hex4(p + 2)
+            if low < 0xDC00 or low >= 0xE000:
+                return put_escape(out, code)  # half a pair has no form in UTF-8
+            at[0] = p + 6
+            return put_character(out, 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00))
+        if code == 8:
+            letter = c"b"
+        elif code == 9:
+            letter = c"t"
+        elif code == 10:
+            letter = c"n"
+        elif code == 12:
+            letter = c"f"
+        elif code == 13:
+            letter = c"r"
+        elif code < 0x20:
+            return put_escape(out, code)
+        elif code == c'"' or code == c"\\":
+            letter = <uint8_t>code
+        else:
+            return put_character(out, code)
+    if letter == c"/":
+        out[0] = letter
+        return out + 1
+    out[0] = c"\\"
+    out[1] = letter
+    return out + 2
+
+
+cdef inline uint8_t* compact(const uint8_t* p, const uint8_t* end, uint8_t* out) noexcept nogil:
+    """Write the validated value [p, end) without space between its parts and return the end of what was written.
+
+    Writes at most `end - p` bytes. Numbers and the order of members stay as they are; strings escape what they must,
+    half a surrogate pair included, and nothing else.
+    """
+    cdef bint inside = False
+    while p < end:
+        if inside and p[0] == c"\\":
+            out = compact_escape(&p, end, out)
+            continue
+        if p[0] == c'"':
+            inside = not inside
+        if inside or not is_space(p[0]):
+            out[0] = p[0]
+            out += 1
+        p += 1
     return out
 
 

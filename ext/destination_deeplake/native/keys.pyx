@@ -1,18 +1,26 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Keys of rows: hashes of Arrow columns, tables and filters of hashes, the newest row of each key.
+"""Keys of rows: hashes of Arrow columns, tables and filters of hashes, the newest row of each key; numbers as texts.
 
 Hashes are rows of two 64-bit words. They hold for one process: the points of the polynomials are drawn at random. The
 oracle of everything here is plain Python in unit_tests. Objects are for one thread at a time.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
+from libc.string cimport memcpy
+
+from decimal import MAX_EMAX, Context, Decimal
 
 import numpy as np
 
 from destination_deeplake.native.cells cimport (
-    BOOL, BYTES, FLOAT64, INT64, LAYOUTS, UINT64, WIDE_BYTES, Cells, absorb_cell, compared, offset_at
+    BOOL, BYTES, FLOAT64, INT64, LAYOUTS, UINT64, WIDE_BYTES, Cells, Span, absorb_cell, absorb_number, compared, is_null,
+    offset_at, span
+)
+from destination_deeplake.native.numerals cimport (
+    A_FAR_NUMBER, NO_NUMBER, ROOM, Numeral, Reading, put_order, read_numeral, spell
 )
 from destination_deeplake.native.residues cimport MODULUS, prefetch, scaled, scattered
 
@@ -148,7 +156,7 @@ cdef class _Columns:
 # -- hashes ----------------------------------------------------------------------------------------------------
 
 
-def hash_rows(object columns, tuple points):
+def hash_rows(object columns, tuple points, object numbers=None):
     """Hash every row over all columns.
 
     Parameters
@@ -157,12 +165,15 @@ def hash_rows(object columns, tuple points):
         `Values` of one length; the columns of one key must always come in the same layouts and order.
     points
         Two integers in [2, 2**61 - 1), drawn at random once per process.
+    numbers
+        None, or for each column None or `Values` of texts: one that is not null stands in the place of the cell.
 
     Returns
     -------
     uint64 array of shape (rows, 2).
     """
     cdef _Columns given = _Columns(columns)
+    cdef Values exact
     cdef uint64_t[2] at
     cdef Py_ssize_t row
     cdef int column
@@ -174,14 +185,142 @@ def hash_rows(object columns, tuple points):
     cdef uint64_t* hash
     if given.rows == 0:
         return result
-    with nogil:
-        hash = &hashes[0, 0]
-        for column in range(given.count):
+    hash = &hashes[0, 0]
+    for column in range(given.count):
+        exact = None if numbers is None else numbers[column]
+        if exact is None:
+            with nogil:
+                for row in range(given.rows):
+                    absorb_cell(hash + 2 * row, at, &given.cells[column], row)
+            continue
+        if exact.cells.rows != given.rows or exact.cells.layout < BYTES:
+            raise ValueError("numbers are texts, one for each row")
+        with nogil:
             for row in range(given.rows):
-                absorb_cell(hash + 2 * row, at, &given.cells[column], row)
+                if is_null(&exact.cells, row):
+                    absorb_cell(hash + 2 * row, at, &given.cells[column], row)
+                else:
+                    absorb_number(hash + 2 * row, at, &exact.cells, row)
+    with nogil:
         for row in range(2 * given.rows):
             hash[row] = scattered(hash[row])
     return result
+
+
+# -- numbers as texts ------------------------------------------------------------------------------------------
+
+
+def numerals(Values texts not None, bint order, bint quoted=False):
+    """Return numbers in one spelling for each value, or as texts that sort like the values.
+
+    Parameters
+    ----------
+    texts
+        Texts of numbers. Other texts stay as they are, or have no order: null.
+    order
+        Whether to return texts that sort.
+    quoted
+        Whether numbers may stand in quotes, with blanks around them.
+
+    Returns
+    -------
+    Null count, validity, offsets (int32) and texts, as bytes.
+
+    Raises
+    ------
+    OverflowError
+        If the texts take 2 GiB.
+    """
+    cdef const Cells* cells = &texts.cells
+    cdef Py_ssize_t row, used = 0, room = 0, nulls = 0
+    cdef int64_t need
+    cdef Span text
+    cdef Numeral number
+    cdef Reading found
+    cdef uint8_t* out = NULL
+    cdef uint8_t* grown
+    cdef uint8_t* end
+    cdef bytes other
+    if cells.layout < BYTES:
+        raise ValueError("numbers are given as texts")
+    validity = np.zeros((cells.rows + 7) // 8, dtype=np.uint8)
+    offsets = np.zeros(cells.rows + 1, dtype=np.int32)
+    cdef uint8_t[::1] valid = validity
+    cdef int32_t[::1] ends = offsets
+    try:
+        for row in range(cells.rows):
+            ends[row + 1] = <int32_t> used
+            if is_null(cells, row):
+                nulls += 1
+                continue
+            text = span(cells, row)
+            if quoted:
+                text = bare(text)
+            found = read_numeral(text.data, text.data + text.size, &number)
+            if found == NO_NUMBER and order:
+                nulls += 1
+                continue
+            other = None
+            need = text.size + ROOM
+            if found == A_FAR_NUMBER:
+                other = far_numeral(text, order)
+                need = len(other)
+            if used + need > room:
+                room = 2 * room + need + 4096
+                grown = <uint8_t*> realloc(out, room)
+                if grown == NULL:
+                    raise MemoryError()
+                out = grown
+            end = out + used
+            if other is not None:
+                memcpy(end, <const uint8_t*> other, need)
+                end += need
+            elif found == NO_NUMBER:
+                memcpy(end, text.data, text.size)
+                end += text.size
+            else:
+                end = put_order(end, &number) if order else spell(end, &number)
+            used = end - out
+            if used > INT32_MAX:
+                raise OverflowError("texts of numbers take more than 2 GiB")
+            ends[row + 1] = <int32_t> used
+            valid[row >> 3] |= 1 << (row & 7)
+        return nulls, validity, offsets, PyBytes_FromStringAndSize(<const char*> out, used)
+    finally:
+        free(out)
+
+
+cdef inline Span bare(Span text) noexcept nogil:
+    """Return a JSON value without quotes, and without blanks inside of them."""
+    if text.size >= 2 and text.data[0] == c'"':
+        text.data += 1
+        text.size -= 2
+        while text.size > 0 and text.data[0] == c" ":
+            text.data += 1
+            text.size -= 1
+        while text.size > 0 and text.data[text.size - 1] == c" ":
+            text.size -= 1
+    return text
+
+
+cdef bytes far_numeral(Span text, bint order):
+    """Return what `numerals` does for a number whose exponent is beyond 64 bits."""
+    mantissa, _, power = (<bytes> text.data[:text.size]).decode("ascii").lower().partition("e")
+    sign = "-" if mantissa.startswith("-") else ""
+    whole, _, fraction = mantissa.lstrip("+-").partition(".")
+    whole = whole.lstrip("0")
+    shift = len(whole) if whole else -(len(fraction) - len(fraction.lstrip("0")))
+    digits = (whole + fraction).strip("0")
+    # Integers of more than 4300 digits are none for Python.
+    exponent = Context(prec=len(power) + 30, Emax=MAX_EMAX).add(Decimal(power), Decimal(shift if order else shift - 1))
+    magnitude = f"{exponent.copy_abs():f}"
+    if not order:
+        point = "." if len(digits) > 1 else ""
+        return f"{sign}{digits[0]}{point}{digits[1:]}e{'-' if exponent < 0 else ''}{magnitude}".encode()
+    complement = str.maketrans("0123456789", "9876543210")
+    size = f"{len(magnitude):019d}{magnitude}"
+    size = f"0{size.translate(complement)}" if exponent < 0 else f"9{size}"
+    return (f"3{(size + digits).translate(complement)}:" if sign else f"5{size}{digits}").encode()
 
 
 # -- the newest of several rows --------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ The parsing runs without the GIL. A reader and its tables belong to one thread a
 """
 
 import os
+import time
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
@@ -62,7 +63,6 @@ from destination_deeplake.native.streams cimport Stream, Streams, add_stream, fr
 from destination_deeplake.native.texts cimport bytes_of, span_of, text_of
 
 cdef enum:
-    RANDOM_BYTES = 1 << 16
     MOST_STRANGERS = 1000
     MOST_TALLIES = 100
     MOST_REJECTED = 1 << 20  # bytes shown of a line that is no message
@@ -108,8 +108,7 @@ cdef Block block_of(Buffer* buffer, Py_ssize_t size):
 cdef tuple record_ids(Py_ssize_t rows):
     """Return offsets and values of as many fresh record ids, as blocks."""
     cdef Buffer values, offsets
-    cdef Py_ssize_t i, n
-    cdef bytes random
+    cdef Py_ssize_t i
     cdef int32_t* edges
     cdef uint8_t* out
     values.data = offsets.data = NULL
@@ -122,10 +121,8 @@ cdef tuple record_ids(Py_ssize_t rows):
     kept = block_of(&offsets, (rows + 1) * 4), block_of(&values, rows * ID_BYTES)
     for i in range(rows + 1):
         edges[i] = <int32_t>(i * ID_BYTES)
-    for i in range(0, rows, RANDOM_BYTES // 16):
-        n = min(rows - i, RANDOM_BYTES // 16)
-        random = os.urandom(16 * n)
-        put_ids(out + i * ID_BYTES, <const uint8_t*>PyBytes_AS_STRING(random), n)
+    chance = int.from_bytes(os.urandom(10), "little")
+    put_ids(out, time.time_ns() // 1_000_000, chance & 0xFFFF, chance >> 16, rows)
     return kept
 
 
@@ -161,12 +158,14 @@ cdef class TableBuilder:
         Number of the group of `record.file_reference`, the next one being of `record.file`; 0 without.
     keep
         Whether to keep values that did not fit for `take_refused`.
+    exact
+        Columns of numbers of which those that they may not hold to the last digit are kept for `take_numbers`.
     """
 
     cdef Table table
     cdef list texts  # keeps alive what the table points at
 
-    def __cinit__(self, columns, groups, bytes meta not None, int files=0, bint keep=False):
+    def __cinit__(self, columns, groups, bytes meta not None, int files=0, bint keep=False, exact=()):
         cdef int i
         cdef Column* column
         cdef Table* table = &self.table
@@ -209,6 +208,10 @@ cdef class TableBuilder:
             if shape is not None:
                 column.shape = <const int64_t*>PyBytes_AS_STRING(shape)
                 column.dimensions = len(<bytes>shape) // 8
+        for i in exact:
+            if not 0 <= i < table.count:
+                raise ValueError("no such column")
+            table.columns[i].exact = True
         for i, (group, name, key, change, own) in enumerate(groups):
             column = self.describe(table.count + 2 + i, group, name, key, change, last)
             column.own = own
@@ -252,12 +255,8 @@ cdef class TableBuilder:
                 recycle(&pool, &self.table.columns[i].offsets)
                 recycle(&pool, &self.table.columns[i].validity)
         recycle(&pool, &self.table.scratch)
-        recycle(&pool, &self.table.refusals.rows)
-        recycle(&pool, &self.table.refusals.lines)
-        recycle(&pool, &self.table.refusals.columns)
-        recycle(&pool, &self.table.refusals.sizes)
-        recycle(&pool, &self.table.refusals.offsets)
-        recycle(&pool, &self.table.refusals.texts)
+        free_kept(&self.table.refusals)
+        free_kept(&self.table.numbers)
         free(self.table.columns)
         free(self.table.slots)
 
@@ -281,6 +280,20 @@ cdef class TableBuilder:
         """Values that became a null and a change."""
         return self.table.nulled
 
+    def misfits(self):
+        """Return number, count of refused values and number of the first record with one, of columns that have any.
+
+        Columns are counted as in `take`, the groups behind them; records from 1, since the table was made.
+        """
+        cdef Column* column
+        cdef int i
+        found = []
+        for i in range(self.table.count + 2 + self.table.groups):
+            column = &self.table.columns[i]
+            if column.misfits:
+                found.append((i, column.misfits, column.first_misfit))
+        return found
+
     @property
     def rejected(self):
         """Lines of the stream that were no message."""
@@ -295,13 +308,11 @@ cdef class TableBuilder:
         """Bytes that the rows take, record ids and generation included."""
         cdef int64_t rows = self.table.rows
         cdef int64_t total = rows * (ID_BYTES + 4 + 8) + 4
-        cdef Refusals* kept = &self.table.refusals
         cdef Column* column
         cdef int i
         if rows == 0:
             return 0
-        if kept.count:
-            total += 32 * kept.count + 4 + (<int32_t*>kept.offsets.data)[kept.count]
+        total += kept_bytes(&self.table.refusals) + kept_bytes(&self.table.numbers)
         for i in range(self.table.count + 2):
             column = &self.table.columns[i]
             if is_variable(column.kind):
@@ -366,22 +377,45 @@ cdef class TableBuilder:
             How many; then blocks: row in the batch, line number, column or group (int32), bytes of the value, offsets of
             the texts, and the texts, cut where they are long. None when there are none.
         """
-        cdef Refusals* kept = &self.table.refusals
-        cdef Py_ssize_t n = kept.count
-        cdef Py_ssize_t size
-        if n == 0:
-            return None
-        kept.count = 0
-        size = (<int32_t*>kept.offsets.data)[n]
-        return (
-            n,
-            block_of(&kept.rows, 8 * n),
-            block_of(&kept.lines, 8 * n),
-            block_of(&kept.columns, 4 * n),
-            block_of(&kept.sizes, 8 * n),
-            block_of(&kept.offsets, 4 * (n + 1)),
-            block_of(&kept.texts, size),
-        )
+        return take_kept(&self.table.refusals)
+
+    def take_numbers(self):
+        """Move out, in the same form, whole, the numbers that a column may not hold to the last digit."""
+        return take_kept(&self.table.numbers)
+
+
+cdef int64_t kept_bytes(const Refusals* kept) noexcept:
+    """Return the bytes that kept values take."""
+    return 32 * kept.count + 4 + (<int32_t*>kept.offsets.data)[kept.count] if kept.count else 0
+
+
+cdef void free_kept(Refusals* kept) noexcept:
+    """Give the memory of kept values back."""
+    recycle(&pool, &kept.rows)
+    recycle(&pool, &kept.lines)
+    recycle(&pool, &kept.columns)
+    recycle(&pool, &kept.sizes)
+    recycle(&pool, &kept.offsets)
+    recycle(&pool, &kept.texts)
+
+
+cdef tuple take_kept(Refusals* kept):
+    """Move kept values out; None when there are none."""
+    cdef Py_ssize_t n = kept.count
+    cdef Py_ssize_t size
+    if n == 0:
+        return None
+    kept.count = 0
+    size = (<int32_t*>kept.offsets.data)[n]
+    return (
+        n,
+        block_of(&kept.rows, 8 * n),
+        block_of(&kept.lines, 8 * n),
+        block_of(&kept.columns, 4 * n),
+        block_of(&kept.sizes, 8 * n),
+        block_of(&kept.offsets, 4 * (n + 1)),
+        block_of(&kept.texts, size),
+    )
 
 
 @cython.final
@@ -402,6 +436,8 @@ cdef class Reader:
     cdef dict tally
     cdef Py_buffer view
     cdef readonly bint attached
+    cdef int64_t other_strangers
+    cdef readonly int64_t source_errors
 
     def __cinit__(self, tables):
         memset(&self.streams, 0, sizeof(Streams))
@@ -519,13 +555,14 @@ cdef class Reader:
         if self.streams.strangers < MOST_STRANGERS:
             self.register(self.message.space, self.message.stream, None).ignored = 1
         else:
-            self.count("records of other unknown streams")
+            self.other_strangers += 1
 
     cdef ignore(self):
         """Count a message of a type that is not acted on."""
         kind = text_of(self.message.type)
         if kind == "TRACE":
             kind = f"TRACE {text_of(member_of(self.message.body, b'type', 4, self.lines.lim)) or ''}".rstrip()
+            self.source_errors += kind == "TRACE ERROR"
         what = f"{kind[:64]} messages"
         self.count(what if what in self.tally or len(self.tally) < MOST_TALLIES else "other messages")
 
@@ -533,16 +570,26 @@ cdef class Reader:
         """Count something that was ignored."""
         self.tally[what] = self.tally.get(what, 0) + 1
 
+    def strangers(self):
+        """Return how many records came of which stream without a table, and of those beyond MOST_STRANGERS."""
+        cdef Stream* stream
+        counts = {}
+        if self.streams.strangers:
+            for i in range(self.streams.count):
+                stream = &self.streams.items[i]
+                if stream.ignored:
+                    space, name = bytes_of(space_of(stream)), bytes_of(name_of(stream))
+                    counts[space.decode("utf-8", "surrogatepass"), name.decode("utf-8", "surrogatepass")] = stream.ignored
+        return counts, self.other_strangers
+
     def ignored(self):
         """Return how many records of which streams and messages of which types had no use."""
-        cdef Stream* stream
         counts = dict(self.tally)
-        for i in range(self.streams.count):
-            stream = &self.streams.items[i]
-            if stream.ignored:
-                names = [bytes_of(space_of(stream)), bytes_of(name_of(stream))]
-                what = b".".join(filter(None, names)).decode("utf-8", "surrogatepass")
-                counts[f"records of unknown stream {what}"] = stream.ignored
+        strangers, others = self.strangers()
+        for key, records in strangers.items():
+            counts[f"records of unknown stream {'.'.join(filter(None, key))}"] = records
+        if others:
+            counts["records of other unknown streams"] = others
         return counts
 
     def reason(self):

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Values that their column could not hold, kept as their source wrote them."""
+"""Values that their column could not hold, or not to the last digit, kept as their source wrote them."""
 
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
@@ -27,17 +27,16 @@ cdef inline bint room_for(FreeList* pool, Buffer* buffer, size_t used, size_t mo
 
 
 cdef inline bint keep_value(
-    Table* table, int32_t index, const uint8_t* value, const uint8_t* lim, int64_t line
+    Table* table, Refusals* kept, size_t most, int32_t index, const uint8_t* value, const uint8_t* lim, int64_t line
 ) noexcept nogil:
-    """Keep the validated JSON value at `value`, which column `index` refused in this row."""
-    cdef Refusals* kept = &table.refusals
+    """Keep `most` bytes of the validated JSON value at `value`, which column `index` has in this row."""
     cdef Fault fault
     cdef size_t n = kept.count
     cdef size_t size = skip_value(value, lim, 0, &fault) - value
     cdef size_t taken = size
     cdef size_t used = (<int32_t*>kept.offsets.data)[n] if n else 0
-    if taken > MOST_VALUE:
-        taken = MOST_VALUE
+    if taken > most:
+        taken = most
         while value[taken] & 0xC0 == 0x80:  # not inside of a character
             taken -= 1
     if used + taken > INT32_MAX:

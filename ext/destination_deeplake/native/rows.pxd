@@ -8,7 +8,7 @@ An object with columns inside is a group: its members are read by the same loop,
 their own. Groups may be nested as deep as a column's path is long.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
 from destination_deeplake.native.columns cimport (
@@ -36,7 +36,7 @@ from destination_deeplake.native.json cimport (
 )
 from destination_deeplake.native.members cimport member_of
 from destination_deeplake.native.memory cimport SLACK, grow
-from destination_deeplake.native.refusals cimport keep_value
+from destination_deeplake.native.refusals cimport MOST_VALUE, keep_value
 from destination_deeplake.native.values cimport DATA_DEPTH, put_value
 
 
@@ -316,7 +316,9 @@ cdef inline bint put_meta(Table* table, Span changes, const uint8_t* lim, int64_
     for i in range(all):
         if table.columns[i].failed == table.serial:
             n += table.columns[i].change_size + 1
-            if table.refusals.wanted and not keep_value(table, i, table.columns[i].bad, lim, line):
+            if table.refusals.wanted and not keep_value(
+                table, &table.refusals, MOST_VALUE, i, table.columns[i].bad, lim, line
+            ):
                 return False
     out = reserve(table, meta, n)
     if out == NULL:
@@ -337,9 +339,23 @@ cdef inline bint put_meta(Table* table, Span changes, const uint8_t* lim, int64_
             memcpy(out, column.change, n)
             out += n
             table.nulled += 1
+            column.misfits += 1
+            if column.misfits == 1:
+                column.first_misfit = table.total_rows + 1
     out[0] = c"]"
     out[1] = c"}"
     end_text(table, meta, out + 2)
+    return True
+
+
+cdef inline bint keep_numbers(Table* table, const uint8_t* lim, int64_t line) noexcept nogil:
+    """Keep the numbers of this row that their columns may have rounded; False when memory is short."""
+    cdef int32_t i
+    for i in range(table.count):
+        if table.columns[i].inexact == table.serial and not keep_value(
+            table, &table.numbers, INT32_MAX, i, table.columns[i].bad, lim, line
+        ):
+            return False
     return True
 
 
@@ -357,6 +373,8 @@ cdef inline bint finish_row(
         put_int64(table, &table.columns[table.count], extracted)
     else:
         done = done and put_null(table, &table.columns[table.count])
+    if table.rounded:
+        done = done and keep_numbers(table, lim, line)
     if not done or not put_meta(table, changes_of(record.meta, lim), lim, line):
         drop_row(table)
         return False

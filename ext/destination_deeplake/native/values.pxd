@@ -5,7 +5,7 @@ A value that its column cannot hold becomes a null and an entry of `_airbyte_met
 null without one. Numbers may come as strings and whole numbers as floats, because real sources send both.
 """
 
-from libc.math cimport INFINITY, NAN, isfinite, isnan, rint
+from libc.math cimport INFINITY, NAN, fabs, isfinite, isnan, rint
 from libc.stdint cimport INT32_MAX, INT32_MIN, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcmp
 
@@ -29,6 +29,7 @@ from destination_deeplake.native.columns cimport (
     Table,
     end_text,
     in_trouble,
+    note_number,
     put_bit,
     put_bytes,
     put_int64,
@@ -39,7 +40,15 @@ from destination_deeplake.native.columns cimport (
 from destination_deeplake.native.decimals cimport Decimal, decimal_to_double, decimal_to_int64, read_decimal
 from destination_deeplake.native.faults cimport BAD_NUMBER, UNEXPECTED, Fault, fail
 from destination_deeplake.native.floats cimport FITS, NO_FIT, NO_SPACE, Fit, put_numbers
-from destination_deeplake.native.json cimport Span, is_digit, skip_space, skip_value, string_end, unescape
+from destination_deeplake.native.json cimport (
+    Span,
+    compact,
+    is_digit,
+    skip_space,
+    skip_value,
+    string_end,
+    unescape,
+)
 from destination_deeplake.native.memory cimport grow
 from destination_deeplake.native.temporal cimport Moment, dl_instant, read_clock, read_moment
 
@@ -47,12 +56,26 @@ from destination_deeplake.native.temporal cimport Moment, dl_instant, read_clock
 cdef enum:
     DATA_DEPTH = 3  # containers around a value of record.data
     MICROS_PER_DAY = 86_400_000_000
+    FIFTEEN_DIGITS = 1_000_000_000_000_000
+
+
+cdef extern from "<float.h>":
+    const double SMALLEST_NORMAL "DBL_MIN"
 
 
 cdef inline bint put_double(Table* table, Column* column, double value) noexcept nogil:
     """Write a double."""
     (<double*>column.values.data)[table.rows] = value
     return True
+
+
+cdef inline bint is_surely_held(const Decimal* number, double value) noexcept nogil:
+    """Tell whether a number is known to be the shortest one that becomes its double: fifteen digits always are."""
+    if number.cut or not isfinite(value):
+        return False
+    if number.digits < FIFTEEN_DIGITS:
+        return number.digits == 0 or fabs(value) >= SMALLEST_NORMAL
+    return number.exponent == 0 and number.digits <= <uint64_t>1 << 53
 
 
 cdef inline bint put_decimal(
@@ -63,6 +86,8 @@ cdef inline bint put_decimal(
     cdef double value
     if column.kind == FLOAT64:
         value = decimal_to_double(number, p, end)
+        if column.exact and not is_surely_held(number, value):
+            note_number(table, column)
         if isfinite(value):
             return put_double(table, column, value)
         if isnan(value):
@@ -70,6 +95,8 @@ cdef inline bint put_decimal(
     elif column.kind == INT64:
         if decimal_to_int64(number, &whole):
             return put_int64(table, column, whole)
+        if column.exact:
+            note_number(table, column)
     elif column.kind == BOOL:
         if decimal_to_int64(number, &whole) and (whole == 0 or whole == 1):
             put_bit(column, table.rows, whole)
@@ -295,6 +322,15 @@ cdef inline const uint8_t* put_array(
     return end
 
 
+cdef inline bint put_compact(Table* table, Column* column, const uint8_t* p, const uint8_t* end) noexcept nogil:
+    """Write the array or object [p, end) as text, the way other destinations of Airbyte do."""
+    cdef uint8_t* out = reserve(table, column, end - p)
+    if out == NULL:
+        return False
+    end_text(table, column, compact(p, end, out))
+    return True
+
+
 cdef inline const uint8_t* put_value(
     Table* table, Column* column, const uint8_t* p, const uint8_t* lim, Fault* fault
 ) noexcept nogil:
@@ -316,7 +352,9 @@ cdef inline const uint8_t* put_value(
     end = skip_value(p, lim, DATA_DEPTH + table.level, fault)
     if end == NULL:
         return NULL
-    if column.kind == JSON or column.kind == TEXT:
+    if column.kind == TEXT and (c == c"[" or c == c"{"):
+        done = put_compact(table, column, p, end)
+    elif column.kind == JSON or column.kind == TEXT:
         done = put_bytes(table, column, p, end - p, lim)
     elif column.kind == BOOL and (c == c"t" or c == c"f"):
         put_bit(column, table.rows, c == c"t")

@@ -133,6 +133,11 @@ def test_lakebed_takes_what_the_form_gives(monkeypatch: pytest.MonkeyPatch) -> N
         ),
         ("az://box", {"method": "aws_keys"}, "opens S3 (s3://), but destination_path begins with az://"),
         ("/lake", {"method": "aws_keys", **KEYS}, "destination_path is a local folder; choose environment"),
+        (
+            "az://box",
+            {"method": "azure_key", "account_name": "lake", "account_key": "hunter2!"},
+            "credentials.account_key: is no key of a storage account, which is base64",
+        ),
         ("s3://lake", {"method": "aws_role", "role_arn": "lake"}, "role_arn: 'lake' is no ARN"),
         (
             "s3://lake",

@@ -9,7 +9,7 @@ from destination_deeplake.failures import ConfigError
 
 
 def place(path: object) -> Place:
-    return DestinationConfig.from_mapping({"destination_path": path, "other": 1}).place
+    return DestinationConfig.from_mapping({"destination_path": path}).place
 
 
 @pytest.mark.parametrize(
@@ -60,6 +60,8 @@ def test_buckets_are_taken_in_one_spelling(value: str, url: str) -> None:
         ({"destination_path": "  "}, "is empty"),
         ({"destination_path": "lake"}, "absolute path"),
         ({"destination_path": "./lake"}, "absolute path"),
+        ({"destination_path": "~/lake"}, "begins with ~, which only a shell turns into a home folder"),
+        ({"destination_path": "~me/lake"}, "write the whole path, for example /local/lake."),
         ({"destination_path": "file://host/lake"}, "names the host 'host'"),
         ({"destination_path": "/a\0b"}, "NUL"),
         ({"destination_path": "/a\ud800"}, "half a surrogate pair"),

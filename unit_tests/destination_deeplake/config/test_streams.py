@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from destination_deeplake.choices import NO_CHOICES, ColumnChoice, StreamChoices
+from destination_deeplake.choices import NO_CHOICES, ColumnChoice, Compression, StreamChoices
 from destination_deeplake.config import DestinationConfig
 from destination_deeplake.config.patterns import matches
 from destination_deeplake.failures import ConfigError
@@ -38,8 +38,8 @@ def test_every_setting_arrives() -> None:
             "flatten": True,
             "exact_numbers": True,
             "chunk_size_mb": 8,
+            "chunk_compression": "lz4",
             "columns": [{"column": "address.city", "tensor": "city"}],
-            "unknown": {"left": "alone"},
         }
     ).choices("public", "users")
     assert found == StreamChoices(
@@ -48,8 +48,20 @@ def test_every_setting_arrives() -> None:
         flatten=True,
         exact_numbers=True,
         chunk_bytes=8_000_000,
+        compression=Compression.LZ4,
         columns={"address.city": ColumnChoice("address.city", tensor="city")},
     )
+
+
+def test_what_is_said_for_all_streams_holds_where_no_entry_says_more() -> None:
+    def compressed(*streams: Any) -> Compression:
+        values = {"destination_path": "/lake", "chunk_compression": "none", "streams": list(streams)}
+        return DestinationConfig.from_mapping(values).choices(None, "users").compression
+
+    assert compressed() is Compression.NONE
+    assert compressed({"name": "users", "flatten": True}) is Compression.NONE
+    assert compressed({"name": "*", "chunk_compression": "lz4"}, {"name": "users"}) is Compression.LZ4
+    assert config().choices(None, "users").compression is Compression.AUTO
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Fuzz targets: hashes, tables and filters of keys, fed with buffers, offsets and counts that contradict each other.
+"""Fuzz targets: hashes, tables and filters of keys; numbers as texts; from buffers and counts that do not fit together.
 
 What is accepted must be what plain Python makes of the same bytes. They run in the suite, and under AddressSanitizer
 and UndefinedBehaviorSanitizer (ext/fuzz/run.py). Every buffer ends where its memory ends, many at an odd address.
@@ -7,6 +7,7 @@ and UndefinedBehaviorSanitizer (ext/fuzz/run.py). Every buffer ends where its me
 from __future__ import annotations
 
 import random
+import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -128,15 +129,24 @@ class Raw:
             elif isinstance(cell, bool):
                 yield [2 + cell]
             elif isinstance(cell, bytes):
-                sevens = (cell[at : at + 7] for at in range(0, len(cell), 7))
-                yield [2**32 + len(cell), *(int.from_bytes(seven, "little") for seven in sevens)]
+                yield _words_of(cell)
             else:
                 one = float("nan") if same(cell) == "NaN" else same(cell)
                 bits = int.from_bytes(struct.pack(FORMATS[self.layout], one), "little")
                 yield [2**32 + bits % 2**32, bits >> 32]
 
 
-def _raw(rng: random.Random, rows: int, layout: int | None = None) -> Raw:
+def _words_of(text: bytes) -> list[int]:
+    sevens = (text[at : at + 7] for at in range(0, len(text), 7))
+    return [2**32 + len(text), *(int.from_bytes(seven, "little") for seven in sevens)]
+
+
+def _raw(
+    rng: random.Random,
+    rows: int,
+    layout: int | None = None,
+    text: Callable[[random.Random], bytes] = lambda rng: rng.choice(TEXTS),
+) -> Raw:
     """Return a column that is sound, or nearly."""
     layout = rng.choice(LAYOUTS) if layout is None else layout
     offset = rng.choice((0, 0, 1, 3, 9))
@@ -144,7 +154,7 @@ def _raw(rng: random.Random, rows: int, layout: int | None = None) -> Raw:
     validity = None if rng.random() < 0.4 else _cut(rng, rng.randbytes((need + 7) // 8))
     offsets = None
     if layout in OFFSETS:
-        texts = [rng.choice(TEXTS) for _ in range(need)]
+        texts = [text(rng) for _ in range(need)]
         ends = np.cumsum([rng.choice((0, 0, 5)), *map(len, texts)]).tolist()
         data = b"x" * ends[0] + b"".join(texts)
         if rng.random() < 0.06:
@@ -187,14 +197,26 @@ def _scattered(h: int) -> int:
     return h ^ h >> 32
 
 
+def _keyed(column: Raw, numbers: Raw | None) -> Iterator[list[int]]:
+    """Yield the words of each cell, or of the number in its place."""
+    texts = [None] * column.rows if numbers is None else numbers.cells()
+    for words, text in zip(column.words(), texts, strict=True):
+        yield words if text is None else [1, *_words_of(text)]
+
+
 def _hash_rows(rng: random.Random) -> None:
-    columns = _raws(rng, _count(rng))
+    rows = _count(rng)
+    columns = _raws(rng, rows)
     points = tuple(rng.choice((2, MODULUS - 1, rng.randrange(2, MODULUS))) for _ in range(2))
     if rng.random() < 0.1:
         points = rng.choice(((0, 2), (2, 1), (MODULUS, 2), (2, 2**64 - 1), (-1, 2), (2**64, 2), (2,)))
-    found = _ask(keys.hash_rows, [column.values() for column in columns], points)
+    layout = rng.choice(tuple(OFFSETS)) if rng.random() < 0.98 else None
+    numbers = [_raw(rng, rows, layout) if rng.random() < 0.1 else None for _ in columns]
+    exact = [None if number is None else number.values() for number in numbers]
+    found = _ask(keys.hash_rows, [column.values() for column in columns], points, exact)
     expected = []
-    for row in zip(*(column.words() for column in columns), strict=True):
+    pairs = zip(columns, numbers, strict=True)
+    for row in zip(*(_keyed(column, number) for column, number in pairs), strict=True):
         for point in points:
             h = 1
             for word in (word for words in row for word in words):
@@ -202,6 +224,72 @@ def _hash_rows(rng: random.Random) -> None:
             expected.append(_scattered(h))
     assert found.dtype == np.uint64
     assert found.ravel().tolist() == expected
+
+
+NUMBER = re.compile(r"([+-]?)(?=\.?[0-9])([0-9]*)\.?([0-9]*)(?:[eE]([+-]?[0-9]+))?")
+DIGITS = ("", "0", "000", "5", "10", "00120", "9" * 19, "1" + "0" * 41, "1234567890" * 5)
+POWERS = (0, 1, 5, 7, 40, 41, 99, 10**16, 10**17 - 1, 10**17, 10**18, 2**63 - 1, 2**63, 2**64, 10**90)
+COMPLEMENTS = str.maketrans("0123456789", "9876543210")
+
+
+def _number(rng: random.Random) -> bytes:
+    """Return a number, or what nearly is one."""
+    text = rng.choice(("", "", "-", "+")) + rng.choice(DIGITS)
+    text += rng.choice(("", ".", ".")) + rng.choice(DIGITS)
+    if rng.random() < 0.5:
+        text += rng.choice("eE") + rng.choice(("", "-", "+", "00")) + str(rng.choice(POWERS))
+    if rng.random() < 0.1:
+        at = rng.randrange(len(text) + 1)
+        text = text[:at] + rng.choice(('"', " ", "e", ".", "-", "\0", "\xff")) + text[at + 1 :]
+    if rng.random() < 0.2:
+        text = f'"{rng.choice(("", " ", "  "))}{text}{rng.choice(("", " "))}"'
+    return text.encode("latin-1")
+
+
+def _bare(text: str) -> str:
+    return text[1:-1].strip(" ") if len(text) > 1 and text[0] == '"' else text
+
+
+def _numeral(text: str, *, order: bool) -> str | None:
+    """Return the one spelling of a number, or the text that sorts like it, as numerals.pxd has them."""
+    found = NUMBER.fullmatch(text)
+    if found is None:
+        return None if order else text
+    sign, whole, fraction, power = found.groups()
+    sign, power = "-" if sign == "-" else "", int(power or 0)
+    digits = (whole + fraction).lstrip("0")
+    point = len(digits) - len(fraction) + power
+    digits = digits.rstrip("0")
+    if not digits:
+        return "4" if order else "0"
+    if order:
+        size = f"{point + 5 * 10**18:019d}"
+        if abs(power) >= 10**17:
+            size = f"{len(str(abs(point))):019d}{abs(point)}"
+            size = f"0{size.translate(COMPLEMENTS)}" if power < 0 else f"9{size}"
+        return f"3{(size + digits).translate(COMPLEMENTS)}:" if sign else f"5{size}{digits}"
+    if 0 < point <= 40:
+        filled = digits.ljust(point, "0")
+        return f"{sign}{filled[:point]}.{filled[point:]}".rstrip(".")
+    if -6 < point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    return f"{sign}{digits[0]}.{digits[1:]}".rstrip(".") + f"e{point - 1}"
+
+
+def _numerals(rng: random.Random) -> None:
+    layout = rng.choice(tuple(OFFSETS)) if rng.random() < 0.97 else None
+    column = _raw(rng, _count(rng), layout, _number)
+    order, quoted = rng.random() < 0.5, rng.random() < 0.5
+    nulls, validity, offsets, data = _ask(keys.numerals, column.values(), order, quoted)
+    texts = [None if cell is None else cell.decode("latin-1") for cell in column.cells()]
+    expected = [
+        None if text is None else _numeral(_bare(text) if quoted else text, order=order) for text in texts
+    ]
+    found = Raw(
+        keys.LAYOUT_BYTES, column.rows, 0, validity, offsets.view(np.uint8), np.frombuffer(data, np.uint8)
+    )
+    assert [None if cell is None else cell.decode("latin-1") for cell in found.cells()] == expected
+    assert (nulls, len(data)) == (expected.count(None), offsets[-1])
 
 
 def _newest(rng: random.Random) -> None:
@@ -310,6 +398,7 @@ def _filter(rng: random.Random) -> None:
 
 CALLS: dict[str, Callable[[random.Random], None]] = {
     "hash_rows": _hash_rows,
+    "numerals": _numerals,
     "newest": _newest,
     "not_older": _not_older,
     "KeyTable": _table,

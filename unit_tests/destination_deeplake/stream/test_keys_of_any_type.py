@@ -114,15 +114,13 @@ def test_rows_that_are_only_added_need_no_key(tmp_path: Path) -> None:
         assert column(tmp_path / "ns" / "users", "id") == [1]
 
 
-@pytest.mark.parametrize("path", [("_airbyte_raw_id",), ("o", "id")])
 @pytest.mark.parametrize(("cursor", "role"), [(False, "primary key"), (True, "cursor")])
-def test_a_key_that_is_no_column_is_refused(
-    tmp_path: Path, path: tuple[str, ...], cursor: bool, role: str
-) -> None:
+def test_a_key_that_is_no_column_is_refused(tmp_path: Path, cursor: bool, role: str) -> None:
+    path = ("o", "id")
     properties = {"id": INT, "o.id": INT, "o": {**OBJECT, "properties": {"id": INT}}}
     named: dict[str, Any] = (
         {"cursor": path, "primary_key": (("id",),)} if cursor else {"primary_key": (path,)}
     )
     plan = StreamPlan(None, "users", WriteMode.DEDUP, {"properties": properties}, **named)
-    with pytest.raises(ConfigError, match=rf"'users' cannot have '{'.'.join(path)}' as its {role}"):
+    with pytest.raises(ConfigError, match=rf"'users' cannot have 'o.id' as its {role}"):
         open_stream(lake(tmp_path), plan)

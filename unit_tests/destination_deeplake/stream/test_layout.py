@@ -91,6 +91,15 @@ def test_a_tensor_that_the_user_added_is_never_written_into(dataset: lakebed.Dat
     assert dataset["label"][0].text() == "mine"
 
 
+def test_a_chosen_name_that_the_dataset_has_for_something_else_is_told_of(dataset: lakebed.Dataset) -> None:
+    put(dataset, plan({"a": INT, "b": INT}), {"a": 1, "b": 1})
+    stored, notes = put(dataset, plan({"a": INT}, chosen=[ColumnChoice("a", tensor="b")]), {"a": 2})
+    own = stored.tensor(("a",))
+    assert own.startswith("b_")
+    assert f"column 'a' is stored as {own!r}, because 'b' is taken in the dataset" in notes
+    assert column(dataset, "b") == [1, None]
+
+
 def test_a_column_that_gets_another_name_goes_on_in_a_new_tensor_and_back(dataset: lakebed.Dataset) -> None:
     renamed = plan({"a": INT}, chosen=[ColumnChoice("a", tensor="g/b")])
     put(dataset, plan({"a": INT}), {"a": 1})

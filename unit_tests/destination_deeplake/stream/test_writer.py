@@ -11,6 +11,7 @@ import pytest
 
 import lakebed
 from destination_deeplake.catalog import StreamPlan, WriteMode
+from destination_deeplake.choices import ColumnChoice, StreamChoices
 from destination_deeplake.config import Place
 from destination_deeplake.failures import ConfigError, FailureType, describe
 from destination_deeplake.lake import Lake
@@ -188,13 +189,72 @@ def test_a_column_keeps_its_tensor_and_becomes_wider_when_the_source_changes_its
     assert "'id' was INT64 and is TEXT from now on" in writer.notes[1]
 
 
-def test_a_source_column_cannot_take_the_place_of_a_meta_column(tmp_path: Path) -> None:
-    schema = {"properties": {"id": {"type": "integer"}, "_airbyte_raw_id": {"type": "string"}}}
-    writer = sync(tmp_path, plan(schema=schema), {"id": 1, "_airbyte_raw_id": "mine"})
-    assert "'_airbyte_raw_id' of the source is left out" in writer.notes[0]
-    [row] = table(tmp_path / "users")
-    assert len(row["_airbyte_raw_id"]) == 36
-    assert set(row) == {"id", *META_COLUMNS}
+OWN = {"properties": {"id": {"type": "integer"}} | {name: {"type": "integer"} for name in META_COLUMNS}}
+"""A stream whose columns are named like those of the connector."""
+
+
+def test_a_source_column_called_like_a_meta_column_is_stored_beside_it(tmp_path: Path) -> None:
+    sync(tmp_path, plan(), {"id": 1, "name": "before"})
+    mine = dict.fromkeys(META_COLUMNS, 7)
+    writer = sync(tmp_path, plan(schema=OWN), {"id": 2} | mine, {"id": 3, "_airbyte_meta": "none"})
+    assert writer.notes == []
+    first, second, third = table(tmp_path / "users")
+    for name in META_COLUMNS:
+        assert [row[name + "_"] for row in (first, second, third)] == [None, 7, None]
+    assert len({row["_airbyte_raw_id"] for row in (first, second, third)}) == 3
+    assert [change["field"] for change in json.loads(third["_airbyte_meta"])["changes"]] == ["_airbyte_meta"]
+    recorded = lakebed.load(tmp_path / "users").info["airbyte"]["columns"]
+    assert {name: recorded[name] for name in META_COLUMNS} == {name: name + "_" for name in META_COLUMNS}
+    # The column goes, and comes back as another type.
+    sync(tmp_path, plan(), {"id": 4})
+    texts = {"properties": {"id": {"type": "integer"}, "_airbyte_meta": {"type": "string"}}}
+    sync(tmp_path, plan(schema=texts), {"id": 5, "_airbyte_meta": "x"})
+    assert column(tmp_path / "users", "_airbyte_meta_") == [None, "7", None, None, "x"]
+
+
+def test_a_source_column_called_like_a_meta_column_can_be_key_and_cursor(
+    tmp_path: Path, waiting: None
+) -> None:
+    named = {"primary_key": (("_airbyte_raw_id",),), "cursor": ("_airbyte_extracted_at",)}
+    keyed = plan(WriteMode.DEDUP, OWN, **named)
+    key, cursor, *_ = META_COLUMNS
+    sync(tmp_path, keyed, {"id": 1, key: 1, cursor: 5}, {"id": 2, key: 2, cursor: 5})
+    sync(tmp_path, keyed, {"id": 3, key: 1, cursor: 6}, {"id": 4, key: 2, cursor: 4}, {"id": 5, key: "lost"})
+    found = sorted((row["id"], row[key + "_"]) for row in table(tmp_path / "users"))
+    assert found == [(2, 2), (3, 1), (5, None)]
+
+
+@pytest.mark.parametrize("name", ["_airbyte_file/name", "_airbyte_exact/id"])
+def test_a_column_that_would_be_taken_for_another_is_refused_and_can_be_left_out(
+    tmp_path: Path, name: str
+) -> None:
+    schema = {"properties": {"id": {"type": "integer"}, name: {"type": "string"}}}
+    with pytest.raises(ConfigError, match="called like what the connector keeps"):
+        open_stream(lake(tmp_path), plan(schema=schema))
+    sync(tmp_path, plan(schema=schema, choices=StreamChoices(exclude=(name,))), {"id": 1, name: "x"})
+    assert column(tmp_path / "users", "id") == [1]
+
+
+def test_a_meta_column_of_the_source_survives_a_refresh_and_choices(tmp_path: Path) -> None:
+    label = StreamChoices(columns={"_airbyte_meta": ColumnChoice("_airbyte_meta", htype="class_label")})
+    of_texts = {"properties": {"_airbyte_meta": {"type": "string"}}}
+    for generation in (1, 2):
+        sync(
+            tmp_path,
+            plan(
+                WriteMode.OVERWRITE,
+                of_texts,
+                choices=label,
+                generation_id=generation,
+                minimum_generation_id=generation,
+            ),
+            {"_airbyte_meta": "a"},
+            {"_airbyte_meta": "b"},
+        )
+    dataset = lakebed.load(tmp_path / "users")
+    assert dataset["_airbyte_meta_"].info["class_names"] == ["a", "b"]
+    assert column(tmp_path / "users", "_airbyte_meta_") == [0, 1]
+    assert json.loads(table(tmp_path / "users")[0]["_airbyte_meta"])["changes"] == []
 
 
 @pytest.mark.parametrize("mode", WriteMode)

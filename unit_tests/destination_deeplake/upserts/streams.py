@@ -10,6 +10,7 @@ import pyarrow as pa
 
 import lakebed
 from destination_deeplake.upserts.store import Budget, UpsertStore
+from destination_deeplake.upserts.tombstones import Tombstones
 
 EXTRACTED = "_airbyte_extracted_at"
 
@@ -35,8 +36,13 @@ class Row:
         return () if self.cursor is None else (self.cursor,), self.extracted
 
 
+BESIDE = "_airbyte_exact/id"
+MOST = 4
+"""Greatest id that its column is to hold; what is beyond stands beside it."""
+
 TENSORS = {
     "id": ("generic", "int64", pa.int64()),
+    BESIDE: ("text", "unspecified", pa.string()),
     "part": ("text", "unspecified", pa.string()),
     "cursor": ("text", "unspecified", pa.string()),
     "text": ("text", "unspecified", pa.string()),
@@ -44,7 +50,7 @@ TENSORS = {
     "deleted": ("text", "unspecified", pa.string()),
     EXTRACTED: ("generic", "int64", pa.int64()),
 }
-FIELDS = ["id", "part", "cursor", "text", "doc", "deleted", "extracted"]
+FIELDS = ["id", "id", "part", "cursor", "text", "doc", "deleted", "extracted"]
 
 
 def prepared(dataset: lakebed.Dataset) -> lakebed.Dataset:
@@ -68,6 +74,8 @@ def batch(rows: Iterable[Row]) -> dict[str, pa.Array]:
     columns = {}
     for name, (_, _, kind), attribute in zip(TENSORS, TENSORS.values(), FIELDS, strict=True):
         cells = [getattr(row, attribute) for row in rows]
+        if attribute == "id":
+            cells = [_part(cell, name) for cell in cells]
         if name == "doc":
             columns[name] = pa.ExtensionArray.from_storage(kind, pa.array(cells, pa.string()))
         else:
@@ -75,18 +83,35 @@ def batch(rows: Iterable[Row]) -> dict[str, pa.Array]:
     return columns
 
 
+def _part(number: int, name: str) -> int | str | None:
+    """Return what a tensor of ids holds of one, the column or the one beside it."""
+    is_beyond = number > MOST
+    if name == BESIDE:
+        return str(number) if is_beyond else None
+    return None if is_beyond else number
+
+
 def read(dataset: lakebed.Dataset) -> list[Row]:
     """Return the rows of a dataset in their order."""
     if not dataset.max_len:
         return []
     columns = dataset.read_columns(0, dataset.max_len, list(TENSORS))
-    return [Row(*cells) for cells in zip(*(columns[name].to_pylist() for name in TENSORS), strict=True)]
+    cells = {name: columns[name].to_pylist() for name in TENSORS}
+    numbers, beside = cells.pop("id"), cells.pop(BESIDE)
+    ids = [number if text is None else int(text) for number, text in zip(numbers, beside, strict=True)]
+    return [Row(*row) for row in zip(ids, *cells.values(), strict=True)]
+
+
+def tombstones(dataset: lakebed.Dataset, **choices: Any) -> Tombstones:
+    """Return the deletions that a dataset of the stream remembers."""
+    return Tombstones(dataset, ["deleted"], **{"days": 1, **choices})
 
 
 def store(dataset: lakebed.Dataset, **choices: Any) -> UpsertStore:
     """Return the store of the stream; `choices` change how it is made."""
-    given = {"key": ["id", "part"], "cursor": "cursor", "deleted": "deleted", "budget": WAITING, **choices}
-    return UpsertStore(dataset, **given)
+    given = {"key": ["id", "part"], "cursor": "cursor", "deleted": "deleted", "numbers": {"id": BESIDE}}
+    given["tombstones"] = tombstones(dataset)
+    return UpsertStore(dataset, **{**given, "budget": WAITING, **choices})
 
 
 WAITING = Budget(at_once=0)

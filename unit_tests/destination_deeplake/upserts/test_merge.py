@@ -10,10 +10,10 @@ from destination_deeplake.upserts import merge as merge_module
 from destination_deeplake.upserts.delta import Delta
 from destination_deeplake.upserts.keying import Keying
 from destination_deeplake.upserts.merge import MergeCount, merge
-from unit_tests.destination_deeplake.upserts.streams import EXTRACTED, Expected, Row, batch, prepared
+from unit_tests.destination_deeplake.upserts.streams import BESIDE, EXTRACTED, Expected, Row, batch, prepared
 from unit_tests.lakebed.datasets import create_on, new_memory
 
-KEYING = Keying(("id", "part"), ("cursor", EXTRACTED), "deleted")
+KEYING = Keying(("id", "part"), ("cursor", EXTRACTED), "deleted", numbers={"id": BESIDE})
 
 
 @pytest.mark.parametrize("piece_bytes", [1, 500, 10**9])

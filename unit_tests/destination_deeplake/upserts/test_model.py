@@ -25,6 +25,7 @@ from unit_tests.destination_deeplake.upserts.streams import (
     prepared,
     read,
     store,
+    tombstones,
 )
 from unit_tests.lakebed.datasets import create_on, kill, new_memory, open_on
 
@@ -46,7 +47,9 @@ rows_with_deletes = st.lists(
         Row,
         id=st.integers(0, 6),
         part=st.sampled_from([None, None, ""]),
+        cursor=st.none() | st.sampled_from(["", "1", "2", "3"]),
         text=cells,
+        extracted=st.integers(0, 2),
         deleted=st.sampled_from([None, None, "now"]),
     ),
     max_size=8,
@@ -116,7 +119,7 @@ class Run:
         self.commits[self.dataset.commit(allow_empty=True)] = read(self.dataset)
 
     def settle(self) -> None:
-        settle(self.dataset)
+        settle(self.dataset, tombstones=tombstones(self.dataset))
         self.store = store(self.dataset, **self.choices)
 
     def follow(self, name: str, rows: Sequence[Row] | None, fault: Fault | None) -> None:
@@ -134,7 +137,7 @@ class Run:
         """Compare what readers see after a merge, in this process and in the next, and at every commit."""
         self.store.merge()
         self.expected.check(self.dataset)
-        assert self.dataset.branches == ["main"]
+        assert self.dataset.branches in (["main"], ["main", "deleted"])
         kill(self.inner)
         self.expected.check(open_on(self.inner, read_only=True))
         for commit, rows in self.commits.items():
@@ -175,10 +178,19 @@ def test_the_newest_row_of_each_key_survives_any_order_and_any_crash(
 
 @FEW
 @given(steps(rows_with_deletes), budgets)
-def test_hard_deletes_survive_any_crash(
+def test_deletions_outlive_their_sync_in_any_order_and_any_crash(
     script: list[tuple[str, Any, Fault | None]], choices: dict[str, Any]
 ) -> None:
-    follow(in_turn(script), **choices)
+    follow(script, **choices)
+
+
+@settings(FEW, max_examples=4)
+@given(steps(rows_with_deletes), budgets)
+def test_hard_deletes_that_nobody_remembers_survive_any_crash(
+    script: list[tuple[str, Any, Fault | None]], choices: dict[str, Any]
+) -> None:
+    # Nothing comes late.
+    follow(in_turn(script), **choices, tombstones=None)
 
 
 @settings(FEW, max_examples=4)
@@ -229,4 +241,4 @@ def test_many_more_orders_and_crashes(
 def test_many_more_deletes_and_crashes(
     script: list[tuple[str, Any, Fault | None]], choices: dict[str, Any]
 ) -> None:
-    follow(in_turn(script), **choices)
+    follow(script, **choices)

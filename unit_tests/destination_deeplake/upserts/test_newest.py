@@ -73,8 +73,6 @@ def test_rows_outside_of_a_table_are_refused() -> None:
 
 
 def test_a_keying_survives_as_json() -> None:
-    keying = Keying(("a", "b"), ("c", "d"), "e")
+    keying = Keying(("a", "b"), ("c", "d"), "e", numbers={"a": "x/a"}, called={"a": "A"}, digits=("b",))
     assert Keying.from_info(keying.to_info()) == keying
-    assert keying.tensors == ["a", "b", "c", "d", "e"]
-    assert Keying(("a",), ("a",)).tensors == ["a"]
     assert keying.is_deleted({"e": pa.array([None, ""])}, 2).tolist() == [False, True]

@@ -67,7 +67,7 @@ def test_whoever_has_no_time_leaves_all_as_it_was(rekeyed: bool, next_merge: str
             base = open_on(inner)
             assert (settle(base) is None) == is_whole
         expected.check(base)
-        assert base.branches == ["main"]
+        assert set(base.branches) - {"deleted"} == {"main"}  # nothing is left of the delta
         if is_whole:
             break
     # Keys of both, every column, removals, additions.

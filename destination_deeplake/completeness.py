@@ -1,0 +1,89 @@
+"""When the source was done with a stream, so that its rows may take the place of those that were there.
+
+    last status of the stream                         complete
+    COMPLETE                                          yes
+    any other                                         no
+    none, but some other stream has one               no: the source failed before it came to this one
+    none at all, and the sync removes no rows         yes: to end it harms nothing
+    none at all, refresh by generations               no: who asks for one sends COMPLETE when the source succeeded
+    none at all, overwrite                            as configured, see `WithoutStatus`
+
+No rows are removed, whatever else was said, after an input without a record and a state, and by a sync that lost
+records because their streams are not in the catalog: they may have been meant for this one. A source that said that
+it failed (TRACE ERROR) has completed only what it said it completed.
+
+An overwrite counts as one whether or not its generations are numbered: a platform numbers them for every destination,
+and sends statuses only to those that it knows to take refreshes, which are never asked for an overwrite.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from destination_deeplake.catalog import StreamKey, StreamPlan, WriteMode
+from destination_deeplake.config import WithoutStatus
+
+
+class Completeness:
+    """What the messages of a sync have said so far of the ends of its streams.
+
+    Parameters
+    ----------
+    removing : iterable of (namespace, name)
+        Streams whose old rows go when they are complete.
+    rule : WithoutStatus
+        What counts as the end of an overwrite of which no status speaks.
+
+    Attributes
+    ----------
+    statuses : dict
+        Last status of each stream that has one.
+    """
+
+    def __init__(self, removing: Iterable[StreamKey], rule: WithoutStatus = WithoutStatus.WITH_STATE) -> None:
+        self.statuses: dict[StreamKey, str] = {}
+        self._removing = frozenset(removing)
+        self._rule = rule
+        self._at_state: dict[StreamKey, int] = {}
+        self._has_states = False
+
+    def state(self, stream: StreamKey | None, came: Mapping[StreamKey, int]) -> None:
+        """Note a state of a stream, of all where it names none, and how many records of each came before it."""
+        self._has_states = True
+        for key in self._removing if stream is None else self._removing & {stream}:
+            self._at_state[key] = came[key]
+
+    def is_complete(
+        self, plan: StreamPlan, came: Mapping[StreamKey, int], *, lost: bool, source_failed: bool
+    ) -> bool:
+        """Tell whether a stream is complete, now that the input has ended.
+
+        Parameters
+        ----------
+        plan : StreamPlan
+            The stream.
+        came : mapping of (namespace, name) to int
+            Records of each stream.
+        lost : bool
+            Whether there were records of streams that are not in the catalog.
+        source_failed : bool
+            Whether the source said that it failed.
+        """
+        status, removes = self.statuses.get(plan.key), plan.key in self._removing
+        if removes and lost:
+            return False
+        if status is not None or self.statuses:
+            return status == "COMPLETE"
+        if not removes:
+            return True
+        if plan.mode is not WriteMode.OVERWRITE or source_failed or self.is_empty(came):
+            return False
+        if self._rule is WithoutStatus.WITH_STATE:
+            return self._at_state.get(plan.key) == came[plan.key]
+        return self._rule is WithoutStatus.ALWAYS
+
+    def is_empty(self, came: Mapping[StreamKey, int]) -> bool:
+        """Tell whether the input held no record, no state and no status."""
+        return not (self._has_states or self.statuses or any(came.values()))
+
+    def is_by_rule(self, plan: StreamPlan) -> bool:
+        """Tell whether the configuration decided about a stream, for want of statuses."""
+        return not self.statuses and plan.key in self._removing and plan.mode is WriteMode.OVERWRITE

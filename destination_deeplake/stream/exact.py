@@ -1,0 +1,105 @@
+"""Numbers of keys and cursors that their tensor does not hold to the last digit: they stand in a tensor beside it.
+
+    id                    generic float64     9007199254740992.0, the nearest double
+    _airbyte_exact/id     text                9007199254740993; nothing where `id` says it all
+
+The tensor beside is made with the first such number, so most streams have none. It is what rows are told apart by
+(`upserts.numerals`). Numbers of other columns are rounded as ever.
+"""
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+import lakebed
+from destination_deeplake.columns import Kind
+from destination_deeplake.ndarrays import as_arrow
+from destination_deeplake.stream.samples import numbers_of, present
+from destination_deeplake.tensors import TensorType
+from destination_deeplake.upserts.numerals import differing, spelled
+from destination_deeplake.upserts.numerals import numbers_of as spelled_numbers_of
+
+_SLICE_ROWS = 1 << 18
+
+
+def beside(cells: pa.Array, taken: pa.Array, rows: NDArray[np.int64], texts: pa.Array) -> pa.Array | None:
+    """Return the numbers that stored cells do not stand for.
+
+    Parameters
+    ----------
+    cells, taken : pyarrow.Array
+        What is stored of a column, and what it was read as: integers of 64 bits or doubles.
+    rows : int64, shape (numbers,)
+        Rows, ascending, of numbers that may not be what was read; strings that spell numbers have their quotes.
+    texts : pyarrow.Array
+        These numbers as the source wrote them.
+
+    Returns
+    -------
+    pyarrow.Array or None
+        A text, in one spelling for each number, or null for each row; None if all are null.
+    """
+    found = spelled(texts, quoted=True)
+    if cells.type != taken.type:
+        more = np.setdiff1d(_changed(cells, taken), rows)
+        rows = np.concatenate([rows, more])
+        found = pa.concat_arrays([found, spelled_numbers_of(taken.take(as_arrow(more)))])
+    kept = differing(cells.take(as_arrow(rows)), found)
+    if not len(kept):
+        return None
+    places = np.zeros(len(cells), dtype=np.int64)
+    places[rows[kept]] = kept
+    absent = np.ones(len(cells), dtype=np.bool_)
+    absent[rows[kept]] = False
+    return found.take(as_arrow(places, absent=absent))
+
+
+def numbers_of_field(numbers: pa.Table | None, field: str) -> tuple[NDArray[np.int64], pa.Array]:
+    """Return rows and texts of the numbers of one field, of those that `RecordTable.take_numbers` returned."""
+    if numbers is None:
+        return np.zeros(0, np.int64), pa.nulls(0, pa.string())
+    rows, _, names, texts, _ = numbers.to_batches()[0].columns
+    chosen = np.flatnonzero(numbers_of(names.indices) == names.dictionary.to_pylist().index(field))
+    return numbers_of(rows)[chosen], texts.take(as_arrow(chosen))
+
+
+def _changed(cells: pa.Array, taken: pa.Array) -> NDArray[np.int64]:
+    """Return the rows whose number became another one, or null, in the tensor's dtype."""
+    before, after = numbers_of(taken), numbers_of(cells)
+    is_number = present(taken) & np.isfinite(before)
+    found: NDArray[np.int64] = np.flatnonzero(is_number & ~(present(cells) & (after == before)))
+    return found
+
+
+def refit(dataset: lakebed.Dataset, tensor: str, of_type: TensorType, kind: Kind, beside: str) -> None:
+    """Bring the numbers beside a tensor into it, as far as it holds them now that its type is a wider one."""
+    for start in range(0, len(dataset[beside]), _SLICE_ROWS):
+        stop = min(start + _SLICE_ROWS, len(dataset[beside]))
+        texts = dataset.read_columns(start, stop, [beside])[beside]
+        rows = np.flatnonzero(present(texts))
+        if not len(rows):
+            continue
+        texts = texts.take(as_arrow(rows))
+        cells = _cells(texts, of_type, kind)
+        left = pa.nulls(len(rows), pa.string())
+        if kind in (Kind.INT64, Kind.FLOAT64):
+            kept = np.zeros(len(rows), dtype=np.bool_)
+            kept[differing(cells, texts)] = True
+            left = texts.take(as_arrow(np.arange(len(rows)), absent=~kept))
+        dataset.update_rows(rows + start, {tensor: cells, beside: left})
+
+
+def _cells(texts: pa.Array, of_type: TensorType, kind: Kind) -> pa.Array:
+    """Return numbers as a tensor takes them."""
+    if of_type.htype == "json":
+        return pa.ExtensionArray.from_storage(pa.json_(), texts)
+    if kind not in (Kind.INT64, Kind.FLOAT64):
+        return texts
+    dtype = np.dtype(of_type.dtype)
+    if dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            numbers = np.array([float(text) for text in texts.to_pylist()]).astype(dtype)
+        return as_arrow(numbers, absent=np.isinf(numbers))
+    least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+    whole = [int(text) if text.lstrip("-").isdecimal() else None for text in texts.to_pylist()]
+    return pa.array([n if n is not None and least <= n <= most else None for n in whole], of_type.arrow)

@@ -1,0 +1,179 @@
+"""Values that did not fit: how many of each column, from which record on, and why.
+
+Two places refuse values. The table refuses what is not of the column's kind, and counts it; the tensor refuses what is
+of the kind but beyond its type, row by row. Both become null, and are noted in `_airbyte_meta` of their row. Where the
+user chose the type and nothing fits it, the choice is wrong, and the sync must not go on with nulls.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from destination_deeplake import groups
+from destination_deeplake.choices import ColumnChoice
+from destination_deeplake.columns import Column, Kind, Refused
+from destination_deeplake.stream.samples import Rows, present
+from destination_deeplake.tensors import TensorType
+
+MOST_LEADING = 1_000
+"""So many values of a chosen type, the first ones of a sync, may not all be misfits."""
+
+NO_REFUSED = Refused(0, 0)
+"""What the table refused of a column of which it refused nothing."""
+
+_OF_KIND = {
+    Kind.TEXT: "that are no text of Unicode",
+    Kind.INT64: "that are no whole numbers of 64 bits",
+    Kind.FLOAT64: "that are no numbers of 64 bits",
+    Kind.BOOL: "that are neither true nor false",
+    Kind.TIMESTAMP_TZ: "that are no timestamps",
+    Kind.TIMESTAMP: "that are no timestamps",
+    Kind.DATE: "that are no dates",
+    Kind.TIME_TZ: "that are no times of day",
+    Kind.TIME: "that are no times of day",
+    Kind.JSON: "that are no JSON of Unicode",
+    Kind.EXACT: "that are no numbers",
+    Kind.BYTES: "that are no base64",
+    Kind.FLOATS: "that are no arrays of numbers",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """Values of one column that did not fit.
+
+    Attributes
+    ----------
+    field : str
+        The column, or the object that was to be there.
+    count : int
+        How many.
+    values : int or None
+        How many values came in all, nulls aside; None where that is not counted.
+    first : int
+        Number of the first record with one, from 1.
+    reason : str
+        Why, to be read after `values`.
+    """
+
+    field: str
+    count: int
+    values: int | None
+    first: int
+    reason: str
+
+    def __str__(self) -> str:
+        of = "" if self.values is None else f" of {self.values:,}"
+        return (
+            f"column {self.field!r}: {self.count:,}{of} values {self.reason}, first at record {self.first:,}"
+        )
+
+
+class Tally:
+    """How the values of one column have fitted so far.
+
+    Attributes
+    ----------
+    leading : int
+        Values that did not fit before the first one that did.
+    """
+
+    def __init__(self) -> None:
+        self.leading = 0
+        self._has_fit = False
+        self._taken = 0
+        self._refused = NO_REFUSED
+        self._by_tensor = 0
+        self._first: int | None = None
+        self._reason = ""
+
+    def add(
+        self, values: pa.Array, unfit: Rows, before: int, refused: Refused, native: Callable[[int], int]
+    ) -> None:
+        """Count the values of a batch.
+
+        Parameters
+        ----------
+        values : pyarrow.Array
+            The column as it was taken from the table.
+        unfit : ndarray of int64
+            Rows whose value the tensor refused.
+        before : int
+            Records of earlier batches.
+        refused : Refused
+            What the table has refused since the sync began.
+        native : callable
+            Returns how many values the table refused in so many first rows of the batch; asked once at most.
+        """
+        there = len(values) - values.null_count
+        new = refused.count - self._refused.count
+        if not self._has_fit:
+            if there > len(unfit):
+                fits = present(values)
+                fits[unfit] = False
+                row = int(np.argmax(fits))
+                self.leading += int(np.searchsorted(unfit, row)) + (native(row) if new else 0)
+                self._has_fit = True
+            else:
+                self.leading += new + len(unfit)
+        self._taken += there
+        self._refused = refused
+        self._by_tensor += len(unfit)
+        if len(unfit) and self._first is None:
+            self._first = before + int(unfit[0]) + 1
+
+    def misfit(self, column: Column, of_type: TensorType) -> Misfit | None:
+        """Return what is to be told of the column; None if everything fitted."""
+        reasons, first = [], []
+        if self._refused.count:
+            reasons.append(_OF_KIND[column.kind] + _shaped(column))
+            first.append(self._refused.first)
+        if self._first is not None:
+            reasons.append(_beyond(of_type))
+            first.append(self._first)
+        if not reasons:
+            return None
+        return Misfit(
+            column.field,
+            self._refused.count + self._by_tensor,
+            self._taken + self._refused.count,
+            min(first),
+            " or ".join(reasons),
+        )
+
+
+def says_a_type(choice: ColumnChoice | None) -> bool:
+    """Tell whether the user said what the values of a column are."""
+    return choice is not None and any((choice.htype, choice.dtype, choice.decoding, choice.shape))
+
+
+def refused_before(meta: pa.Array, field: str) -> Callable[[int], int]:
+    """Return what counts the values of a column that the table refused in the first rows of a batch."""
+
+    def count(rows: int) -> int:
+        # Its import takes a tenth of a second, and nearly all columns fit.
+        import pyarrow.compute as pc
+
+        told = pc.match_substring(meta.storage.slice(0, rows), groups.change(field).decode())
+        return int(pc.sum(told).as_py() or 0)
+
+    return count
+
+
+def _shaped(column: Column) -> str:
+    return "" if column.shape is None else f" of shape {'x'.join(map(str, column.shape))}"
+
+
+def _beyond(of_type: TensorType) -> str:
+    """Return why a tensor of the type refuses what the table has let through."""
+    if of_type.is_link:
+        return "that are no addresses of files"
+    if of_type.takes_files:
+        return f"that are no whole files of {of_type.sample_compression or of_type.htype}"
+    if of_type.htype == "class_label":
+        return "that are no index of a label"
+    if of_type.htype == "json":
+        return "that are nested too deeply"
+    return f"beyond {of_type.dtype}"

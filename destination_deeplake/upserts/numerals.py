@@ -1,0 +1,126 @@
+"""Numbers that a column does not hold to the last digit, as texts beside it: keys and cursors are compared exactly.
+
+A cell stands for the shortest number that is rounded to it, which for an integer is itself and for the double 0.1 is
+`0.1`. A number that is another one has its digits in a text column beside, in one spelling for each value, and the cell
+is what is nearest to it, or null. So nothing is kept beside the numbers that sources have on an ordinary day.
+"""
+
+from decimal import ROUND_FLOOR, Decimal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from destination_deeplake.native import keys as native
+from destination_deeplake.ndarrays import as_arrow
+from destination_deeplake.upserts.keys import plain, values
+
+Rows = NDArray[np.int64]
+
+_INT64 = (-(2**63), 2**63 - 1)
+
+
+def spelled(texts: pa.Array, *, quoted: bool = False) -> pa.Array:
+    """Return numbers in one spelling for each value; texts that are none, and nulls, stay as they are.
+
+    Parameters
+    ----------
+    texts : pyarrow.Array
+        Numbers as a source wrote them.
+    quoted : bool
+        Whether they may be JSON strings.
+    """
+    if quoted:
+        # A number needs no escapes, and whoever writes some has it unescaped first.
+        texts = _unescaped(texts)
+    return _texts(native.numerals(values(texts), order=False, quoted=quoted), len(texts))
+
+
+def ordered(texts: pa.Array) -> pa.Array:
+    """Return texts that sort like the numbers; null for what is none."""
+    return _texts(native.numerals(values(texts), order=True), len(texts))
+
+
+def numbers_of(cells: pa.Array) -> pa.Array:
+    """Return the numbers that cells stand for, in the spelling of `spelled`; other texts for NaN and infinity."""
+    if pa.types.is_floating(cells.type) and cells.type.bit_width < 64:
+        floats = cells.to_numpy(zero_copy_only=False)
+        return spelled(pa.array([str(value) for value in floats], pa.string()))
+    return spelled(cells.cast(pa.string()))
+
+
+def differing(cells: pa.Array, texts: pa.Array) -> Rows:
+    """Return where cells do not stand for the numbers beside them, given in the spelling of `spelled`."""
+    import pyarrow.compute as pc
+
+    same = pc.fill_null(pc.equal(numbers_of(cells), texts), False)
+    found: Rows = np.flatnonzero(~same.to_numpy(zero_copy_only=False))
+    return found
+
+
+def floors(cells: pa.Array, texts: pa.Array) -> pa.Array:
+    """Return the greatest cell that stands for no greater number, where there is a text; else the cell.
+
+    With the texts in the second place, rows so go in the order of their numbers, exactly.
+    """
+    rows = np.flatnonzero(texts.is_valid().to_numpy(zero_copy_only=False))
+    if not len(rows):
+        return cells
+    wanted = as_arrow(rows)
+    numbers, near = texts.take(wanted), cells.take(wanted)
+    # In the type that the compiled part compares, which has room between the cells of a narrower one.
+    cells = plain(cells)
+    if pa.types.is_floating(cells.type):
+        below = _floors_of_floats(near, numbers)
+    else:
+        least = 0 if cells.type == pa.uint64() else _INT64[0]
+        below = pa.array([_floor(text, least) for text in numbers.to_pylist()], cells.type)
+    places = np.arange(len(cells))
+    places[rows] = len(cells) + np.arange(len(rows))
+    return pa.concat_arrays([cells, below]).take(as_arrow(places))
+
+
+def _floors_of_floats(near: pa.Array, texts: pa.Array) -> pa.Array:
+    import pyarrow.compute as pc
+
+    nearest = plain(near).to_numpy(zero_copy_only=False).copy()
+    lost = np.isnan(nearest)  # beyond the largest one
+    nearest[lost] = [
+        -np.inf if text.startswith("-") else np.inf for text in texts.filter(as_arrow(lost)).to_pylist()
+    ]
+    # By the shortest number of their own type: 1e23 is one for a cell of 32 bits, and not when it is widened.
+    own = pc.fill_null(ordered(numbers_of(near)), "")
+    is_above = pc.greater(own, ordered(texts)).to_numpy(zero_copy_only=False) | (lost & (nearest > 0))
+    return as_arrow(np.where(is_above, np.nextafter(nearest, -np.inf), nearest))
+
+
+def _floor(text: str, least: int) -> int | None:
+    """Return the greatest integer of 64 bits that is not above a number; None if there is none."""
+    rough = float(text)
+    if abs(rough) < 1:
+        found = -1 if text.startswith("-") else 0
+    elif abs(rough) > 2.0**70:
+        found = _INT64[1] if rough > 0 else _INT64[0] - 1
+    else:
+        found = int(Decimal(text).to_integral_value(rounding=ROUND_FLOOR))
+    return None if found < least else min(found, _INT64[1])
+
+
+def _unescaped(texts: pa.Array) -> pa.Array:
+    import json
+
+    import pyarrow.compute as pc
+
+    escaped = pc.match_substring(texts, "\\")
+    if not pc.any(escaped).as_py():
+        return texts
+    pairs = zip(texts.to_pylist(), escaped.to_pylist(), strict=True)
+    return pa.array(
+        [json.loads(text).strip() if is_escaped else text for text, is_escaped in pairs], pa.string()
+    )
+
+
+def _texts(found: tuple[int, NDArray[np.uint8], NDArray[np.int32], bytes], rows: int) -> pa.Array:
+    nulls, validity, offsets, texts = found
+    buffers = [pa.py_buffer(validity) if nulls else None, pa.py_buffer(offsets), pa.py_buffer(texts)]
+    return pa.Array.from_buffers(pa.string(), rows, buffers, nulls)

@@ -1,0 +1,266 @@
+"""Keys that were deleted, remembered past their sync: an older row of one that comes late inserts nothing.
+
+They lie on a side branch of their own, one row for each deletion that was merged: the columns of key and order, and
+when it was merged. The dataset's info names the branch, so that a dataset that takes the place of another one comes
+with its own, and one that nobody names counts for nothing. They are written before the delta that had them is dropped:
+who was interrupted in between merges the delta, and writes them, once more.
+"""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+import lakebed
+from destination_deeplake.native import keys as native
+from destination_deeplake.native.keys import KeyTable, Values
+from destination_deeplake.ndarrays import as_arrow
+from destination_deeplake.upserts.keying import Keying
+from destination_deeplake.upserts.keys import Hashes, values
+from destination_deeplake.upserts.windows import Columns, taken, windows
+
+INFO_KEY = "deleted_rows"
+"""Under this name the info of a dataset has the branch."""
+
+MOST = 1_000_000
+"""Most deletions that are remembered: the last ones."""
+
+_KEYING = "keying"
+_MERGED_AT = "merged_at"
+_DAY = 86_400_000_000
+_LOOSE = 1000
+"""Rows that may go and yet stay, because it is not worth it to write the others anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Buried:
+    """Deletions that count.
+
+    Attributes
+    ----------
+    hashes : uint64, shape (rows, 2)
+        Their keys.
+    order : list of Values
+        Columns that tell whether another row is newer.
+    """
+
+    hashes: Hashes
+    order: list[Values]
+
+    def hides(self, table: KeyTable, rows: NDArray[np.int64], order: list[Values]) -> NDArray[np.bool_]:
+        """Tell for each key of a table whether its row is older than a deletion of it.
+
+        Parameters
+        ----------
+        table : KeyTable
+            Keys.
+        rows : int64, shape (keys,)
+            Row of each key in `order`.
+        order : list of Values
+            The columns that `Keying.ordered` returned.
+        """
+        slots = table.find(self.hashes)
+        hits = np.flatnonzero(slots >= 0)
+        is_newer = native.not_older(order, rows[slots[hits]], self.order, hits)
+        hidden = np.zeros(len(rows), dtype=np.bool_)
+        hidden[slots[hits[~is_newer]]] = True
+        return hidden
+
+
+class Tombstones:
+    """The deletions that a dataset remembers.
+
+    Parameters
+    ----------
+    base : lakebed.Dataset
+        The dataset.
+    branches : sequence of str
+        Names that the side branch may have. The first one is taken if the dataset names none of them yet; what is on it
+        then counts for nothing.
+    days : int
+        How long they are remembered; 0 is not at all.
+    most : int
+        How many are remembered.
+    clock : callable
+        Returns the time in seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        base: lakebed.Dataset,
+        branches: Sequence[str],
+        *,
+        days: int,
+        most: int = MOST,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._base = base
+        self._branches = list(branches)
+        self._days = days
+        self._most = most
+        self._clock = clock
+        self._known: tuple[Keying, Buried | None] | None = None
+
+    @property
+    def exist(self) -> bool:
+        """Whether the dataset names a branch that is there."""
+        return self._name in self._base.branches
+
+    @property
+    def _name(self) -> str | None:
+        # A branch that was made of this dataset has its info, but must not write to its side branches.
+        found: str | None = self._base.info.get(INFO_KEY)
+        return found if found in self._branches else None
+
+    def of(self, keying: Keying) -> Buried | None:
+        """Return the deletions that count, for rows of that key and order; None if there are none."""
+        if self._known is None or self._known[0] != keying:
+            name = self._name
+            self._known = keying, None if name is None or not self.exist else self._read(name, keying)
+        return self._known[1]
+
+    def bury(self, delta: lakebed.Dataset, rows: NDArray[np.int64], keying: Keying) -> None:
+        """Remember deletions; durable when this returns.
+
+        Parameters
+        ----------
+        delta : lakebed.Dataset
+            Where they are.
+        rows : int64, shape (rows,)
+            Rows that say that their key is gone, ascending.
+        keying : Keying
+            By what they go.
+        """
+        if not self._days:
+            self.drop()
+            return
+        added = _told(delta, rows, keying) if len(rows) else {}
+        count = len(next(iter(added.values()), ()))
+        if not count:
+            return
+        self._known = None
+        with self._opened(keying) as branch:
+            before = branch.max_len if branch.tensors else 0
+            for name, column in added.items():
+                if name not in branch:
+                    branch.create_tensor_like(name, self._base[name]).extend(pa.nulls(before, column.type))
+            if _MERGED_AT not in branch:
+                branch.create_tensor(_MERGED_AT, htype="generic", dtype="int64", **_BARE)
+            moments = as_arrow(np.full(count, int(self._clock() * 1_000_000)))
+            branch.extend({**added, _MERGED_AT: moments}, append_empty=True)
+            branch.flush()
+            self._compact(branch, keying)
+
+    def drop(self) -> None:
+        """Forget all of them."""
+        name, self._known = self._name, None
+        if name is not None:
+            del self._base.info[INFO_KEY]
+            self._base.flush()
+            if name in self._base.branches:
+                self._base.delete_branch(name, force=True)
+
+    @contextlib.contextmanager
+    def _opened(self, keying: Keying) -> Iterator[lakebed.Dataset]:
+        """Open the branch; it is empty if what is on it goes by other columns."""
+        name, is_there = self._name or self._branches[0], self.exist
+        branch = self._base.start_overwrite(name, resume=is_there)
+        if is_there and not self._fits(branch, keying):
+            branch.close()
+            branch, is_there = self._base.start_overwrite(name), False
+        with _closing(branch):
+            if not is_there:
+                branch.info[_KEYING] = _meaning(keying)
+                branch.flush()
+                self._base.info[INFO_KEY] = name
+                self._base.flush()
+            yield branch
+
+    def _fits(self, branch: lakebed.Dataset, keying: Keying) -> bool:
+        """Tell whether rows of the branch can be compared with those of the dataset: columns and types are the same."""
+        return bool(branch.info.get(_KEYING) == _meaning(keying)) and all(
+            (branch[name].htype, branch[name].dtype) == (self._base[name].htype, self._base[name].dtype)
+            for name in _tensors(keying, branch)
+            if name in branch
+        )
+
+    def _read(self, name: str, keying: Keying) -> Buried | None:
+        with _closing(self._base.start_overwrite(name, resume=True)) as branch:
+            if not branch.tensors or not branch.max_len or not self._fits(branch, keying):
+                return None
+            hashes, order, moments = _columns(branch, keying)
+        young = np.flatnonzero(moments >= self._oldest())[-self._most :]
+        if not len(young):
+            return None
+        wanted = as_arrow(young)
+        return Buried(hashes[young], [values(column.take(wanted)) for column in order])
+
+    def _compact(self, branch: lakebed.Dataset, keying: Keying) -> None:
+        """Remove what counts no more: what is too old or too much, and deletions before a later one."""
+        hashes, order, moments = _columns(branch, keying)
+        table = KeyTable(len(hashes))
+        slots = table.insert(hashes)
+        stays = np.zeros(len(hashes), dtype=np.bool_)
+        stays[native.newest(slots, len(table), [values(column) for column in order])] = True
+        stays &= moments >= self._oldest()
+        stays[np.flatnonzero(stays)[: -self._most]] = False
+        gone = np.flatnonzero(~stays)
+        if len(gone) > max(_LOOSE, len(stays) // 2) or len(stays) > self._most + _LOOSE:
+            branch.pop_rows(gone)
+            branch.flush()
+
+    def _oldest(self) -> int:
+        return int(self._clock() * 1_000_000) - self._days * _DAY
+
+
+_BARE: dict[str, Any] = dict.fromkeys(
+    ("create_id_tensor", "create_shape_tensor", "create_sample_info_tensor"), False
+)
+
+
+@contextlib.contextmanager
+def _closing(branch: lakebed.Dataset) -> Iterator[lakebed.Dataset]:
+    """Close a branch after use; after an error, what is not published is dropped."""
+    try:
+        yield branch
+    except BaseException:
+        branch.discard()
+        raise
+    finally:
+        branch.close()
+
+
+def _tensors(keying: Keying, dataset: lakebed.Dataset) -> list[str]:
+    return replace(keying, deleted=None).tensors_in(dataset)
+
+
+def _meaning(keying: Keying) -> dict[str, Any]:
+    """Return what two keyings must have in common for their rows to be comparable, as JSON."""
+    found = replace(keying, deleted=None, fields=(), called={}).to_info()
+    return {name: found[name] for name in ("key", "order", "documents", "numbers", "digits")}
+
+
+def _told(delta: lakebed.Dataset, rows: NDArray[np.int64], keying: Keying) -> Columns:
+    """Return key and order of rows whose keys are what their columns say: a key that was lost is like no other."""
+    about = [keying.identity, keying.changes] if keying.fields else []
+    found: Columns = delta.take_rows(rows, [*_tensors(keying, delta), *about])
+    plain = replace(keying, fields=()).hashes_of_batch(found)
+    kept = np.flatnonzero((keying.hashes_of_batch(found) == plain).all(axis=1))
+    return taken({name: column for name, column in found.items() if name not in about}, kept)
+
+
+def _columns(branch: lakebed.Dataset, keying: Keying) -> tuple[Hashes, list[pa.Array], NDArray[np.int64]]:
+    """Return keys, order and moments of all rows of a branch."""
+    plain = replace(keying, fields=(), deleted=None)
+    hashes, order, moments = [], [], []
+    for first, columns in windows(branch, [*plain.tensors_in(branch), _MERGED_AT]):
+        hashes.append(plain.hashes_of_window(branch, first, columns))
+        order.append(plain.ordered(columns))
+        moments.append(columns[_MERGED_AT].to_numpy(zero_copy_only=False))
+    joined = [pa.concat_arrays(parts) for parts in zip(*order, strict=True)]
+    return np.concatenate(hashes), joined, np.concatenate(moments)
