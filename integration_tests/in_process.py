@@ -10,8 +10,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from destination_deeplake import run
-from destination_deeplake.failures import describe
+from destination_deeplake.catalog import plans
+from destination_deeplake.config import DestinationConfig
+from destination_deeplake.failures import ConnectorError, describe
 from destination_deeplake.messages import Output
+from destination_deeplake.sync import Pace, begin
 from integration_tests.connector import Connection, Outcome, write_json
 from integration_tests.messages import Json, Message, lines
 
@@ -37,6 +40,28 @@ def sync(
         return Outcome(status, os.pread(said, os.fstat(said).st_size, 0).splitlines(), "")
     finally:
         os.close(given)
+        os.close(said)
+
+
+def message_by_message(connection: Connection, catalog: Message, messages: bytes, **config: Json) -> Outcome:
+    """Run a sync that publishes each message before the next one comes."""
+    typed = DestinationConfig.from_mapping({"destination_path": str(connection.lake), **config})
+    said = os.memfd_create("stdout")
+    try:
+        out, status = Output(said), 0
+        try:
+            running = begin(typed, plans(catalog, typed.choices), out, Pace(publish_bytes=1))
+            try:
+                for line in messages.splitlines(keepends=True):
+                    running.feed(line)
+                running.complete()
+            finally:
+                running.stop()
+        except ConnectorError as error:
+            out.send(describe(error).trace())
+            status = 1
+        return Outcome(status, os.pread(said, os.fstat(said).st_size, 0).splitlines(), "")
+    finally:
         os.close(said)
 
 

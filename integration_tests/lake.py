@@ -37,7 +37,12 @@ def datasets(lake: Path) -> dict[StreamName, Path]:
 
 def open_stream(lake: Path, name: StreamName) -> lakebed.Dataset:
     """Dataset of one stream."""
-    return lakebed.load(str(datasets(lake)[name]), read_only=True)
+    for marker in sorted(lake.rglob(MARKER)):
+        dataset = lakebed.load(str(marker.parent), read_only=True)
+        about = dataset.info["airbyte"]
+        if (about["namespace"] or "", about["stream"]) == name:
+            return dataset
+    raise KeyError(name)
 
 
 def columns(dataset: lakebed.Dataset) -> dict[str, str]:

@@ -83,7 +83,9 @@ def _string_kind(form: str | None, airbyte_type: str | None) -> str:
         return "timestamp" if airbyte_type == "timestamp_without_timezone" else "timestamp_tz"
     if form == "time":
         return "time" if airbyte_type == "time_without_timezone" else "time_tz"
-    return "text"
+    # Without a format, or with one that is none, the airbyte_type counts.
+    said = re.fullmatch("(timestamp|time)_with(out)?_timezone", airbyte_type or "")
+    return "text" if said is None else said[1] + ("" if said[2] else "_tz")
 
 
 def coerce(value: Json, column: str) -> Json:

@@ -69,8 +69,9 @@ class Database:
 
     def rows(self, table: str, key: str, after: int) -> Iterator[bytes]:
         """JSON texts of the rows whose key is larger than `after`, in the order of the key."""
+        # `t.*` is the row whatever its columns are called; a bare `t` would be a column of that name.
         query = sql.SQL(
-            "copy (select row_to_json(t) from (select * from {} where {} > {} order by {}) t) to stdout"
+            "copy (select row_to_json(t.*) from (select * from {} where {} > {} order by {}) t) to stdout"
         ).format(
             sql.Identifier(self.schema, table), sql.Identifier(key), sql.Literal(after), sql.Identifier(key)
         )

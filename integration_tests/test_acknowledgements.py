@@ -88,15 +88,21 @@ def test_a_line_that_is_no_message_fails_the_sync_before_any_later_state(connect
     assert [row["n"] for row in lake.rows(connection.lake, ("", "a"))] == [1, 2]
 
 
-def test_messages_of_unknown_streams_and_types_are_left_out_with_one_warning(connection: Connection) -> None:
+def test_records_of_unknown_streams_fail_the_sync_and_hold_back_their_states(connection: Connection) -> None:
     sent = [
         record("elsewhere", {"n": 0}),
         {"type": "SOMETHING_NEW", "new": 1},
         record("a", {"n": 1}),
-        record("elsewhere", {"n": 2}, "ns"),
+        record("a", {"n": 2}, "ns"),
+        state("a", {}, id=1),
+        state("a", {}, "ns", id=2),
+        {**global_state({}), "id": 3},
     ]
-    outcome = connection.sync(CATALOG, lines(sent)).succeeded()
-    logs = [message["log"] for message in outcome.messages if message["type"] == "LOG"]
-    assert len([log for log in logs if log["level"] == "WARN"]) == 1
+    outcome = connection.sync(CATALOG, lines(sent))
+    assert outcome.status == 1
+    (failure,) = outcome.failures
+    assert failure["failure_type"] == "config_error"
+    assert "'elsewhere' (1 records), 'ns.a' (1 records; the catalog has 'a')" in failure["message"]
+    assert [message["state"]["id"] for message in outcome.messages if message["type"] == "STATE"] == [1]
     assert [row["n"] for row in lake.rows(connection.lake, ("", "a"))] == [1]
     assert set(lake.datasets(connection.lake)) == {("", "a"), ("", "b"), ("", "c")}

@@ -263,8 +263,19 @@ def test_overwrite_by_mode(connection: Connection) -> None:
     """What platforms send to destinations without refreshes, and runners that do not count generations."""
     plain = configure([stream("users", **ROW)], "overwrite")
     for number in (1, 2):
-        sync(connection, plain, [row(number)]).succeeded()
+        sync(connection, plain, [row(number), state("users", {})]).succeeded()
     assert rows(connection, "id") == [(2,)]
+
+
+def test_overwrite_by_mode_of_a_platform_that_numbers_generations(connection: Connection) -> None:
+    """It does so for destinations without refreshes as well, and sends no statuses to them."""
+    for number in (1, 2):
+        of = configure(
+            [stream("users", **ROW)], "overwrite", generation_id=number, minimum_generation_id=number
+        )
+        sync(connection, of, [row(number), row(number + 10), state("users", {})]).succeeded()
+    broken(connection, of, row(3))
+    assert rows(connection, "id") == [(12,), (2,)]
 
 
 def test_dedup(connection: Connection) -> None:
@@ -371,7 +382,7 @@ def test_basic_types(connection: Connection) -> None:
         "time": 3_000_000,
     }
     assert {missing[field] for field in fields} == {None}
-    assert bad["text"] == '{"not": "text"}'
+    assert bad["text"] == '{"not":"text"}'
     assert {change["field"] for change in bad["_airbyte_meta"]["changes"]} == set(fields) - {"text"}
 
 

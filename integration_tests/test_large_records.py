@@ -27,8 +27,11 @@ TEXTS = {
     "json": (b"[1,2],", b"[1,2],"),
 }
 READ = """
-import lakebed
-print(len(lakebed.load({url!r}, read_only=True)["value"][{last}].tobytes()))
+import json, lakebed
+value = lakebed.load({url!r}, read_only=True)["value"][{last}].data()["value"]
+if isinstance(value, list):
+    value = json.dumps(value, separators=(",", ":"))
+print(len(value.encode() if isinstance(value, str) else value.tobytes()))
 """
 
 

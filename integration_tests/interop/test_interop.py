@@ -226,3 +226,57 @@ def test_rows_that_the_reference_appends_to_a_nullable_tensor_are_not_null(arrow
     # An empty array has no number in it.
     assert appended[0] == {"number": 0, "text": "t0", "document": '{"n": 0}'}
     assert appended[1] == {"number": None, "text": "", "document": "{}"}
+
+
+def test_none_is_the_empty_sample_for_the_reference(tmp_path: Path) -> None:
+    """Nulls of every htype, first and among values: both read the same, before and after the reference adds rows."""
+    path = tmp_path / "none"
+    picture = np.arange(60, dtype=np.uint8).reshape(4, 5, 3)
+    columns: dict[str, tuple[dict[str, Json], list[Json]]] = {
+        "number": ({}, [1, None, 2, None]),
+        "late": ({"dtype": "int16"}, [None, None, 3, None]),
+        "ragged": ({}, [[1], None, [2, 3], []]),
+        "text": ({"htype": "text"}, ["a", None, "", None]),
+        "json": ({"htype": "json"}, [{"a": 1}, None, {}, None]),
+        "list": ({"htype": "list"}, [[1], None, [], None]),
+        "tag": ({"htype": "tag"}, ["a", None, ["b", "c"], None]),
+        "label": ({"htype": "class_label"}, ["a", None, "b", None]),
+        "bbox": ({"htype": "bbox"}, [np.ones((2, 4), "f4"), None, np.ones((1, 4), "f4"), None]),
+        "embedding": ({"htype": "embedding"}, [np.ones(3, "f4"), None, np.ones(3, "f4"), None]),
+        "png": ({"htype": "image", "sample_compression": "png"}, [None, picture, None, picture[:2]]),
+        "image": ({"htype": "image", "chunk_compression": "lz4"}, [picture, None, picture[:2], None]),
+        "sequence": ({"htype": "sequence", "dtype": "int16"}, [None, [1, 2], [], None]),
+    }
+    dataset = lakebed.empty(str(path))
+    for name, (settings, _) in columns.items():
+        dataset.create_tensor(name, **settings)
+    dataset.extend({name: rows for name, (_, rows) in columns.items()})
+    for name in ("text", "json", "ragged"):
+        dataset[name][0] = None
+        dataset[name][1] = columns[name][1][0]
+    dataset.commit("with nulls")
+    dataset.close()
+    found = assert_both_see_the_same(path, "main")["tensors"]
+    assert found["text"]["samples"] == ["", "a", "", ""]
+    assert found["json"]["samples"] == [{}, {"a": 1}, {}, {}]
+    assert found["list"]["samples"] == [[1], [], [], []]
+    run("deeplake", "extend", path, "main")
+    assert_both_see_the_same(path, "main")
+    after = lakebed.load(str(path), read_only=True)
+    assert [len(after[name]) for name in columns] == [6] * len(columns)
+    # What 3.9.52 adds is no null, except among numbers, where an empty sample is one.
+    masks = {name: np.flatnonzero(after[name].null_mask()).tolist() for name in columns if name != "sequence"}
+    assert masks == {
+        "number": [1, 3, 5],
+        "late": [0, 1, 3, 4, 5],
+        "ragged": [0],
+        "text": [0, 3],
+        "json": [0, 3],
+        "list": [1, 3],
+        "tag": [1, 3],
+        "label": [1, 3, 5],
+        "bbox": [1, 3],
+        "embedding": [1, 3],
+        "png": [0, 2],
+        "image": [1, 3],
+    }

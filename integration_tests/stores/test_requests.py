@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import pickle
+import signal
 import threading
 import time
 import traceback
@@ -365,6 +366,7 @@ def _read_in_child(storage: ObjectStorage, depth: int) -> int:
     pid = os.fork()
     if pid == 0:
         status = 1
+        signal.alarm(60)  # a child that hangs would hold the pipes of the test runner for ever
         try:
             with ThreadPoolExecutor(4) as pool:
                 found = list(pool.map(storage.get, ["k"] * 8))

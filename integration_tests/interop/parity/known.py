@@ -23,7 +23,8 @@ class Known:
         return found.case == self.case and (self.line == "*" or self.line in found.line)
 
 
-def _read(text: str) -> Iterator[Known]:
+def read(text: str) -> Iterator[Known]:
+    """Read a list of differences."""
     reason = ""
     for line in text.splitlines():
         if line.startswith("="):
@@ -33,4 +34,4 @@ def _read(text: str) -> Iterator[Known]:
             yield from (Known(case, part, reason) for part in parts)
 
 
-KNOWN = tuple(_read(Path(__file__).with_name("known.txt").read_text()))
+KNOWN = tuple(read(Path(__file__).with_name("known.txt").read_text()))

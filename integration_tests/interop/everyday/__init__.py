@@ -1,0 +1,1 @@
+"""Everyday programs under Deep Lake 3.9.52."""

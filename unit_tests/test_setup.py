@@ -1,0 +1,36 @@
+"""What whoever installs from source is told."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there setuptools tells by itself")
+@pytest.mark.parametrize("compiler", ["cc-of-nobody", None])
+def test_a_missing_compiler_is_called_by_its_name(tmp_path: Path, compiler: str | None) -> None:
+    """Before anything is built, with the command that installs one."""
+    environment = {**os.environ, "PATH": str(tmp_path)}
+    environment.pop("CC", None)
+    if compiler is not None:
+        environment["CC"] = compiler
+    result = subprocess.run(
+        [sys.executable, "setup.py", "-q", "build_ext", "-b", tmp_path / "built", "-t", tmp_path / "made"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 1
+    last = result.stderr.strip().splitlines()[-1]
+    assert "needs a C compiler to be built, and there is no" in last
+    assert "apt install gcc" in last
+    assert last.endswith("or correct CC") == (compiler is not None)
+    assert not list(tmp_path.iterdir())
