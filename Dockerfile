@@ -13,6 +13,7 @@ COPY pyproject.toml scripts/image.py ./
 RUN python image.py requirements > requirements.txt \
     && pip --python /opt/connector/bin/python install --no-cache-dir -r requirements.txt
 COPY README.md LICENSE ./
+COPY docs docs
 COPY ext ext
 COPY format format
 COPY destination_deeplake destination_deeplake

@@ -5,7 +5,8 @@ requirements
 slim PREFIX
     Delete from an environment what no path of the connector loads.
 verify SOURCE
-    Fail unless every compiled module of the project in SOURCE is there, as machine code, and the connector starts.
+    Fail unless every compiled module of the project in SOURCE is there, as machine code, the connector starts, and its
+    pages are there.
 """
 
 from __future__ import annotations
@@ -82,6 +83,8 @@ def verify(source: Path) -> None:
         file = str(importlib.import_module(name).__file__)
         if not file.endswith(tuple(EXTENSION_SUFFIXES)):
             sys.exit(f"{name} is not compiled: {file}")
+    if not importlib.import_module("destination_deeplake.pages").pages():
+        sys.exit("the pages of the documentation are missing")
     for name in ("lakebed", "boto3", "obstore", "destination_deeplake.run", "destination_deeplake.sync"):
         importlib.import_module(name)
     print(f"{len(modules)} compiled modules: {', '.join(modules)}")
