@@ -79,14 +79,27 @@ def refit(dataset: lakebed.Dataset, tensor: str, of_type: TensorType, kind: Kind
         rows = np.flatnonzero(present(texts))
         if not len(rows):
             continue
-        texts = texts.take(as_arrow(rows))
-        cells = _cells(texts, of_type, kind)
-        left = pa.nulls(len(rows), pa.string())
-        if kind in (Kind.INT64, Kind.FLOAT64):
-            kept = np.zeros(len(rows), dtype=np.bool_)
-            kept[differing(cells, texts)] = True
-            left = texts.take(as_arrow(np.arange(len(rows)), absent=~kept))
+        cells, left = fitted(texts.take(as_arrow(rows)), of_type, kind)
         dataset.update_rows(rows + start, {tensor: cells, beside: left})
+
+
+def fitted(texts: pa.Array, of_type: TensorType, kind: Kind) -> tuple[pa.Array, pa.Array]:
+    """Return numbers as a tensor takes them, and as texts those that its cells do not stand for.
+
+    Parameters
+    ----------
+    texts : pyarrow.Array
+        Numbers in the spelling of `spelled`, none null.
+    of_type : TensorType
+        Of the tensor.
+    kind : Kind
+        Of its column.
+    """
+    cells = _cells(texts, of_type, kind)
+    kept = np.zeros(len(texts), dtype=np.bool_)
+    if kind in (Kind.INT64, Kind.FLOAT64):
+        kept[differing(cells, texts)] = True
+    return cells, texts.take(as_arrow(np.arange(len(texts)), absent=~kept))
 
 
 def _cells(texts: pa.Array, of_type: TensorType, kind: Kind) -> pa.Array:

@@ -2,7 +2,7 @@
 
 A new generation grows on a side branch and takes the place of the old one in one step when its stream is complete.
 The side branch of an attempt that failed stays, because the states of its rows may have been acknowledged: the next
-attempt of the same generation goes on with it, a sync that only adds rows adds those (`left_rows`), and one that
+attempt of the same generation goes on with it, a sync that only adds rows adds those (`left`), and one that
 replaces all rows once more throws it away.
 """
 
@@ -15,12 +15,8 @@ import pyarrow.compute as pc
 
 import lakebed
 from destination_deeplake.catalog import StreamPlan, WriteMode
-from destination_deeplake.columns import Kind
-from destination_deeplake.failures import ConfigError
 from destination_deeplake.naming import META_COLUMNS
-from destination_deeplake.stream.layout import expected, kept
 from destination_deeplake.stream.record import INFO_KEY
-from destination_deeplake.stream.stored import StoredColumn
 
 STAGING_BRANCH = "airbyte-overwrite"
 DELTA_BRANCH = "airbyte-delta"
@@ -74,62 +70,15 @@ def staging(target: lakebed.Dataset, plan: StreamPlan) -> tuple[lakebed.Dataset,
     if name in target.branches and is_resumable(plan):
         staged = target.start_overwrite(name, resume=True)
         found = staged.info.get(INFO_KEY) or {}
-        if found.get("generation_id") == plan.generation_id and not _is_overwrite(found):
+        if found.get("generation_id") == plan.generation_id and not is_overwrite(found):
             return staged, True
     discard(target)
     return target.start_overwrite(name), False
 
 
-def _is_overwrite(found: Mapping[str, Any]) -> bool:
+def is_overwrite(found: Mapping[str, Any]) -> bool:
     """Tell whether staged rows are of an overwrite by mode: no state of theirs was ever acknowledged."""
     return bool(found.get("mode") == WriteMode.OVERWRITE)
-
-
-def left_rows(target: lakebed.Dataset, plan: StreamPlan) -> lakebed.Dataset | None:
-    """Return the side branch with rows that a sync which replaces nothing has to add to its own; None if none."""
-    name = side_branch(STAGING_BRANCH, target)
-    if name not in target.branches:
-        return None
-    staged = target.start_overwrite(name, resume=True)
-    found = staged.info.get(INFO_KEY) or {}
-    generation = found.get("generation_id")
-    if _is_overwrite(found) or not isinstance(generation, int) or generation < plan.oldest_wanted:
-        return None
-    if unfit := _cannot_be_added(target, staged, plan):
-        staged.close()
-        raise ConfigError(
-            f"The stream {str(plan)!r} has {len(staged)} rows that an interrupted refresh staged, and they cannot be "
-            f"added to those that are there, because both hold {', '.join(map(repr, unfit))} in different ways. "
-            "Refresh the stream and remove its records."
-        )
-    return staged
-
-
-def _cannot_be_added(target: lakebed.Dataset, staged: lakebed.Dataset, plan: StreamPlan) -> list[str]:
-    """Return the columns whose staged values would mean something else in the dataset, or nothing."""
-    there = expected(target, plan)
-    return [
-        stored.field
-        for tensor, stored in kept(staged).items()
-        if tensor in staged and tensor in there and not _is_alike(target, staged, stored, there[tensor])
-    ]
-
-
-def _is_alike(
-    target: lakebed.Dataset, staged: lakebed.Dataset, source: StoredColumn, place: StoredColumn
-) -> bool:
-    """Tell whether values that are read from one tensor mean the same in the other."""
-    old, new = source.type, place.type
-    if source.column.kind is Kind.INT64 and (new.htype == "text" or place.column.kind is Kind.FLOAT64):
-        return old.htype == "generic"
-    if old.is_link or (old.takes_files and new.sample_compression != old.sample_compression):
-        return False
-    if (old.htype, old.shape, old.logical_type) != (new.htype, new.shape, new.logical_type):
-        return False
-    if old.htype == "class_label":
-        names = staged[source.tensor].info.get("class_names") or []
-        return list(target[place.tensor].info.get("class_names") or [])[: len(names)] == list(names)
-    return old.dtype == new.dtype
 
 
 def discard(target: lakebed.Dataset) -> None:

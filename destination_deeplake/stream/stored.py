@@ -1,6 +1,6 @@
 """Columns as a dataset keeps them, and the rows of a table as its tensors take them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -148,6 +148,16 @@ class StoredColumns:
         return [stored.field for stored in self._columns if stored.current and stored.tensor in self._exact]
 
     @property
+    def every(self) -> list[StoredColumn]:
+        """All columns of the dataset, those that a column has left among them."""
+        return list(self._columns)
+
+    @property
+    def compared_exactly(self) -> Collection[str]:
+        """Tensors of numbers of primary key and cursor."""
+        return self._exact.keys()
+
+    @property
     def comparison(self) -> dict[str, Any]:
         """What `upserts.keying.Keying` is to know of the numbers of key and cursor: `numbers`, `called`, `digits`."""
         return {
@@ -224,6 +234,21 @@ class StoredColumns:
         for start in range(0, missing, step):
             dataset[name].extend(of_type.nulls(min(step, missing - start)))
 
+    def adopt(self, source: StoredColumn) -> StoredColumn:
+        """Give the dataset a column that another dataset of the stream has, and return it; this sync knows no values.
+
+        Where a column of that field is there already, the new one counts as a tensor that it has left.
+        """
+        others = [*self._dataset.tensors, *(stored.tensor for stored in self._columns)]
+        name = tensor_names({source.field: source.tensor.split("/")}, {}, others)[source.field]
+        adopted = replace(source, tensor=name, current=False)
+        if any(stored.field == source.field for stored in self._columns):
+            self._former[name] = adopted
+        self._columns.append(adopted)
+        self.remember()
+        self._make(name, adopted.type, self._dataset.max_len)
+        return adopted
+
     def _settings(self, name: str, of_type: TensorType) -> dict[str, Any]:
         """Return what `create_tensor` takes."""
         # Hidden companions would cost 16 bytes and more per row; nothing of ours needs them.
@@ -261,20 +286,15 @@ class StoredColumns:
         wish = {field: (EXACT_GROUP, *tensor.split("/"))}
         return tensor_names(wish, known, self._dataset.tensors)[field]
 
-    def make_exact(self, tensor: str) -> None:
-        """Make the tensor beside one of numbers, if it is missing."""
-        name, field = self._exact[tensor], EXACT_FIELD + tensor
+    def make_exact(self, tensor: str) -> str:
+        """Make the tensor beside one of numbers, if it is missing, and return what it is called."""
+        name, field = self._exact.get(tensor) or self._beside(tensor), EXACT_FIELD + tensor
         if all(stored.field != field for stored in self._columns):
             of_type = TENSOR_TYPES[Kind.EXACT]
             self._columns.append(StoredColumn(Column(field, Kind.EXACT), name, of_type, current=False))
             self.remember()
             self._make(name, of_type, self._dataset.max_len)
-
-    def make_exact_of(self, other: lakebed.Dataset) -> None:
-        """Make those that another dataset of the stream has, so that its rows can come."""
-        for tensor, name in self._exact.items():
-            if name in other:
-                self.make_exact(tensor)
+        return name
 
     def _with_exact(
         self, batch: dict[str, pa.Array], taken: Mapping[str, pa.Array], numbers: pa.Table | None

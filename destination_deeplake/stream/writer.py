@@ -21,6 +21,7 @@ from destination_deeplake.choices import DELETION_DAYS
 from destination_deeplake.columns import RecordTable, Refused
 from destination_deeplake.lake import Lake, hold
 from destination_deeplake.stream.layout import StoredColumns, prepare
+from destination_deeplake.stream.left import LeftRows, left_rows
 from destination_deeplake.stream.misfits import Misfit
 from destination_deeplake.stream.record import INFO_KEY, label, recorded, remember
 from destination_deeplake.stream.staging import (
@@ -28,7 +29,6 @@ from destination_deeplake.stream.staging import (
     DELTA_BRANCH,
     STAGING_BRANCH,
     STAGING_DELTA_BRANCH,
-    batches,
     deleted_branches,
     discard,
     expire,
@@ -36,7 +36,6 @@ from destination_deeplake.stream.staging import (
     has_older_rows,
     is_resumable,
     is_staged,
-    left_rows,
     side_branch,
     staging,
 )
@@ -159,11 +158,13 @@ class StreamWriter:
             remember(base, key=self._key)
         cursor = self._columns.tensor(plan.cursor) if plan.cursor else None
         deletes = hard_deletes and any(column.path == DELETED_AT for column in self._columns.fields)
+        self._deleted = self._columns.tensor(DELETED_AT) if deletes else None
+        self._days = days
         return UpsertStore(
             base,
             key=self._key,
             cursor=cursor,
-            deleted=self._columns.tensor(DELETED_AT) if deletes else None,
+            deleted=self._deleted,
             **self._columns.comparison,
             documents=[cursor] if cursor and base[cursor].htype == "json" else [],
             fields=[".".join(path[:end]) for path in plan.primary_key for end in range(1, len(path) + 1)],
@@ -355,27 +356,35 @@ class StreamWriter:
 
         A crash on the way adds none of them, or finds at the next sync that they were added.
         """
+        deletions = self._deletions_of(left)
         left.read_only = True  # then it is the id of what is staged, not that of a commit to come
         origin = left.pending_commit_id
         info = self._target.info[INFO_KEY]
         if info.get("brought_in") != origin:
-            self._columns.make_exact_of(left)
-            tensors = [tensor for tensor in left.tensors if tensor in self._target]
-            lost = [tensor for tensor in left.tensors if tensor not in self._target]
-            if lost:
-                self.notes.append(f"columns {', '.join(map(repr, lost))} of rows staged before are left out")
-            for batch in batches(left, tensors):
+            rows = LeftRows(left, self._target, self._columns)
+            for batch in rows.batches():
                 if self._store is not None:
                     self._store.publish(batch)
                     self._store.make_room()
                 else:
                     self._target.extend(batch, append_empty=True)
+            if deletions and self._store is not None and self._deleted is not None:
+                # The refresh has taken rows away that are still there.
+                gone = rows.deletions(deletions, self._key, self._deleted)
+                if gone:
+                    self._store.publish(gone)
             remember(self._target, brought_in=origin)
             self._target.flush()
             self.notes.append(f"{len(left)} rows that an interrupted refresh had staged are added")
         discard(self._target)
         remember(self._target, brought_in=None)
         self._is_changed = True
+
+    def _deletions_of(self, left: lakebed.Dataset) -> Mapping[str, pa.Array]:
+        """Return key and order of rows that an interrupted refresh has deleted, by tensor; empty if there are none."""
+        if self._store is None or self._deleted is None:
+            return {}
+        return _tombstones(left, self._target, self._days).recall()
 
 
 def open_stream(

@@ -22,7 +22,7 @@ from destination_deeplake.native.keys import KeyTable, Values
 from destination_deeplake.ndarrays import as_arrow
 from destination_deeplake.upserts.keying import Keying
 from destination_deeplake.upserts.keys import Hashes, values
-from destination_deeplake.upserts.windows import Columns, taken, windows
+from destination_deeplake.upserts.windows import Columns, taken, whole, windows
 
 INFO_KEY = "deleted_rows"
 """Under this name the info of a dataset has the branch."""
@@ -124,6 +124,18 @@ class Tombstones:
             self._known = keying, None if name is None or not self.exist else self._read(name, keying)
         return self._known[1]
 
+    def recall(self) -> Columns:
+        """Return key and order of the deletions that count, by tensor; empty if there are none."""
+        name = self._name
+        if name is None or not self.exist:
+            return {}
+        with _closing(self._base.start_overwrite(name, resume=True)) as branch:
+            if not branch.tensors or not branch.max_len:
+                return {}
+            young = self._young(whole(branch, _MERGED_AT).to_numpy(zero_copy_only=False))
+            found: Columns = branch.take_rows(young, [name for name in branch.tensors if name != _MERGED_AT])
+            return found if len(young) else {}
+
     def bury(self, delta: lakebed.Dataset, rows: NDArray[np.int64], keying: Keying) -> None:
         """Remember deletions; durable when this returns.
 
@@ -194,7 +206,7 @@ class Tombstones:
             if not branch.tensors or not branch.max_len or not self._fits(branch, keying):
                 return None
             hashes, order, moments = _columns(branch, keying)
-        young = np.flatnonzero(moments >= self._oldest())[-self._most :]
+        young = self._young(moments)
         if not len(young):
             return None
         wanted = as_arrow(young)
@@ -213,6 +225,11 @@ class Tombstones:
         if len(gone) > max(_LOOSE, len(stays) // 2) or len(stays) > self._most + _LOOSE:
             branch.pop_rows(gone)
             branch.flush()
+
+    def _young(self, moments: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return which deletions count, by when they were merged."""
+        found: NDArray[np.int64] = np.flatnonzero(moments >= self._oldest())[-self._most :]
+        return found
 
     def _oldest(self) -> int:
         return int(self._clock() * 1_000_000) - self._days * _DAY
