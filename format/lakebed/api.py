@@ -9,6 +9,7 @@ from lakebed.dataset import places
 from lakebed.dataset.copies.unlinked import BrokenLink
 from lakebed.dataset.dataset import Dataset
 from lakebed.dataset.history.moment import Moment, posix_seconds
+from lakebed.dataset.open import open_at
 from lakebed.dataset.places import Path
 from lakebed.errors import InvalidInputError, UnsupportedParameterException
 from lakebed.storage.credentials import NAMED, Creds, kept
@@ -116,7 +117,7 @@ def load(
     _check_options(options)
     places.check_path(path)
     return Dataset(
-        places.open_at(
+        open_at(
             _place(path, creds, local_cache_size, existing=True),
             read_only=read_only,
             cache_bytes=_bytes(memory_cache_size),

@@ -10,7 +10,7 @@ from lakebed.cli.output import say, say_json, say_lines
 from lakebed.dataset.history.chronicle import Chronicle, Logged
 from lakebed.dataset.history.commits import when
 from lakebed.dataset.history.moment import posix_seconds
-from lakebed.dataset.places import open_at
+from lakebed.dataset.open import open_at
 from lakebed.errors import CorruptError
 from lakebed.printable import printable
 from lakebed.storage.url import parse

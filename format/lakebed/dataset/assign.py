@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from lakebed.chunks.tiling import box
 from lakebed.codecs.registry import byte_codec, file_codec
 from lakebed.dataset.copies.transplant import chunk_bytes
-from lakebed.dataset.given import encode_sample, encode_samples
+from lakebed.dataset.given import StoredSamples, encode_sample, encode_samples
 from lakebed.dataset.new_classes import NewClasses
-from lakebed.dataset.readable import Readable
 from lakebed.dataset.regions import expanded, put, region, whole
 from lakebed.dataset.session import Session
 from lakebed.errors import InvalidOperationError, LakebedError, SampleAppendError, SampleUpdateError
@@ -139,10 +138,10 @@ def _several(value: Any, count: int) -> Any:
     if isinstance(value, np.ndarray) and value.ndim == 0:
         has_length = False
     found = len(value) if has_length else 1
-    if has_length and found == count and not (isinstance(value, Readable) and value.is_single):
+    if has_length and found == count and not (isinstance(value, StoredSamples) and value.is_single):
         return value
     if count == 1:
-        return [value.numpy() if isinstance(value, Readable) else value]
+        return [value.numpy() if isinstance(value, StoredSamples) else value]
     raise ValueError(
         f"Index length ({count}) and length of samples ({found}) must be equal for updating a tensor."
     )
@@ -167,7 +166,7 @@ def _plan_parts(session: Session, name: str, rows: Sequence[int], index: Index, 
 
 def _plain(value: Any) -> Any:
     """Return the array of what is given as a tensor or as a sample read from a file."""
-    if isinstance(value, Readable):
+    if isinstance(value, StoredSamples):
         return value.numpy()
     return value.array if hasattr(value, "compressed_bytes") else value
 

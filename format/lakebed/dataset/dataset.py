@@ -13,8 +13,9 @@ from lakebed.dataset.assign import assign_all
 from lakebed.dataset.bulk import Bulk
 from lakebed.dataset.columns import Batches, arrow_stream
 from lakebed.dataset.credentialed import Credentialed
+from lakebed.dataset.handle import Live
 from lakebed.dataset.history.lines import check_info_changeable
-from lakebed.dataset.info import Edit, Info, Live
+from lakebed.dataset.info import Edit, Info
 from lakebed.dataset.pickling import Address
 from lakebed.dataset.rows import append_row, extend_rows, pop_rows
 from lakebed.dataset.tensor import Tensor

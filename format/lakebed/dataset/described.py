@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lakebed.dataset.handle import Live
 from lakebed.dataset.history.lines import check_info_changeable
-from lakebed.dataset.info import Edit, Info, Live
+from lakebed.dataset.info import Edit, Info
 from lakebed.dataset.public_meta import PublicMeta
 from lakebed.dataset.shape_interval import ShapeInterval
 from lakebed.dataset.structure import blank

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from lakebed.dataset.readable import Readable
 from lakebed.errors import MissingCredsError, SampleAppendError
 from lakebed.versions.state import TensorState
 from lakebed.writing.arrow_files import chunks_of
@@ -19,11 +19,65 @@ from lakebed.writing.encoded import Column, Encoded
 from lakebed.writing.link_rows import Linking, leads_nowhere, looked_at
 from lakebed.writing.missing_values import plain_column, with_absent
 
+if TYPE_CHECKING:
+    from lakebed.documents.tensor_meta import TensorMeta
+
+
+class StoredSamples(ABC):
+    """Samples of a tensor, as values for another: they may come as they are stored, without being decoded."""
+
+    @property
+    @abstractmethod
+    def is_single(self) -> bool:
+        """Whether this is one sample, without the sample axis."""
+
+    @property
+    @abstractmethod
+    def is_link(self) -> bool:
+        """Whether samples are links to files elsewhere."""
+
+    @property
+    @abstractmethod
+    def goes_inside(self) -> bool:
+        """Whether parts of samples are selected, or items of sequences."""
+
+    @property
+    @abstractmethod
+    def holds_nothing(self) -> bool:
+        """Whether nothing but empty samples was ever stored, so that there is no dtype to read them with."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def numpy(self) -> Any:
+        """Read as an array: shape (samples, ...), or that of the sample for a single one."""
+
+    @abstractmethod
+    def values(self) -> Iterator[Any]:
+        """Yield the samples; None where a null is on record."""
+
+    @abstractmethod
+    def links(self) -> Iterator[Any]:
+        """Yield links as links, not what they lead to: lists of them for sequences."""
+
+    @abstractmethod
+    def creds_names(self) -> Callable[[int], str | None]:
+        """Return what tells the name of credentials by its code in this dataset."""
+
+    @abstractmethod
+    def fits_stored(self, meta: TensorMeta) -> bool:
+        """Whether the stored bytes of the samples are what another tensor would store for them."""
+
+    @abstractmethod
+    def stored(self, target: TensorState) -> Iterator[Column]:
+        """Yield the samples as columns for a tensor that :meth:`fits_stored`."""
+
 
 def encode_sample(sample: Any, state: TensorState, linking: Linking) -> Column:
     """Encode one sample, given in any way or as a tensor, for the tensor of that state; see ``Tensor.append``."""
     name = state.meta.name or state.key
-    if isinstance(sample, Readable):
+    if isinstance(sample, StoredSamples):
         if sample.is_single:
             return encode_samples(sample, state, linking)
         sample = sample.numpy()
@@ -33,7 +87,7 @@ def encode_sample(sample: Any, state: TensorState, linking: Linking) -> Column:
 def encode_samples(samples: Any, state: TensorState, linking: Linking) -> Column:
     """Encode a column, given in any way or as a tensor, whose nulls stay nulls; see ``Tensor.extend``."""
     name = state.meta.name or state.key
-    if not isinstance(samples, Readable):
+    if not isinstance(samples, StoredSamples):
         try:
             return encode_column(samples, state.meta, state.info, name, linking)
         except SampleAppendError:
@@ -56,7 +110,7 @@ def encode_samples(samples: Any, state: TensorState, linking: Linking) -> Column
 
 
 def _holds_nothing(sample: Any) -> bool:
-    return isinstance(sample, Readable) and sample.holds_nothing
+    return isinstance(sample, StoredSamples) and sample.holds_nothing
 
 
 def _recoded(column: Column, names: Callable[[int], str | None], linking: Linking, tensor: str) -> Column:
@@ -94,7 +148,7 @@ def encode_singly(
     columns: list[Column] = []
     known = state
     given = as_column(plain_column(samples), state)
-    if state.meta.is_link and not isinstance(given, Readable):
+    if state.meta.is_link and not isinstance(given, StoredSamples):
         given = list(given)
         linking = looked_at(given, state.meta, linking, partial(progress, shown=progressbar))
         rows = given if strict else [row for row in given if not leads_nowhere(row, linking)]

@@ -3,10 +3,30 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
 
 from lakebed.dataset.farewell import close_finally, ready
-from lakebed.dataset.info import Live
 from lakebed.dataset.session import Session
+
+
+@dataclass(slots=True)
+class Live:
+    """The values that a caller holds of a stored info; lists and dictionaries among them may be changed in place.
+
+    Such changes are stored with the next change of the info, as in 3.x.
+    """
+
+    stored: Mapping[str, Any] | None = None
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def of(self, stored: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values, read anew if what is stored has changed."""
+        if self.stored is not stored:
+            self.stored, self.values = stored, deepcopy(dict(stored))
+        return self.values
 
 
 class Handle:

@@ -4,32 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from copy import deepcopy
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
+from lakebed.dataset.handle import Live
 from lakebed.documents import info as info_document
 from lakebed.errors import InfoError, LakebedError
 
 Edit = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-
-
-@dataclass(slots=True)
-class Live:
-    """The values that a caller holds of a stored info; lists and dictionaries among them may be changed in place.
-
-    Such changes are stored with the next change of the info, as in 3.x.
-    """
-
-    stored: Mapping[str, Any] | None = None
-    values: dict[str, Any] = field(default_factory=dict)
-
-    def of(self, stored: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values, read anew if what is stored has changed."""
-        if self.stored is not stored:
-            self.stored, self.values = stored, deepcopy(dict(stored))
-        return self.values
 
 
 class Info(MutableMapping[str, Any]):

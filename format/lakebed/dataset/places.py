@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import warnings
 from collections.abc import Sequence
 
 from lakebed.dataset.copies import journal
 from lakebed.dataset.handle import Handle
-from lakebed.dataset.mending import rebasing, repairing
 from lakebed.dataset.session import Session
 from lakebed.dataset.siblings import flush_open
 from lakebed.errors import (
@@ -18,17 +16,15 @@ from lakebed.errors import (
     DatasetHandlerError,
     DatasetNotFoundError,
     DatasetTooLargeToDelete,
-    DisplacedWarning,
     FormatError,
     InvalidInputError,
-    LockedWarning,
     PathNotEmptyException,
 )
 from lakebed.storage import leftovers
 from lakebed.storage.base import Storage
 from lakebed.storage.url import Location, open_storage, parse
 from lakebed.versions.create import create
-from lakebed.versions.locks import LOCK_NAME, live_owner
+from lakebed.versions.locks import LOCK_NAME
 from lakebed.versions.opening import TREE_KEY
 from lakebed.versions.refs import REFS_KEY
 
@@ -101,74 +97,6 @@ def check_path(path: object) -> None:
     """
     if not path or not (hasattr(path, "__fspath__") or isinstance(path, str | Location)):
         raise DatasetNotFoundError(f"{path!r} is no path of a dataset; give a path or mem://name")
-
-
-def open_at(
-    path: Path,
-    *,
-    read_only: bool | None = None,
-    cache_bytes: int | None = None,
-    lock_timeout: float = 0.0,
-    as_of: float | None = None,
-    reset: bool = False,
-    check_integrity: bool = False,
-) -> Handle:
-    """Open the dataset at an address, which may end in ``@`` and a branch, commit or tag.
-
-    Parameters
-    ----------
-    as_of
-        POSIX seconds: open what was the newest commit there at that time.
-    reset
-        Repair first what does not open, or contradicts itself.
-    check_integrity
-        Compare all metadata first.
-
-    Raises
-    ------
-    DatasetHandlerError
-        If there is none.
-    CheckoutError
-        If there is no such version.
-    """
-    check_path(path)
-    location = parse(path, existing=True)
-    storage = open_storage(location)
-    flush_open(storage, to_read=read_only is True)
-    if reset:
-        repairing.recover(storage, location.ref)
-    session = Session(
-        storage,
-        location.ref,
-        read_only=bool(read_only),
-        cache_bytes=cache_bytes,
-        lock_timeout=lock_timeout,
-        as_of=as_of,
-    )
-    message = rebasing.warning_of(storage, session.tree)
-    if message is not None:
-        warnings.warn(message, DisplacedWarning, stacklevel=3)
-    if check_integrity:
-        repairing.check_integrity(storage, session.tree, session.snapshot.version_id)
-    handle = Handle(session, location.shown)
-    if session.is_head and read_only is False:
-        session.check_writable()
-    elif session.is_head and read_only is None:
-        _warn_if_locked(session)
-    return handle
-
-
-def _warn_if_locked(session: Session) -> None:
-    """Tell whoever may want to write that another process does."""
-    owner = live_owner(session.storage, session.snapshot.version_id, session.lock_seen)
-    if owner is not None:
-        warnings.warn(
-            f"branch {session.branch!r} of {session.storage.url} is being written by {owner}: what is published can be "
-            "read, and a change will raise LockedException until that is done. Open it with read_only=True if "
-            "nothing is to be changed.",
-            LockedWarning,
-            stacklevel=4,
-        )
 
 
 def discard(path: Path, *, force: bool, large_ok: bool) -> None:

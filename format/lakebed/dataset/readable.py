@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from lakebed.codecs.registry import file_codec, sniff
 from lakebed.dataset.copies.transplant import Source, columns
 from lakebed.dataset.described import Described
+from lakebed.dataset.given import StoredSamples
 from lakebed.errors import DynamicTensorNumpyError, InvalidOperationError
 from lakebed.htypes import forms
 from lakebed.htypes.base import Storing
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 _DECIDING = ("htype", "dtype", "sample_compression", "chunk_compression", "is_sequence", "is_link", "verify")
 
 
-class Readable(Described):
+class Readable(Described, StoredSamples):
     """Values of the selected samples."""
 
     def null_mask(self) -> NDArray[np.bool_] | None:

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from lakebed.dataset.columns import ascending
-from lakebed.dataset.given import after, encode_sample, encode_samples, joined_rows, progress
+from lakebed.dataset.given import StoredSamples, after, encode_sample, encode_samples, joined_rows, progress
 from lakebed.dataset.new_classes import NewClasses
-from lakebed.dataset.readable import Readable
 from lakebed.dataset.removing import checked_rows
 from lakebed.dataset.session import Session
 from lakebed.errors import (
@@ -191,7 +190,7 @@ def _column(values: Any) -> Any:
         values = plain_column(values)
     except TensorInvalidSampleShapeError as error:
         raise SampleExtendError(str(error)) from error
-    if isinstance(values, Readable | np.ndarray | list | tuple):
+    if isinstance(values, StoredSamples | np.ndarray | list | tuple):
         return values
     if is_arrow(values):
         import pyarrow as pa

@@ -27,12 +27,11 @@ from lakebed.errors import (
 )
 from lakebed.reading.samples import SampleReader
 from lakebed.storage.base import Storage
-from lakebed.versions.check import contradiction
 from lakebed.versions.derive import inherited, own_chunks
 from lakebed.versions.leases import Lease
 from lakebed.versions.publish import publish
 from lakebed.versions.seals import without_doubtful
-from lakebed.versions.state import Snapshot
+from lakebed.versions.state import Snapshot, contradiction
 from lakebed.versions.swap import TreeAt, kept, read_tree_at
 from lakebed.versions.traces import is_as_read
 from lakebed.writing.draft import Draft

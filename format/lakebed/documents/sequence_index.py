@@ -119,6 +119,13 @@ class SequenceIndex:
         start = int(self.start[row]) + (index - (int(self.last[row - 1]) + 1 if row else 0)) * items
         return start, start + items
 
+    def within(self, flat: int) -> SequenceIndex:
+        """Return the sequences that lie whole within a number of flat samples."""
+        if self.total <= flat:
+            return self
+        lengths = self.lengths
+        return SequenceIndex.from_lengths(lengths[np.cumsum(lengths) <= flat])
+
     def extend(self, lengths: Sequence[int] | NDArray[np.integer]) -> SequenceIndex:
         """Add sequences with these numbers of items."""
         more = SequenceIndex.from_lengths(lengths)

@@ -35,7 +35,7 @@ from lakebed.versions.manifests import base_reader
 from lakebed.versions.opening import manifest_key, open_version, resolve_chunks, untouched
 from lakebed.versions.refs import REFS_KEY, Refs
 from lakebed.versions.seals import seals_of
-from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, ChunkTable, Snapshot, TensorState, folder_of
+from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, ChunkTable, TensorState, folder_of
 
 _IDS = "chunks_index/unsharded"
 # 3.9.52 rounds times when it saves the history again.
@@ -121,24 +121,6 @@ class CheckedVersion:
     node: CommitNode
     names: Mapping[str, str]
     tensors: Mapping[str, TensorState]
-
-
-def contradiction(snapshot: Snapshot) -> str | None:
-    """Return how the lengths of a version contradict each other; None if they do not (FORMAT.md 15.2)."""
-    for key, state in snapshot.tensors.items():
-        if state.meta.length != state.table.count:
-            return f"tensor {key!r} has {state.meta.length:,} samples, its chunk index {state.table.count:,}"
-        if state.sequence is not None and state.sequence.total != state.meta.length:
-            return f"tensor {key!r} has {state.meta.length:,} items, its sequences {state.sequence.total:,}"
-        for link, settings in state.meta.links.items():
-            other = snapshot.tensors.get(link)
-            wanted = state.meta.length if settings.get("flatten_sequence") else state.length
-            if other is None or other.meta.length != wanted:
-                found = (
-                    "is missing" if other is None else f"has {other.meta.length:,} samples, not {wanted:,}"
-                )
-                return f"hidden tensor {link!r} of tensor {key!r} {found}"
-    return None
 
 
 class DocumentCheck:

@@ -30,7 +30,6 @@ from lakebed.storage.concurrently import concurrently, together
 from lakebed.storage.lock import frees_itself
 from lakebed.versions.locks import Found, look
 from lakebed.versions.manifests import load_manifest, manifest_key, origin_of
-from lakebed.versions.repair_plan import kept_sequences
 from lakebed.versions.seals import seals_of
 from lakebed.versions.state import (
     CREDS,
@@ -308,7 +307,7 @@ def _shortened(state: TensorState) -> TensorState:
     if length == state.meta.length:
         return state
     if sequence is not None:
-        sequence = kept_sequences(sequence, length)
+        sequence = sequence.within(length)
     return replace(state, meta=state.meta.with_(length=length), sequence=sequence)
 
 

@@ -32,13 +32,6 @@ class Rebuilt:
     steps: tuple[Step, ...]
 
 
-def is_dataset(storage: Storage) -> bool:
-    """Whether there are tensors, though there is no version tree: not just what a failed creation left."""
-    if storage.stat(_META) is None and storage.stat(_FILE) is None:
-        return False
-    return any(key.endswith("/tensor_meta.json") for key, _ in storage.list())
-
-
 def rebuild(storage: Storage, damaged: bytes | None) -> Rebuilt:
     """Make the tree again.
 

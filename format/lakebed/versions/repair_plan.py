@@ -124,14 +124,6 @@ def runs(rows: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
         yield first, stop - 1
 
 
-def kept_sequences(sequence: SequenceIndex, flat: int) -> SequenceIndex:
-    """Return the sequences that lie whole within a number of flat samples."""
-    if sequence.total <= flat:
-        return sequence
-    lengths = sequence.lengths
-    return SequenceIndex.from_lengths(lengths[np.cumsum(lengths) <= flat])
-
-
 def restored_sequences(
     sequence: SequenceIndex, flat: int, ids: Sequence[int | None], removed: Collection[int]
 ) -> SequenceIndex | None:

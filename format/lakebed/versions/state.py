@@ -348,3 +348,21 @@ class Snapshot:
     def has_changes(self) -> bool:
         """Whether this uncommitted version differs from its parent (FORMAT.md 10.1)."""
         return self.diff is not None or any(t.diff is not None for t in self.tensors.values())
+
+
+def contradiction(snapshot: Snapshot) -> str | None:
+    """Return how the lengths of a version contradict each other; None if they do not (FORMAT.md 15.2)."""
+    for key, state in snapshot.tensors.items():
+        if state.meta.length != state.table.count:
+            return f"tensor {key!r} has {state.meta.length:,} samples, its chunk index {state.table.count:,}"
+        if state.sequence is not None and state.sequence.total != state.meta.length:
+            return f"tensor {key!r} has {state.meta.length:,} items, its sequences {state.sequence.total:,}"
+        for link, settings in state.meta.links.items():
+            other = snapshot.tensors.get(link)
+            wanted = state.meta.length if settings.get("flatten_sequence") else state.length
+            if other is None or other.meta.length != wanted:
+                found = (
+                    "is missing" if other is None else f"has {other.meta.length:,} samples, not {wanted:,}"
+                )
+                return f"hidden tensor {link!r} of tensor {key!r} {found}"
+    return None

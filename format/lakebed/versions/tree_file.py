@@ -19,9 +19,11 @@ from lakebed.errors import (
 )
 from lakebed.storage.base import Storage, place_of
 from lakebed.storage.lock import frees_itself
-from lakebed.versions.rebuild import is_dataset
 
 TREE_KEY = "version_control_info.json"
+
+_META_KEY = "dataset_meta.json"
+_COMMIT_KEY = "commit_info.json"
 
 ADVICE = "`lakebed repair URL --plan` shows what can be saved"
 
@@ -82,6 +84,13 @@ def remembered(storage: Storage, tree: VersionTree) -> VersionTree:
 def _get_tree(storage: Storage) -> bytes:
     with _reading(storage):
         return storage.get(TREE_KEY)
+
+
+def is_dataset(storage: Storage) -> bool:
+    """Whether there are tensors, though there is no version tree: not just what a failed creation left."""
+    if storage.stat(_META_KEY) is None and storage.stat(_COMMIT_KEY) is None:
+        return False
+    return any(key.endswith("/tensor_meta.json") for key, _ in storage.list())
 
 
 @contextmanager

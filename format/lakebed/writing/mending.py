@@ -29,7 +29,6 @@ from lakebed.versions.repair_plan import (
     fitted_pad,
     guessed_diff,
     kept_length,
-    kept_sequences,
     restored_sequences,
     runs,
     targets,
@@ -214,7 +213,7 @@ class Mender:
         if found.state.sequence is not None:
             sequence = self._sequences(found)
             promised = max(sequence.count, len(self._ids_of(found)))
-            kept, written = (kept_sequences(sequence, flat).count for flat in (kept, written))
+            kept, written = (sequence.within(flat).count for flat in (kept, written))
             is_unfinished = found.has_index and written < sequence.count
         ids = self._ids_of(found) if found.is_shrinking and removed else []
         rows = tuple(row for row, number in enumerate(ids) if number in removed)

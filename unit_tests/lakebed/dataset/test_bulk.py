@@ -21,7 +21,7 @@ from lakebed.storage import direct
 from lakebed.storage.base import Data
 from lakebed.storage.local import LocalStorage
 from lakebed.testing.faulty import Crash, FaultyStorage
-from lakebed.versions.check import contradiction
+from lakebed.versions.state import contradiction
 from lakebed.writing import diffs, rewriting, tensor_draft
 from unit_tests.lakebed.datasets import copy_of, create_on, kill, new_memory, open_on, visible
 

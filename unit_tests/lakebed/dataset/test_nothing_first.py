@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import lakebed
-from lakebed.versions.check import contradiction
+from lakebed.versions.state import contradiction
 from unit_tests.lakebed.datasets import create_on, new_memory, open_on
 
 PICTURE = np.arange(60, dtype=np.uint8).reshape(4, 5, 3)

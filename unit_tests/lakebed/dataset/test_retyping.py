@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import lakebed
 from lakebed.errors import InvalidOperationError, TensorDoesNotExistError
-from lakebed.versions.check import contradiction
+from lakebed.versions.state import contradiction
 from unit_tests.lakebed.datasets import create_on, new_memory, open_on
 
 

@@ -9,8 +9,9 @@ from lakebed.dataset.mending.repairing import repair
 from lakebed.documents.version_tree import FIRST, VersionTree
 from lakebed.storage.memory import MemoryStorage
 from lakebed.versions.opening import TREE_KEY, read_tree
-from lakebed.versions.rebuild import is_dataset, rebuild
+from lakebed.versions.rebuild import rebuild
 from lakebed.versions.state import folder_of
+from lakebed.versions.tree_file import is_dataset
 from unit_tests.lakebed.crash_states import State
 from unit_tests.lakebed.datasets import create_on, new_memory, objects, open_on
 

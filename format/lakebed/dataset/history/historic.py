@@ -7,6 +7,7 @@ from typing import Any
 from lakebed.dataset.history import differences, lines, merging, rewinding, tagging
 from lakebed.dataset.history.merging import Resolution
 from lakebed.dataset.history.versioned import Versioned
+from lakebed.dataset.mending.repairing import fix_history
 from lakebed.versions.refs import Tag
 
 
@@ -120,7 +121,7 @@ class Historic(Versioned):
             If the dataset was opened read-only.
         """
         self._check_changeable("fix_vc")
-        rewinding.fix_history(self._session)
+        fix_history(self._session)
 
     # -- tags --------------------------------------------------------------------------------------------------
 

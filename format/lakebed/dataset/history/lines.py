@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import replace
 
 from lakebed import clock, config
 from lakebed.dataset.history.branching import create_branch
-from lakebed.dataset.mending.repairing import recover
 from lakebed.dataset.session import Session
 from lakebed.dataset.siblings import flush_open
 from lakebed.documents.version_tree import FIRST, MAIN, VersionTree, new_id
@@ -69,8 +68,15 @@ def commit(session: Session, message: str | None, *, allow_empty: bool) -> str:
         return sealed.version_id
 
 
-def checkout(session: Session, address: str, *, create: bool, reset: bool = False) -> None:
+def checkout(
+    session: Session, address: str, *, create: bool, repair: Callable[[], None] | None = None
+) -> None:
     """Go to a branch or commit; ``create`` starts a branch here. Own changes on a head are committed first.
+
+    Parameters
+    ----------
+    repair
+        Called before a version is entered that is there already.
 
     Raises
     ------
@@ -81,8 +87,8 @@ def checkout(session: Session, address: str, *, create: bool, reset: bool = Fals
         if create:
             _check_new(session, address, ())
         session.flush()
-        if reset and not create:
-            recover(session.storage, address)
+        if repair is not None and not create:
+            repair()
         tree, target = session.tree, None
         if create:
             _check_new(session, address, _refresh_with_tags(session))

@@ -7,11 +7,9 @@ from dataclasses import replace
 from lakebed import clock, config
 from lakebed.dataset.history.folding import is_checkpoint
 from lakebed.dataset.history.lines import is_changed
-from lakebed.dataset.mending import repairing
 from lakebed.dataset.session import Session
 from lakebed.documents.version_tree import VersionTree, new_id
-from lakebed.errors import CorruptError, ReadOnlyModeError, VersionControlError
-from lakebed.reading.verify import read_whole_tree
+from lakebed.errors import VersionControlError
 from lakebed.versions.derive import as_commit, empty_snapshot, inherited
 from lakebed.versions.opening import open_version
 from lakebed.versions.refs import read_refs
@@ -53,20 +51,6 @@ def _last_seen(tree: VersionTree, head: str) -> str | None:
     """Return the version below a head that is no checkpoint; None below the root version."""
     _, *above = tree.ancestors(head)
     return next((i for i in above if not is_checkpoint(tree.commits[i])), None)
-
-
-def fix_history(session: Session) -> None:
-    """Repair the dataset if its version tree can not be read; see ``Dataset.fix_vc``."""
-    if session.read_only:
-        raise ReadOnlyModeError(
-            f"{session.storage.url} was opened read-only; open it with read_only=False to repair it"
-        )
-    with session.mutex:
-        try:
-            read_whole_tree(session.storage)
-        except CorruptError:
-            repairing.repair(session.storage, apply=True)
-        session.refresh()
 
 
 def squash(session: Session, message: str) -> str:

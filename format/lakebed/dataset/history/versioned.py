@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Self
 
 from lakebed.dataset import printing
@@ -10,6 +11,7 @@ from lakebed.dataset.history import lines
 from lakebed.dataset.history.branching import start_branch
 from lakebed.dataset.history.commits import commit_entries, last_commit
 from lakebed.dataset.history.details import details
+from lakebed.dataset.mending.repairing import recover
 from lakebed.dataset.session import Session
 from lakebed.documents.version_tree import FIRST, new_id
 from lakebed.errors import CheckoutError, InvalidOperationError, InvalidViewException
@@ -145,7 +147,8 @@ class Versioned:
         session = self._session
         left = session.snapshot.version_id
         commit = left if session.tree.commits[left].is_committed else None
-        lines.checkout(session, address, create=create, reset=reset)
+        repair = partial(recover, session.storage, address) if reset else None
+        lines.checkout(session, address, create=create, repair=repair)
         self._handle.leave(session.epoch, commit)
         session.epoch += 1
         return self.commit_id

@@ -14,6 +14,7 @@ from functools import partial
 
 from lakebed import clock
 from lakebed.dataset.mending.rebasing import Rebase, lost_publishes
+from lakebed.dataset.session import Session
 from lakebed.documents.dataset_meta import DatasetMeta
 from lakebed.documents.lock import DatasetLock
 from lakebed.documents.tensor_meta import TensorMeta
@@ -26,6 +27,7 @@ from lakebed.errors import (
     KeyNotFound,
     LimitError,
     PreconditionFailed,
+    ReadOnlyModeError,
 )
 from lakebed.reading.verify import Check, read_whole_tree
 from lakebed.storage.base import Data, Storage
@@ -36,13 +38,14 @@ from lakebed.versions.leases import Lease
 from lakebed.versions.locks import LOCK_NAME, look, may_live, release_lock
 from lakebed.versions.opening import TREE_KEY, open_version
 from lakebed.versions.publish import publish
-from lakebed.versions.rebuild import Rebuilt, is_dataset, rebuild
+from lakebed.versions.rebuild import Rebuilt, rebuild
 from lakebed.versions.refs import resolve
 from lakebed.versions.repair_plan import Kind, RepairReport, Step
 from lakebed.versions.salvage import Salvage
 from lakebed.versions.sealing import reseal
 from lakebed.versions.state import Snapshot, folder_of
 from lakebed.versions.swap import TreeAt
+from lakebed.versions.tree_file import is_dataset
 from lakebed.writing.mending import Mended, Mender
 
 _BLANK = VersionTree({}, {})
@@ -64,6 +67,20 @@ def repair(storage: Storage, *, apply: bool = False) -> RepairReport:
         If somebody writes it at the moment.
     """
     return _Repair(storage, apply=apply).run()
+
+
+def fix_history(session: Session) -> None:
+    """Repair the dataset if its version tree can not be read; see ``Dataset.fix_vc``."""
+    if session.read_only:
+        raise ReadOnlyModeError(
+            f"{session.storage.url} was opened read-only; open it with read_only=False to repair it"
+        )
+    with session.mutex:
+        try:
+            read_whole_tree(session.storage)
+        except CorruptError:
+            repair(session.storage, apply=True)
+        session.refresh()
 
 
 def check_integrity(storage: Storage, tree: VersionTree, version: str) -> None:

@@ -1,0 +1,82 @@
+"""Opening what is there: at a branch, commit or moment, repaired first if that is asked for."""
+
+from __future__ import annotations
+
+import warnings
+
+from lakebed.dataset.handle import Handle
+from lakebed.dataset.mending import rebasing, repairing
+from lakebed.dataset.places import Path, check_path
+from lakebed.dataset.session import Session
+from lakebed.dataset.siblings import flush_open
+from lakebed.errors import DisplacedWarning, LockedWarning
+from lakebed.storage.url import open_storage, parse
+from lakebed.versions.locks import live_owner
+
+
+def open_at(
+    path: Path,
+    *,
+    read_only: bool | None = None,
+    cache_bytes: int | None = None,
+    lock_timeout: float = 0.0,
+    as_of: float | None = None,
+    reset: bool = False,
+    check_integrity: bool = False,
+) -> Handle:
+    """Open the dataset at an address, which may end in ``@`` and a branch, commit or tag.
+
+    Parameters
+    ----------
+    as_of
+        POSIX seconds: open what was the newest commit there at that time.
+    reset
+        Repair first what does not open, or contradicts itself.
+    check_integrity
+        Compare all metadata first.
+
+    Raises
+    ------
+    DatasetHandlerError
+        If there is none.
+    CheckoutError
+        If there is no such version.
+    """
+    check_path(path)
+    location = parse(path, existing=True)
+    storage = open_storage(location)
+    flush_open(storage, to_read=read_only is True)
+    if reset:
+        repairing.recover(storage, location.ref)
+    session = Session(
+        storage,
+        location.ref,
+        read_only=bool(read_only),
+        cache_bytes=cache_bytes,
+        lock_timeout=lock_timeout,
+        as_of=as_of,
+    )
+    message = rebasing.warning_of(storage, session.tree)
+    if message is not None:
+        warnings.warn(message, DisplacedWarning, stacklevel=3)
+    if check_integrity:
+        repairing.check_integrity(storage, session.tree, session.snapshot.version_id)
+    handle = Handle(session, location.shown)
+    if session.is_head and read_only is False:
+        session.check_writable()
+    elif session.is_head and read_only is None:
+        _warn_if_locked(session)
+    return handle
+
+
+def _warn_if_locked(session: Session) -> None:
+    """Tell whoever may want to write that another process does."""
+    owner = live_owner(session.storage, session.snapshot.version_id, session.lock_seen)
+    if owner is not None:
+        warnings.warn(
+            f"branch {session.branch!r} of {session.storage.url} is being written by {owner}: what is published can be "
+            "read, and a change will raise LockedException until that is done. Open it with read_only=True if "
+            "nothing is to be changed.",
+            LockedWarning,
+            stacklevel=4,
+        )
