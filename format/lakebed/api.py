@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from lakebed.dataset import places
-from lakebed.dataset.copies.unlinked import BrokenLink
+from lakebed.copying.resolve_links import BrokenLink
 from lakebed.dataset.dataset import Dataset
-from lakebed.dataset.history.moment import Moment, posix_seconds
 from lakebed.dataset.open import open_at
-from lakebed.dataset.places import Path
 from lakebed.errors import InvalidInputError, UnsupportedParameterException
+from lakebed.history.timestamps import Moment, posix_seconds
+from lakebed.session import places
+from lakebed.session.places import Path
 from lakebed.storage.credentials import NAMED, Creds, kept
 from lakebed.storage.url import Location, open_storage, parse
-from lakebed.versions.collect import collect
+from lakebed.versions.gc.collect import collect
+from lakebed.versions.gc.report import Report
 from lakebed.versions.opening import TREE_KEY
-from lakebed.versions.report import Report
 
 
 def empty(

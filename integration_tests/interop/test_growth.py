@@ -10,8 +10,8 @@ import pytest
 import lakebed
 from integration_tests.interop.test_interop import assert_all_versions_agree, assert_both_see_the_same, run
 from lakebed import config
-from lakebed.dataset.history.folding import is_checkpoint
-from lakebed.versions import collect as collect_module
+from lakebed.history.squash_diffs import is_checkpoint
+from lakebed.versions.gc import collect as collect_module
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 

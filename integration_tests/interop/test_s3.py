@@ -22,7 +22,7 @@ from lakebed import clock
 from lakebed.documents.lock import DatasetLock
 from lakebed.errors import LockedException, LockedWarning
 from lakebed.storage.url import open_storage, parse
-from lakebed.versions.locks import lock_key, look
+from lakebed.versions.locks.marker import lock_key, look
 from lakebed.versions.opening import read_tree
 
 __all__ = ["kinds"]

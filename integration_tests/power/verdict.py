@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 import lakebed
-from lakebed.dataset.handle import Handle
-from lakebed.dataset.session import Session
 from lakebed.errors import DatasetNotFoundError
-from lakebed.reading.verify import verify
+from lakebed.maintenance.verify import verify
+from lakebed.session.handle import Handle
+from lakebed.session.session import Session
 from lakebed.storage.local import LocalStorage
 from lakebed.versions.refs import read_refs
 

@@ -17,7 +17,7 @@ import pytest
 import lakebed
 from integration_tests.stores import servers
 from integration_tests.stores.servers import Server
-from lakebed.dataset.copies import journal
+from lakebed.session import copy_journal
 from lakebed.storage.url import Location, open_storage
 
 
@@ -96,7 +96,7 @@ def test_one_bucket_under_two_names(moto: Server, local: Path) -> None:
                 make(url, there, overwrite=True, src_creds=moto.creds, dest_creds=other, progressbar=False)
     assert len(lakebed.load(url, creds=moto.creds).t0) == 12
     storage = open_storage(Location("s3", url.removeprefix("s3://"), None, moto.creds))
-    assert not [key for key, _ in storage.list(journal.FOLDER)]
+    assert not [key for key, _ in storage.list(copy_journal.FOLDER)]
 
 
 def test_a_killed_copy_goes_on(moto: Server, local: Path) -> None:
@@ -107,9 +107,9 @@ def test_a_killed_copy_goes_on(moto: Server, local: Path) -> None:
         import sys
         import lakebed
         from lakebed import config
-        from lakebed.dataset.copies import journal
+        from lakebed.session import copy_journal
 
-        journal._EVERY, config.REQUESTS = 0.1, 4
+        copy_journal._EVERY, config.REQUESTS = 0.1, 4
         lakebed.deepcopy(sys.argv[1], sys.argv[2], progressbar=False)
         """
     )
@@ -123,7 +123,7 @@ def test_a_killed_copy_goes_on(moto: Server, local: Path) -> None:
         }
         child = subprocess.Popen([sys.executable, "-c", script, str(local), url], env=environment)
         deadline = time.monotonic() + 60
-        while sum(1 for _ in storage.list(journal.FOLDER)) < 4:
+        while sum(1 for _ in storage.list(copy_journal.FOLDER)) < 4:
             assert child.poll() is None, "it was over before it could be killed"
             assert time.monotonic() < deadline
             time.sleep(0.05)
@@ -133,8 +133,8 @@ def test_a_killed_copy_goes_on(moto: Server, local: Path) -> None:
     arrived = {key for key, _ in storage.list("")}
     done = {
         key
-        for name, _ in storage.list(journal.FOLDER)
-        if name != journal.HEADER
+        for name, _ in storage.list(copy_journal.FOLDER)
+        if name != copy_journal.HEADER
         for key in _keys(storage.get(name))
     }
     assert done <= arrived
@@ -148,8 +148,8 @@ def test_a_killed_copy_goes_on(moto: Server, local: Path) -> None:
     assert done
     assert not {key for key in done if key in sent}
     assert same(lakebed.load(local, read_only=True), lakebed.load(url, creds=moto.creds, read_only=True))
-    assert not [key for key, _ in storage.list(journal.FOLDER)]
+    assert not [key for key, _ in storage.list(copy_journal.FOLDER)]
 
 
 def _keys(data: bytes) -> set[str]:
-    return set(journal._entries(data))
+    return set(copy_journal._entries(data))

@@ -20,7 +20,7 @@ import lakebed
 from integration_tests.stores import servers
 from integration_tests.stores.servers import Server
 from lakebed.errors import CredentialsRejectedError, MissingCredsError, StoragePermissionError
-from lakebed.storage.access import chain
+from lakebed.storage.auth import chain
 
 _needs_servers = pytest.mark.stores
 

@@ -19,7 +19,7 @@ from destination_deeplake.probe import problem_with
 from integration_tests.connector import EXECUTABLE, Outcome, run, write_json
 from integration_tests.messages import configure, record, states, stream
 from integration_tests.stores.servers import Server, counting
-from lakebed.storage import conditions
+from lakebed.storage import conditional_put
 from lakebed.storage.url import Location, open_storage
 
 USERS = stream("users", id={"type": "integer"}, name={"type": ["null", "string"]})
@@ -119,7 +119,7 @@ def test_check_writes_reads_back_and_leaves_nothing(
     as_google: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = config_of(as_google)
-    monkeypatch.setattr(conditions, "_warned", set())  # it warns once per endpoint and process
+    monkeypatch.setattr(conditional_put, "_warned", set())  # it warns once per endpoint and process
     if as_google.name == "rclone":
         with pytest.warns(lakebed.WeakStoreWarning):
             assert check(config) is None

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from lakebed.storage.base import Storage
-from lakebed.testing.crash import CrashRunner, sampled
-from unit_tests.lakebed.testing.test_nth_fault import SCRIPT, Record, attempt
+from unit_tests.proofs.crash import CrashRunner, sampled
+from unit_tests.proofs.test_nth_fault import SCRIPT, Record, attempt
 
 _FEW, _MANY = 6, 250
 

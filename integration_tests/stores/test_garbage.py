@@ -12,8 +12,8 @@ from lakebed import clock, config
 from lakebed.storage.base import Storage
 from lakebed.storage.url import open_storage, parse
 from lakebed.testing import VirtualClock
-from lakebed.versions.collect import collect
-from lakebed.versions.sweep import Sweep
+from lakebed.versions.gc.collect import collect
+from lakebed.versions.gc.sweep import Sweep
 
 
 def folders(storage: Storage) -> set[str]:
@@ -51,7 +51,7 @@ def test_what_a_writer_replaced_goes_when_its_time_has_come(
         kept = {found.name for found in collect(storage, grace=0).kept}
         assert orphan.split("/")[1] in kept
         assert storage.stat(orphan) is not None
-        monkeypatch.setattr("lakebed.versions.sweep._UNDER_WAY", 0.0)
+        monkeypatch.setattr("lakebed.versions.gc.sweep._UNDER_WAY", 0.0)
         sweep = Sweep(storage, grace=0)
         for _ in sweep.steps():
             pass

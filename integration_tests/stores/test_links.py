@@ -31,7 +31,7 @@ from lakebed.errors import (
 )
 from lakebed.links import policy
 from lakebed.storage.url import Location, open_storage
-from unit_tests.lakebed.codecs.test_film import movie
+from unit_tests.lakebed.codecs.test_remote_video import movie
 
 COUNT = 12
 
@@ -264,11 +264,10 @@ def test_waiting_is_shared(pages: Web, tmp_path: Path) -> None:
 _MATERIALIZE = """
 import sys
 import lakebed
-from lakebed.dataset.copies import materialize
-from lakebed.dataset.copies import unlinked
+from lakebed.copying import materialize, resolve_links
 
 lakebed.allow_links("127.0.0.1")
-materialize._PUBLISH_BYTES = unlinked._BATCH_BYTES = 4_000
+materialize._PUBLISH_BYTES = resolve_links._BATCH_BYTES = 4_000
 print("begun", flush=True)
 lakebed.materialize(sys.argv[1], sys.argv[2], progressbar=False)
 """

@@ -24,6 +24,7 @@ import lakebed
 from integration_tests.stores import servers
 from integration_tests.stores.servers import Server
 from lakebed.cli import main
+from lakebed.credentials.named import forget, named
 from lakebed.errors import (
     BucketNotFoundError,
     CredentialsRejectedError,
@@ -31,7 +32,6 @@ from lakebed.errors import (
     LinkCredentialsError,
     MissingCredsError,
 )
-from lakebed.links.credentials import forget, named
 
 SPAWN = multiprocessing.get_context("spawn")
 

@@ -20,9 +20,9 @@ from integration_tests.stores.servers import Server
 from lakebed.errors import LockedException, LockedWarning
 from lakebed.storage.base import Storage
 from lakebed.storage.url import open_storage, parse
-from lakebed.versions.collect import collect
-from lakebed.versions.fences import fences_of
-from lakebed.versions.leases import renew_all
+from lakebed.versions.gc.collect import collect
+from lakebed.versions.locks.fencing import fences_of
+from lakebed.versions.locks.leases import renew_all
 from lakebed.versions.opening import read_tree
 
 ROOT = Path(__file__).resolve().parent.parent.parent

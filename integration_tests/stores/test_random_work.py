@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 import pytest
 
-from lakebed.reading.verify import verify
+from lakebed.maintenance.verify import verify
 from lakebed.storage.base import Storage
-from lakebed.testing.model import Model
-from lakebed.testing.observe import open_on, state_of
-from lakebed.testing.work import operations
 from lakebed.versions.create import create
+from unit_tests.proofs.model import Model
+from unit_tests.proofs.observe import open_on, state_of
+from unit_tests.proofs.work import operations
 
 _FEW, _MANY = 15, 400
 _JUDGED_EVERY = 5

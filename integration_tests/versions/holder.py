@@ -15,7 +15,7 @@ from lakebed.errors import LakebedError
 from lakebed.storage.base import Data
 from lakebed.storage.local import LocalStorage
 from lakebed.testing.faulty import FaultyStorage
-from lakebed.testing.observe import open_on
+from unit_tests.proofs.observe import open_on
 
 
 class Stopping(FaultyStorage):

@@ -202,7 +202,7 @@ def batches_of(ds: lakebed.Dataset) -> Iterator[tuple[int, int, int]]:
 def collect(path: str, number: int, seconds: float, log: Log) -> None:
     """Collect garbage all the time."""
     from lakebed.storage.local import LocalStorage
-    from lakebed.versions.collect import collect as sweep
+    from lakebed.versions.gc.collect import collect as sweep
 
     until = time.monotonic() + seconds
     while time.monotonic() < until:

@@ -16,7 +16,7 @@ import pytest
 
 import lakebed
 from integration_tests.versions import race
-from lakebed.reading.verify import verify
+from lakebed.maintenance.verify import verify
 from lakebed.storage.local import LocalStorage
 
 WRITERS, READERS = 8, 4

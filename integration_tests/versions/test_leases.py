@@ -17,7 +17,7 @@ import pytest
 import lakebed
 from integration_tests.versions import race
 from integration_tests.versions.test_concurrency import ROOT, Record, check_branches, logs_of, published
-from lakebed.reading.verify import verify
+from lakebed.maintenance.verify import verify
 from lakebed.storage.local import LocalStorage
 
 LEASE = 1.0

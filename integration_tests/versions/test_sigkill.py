@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 import lakebed
-from lakebed.reading.verify import verify
+from lakebed.maintenance.verify import verify
 from lakebed.storage.url import open_storage
-from lakebed.testing.content import differences
-from lakebed.testing.kill import Ended, Nursery
-from lakebed.testing.model import Model
-from lakebed.testing.observe import state_of
-from lakebed.testing.work import operations
+from unit_tests.proofs.content import differences
+from unit_tests.proofs.kill import Ended, Nursery
+from unit_tests.proofs.model import Model
+from unit_tests.proofs.observe import state_of
+from unit_tests.proofs.work import operations
 
 OPERATIONS = 14
 KILLS_PER_DATASET = 20

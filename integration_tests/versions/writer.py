@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import lakebed
-from lakebed.testing.model import Model
-from lakebed.testing.work import operations
+from unit_tests.proofs.model import Model
+from unit_tests.proofs.work import operations
 
 
 def work(arguments: Sequence[Any], say: Callable[[str], None]) -> None:

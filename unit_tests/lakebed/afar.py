@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from lakebed.dataset.dataset import Dataset
-from lakebed.dataset.handle import Handle
-from lakebed.dataset.session import Session
+from lakebed.session.handle import Handle
+from lakebed.session.session import Session
 from lakebed.storage.base import Data, Stat, Tail
 from lakebed.storage.concurrently import concurrently
 from lakebed.storage.memory import MemoryStorage

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 import lakebed
-from lakebed.dataset.handle import Handle
-from lakebed.dataset.session import Session
-from lakebed.dataset.siblings import sessions_at
+from lakebed.session.handle import Handle
+from lakebed.session.open_sessions import sessions_at
+from lakebed.session.session import Session
 from lakebed.storage.base import Storage
 from lakebed.storage.memory import MemoryStorage, open_memory
 from lakebed.versions.create import create

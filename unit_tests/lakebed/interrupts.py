@@ -15,7 +15,7 @@ import pyarrow as pa
 
 import lakebed
 from lakebed.dataset.dataset import Dataset
-from lakebed.reading.verify import verify
+from lakebed.maintenance.verify import verify
 from lakebed.storage.base import Storage
 from unit_tests.lakebed.datasets import copy_of, create_on, new_memory, open_on
 

@@ -12,7 +12,7 @@ from keyring.backend import KeyringBackend
 from keyring.backends.fail import Keyring
 from keyring.errors import PasswordDeleteError
 
-from lakebed.links.credentials import forget
+from lakebed.credentials.named import forget
 
 
 class InMemory(KeyringBackend):

@@ -16,11 +16,11 @@ from click.testing import CliRunner
 import lakebed
 from lakebed import config
 from lakebed.cli import main
+from lakebed.credentials import aws
+from lakebed.credentials.named import forget, named
 from lakebed.errors import LakebedError
-from lakebed.links.credentials import forget, named
 from lakebed.links.http import HTTP
-from lakebed.links.providers import aws
-from lakebed.storage.access import roles
+from lakebed.storage.auth import roles
 from lakebed.storage.credentials import Grant, kept
 from lakebed.storage.secret import Secret
 from lakebed.storage.url import open_storage, parse

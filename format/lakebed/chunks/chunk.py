@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed import limits
-from lakebed.chunks.canvas import Canvas, ChunkCodec
+from lakebed.chunks.image_chunk import Canvas, ChunkCodec
 from lakebed.errors import FormatError, LimitError
 from lakebed.native import chunks as native
 

@@ -19,7 +19,7 @@ from itertools import pairwise
 import numpy as np
 
 from lakebed import limits
-from lakebed.chunks.canvas import Canvas, ChunkCodec
+from lakebed.chunks.image_chunk import Canvas, ChunkCodec
 from lakebed.codecs.block import Block, Shapes, shapes_of, sizes_of
 from lakebed.documents.layouts import NO_WORDS, Words, layout_words
 from lakebed.documents.manifest import LARGE

@@ -17,13 +17,13 @@ import lakebed
 from lakebed.cli import describe
 from lakebed.cli.output import say, say_json, say_lines
 from lakebed.cli.probe import probe
+from lakebed.credentials import plugins
+from lakebed.credentials.base import OPTIONS, entry, parsed, plain
+from lakebed.credentials.file import OwnersFile
+from lakebed.credentials.named import MAKERS, PROVIDERS, Named, forget, look_up, named
+from lakebed.credentials.system_keyring import SystemKeyring
 from lakebed.documents.linked_creds import check_name
 from lakebed.errors import LakebedError
-from lakebed.links.credentials import MAKERS, PROVIDERS, Named, forget, look_up, named
-from lakebed.links.providers import plugins
-from lakebed.links.providers.base import OPTIONS, entry, parsed, plain
-from lakebed.links.providers.file import OwnersFile
-from lakebed.links.providers.system_keyring import SystemKeyring
 from lakebed.storage.credentials import SETTINGS, Given
 from lakebed.storage.secret import Secret
 

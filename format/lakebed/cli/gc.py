@@ -8,7 +8,7 @@ import click
 
 import lakebed
 from lakebed.cli.output import say, say_json
-from lakebed.versions.report import Report
+from lakebed.versions.gc.report import Report
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")

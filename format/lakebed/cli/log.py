@@ -7,11 +7,11 @@ from itertools import islice
 from typing import Any
 
 from lakebed.cli.output import say, say_json, say_lines
-from lakebed.dataset.history.chronicle import Chronicle, Logged
-from lakebed.dataset.history.commits import when
-from lakebed.dataset.history.moment import posix_seconds
 from lakebed.dataset.open import open_at
 from lakebed.errors import CorruptError
+from lakebed.history.commits import when
+from lakebed.history.log import Chronicle, Logged
+from lakebed.history.timestamps import posix_seconds
 from lakebed.printable import printable
 from lakebed.storage.url import parse
 from lakebed.versions.graph import draw

@@ -10,7 +10,7 @@ from lakebed.storage.buckets import SCHEMES
 from lakebed.storage.objects import ObjectStorage
 
 if TYPE_CHECKING:
-    from lakebed.links.credentials import NamedCredentials
+    from lakebed.credentials.named import NamedCredentials
 
 
 def probe(url: str, creds: NamedCredentials) -> LakebedError | None:

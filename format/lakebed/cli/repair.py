@@ -7,9 +7,9 @@ import sys
 import click
 
 from lakebed.cli.output import say, say_json
-from lakebed.dataset.mending.repairing import repair as mend
+from lakebed.maintenance.plan import RepairReport, Step
+from lakebed.maintenance.repair import repair as mend
 from lakebed.storage.url import open_storage, parse
-from lakebed.versions.repair_plan import RepairReport, Step
 
 
 def repair(url: str, *, apply: bool, as_json: bool) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 
 from lakebed.cli.output import say, say_json
-from lakebed.reading.verify import verify as check
+from lakebed.maintenance.check import UNUSED, Damage, Findings
+from lakebed.maintenance.verify import verify as check
 from lakebed.storage.url import open_storage, parse
-from lakebed.versions.check import UNUSED, Damage, Findings
 
 
 def verify(url: str, *, deep: bool, as_json: bool) -> None:

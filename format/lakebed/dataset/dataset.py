@@ -8,16 +8,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from lakebed.dataset import printing
-from lakebed.dataset.account import Accountless
-from lakebed.dataset.assign import assign_all
-from lakebed.dataset.bulk import Bulk
-from lakebed.dataset.columns import Batches, arrow_stream
-from lakebed.dataset.credentialed import Credentialed
-from lakebed.dataset.handle import Live
-from lakebed.dataset.history.lines import check_info_changeable
+from lakebed.dataset._columns import Bulk
+from lakebed.dataset._compat import Accountless
+from lakebed.dataset._creds import Credentialed
 from lakebed.dataset.info import Edit, Info
 from lakebed.dataset.pickling import Address
-from lakebed.dataset.rows import append_row, extend_rows, pop_rows
 from lakebed.dataset.tensor import Tensor
 from lakebed.errors import (
     GroupInfoNotSupportedError,
@@ -26,10 +21,15 @@ from lakebed.errors import (
 )
 from lakebed.errors.root import instead
 from lakebed.printable import printable
+from lakebed.session.append import append_row, extend_rows, pop_rows
+from lakebed.session.assign import assign_all
+from lakebed.session.branches import check_info_changeable
+from lakebed.session.columns import Batches, arrow_stream
+from lakebed.session.handle import Live
 from lakebed.writing.names import normalize
 
 if TYPE_CHECKING:
-    from lakebed.reading.select import Index
+    from lakebed.reading.index import Index
     from lakebed.storage.base import Storage
     from lakebed.versions.state import Snapshot
 

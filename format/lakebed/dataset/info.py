@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from types import TracebackType
 from typing import Any, Self
 
-from lakebed.dataset.handle import Live
 from lakebed.documents import info as info_document
 from lakebed.errors import InfoError, LakebedError
+from lakebed.session.handle import Live
 
 Edit = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import warnings
 
-from lakebed.dataset.handle import Handle
-from lakebed.dataset.mending import rebasing, repairing
-from lakebed.dataset.places import Path, check_path
-from lakebed.dataset.session import Session
-from lakebed.dataset.siblings import flush_open
 from lakebed.errors import DisplacedWarning, LockedWarning
+from lakebed.maintenance import recover_orphans, repair
+from lakebed.session.handle import Handle
+from lakebed.session.open_sessions import flush_open
+from lakebed.session.places import Path, check_path
+from lakebed.session.session import Session
 from lakebed.storage.url import open_storage, parse
-from lakebed.versions.locks import live_owner
+from lakebed.versions.locks.marker import live_owner
 
 
 def open_at(
@@ -47,7 +47,7 @@ def open_at(
     storage = open_storage(location)
     flush_open(storage, to_read=read_only is True)
     if reset:
-        repairing.recover(storage, location.ref)
+        repair.recover(storage, location.ref)
     session = Session(
         storage,
         location.ref,
@@ -56,11 +56,11 @@ def open_at(
         lock_timeout=lock_timeout,
         as_of=as_of,
     )
-    message = rebasing.warning_of(storage, session.tree)
+    message = recover_orphans.warning_of(storage, session.tree)
     if message is not None:
         warnings.warn(message, DisplacedWarning, stacklevel=3)
     if check_integrity:
-        repairing.check_integrity(storage, session.tree, session.snapshot.version_id)
+        repair.check_integrity(storage, session.tree, session.snapshot.version_id)
     handle = Handle(session, location.shown)
     if session.is_head and read_only is False:
         session.check_writable()

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakebed import config
-from lakebed.dataset.credentials import LinkCredentials
-from lakebed.dataset.handle import Handle
-from lakebed.dataset.session import Session
 from lakebed.errors import MemoryDatasetCanNotBePickledError
+from lakebed.session.credentials import LinkCredentials
+from lakebed.session.handle import Handle
+from lakebed.session.session import Session
 from lakebed.storage.objects import ObjectStorage
-from lakebed.storage.shared import innermost
+from lakebed.storage.reader_locks import innermost
 from lakebed.storage.url import open_storage, parse
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from lakebed.dataset.history.commits import when
 from lakebed.documents.version_tree import VersionTree
+from lakebed.history.commits import when
 from lakebed.printable import printable
 
 if TYPE_CHECKING:

@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from lakebed.dataset.assign import assign_all
-from lakebed.dataset.given import encode_sample, encode_samples, encode_singly
-from lakebed.dataset.history import differences
-from lakebed.dataset.new_classes import NewClasses
-from lakebed.dataset.operators import InPlace
+from lakebed.dataset._operators import InPlace
+from lakebed.dataset._read import Readable
 from lakebed.dataset.pickling import Address
 from lakebed.dataset.printing import summary_table
-from lakebed.dataset.readable import Readable
-from lakebed.dataset.removing import checked_rows
 from lakebed.errors import InvalidOperationError
+from lakebed.history import diff
 from lakebed.htypes.conversion import converted
-from lakebed.reading.select import Index
+from lakebed.reading.index import Index
+from lakebed.session.assign import assign_all
+from lakebed.session.inputs import encode_sample, encode_samples, encode_singly
+from lakebed.session.new_classes import NewClasses
+from lakebed.session.removal import checked_rows
 
 
 class Tensor(Readable, InPlace):
@@ -203,7 +203,7 @@ class Tensor(Readable, InPlace):
         TensorModifiedError
             If it is on another line of history.
         """
-        rows = differences.modified(self._session, self._state.key, target_id)
+        rows = diff.modified(self._session, self._state.key, target_id)
         samples = Tensor(self._handle, self._name, Index()[rows])
         return (samples, rows) if return_indexes else samples
 

@@ -12,7 +12,7 @@ from threading import Lock
 from typing import TypeVar
 
 from lakebed import config
-from lakebed.links.address import scheme_of
+from lakebed.storage.address import scheme_of
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lakebed.errors import InvalidInputError, UnsupportedUrlError
-from lakebed.links.address import scheme_of
 from lakebed.links.local import LocalFiles
+from lakebed.storage.address import scheme_of
 from lakebed.storage.credentials import CredentialSource, Given
 
 if TYPE_CHECKING:

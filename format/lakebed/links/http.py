@@ -14,10 +14,10 @@ from urllib.parse import urljoin
 
 from lakebed import config, limits
 from lakebed.errors import LimitError, UnableToReadFromUrlError, UnsafePathError
-from lakebed.links.address import scheme_of, shown
 from lakebed.links.connections import Connection, Place, Pool, Proxy, connect
 from lakebed.links.part import Part
 from lakebed.links.policy import WEB
+from lakebed.storage.address import scheme_of, shown
 from lakebed.storage.secret import Secret
 
 if TYPE_CHECKING:

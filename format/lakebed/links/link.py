@@ -19,7 +19,7 @@ import numpy as np
 from lakebed import limits
 from lakebed.documents import version_prefix
 from lakebed.errors import FormatError, InvalidInputError
-from lakebed.links.address import shown
+from lakebed.storage.address import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from lakebed import limits
 from lakebed.errors import UnsafePathError
-from lakebed.links.address import path_of
 from lakebed.links.part import Part
+from lakebed.storage.address import path_of
 
 if TYPE_CHECKING:
     from lakebed.links.policy import Policy

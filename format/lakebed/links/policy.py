@@ -24,8 +24,8 @@ import numpy as np
 
 from lakebed import config
 from lakebed.errors import InvalidInputError, UnsafePathError
-from lakebed.links.address import path_of, scheme_of, shown
 from lakebed.links.networks import Address, hosts, is_public, literal, plain_host
+from lakebed.storage.address import path_of, scheme_of, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

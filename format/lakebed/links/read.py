@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from lakebed.codecs.sample import Sample
 from lakebed.errors import InvalidInputError, LimitError, SampleReadError
-from lakebed.links.address import path_of, scheme_of, shown
 from lakebed.links.fetch import fetch
 from lakebed.links.local import read_file
+from lakebed.storage.address import path_of, scheme_of, shown
 from lakebed.storage.credentials import kept
 
 if TYPE_CHECKING:

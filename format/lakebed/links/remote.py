@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 from lakebed import limits
 from lakebed.errors import InvalidInputError, StorageUnavailableError
-from lakebed.links.address import shown
 from lakebed.links.part import Part
+from lakebed.storage.address import shown
 from lakebed.storage.buckets import SCHEMES
 from lakebed.storage.credentials import CredentialSource, Given
 from lakebed.storage.objects import ObjectStorage

@@ -19,12 +19,12 @@ from lakebed.errors import (
     LimitError,
     SampleReadError,
 )
-from lakebed.links.address import shown
 from lakebed.links.ahead import in_order, threads_for
 from lakebed.links.failures import failure_kind
 from lakebed.links.fetch import fetch_part
 from lakebed.links.link import LinkedSample, LinkedTiledSample
 from lakebed.links.ranged import HEAD, RangedFile
+from lakebed.storage.address import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -83,7 +83,7 @@ def described(file: RangedFile, path: str) -> Found:
             except (FormatError, LimitError):
                 continue  # the rest may say more
     if not file.is_whole and name in VIDEO_NAMES:
-        from lakebed.codecs.film import Film
+        from lakebed.codecs.remote_video import Film
 
         facts, info = Film(name).described(file)
         shape = facts.shape

@@ -1,1 +1,1 @@
-"""Rows -> values, in flow order: select, locate, fetch (and verify), decode, scan. Never imports writing."""
+"""Rows -> values, in flow order: index, locate, fetch (and verify), decode, sample, scan. Never imports writing."""

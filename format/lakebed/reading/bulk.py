@@ -16,9 +16,9 @@ from lakebed.codecs.base import Buffer
 from lakebed.errors import FormatError
 from lakebed.native import chunks as native
 from lakebed.native import views
+from lakebed.reading.index import Rows
 from lakebed.reading.open_chunk import OpenChunk
 from lakebed.reading.parallel import for_each
-from lakebed.reading.select import Rows
 
 if TYPE_CHECKING:
     from lakebed.reading.samples import SampleReader

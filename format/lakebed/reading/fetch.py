@@ -1,7 +1,8 @@
 """Chunks from storage: whole or in ranges, verified against checksums where they exist, cached by bytes.
 
 Files on this machine are mapped, or read under one lock. Over a network, requests of several threads run at the same
-time, what several wait for is asked for once, and `lakebed.reading.ahead` has some under way before it is needed.
+time, what several wait for is asked for once, and `lakebed.reading.remote.prefetch` has some under way before it is
+needed.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import weakref
 from collections.abc import Callable, Mapping
 
 from lakebed import config
-from lakebed.chunks.canvas import ChunkCodec
 from lakebed.chunks.chunk import Chunk, parse_chunk
+from lakebed.chunks.image_chunk import ChunkCodec
 from lakebed.chunks.probe import ChunkHeader, SamplePlace, probe, read_header
 from lakebed.documents.layouts import Layout
 from lakebed.documents.manifest import BLOCK, LARGE
@@ -21,9 +22,9 @@ from lakebed.errors import FormatError, LimitError
 from lakebed.reading.buffers import BufferPool
 from lakebed.reading.chunk_cache import ChunkCache
 from lakebed.reading.chunk_files import ChunkFiles
-from lakebed.reading.far import FarRanges
-from lakebed.reading.near import NearRanges
+from lakebed.reading.local_ranges import NearRanges
 from lakebed.reading.open_chunk import Bytes, OpenChunk, described
+from lakebed.reading.remote.ranges import FarRanges
 from lakebed.storage.base import Storage
 from lakebed.versions.state import ChunkTable
 

@@ -14,7 +14,6 @@ from lakebed.codecs.base import FileCodec
 from lakebed.codecs.registry import VIDEO_NAMES, file_codec, sniff
 from lakebed.errors import FormatError, GetDataFromLinkError, LakebedError
 from lakebed.htypes.base import Storing
-from lakebed.links.address import shown
 from lakebed.links.ahead import in_order, threads_for
 from lakebed.links.failures import CAUGHT, failure_kind
 from lakebed.links.fetch import fetch, fetch_part
@@ -24,10 +23,11 @@ from lakebed.links.policy import Policy
 from lakebed.links.ranged import RangedFile
 from lakebed.links.verify import described
 from lakebed.reading.decode import PARTS, file_part, timestamps
-from lakebed.reading.select import Rows
+from lakebed.reading.index import Rows
+from lakebed.storage.address import shown
 
 if TYPE_CHECKING:
-    from lakebed.links.credentials import Keys
+    from lakebed.credentials.named import Keys
     from lakebed.reading.samples import SampleReader
     from lakebed.storage.credentials import Creds
 
@@ -142,7 +142,7 @@ class Links:
 
     def _scene(self, row: int, url: str, subscript: Any) -> Any:
         """Return a part of a video of which the index and the scenes around the part are fetched."""
-        from lakebed.codecs.film import Film
+        from lakebed.codecs.remote_video import Film
 
         file = self.open(row, url)
         codec = _codec(self._reader.storing, url, file.head)
@@ -162,7 +162,7 @@ class Links:
             file = self.open(row, url)
             name = sniff(file.head, path=url)
             if name in VIDEO_NAMES and not file.is_whole:
-                from lakebed.codecs.film import Film
+                from lakebed.codecs.remote_video import Film
 
                 return Film(name).timestamps(file, selection)
             found: NDArray[np.float32] = timestamps(file.whole(), None)

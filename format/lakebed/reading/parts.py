@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.htypes.base import Storing
-from lakebed.reading.select import Rows
+from lakebed.reading.index import Rows
 from lakebed.reading.sequences import Subscript
 
 

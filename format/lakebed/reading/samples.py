@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 
 from lakebed import limits
 from lakebed.codecs.base import Buffer
+from lakebed.credentials.named import Keys
 from lakebed.errors import DynamicTensorNumpyError, FormatError
 from lakebed.htypes.base import Storing
-from lakebed.links.credentials import Keys
-from lakebed.reading.ahead import Following, Wanted, ahead, headers_ahead
 from lakebed.reading.bulk import listed, stacked
 from lakebed.reading.decode import PARTS, file_part, unchanged
 from lakebed.reading.fetch import ChunkSource
+from lakebed.reading.index import Rows
 from lakebed.reading.linked import Links
 from lakebed.reading.raw_parts import plain_part
-from lakebed.reading.select import Rows
+from lakebed.reading.remote.prefetch import Following, Wanted, ahead, headers_ahead
 from lakebed.reading.stored import Shape, StoredSamples
 from lakebed.reading.tiles import TiledSample
 from lakebed.versions.state import TensorState

@@ -16,10 +16,10 @@ from lakebed.chunks.chunk import Chunk
 from lakebed.errors import FormatError, LakebedError, LimitError, StorageError
 from lakebed.htypes.base import Storing
 from lakebed.native import chunks as native
-from lakebed.reading.ahead import Wanted
 from lakebed.reading.bulk import cut
+from lakebed.reading.index import Index, Rows
+from lakebed.reading.remote.prefetch import Wanted
 from lakebed.reading.samples import SampleReader
-from lakebed.reading.select import Index, Rows
 from lakebed.reading.selection import Selection
 from lakebed.reading.strings import Documents, Encoded, Lists, Strings, join
 

@@ -13,9 +13,9 @@ from lakebed.errors import DynamicTensorNumpyError, InvalidInputError, InvalidOp
 from lakebed.htypes.base import Storing
 from lakebed.reading.decode import timestamps
 from lakebed.reading.extents import Extents, bounds, part_shape
+from lakebed.reading.index import Index, Rows
 from lakebed.reading.parts import as_rows, ints, object_array, run_of, within
 from lakebed.reading.samples import SampleReader
-from lakebed.reading.select import Index, Rows
 from lakebed.reading.sequences import Pick, Spans, Subscript, pick
 
 Companion = Callable[[str], SampleReader | None]

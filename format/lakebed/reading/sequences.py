@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lakebed import limits
 from lakebed.documents.sequence_index import SequenceIndex
-from lakebed.reading.select import Rows
+from lakebed.reading.index import Rows
 
 Subscript = tuple[Any, ...]
 

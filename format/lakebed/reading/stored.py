@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.chunks.canvas import ChunkCodec, chunk_codec
 from lakebed.chunks.chunk import Chunk
+from lakebed.chunks.image_chunk import ChunkCodec, chunk_codec
 from lakebed.codecs.base import Buffer
 from lakebed.codecs.registry import normalize
 from lakebed.documents.layouts import layout_words
@@ -24,9 +24,9 @@ from lakebed.htypes.base import Storing
 from lakebed.native import chunks as native
 from lakebed.reading.decode import Decoder
 from lakebed.reading.fetch import ChunkSource
+from lakebed.reading.index import Rows
 from lakebed.reading.locating import Locating
 from lakebed.reading.open_chunk import OpenChunk
-from lakebed.reading.select import Rows
 from lakebed.versions.state import TensorState
 
 Shape = tuple[int, ...]

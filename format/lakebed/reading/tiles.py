@@ -13,8 +13,8 @@ from lakebed import limits
 from lakebed.chunks.chunk import Chunk
 from lakebed.chunks.tiling import box, choose_tile_shape, grid, layouts, touched
 from lakebed.errors import FormatError, InvalidInputError
-from lakebed.reading.ahead import tiles_ahead
 from lakebed.reading.parts import shifted
+from lakebed.reading.remote.prefetch import tiles_ahead
 
 if TYPE_CHECKING:
     from lakebed.reading.samples import SampleReader

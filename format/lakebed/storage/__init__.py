@@ -1,4 +1,4 @@
-"""Key -> bytes: local folders, memory, and the locks that go with them.
+"""Key -> bytes: local folders, memory, object stores, and the locks that go with them.
 
-Knows nothing of datasets, versions or tensors; no module here parses what it stores.
+Knows nothing of versions or tensors; no module here parses what it stores.
 """

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from lakebed import config
 from lakebed.errors import InvalidInputError, UnsupportedUrlError
-from lakebed.storage.access.resolve import resolve
+from lakebed.storage.auth.resolve import resolve
 from lakebed.storage.obstore_client import client
 
 if TYPE_CHECKING:
-    from lakebed.storage.access.access import Access
+    from lakebed.storage.auth.client import Access
     from lakebed.storage.credentials import Creds
 
 SCHEMES = {"s3": "s3", "gs": "gs", "gcs": "gs", "az": "az", "azure": "az", "http": "http", "https": "https"}

@@ -1,7 +1,7 @@
 """Credentials for stores: what a user may give, what of it is secret, and what other processes get to see.
 
 A dictionary that a user gives is wrapped at once, see :func:`kept`: its secrets become :class:`Secret`, and they do not
-travel when a dataset is pickled. :func:`lakebed.storage.access.resolve` makes of it what a client needs.
+travel when a dataset is pickled. :func:`lakebed.storage.auth.resolve` makes of it what a client needs.
 """
 
 from __future__ import annotations

@@ -16,7 +16,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from lakebed import config
-from lakebed.chance import CHANCE
 from lakebed.errors import (
     LakebedError,
     LockedException,
@@ -26,6 +25,7 @@ from lakebed.errors import (
     StorageReadOnlyError,
     UnsafePathError,
 )
+from lakebed.jitter import CHANCE
 from lakebed.native import disk as native
 from lakebed.storage.base import Stat
 

@@ -42,7 +42,7 @@ from lakebed.storage.disk import (
     write_all,
 )
 from lakebed.storage.folders import TEMPORARY, Folders, check_apart, temporary_in
-from lakebed.storage.unforced import Unforced
+from lakebed.storage.unsynced import Unforced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

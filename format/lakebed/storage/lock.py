@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Self
 from lakebed import clock
 from lakebed.errors import LockedException
 from lakebed.storage.base import place_of
-from lakebed.storage.boot import boot_id
+from lakebed.storage.boot_id import boot_id
 from lakebed.storage.disk import LockedFile, exclusive, lock_file, storage_error
 
 if TYPE_CHECKING:

@@ -19,11 +19,11 @@ from lakebed.errors import (
     StorageUnavailableError,
     TruncatedReadError,
 )
-from lakebed.storage.answers import NoPartError, SilentError
 from lakebed.storage.base import Stat, Tail, check_key, check_spans, pieces
 from lakebed.storage.batches import put_in_parallel
 from lakebed.storage.concurrently import concurrently
-from lakebed.storage.conditions import Conditions, conditions, put_weakly, warn_of
+from lakebed.storage.conditional_put import Conditions, conditions, put_weakly, warn_of
+from lakebed.storage.error_mapping import NoPartError, SilentError
 from lakebed.storage.requests import Requests
 
 if TYPE_CHECKING:

@@ -7,16 +7,16 @@ import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakebed import clock, config
-from lakebed.chance import CHANCE
 from lakebed.errors import (
     CredentialsRejectedError,
     LakebedError,
     StoragePermissionError,
     StorageUnavailableError,
 )
-from lakebed.storage.answers import Answer
+from lakebed.jitter import CHANCE
 from lakebed.storage.buckets import Way, way
 from lakebed.storage.credentials import kept
+from lakebed.storage.error_mapping import Answer
 from lakebed.storage.obstore_client import client
 
 if TYPE_CHECKING:

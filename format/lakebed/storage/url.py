@@ -14,7 +14,7 @@ from lakebed.errors import InvalidInputError, UnsupportedUrlError
 from lakebed.storage.buckets import SCHEMES
 from lakebed.storage.cache.caching import cached
 from lakebed.storage.credentials import kept
-from lakebed.storage.foreign import FsspecStorage, is_known
+from lakebed.storage.fsspec_store import FsspecStorage, is_known
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.memory import open_memory
 from lakebed.storage.objects import ObjectStorage

@@ -1,7 +1,6 @@
-"""Shipped with the library: what proves that data survives.
+"""Shipped with the library, for tests of others: storages that keep promises, programs that survive faults.
 
-A conformance suite for storages, a storage that fails on purpose, a clock that stands still, the reference model of a
-versioned dataset, and a runner that cuts off real work at every call.
+A conformance suite for storages, a storage that fails on schedule, and a clock that stands still.
 
 Nothing outside tests imports from here.
 """

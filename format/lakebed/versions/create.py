@@ -5,7 +5,7 @@ from __future__ import annotations
 from lakebed.documents.version_tree import FIRST, VersionTree, new_id
 from lakebed.storage.base import Storage
 from lakebed.versions.derive import empty_snapshot
-from lakebed.versions.locks import release_lock
+from lakebed.versions.locks.marker import release_lock
 from lakebed.versions.publish import publish
 from lakebed.versions.state import Snapshot
 from lakebed.versions.swap import TreeAt

@@ -28,9 +28,10 @@ from lakebed.errors import DatasetCorruptError, FormatError, KeyNotFound, LimitE
 from lakebed.storage.base import CachingStorage, Storage
 from lakebed.storage.concurrently import concurrently, together
 from lakebed.storage.lock import frees_itself
-from lakebed.versions.locks import Found, look
+from lakebed.versions.digests import seals_of
+from lakebed.versions.foreign_writes import is_witnessed, untouched
+from lakebed.versions.locks.marker import Found, look
 from lakebed.versions.manifests import load_manifest, manifest_key, origin_of
-from lakebed.versions.seals import seals_of
 from lakebed.versions.state import (
     CREDS,
     PAD,
@@ -41,7 +42,6 @@ from lakebed.versions.state import (
     TensorState,
     folder_of,
 )
-from lakebed.versions.traces import is_witnessed, untouched
 from lakebed.versions.tree_file import (
     ADVICE,
     TREE_KEY,

@@ -20,10 +20,10 @@ from lakebed.errors import KeyNotFound
 from lakebed.storage.base import Data, Storage
 from lakebed.storage.concurrently import concurrently
 from lakebed.storage.lock import frees_itself
-from lakebed.versions.leases import Lease
-from lakebed.versions.locks import lock_file, released_file
+from lakebed.versions.digests import with_seals
+from lakebed.versions.locks.leases import Lease
+from lakebed.versions.locks.marker import lock_file, released_file
 from lakebed.versions.manifests import manifest_key, write_manifest
-from lakebed.versions.seals import with_seals
 from lakebed.versions.state import Origin, Snapshot, TensorState, folder_of
 from lakebed.versions.swap import TreeAt, node_files, swap
 

@@ -16,10 +16,10 @@ from lakebed.errors import (
     StorageError,
 )
 from lakebed.storage.base import Data, Storage
-from lakebed.versions.fences import fences_of
+from lakebed.versions.digests import with_seals
+from lakebed.versions.gc.tombstones import with_retired
+from lakebed.versions.locks.fencing import fences_of
 from lakebed.versions.opening import TREE_KEY, TreeAt, read_tree_at, remembered
-from lakebed.versions.retired import with_retired
-from lakebed.versions.seals import with_seals
 from lakebed.versions.state import folder_of
 
 __all__ = ["Edit", "TreeAt", "node_files", "read_tree_at", "swap"]

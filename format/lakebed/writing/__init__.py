@@ -1,1 +1,4 @@
-"""Values -> a published version, in flow order: coerce, append (pending blocks), seal (chunks), publish."""
+"""Values -> files of a new version: encode, collect in a draft, pack into chunks, rewrite what changes.
+
+How a version becomes visible is decided in `lakebed.versions`.
+"""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakebed.documents.tensor_meta import TensorMeta
-from lakebed.writing.encoded import Encoded
+from lakebed.writing.encode.encoded import Encoded
 
 Bounds = tuple[tuple[int, ...], tuple[int, ...]]
 

@@ -17,8 +17,8 @@ from lakebed.codecs.block import Block
 from lakebed.native import chunks as native
 from lakebed.versions.state import ChunkTable, NewChunk
 from lakebed.writing.blocks import cost
-from lakebed.writing.overlay import Places, Take, joined, replaced
 from lakebed.writing.repack import SMALL, Plan
+from lakebed.writing.replace_samples import Places, Take, joined, replaced
 
 # From so many samples on, one walk over the chunks is cheaper than an edit of each.
 MANY = 1024

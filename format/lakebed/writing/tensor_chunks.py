@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol, Self
 
-from lakebed.chunks.canvas import ChunkCodec, chunk_codec
 from lakebed.chunks.chunk import Chunk, parse_chunk
+from lakebed.chunks.image_chunk import ChunkCodec, chunk_codec
 from lakebed.chunks.pack import PackedChunk, groups, pack
 from lakebed.codecs.block import Block
 from lakebed.codecs.registry import BYTE_NAMES
@@ -17,7 +17,7 @@ from lakebed.documents.manifest import block_sums
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.versions.state import NewChunk, TensorState, folder_of
 from lakebed.writing.chunk_samples import samples_of, tells_shape
-from lakebed.writing.overlay import Take, fresh
+from lakebed.writing.replace_samples import Take, fresh
 
 DEFAULT_MAX_CHUNK = 16_000_000
 

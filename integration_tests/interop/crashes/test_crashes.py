@@ -16,8 +16,8 @@ import pytest
 
 import lakebed
 from integration_tests.interop.test_interop import INTERPRETERS, NOWHERE
-from lakebed.dataset.mending.repairing import repair
-from lakebed.reading.verify import verify
+from lakebed.maintenance.repair import repair
+from lakebed.maintenance.verify import verify
 from lakebed.storage.local import LocalStorage
 from unit_tests.lakebed.crash_states import logs, states
 

@@ -18,8 +18,8 @@ from click.testing import CliRunner, Result
 
 import lakebed
 from lakebed.cli import main
-from lakebed.links.credentials import forget, look_up, named
-from lakebed.links.providers.base import plain
+from lakebed.credentials.base import plain
+from lakebed.credentials.named import forget, look_up, named
 from lakebed.storage.credentials import Given
 from unit_tests.lakebed.no_credentials import InMemory, keeping, nobody_knows
 

@@ -22,10 +22,10 @@ from click.testing import CliRunner, Result
 import lakebed
 from lakebed import cli
 from lakebed.cli import main
-from lakebed.dataset.copies.unlinked import BrokenLink
-from lakebed.versions.check import Damage
-from lakebed.versions.repair_plan import Step
-from lakebed.versions.report import Kept, Removed
+from lakebed.copying.resolve_links import BrokenLink
+from lakebed.maintenance.check import Damage
+from lakebed.maintenance.plan import Step
+from lakebed.versions.gc.report import Kept, Removed
 
 EVIL = "\x07\x08\x7f\x85\x9b31m\u200f\u202e\u2028\u2066\rx\x1b[31m\nforged"
 """Bell, backspace, DEL, NEL, CSI, marks and overrides of direction, separator of lines, CR, ESC, a line of its own."""

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.chunks.canvas import chunk_codec
 from lakebed.chunks.chunk import parse_chunk
+from lakebed.chunks.image_chunk import chunk_codec
 from lakebed.codecs.registry import IMAGE_NAMES, byte_codec, file_codec, sniff
 from lakebed.documents.json_style import encode_custom
 from lakebed.errors import LakebedError

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import lakebed
-from lakebed.dataset.session import Session
+from lakebed.session.session import Session
 from lakebed.storage.local import LocalStorage
 
 RNG = np.random.default_rng(3)

@@ -22,7 +22,7 @@ import pytest
 
 import lakebed
 from lakebed.errors import LakebedError
-from lakebed.reading.verify import verify
+from lakebed.maintenance.verify import verify
 from lakebed.storage.local import LocalStorage
 from unit_tests.lakebed.fuzz.datasets import KINDS, everything, files, replace, write
 from unit_tests.lakebed.fuzz.mutate import mutate_bytes, mutate_json

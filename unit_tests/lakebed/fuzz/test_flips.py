@@ -14,7 +14,7 @@ import pytest
 
 from lakebed.documents.version_tree import FIRST
 from lakebed.errors import LakebedError
-from lakebed.reading.verify import verify
+from lakebed.maintenance.verify import verify
 from lakebed.storage.local import LocalStorage
 from unit_tests.lakebed.fuzz.datasets import GOLDEN, KINDS, everything, files, replace, write
 

@@ -23,10 +23,10 @@ from lakebed.documents.manifest import Manifest, seal_of
 from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_prefix import PREFIX
 from lakebed.errors import FormatError, LimitError
-from lakebed.reading.verify import verify
+from lakebed.maintenance.verify import verify
 from lakebed.storage.local import LocalStorage
+from lakebed.versions.digests import with_seals
 from lakebed.versions.opening import TREE_KEY, manifest_key, read_tree
-from lakebed.versions.seals import with_seals
 from lakebed.versions.state import empty_table
 from unit_tests.lakebed.fuzz.datasets import replace
 

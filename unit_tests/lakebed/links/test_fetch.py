@@ -12,8 +12,8 @@ import pytest
 
 from lakebed import limits
 from lakebed.errors import LimitError, UnableToReadFromUrlError, UnsupportedUrlError
-from lakebed.links.address import scheme_of, shown
 from lakebed.links.fetch import FETCHERS, fetch, fetch_part
+from lakebed.storage.address import scheme_of, shown
 from unit_tests.lakebed.links.server import Web, serving
 
 

@@ -16,7 +16,7 @@ from lakebed.codecs.video import Video
 from lakebed.links import ranged
 from lakebed.links.fetch import fetch
 from lakebed.reading import linked
-from unit_tests.lakebed.codecs.test_film import movie
+from unit_tests.lakebed.codecs.test_remote_video import movie
 from unit_tests.lakebed.links.server import serving
 
 COLOUR = (np.arange(6 * 7 * 3).reshape(6, 7, 3) % 251).astype(np.uint8)

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import lakebed
-from lakebed.dataset.handle import Handle
-from lakebed.dataset.session import Session
+from lakebed.session.handle import Handle
+from lakebed.session.session import Session
 from lakebed.storage.local import LocalStorage
 
 

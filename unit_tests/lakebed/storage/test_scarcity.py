@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 import lakebed
-from lakebed.dataset import farewell
 from lakebed.errors import StorageError, StoragePermissionError
-from lakebed.reading.verify import verify
+from lakebed.maintenance.verify import verify
+from lakebed.session import finalizer
 from lakebed.storage.disk import exclusive, lock_file
 from lakebed.storage.local import LocalStorage
 
@@ -28,7 +28,7 @@ from lakebed.storage.local import LocalStorage
 def collect() -> None:
     """Close all that nobody holds any more, here and in the thread that closes what the collector finds."""
     gc.collect()
-    farewell.settle()
+    finalizer.settle()
 
 
 def open_files() -> set[int]:

@@ -10,9 +10,9 @@ import pytest
 
 import lakebed
 from lakebed import config
-from lakebed.reading.verify import verify
+from lakebed.maintenance.verify import verify
 from lakebed.storage.local import LocalStorage
-from lakebed.versions import collect as collect_module
+from lakebed.versions.gc import collect as collect_module
 
 ROWS = 100
 

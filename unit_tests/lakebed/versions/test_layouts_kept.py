@@ -10,7 +10,7 @@ import pytest
 import lakebed
 from lakebed.chunks import pack
 from lakebed.documents.layouts import Layout
-from lakebed.reading.verify import verify
+from lakebed.maintenance.verify import verify
 from lakebed.storage.local import LocalStorage
 
 RNG = np.random.default_rng(12)

@@ -13,7 +13,7 @@ from lakebed.documents.manifest import Manifest
 from lakebed.documents.manifest_delta import base_of
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import ChecksumError, DatasetCorruptError
-from lakebed.reading.verify import verify
+from lakebed.maintenance.verify import verify
 from lakebed.storage.memory import MemoryStorage
 from lakebed.testing.faulty import Crash, FaultyStorage
 from lakebed.versions import manifests

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 import lakebed
-from lakebed.dataset.handle import Handle
-from lakebed.dataset.session import Session
 from lakebed.errors import CommitFailed, CommitStateUnknown, StorageError
+from lakebed.session.handle import Handle
+from lakebed.session.session import Session
 from lakebed.storage.base import Data, Tail
 from lakebed.storage.memory import MemoryStorage
 from lakebed.versions.create import create

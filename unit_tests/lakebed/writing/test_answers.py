@@ -28,8 +28,8 @@ from lakebed.errors import SampleAppendError
 from lakebed.htypes.partial import tiled
 from lakebed.links.link import link, link_tiled
 from lakebed.links.read import read
-from lakebed.writing.coerce import encode_column, encode_one
-from lakebed.writing.encoded import Column
+from lakebed.writing.encode.column import encode_column, encode_one
+from lakebed.writing.encode.encoded import Column
 from lakebed.writing.schema import UNSPECIFIED, NewTensor, plan_tensor
 
 DATA = pathlib.Path(__file__).parents[2] / "data"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import lakebed
 from lakebed.dataset.dataset import Dataset
-from lakebed.writing.coerce import encode_column
+from lakebed.writing.encode.column import encode_column
 
 KINDS: dict[str, dict[str, Any]] = {
     "ragged": {"htype": "generic", "dtype": "int16"},

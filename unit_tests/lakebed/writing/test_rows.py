@@ -25,10 +25,10 @@ from lakebed.errors import (
 from lakebed.htypes.partial import tiled
 from lakebed.links.link import link, link_tiled
 from lakebed.links.read import read
-from lakebed.writing.coerce import encode_column, encode_one
-from lakebed.writing.encoded import Column, Encoded
-from lakebed.writing.link_rows import Linking
-from lakebed.writing.sequence_rows import flattened
+from lakebed.writing.encode.column import encode_column, encode_one
+from lakebed.writing.encode.encoded import Column, Encoded
+from lakebed.writing.encode.links import Linking
+from lakebed.writing.encode.sequences import flattened
 
 COLOURS = np.arange(180, dtype="u1").reshape(3, 4, 5, 3)
 FEEDS = {"_x_info": {"extend": "extend_info"}, "_x_shape": {"extend": "extend_shape"}}

@@ -20,7 +20,7 @@ from lakebed.errors import (
     TensorMetaMutuallyExclusiveKeysError,
     UnsupportedCompressionError,
 )
-from lakebed.writing.coerce import encode_one
+from lakebed.writing.encode.column import encode_one
 from unit_tests.lakebed.datasets import create_on, new_memory
 
 LEARNED = ("length", "min_shape", "max_shape", "typestr", "dtype", "name", "htype")

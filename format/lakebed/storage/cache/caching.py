@@ -27,11 +27,11 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
-from lakebed.storage import leftovers
+from lakebed.storage import orphan_files
 from lakebed.storage.base import check_key, check_spans, fill, place_of
 from lakebed.storage.cache.files import CacheFiles, Item
-from lakebed.storage.cache.flights import Flights
 from lakebed.storage.cache.layout import BLOCK
+from lakebed.storage.cache.singleflight import Flights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -354,7 +354,7 @@ class CachedStorage:
     def delete_many(self, keys: Sequence[str]) -> None:
         """Remove objects from the origin; missing ones are no error. A failure leaves any of them."""
         try:
-            leftovers.remove(self.origin, keys)
+            orphan_files.remove(self.origin, keys)
         finally:
             for key in keys:
                 self.forget(key)

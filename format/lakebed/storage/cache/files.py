@@ -30,7 +30,7 @@ from lakebed.storage.cache.layout import (
     start_of,
     sum_of,
 )
-from lakebed.storage.cache.room import Room, on_disk
+from lakebed.storage.cache.quota import Room, on_disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakebed.storage.disk import lock_file
-from lakebed.testing.kill import Nursery
+from unit_tests.proofs.kill import Nursery
 
 if TYPE_CHECKING:
     from collections.abc import Callable

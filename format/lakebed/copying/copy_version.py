@@ -1,0 +1,160 @@
+"""One version of a dataset made a dataset of its own: its chunks are copied as they are, its metadata is written anew.
+
+Like a copy with history it is done in parallel, checked, and goes on after a kill; it becomes a dataset in one step at
+the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from lakebed.copying.deepcopy import drop_others, report
+from lakebed.copying.transfer import Item, Sums, Transfer
+from lakebed.documents.commit_diff import CommitDiff
+from lakebed.documents.manifest import ChunkPlaces
+from lakebed.progress import bytes_bar
+from lakebed.session.copy_journal import Journal, Origin
+from lakebed.storage.base import Storage
+from lakebed.versions.create import create
+from lakebed.versions.state import ChunkTable, Snapshot, TensorState, folder_of
+from lakebed.writing.names import companion
+from lakebed.writing.structure import companions_of
+
+
+def counterparts(
+    schema: Snapshot, planned: Snapshot, names: Mapping[str, str]
+) -> dict[str, TensorState] | None:
+    """Return {key of a new tensor: the tensor that it becomes a copy of}, hidden companions included.
+
+    Parameters
+    ----------
+    planned
+        The new dataset without samples.
+    names
+        New name -> name in ``schema``.
+
+    Returns
+    -------
+    None if they do not correspond: then samples have to be copied one by one.
+    """
+    found: dict[str, TensorState] = {}
+    for new, old in names.items():
+        pairs = {companion(new, kind): other for kind, other in companions_of(schema.meta, old).items()}
+        for name, other in {new: old, **pairs}.items():
+            key = planned.key_of(name)
+            if key is None:
+                return None
+            found[key] = schema.tensor(other)
+    return found if found.keys() == planned.tensors.keys() else None
+
+
+def copy_version(
+    source: Storage,
+    target: Storage,
+    origin: Origin,
+    planned: Snapshot,
+    parts: Mapping[str, TensorState],
+    documents: Mapping[str, bytes],
+    *,
+    progressbar: bool,
+) -> None:
+    """Copy the chunks of some tensors, then make a dataset of them.
+
+    Parameters
+    ----------
+    origin
+        What is copied, and the head that it becomes.
+    planned
+        The new dataset without samples.
+    parts
+        See :func:`counterparts`.
+    documents
+        Files of the dataset as a whole.
+
+    Raises
+    ------
+    ChecksumError
+        If chunks are damaged or missing. All others have been copied then, and a second call goes on.
+    """
+    journal = Journal(target, origin)
+    done = journal.begin()
+
+    def note(items: Sequence[Item]) -> None:
+        journal.add([(item.goal, item.stat.etag) for item in items])
+
+    items, missing = _items(source, origin.head, parts)
+    here = {key: stat.size for key, stat in target.list("")}
+    left = [
+        item
+        for item in items
+        # Of a chunk without checksums they are made while it is read.
+        if item.sums is None or here.get(item.goal) != item.stat.size or done.get(item.goal) != item.stat.etag
+    ]
+    total = sum(item.stat.size for item in items)
+    rest = sum(item.stat.size for item in left)
+    try:
+        with bytes_bar("Copying", total, done=total - rest, shown=progressbar) as advance:
+            outcome = Transfer(source, target, note, advance).run(left)
+    finally:
+        journal.flush()
+    drop_others(target, here, {item.goal for item in items})
+    report(source, {**missing, **outcome.damaged, **dict.fromkeys(outcome.missing, "it is missing")})
+    target.put_many(documents.items())
+    tensors = {
+        key: _filled(planned.tensors[key], parts[key], origin.head, outcome.sums) for key in planned.tensors
+    }
+    create(target, replace(planned, version_id=origin.head, tensors=tensors, origin=None))
+    journal.end()
+
+
+def _items(source: Storage, head: str, parts: Mapping[str, TensorState]) -> tuple[list[Item], dict[str, str]]:
+    """Return the chunk files to copy, and those that are not there."""
+    listed = {key: stat for key, stat in source.list("") if "/chunks/" in key}
+    items: dict[str, Item] = {}
+    missing: dict[str, str] = {}
+    for new, state in parts.items():
+        table = state.table
+        ends = np.cumsum(table.places.sum_counts())
+        sizes = table.places.sizes.tolist()
+        for row in range(len(table)):
+            key = table.key(row)
+            stat = listed.get(key)
+            if stat is None:
+                missing[key] = "it is missing"
+                continue
+            start = int(ends[row - 1]) if row else 0
+            sums: Sums = (sizes[row], table.places.sums[start : int(ends[row])].tolist())
+            goal = f"{folder_of(head)}{new}/chunks/{key.rpartition('/')[2]}"
+            items[goal] = Item(key, stat, sums if sizes[row] else None, goal)
+    return list(items.values()), missing
+
+
+def _filled(planned: TensorState, part: TensorState, head: str, made: Mapping[str, Sums]) -> TensorState:
+    """Return a new tensor with the samples of another, whose chunks lie in the folder of the head."""
+    table = part.table
+    places = table.places
+    ends = np.cumsum(places.sum_counts())
+    known: list[Sums] = []
+    for row, size in enumerate(places.sizes.tolist()):
+        start = int(ends[row - 1]) if row else 0
+        values = places.sums[start : int(ends[row])].tolist()
+        known.append((size, values) if size else made.get(table.key(row), (0, [])))
+    own = ChunkPlaces(
+        ((head, planned.key),) if len(table) else (),
+        np.zeros(len(table), np.uint32),
+        np.array([size for size, _ in known], dtype=np.uint64),
+        np.array([value for _, values in known for value in values], dtype=np.uint64),
+        np.ones(len(table), np.bool_),
+        places.known_layouts,
+    )
+    return replace(
+        part,
+        key=planned.key,
+        meta=part.meta.with_(name=planned.meta.name, links=planned.meta.links),
+        info=planned.info,
+        table=ChunkTable(table.ids, own),
+        diff=CommitDiff(created=True, info_updated=bool(planned.info), last=part.length),
+    )

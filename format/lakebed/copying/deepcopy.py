@@ -1,0 +1,342 @@
+"""A dataset with all its history, made again elsewhere: in parallel, checked, and continued where a kill cut it off.
+
+The version tree goes last: before it is there, nobody takes half a copy for a dataset. Until then a journal lies beside
+what has arrived, by which the next attempt goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.copying.transfer import Item, Sums, Transfer
+from lakebed.documents.dataset_meta import DatasetMeta
+from lakebed.documents.version_tree import VersionTree
+from lakebed.errors import ChecksumError, CorruptError, DatasetExistsError, KeyNotFound
+from lakebed.progress import bytes_bar
+from lakebed.session.copy_journal import FOLDER, Journal, Origin
+from lakebed.storage.base import Storage
+from lakebed.storage.concurrently import concurrently
+from lakebed.storage.lock import frees_itself
+from lakebed.versions.add_digests import reseal, seal
+from lakebed.versions.digests import seals_of
+from lakebed.versions.locks.marker import released_file
+from lakebed.versions.opening import TREE_KEY, manifest_key, open_version
+from lakebed.versions.state import Snapshot, folder_of
+from lakebed.versions.swap import read_tree_at
+from lakebed.writing.names import normalize
+from lakebed.writing.structure import companions_of, is_inside, without
+
+# Versions that are held in memory at once while their checksums are gathered.
+_AT_ONCE = 16
+# A source that is written meanwhile may have lost what its listing named: so often it is looked at again.
+_ROUNDS = 5
+_SHOWN = 5
+
+_FOLDER = re.compile(r"^versions/[^/]*/")
+
+_log = logging.getLogger(__name__)
+
+
+def replicate(source: Storage, target: Storage, tensors: Sequence[str] | None, *, progressbar: bool) -> None:
+    """Copy a dataset to a place that is empty, or holds an unfinished copy of the same.
+
+    Parameters
+    ----------
+    tensors
+        Names of the tensors or groups to keep, in every version; None keeps all.
+
+    Raises
+    ------
+    ChecksumError
+        If chunks of the source are damaged or missing. Everything else has been copied then: a second call goes on once
+        they are repaired.
+    DatasetExistsError
+        If the copy was finished before, and has been written since.
+    """
+    journal = Journal(target, Origin.of(source, tensors))
+    done = journal.begin()
+    try:
+        tree, plan, sums = _bring_over(source, target, tensors, journal, done, progressbar=progressbar)
+    finally:
+        journal.flush()
+    if target.stat(TREE_KEY) is None:
+        target.put(TREE_KEY, tree)
+    at = read_tree_at(target)
+    had = seals_of(at.tree) if tensors is None else {}  # without some tensors, all manifests are others
+    sealed = seals_of(
+        seal(target, at, sums) if tensors is None else reseal(target, at, _visible(at.tree), sums)
+    )
+    if not frees_itself(target):
+        # There the lock file of a head vouches for its manifest.
+        heads = set(at.tree.branches.values())
+        vouched = [i for i in heads if i in sealed and (i in plan.trusted or i not in had)]
+        target.put_many([released_file(head, sealed[head]) for head in vouched])
+    journal.end()
+
+
+def _bring_over(
+    source: Storage,
+    target: Storage,
+    tensors: Sequence[str] | None,
+    journal: Journal,
+    done: Mapping[str, str],
+    *,
+    progressbar: bool,
+) -> tuple[bytes, _Plan, dict[str, Sums]]:
+    """Copy everything but the version tree; return that, what was planned, and the checksums known of chunks."""
+    arrived = dict(done)
+
+    def note(items: Sequence[Item]) -> None:
+        entries = [(item.key, item.stat.etag) for item in items]
+        arrived.update(entries)
+        journal.add(entries)
+
+    for _ in range(_ROUNDS):
+        tree = source.get(TREE_KEY)  # first: the folders that it names do not change any more
+        parsed = VersionTree.from_bytes(tree)
+        _check_unfinished(target, parsed)
+        plan = _plan(source, parsed, tensors)
+        here = {key: stat.size for key, stat in target.list("")}
+        left = [
+            item
+            for item in plan.items
+            if here.get(item.key) != item.stat.size or arrived.get(item.key) != item.stat.etag
+        ]
+        total = sum(item.stat.size for item in plan.items)
+        with bytes_bar(
+            "Copying", total, done=total - sum(item.stat.size for item in left), shown=progressbar
+        ) as advance:
+            outcome = Transfer(source, target, note, advance).run(left)
+        if outcome.missing and source.get(TREE_KEY) != tree:
+            _log.info("%s was written while it was copied: looking at it again", source.url)
+            continue
+        target.put_many(plan.rewritten.items())
+        drop_others(target, here, {*(item.key for item in plan.items), *plan.rewritten})
+        lost = dict.fromkeys((key for key in outcome.missing if key in plan.sums), "it is missing")
+        report(source, {**plan.damaged, **outcome.damaged, **lost})
+        return tree, plan, {**plan.sums, **outcome.sums}
+    raise DatasetExistsError(f"{source.url} is written all the time: stop its writers, and copy it again")
+
+
+def _check_unfinished(target: Storage, tree: VersionTree) -> None:
+    """Refuse to go on with a copy that is finished, and no longer is what it was copied from."""
+    try:
+        present = VersionTree.from_bytes(target.get(TREE_KEY))
+    except KeyNotFound:
+        return
+    if present.branches != tree.branches or set(present.commits) != set(tree.commits):
+        raise DatasetExistsError(
+            f"the copy at {target.url} was finished, and it or its source has been written since; choose another "
+            "destination, or pass overwrite=True"
+        )
+
+
+# -- what there is to copy ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What a copy consists of.
+
+    Parameters
+    ----------
+    items
+        Objects to copy as they are.
+    rewritten
+        Objects that are others in the copy: dataset_meta.json without the tensors that stay behind.
+    sums
+        Checksums of the chunks on record.
+    damaged
+        What is known to be wrong before anything is read.
+    trusted
+        Versions whose manifests count.
+    """
+
+    items: list[Item]
+    rewritten: Mapping[str, bytes]
+    sums: Mapping[str, Sums]
+    damaged: Mapping[str, str]
+    trusted: AbstractSet[str]
+
+
+def _plan(source: Storage, tree: VersionTree, tensors: Sequence[str] | None) -> _Plan:
+    listed = {key: stat for key, stat in source.list("") if not _stays(key)}
+    nested = tuple(
+        key.removesuffix(name)
+        for key in listed
+        for name in (TREE_KEY, f"{FOLDER}source.json")
+        if key.endswith(f"/{name}") and not key.startswith(".queries/")
+    )
+    chosen = _Choice.of(source, tree, tensors)
+    sums: dict[str, Sums] = {}
+    damaged: dict[str, str] = {}
+    measured, named = _Seen(), _Seen()
+    trusted: set[str] = set()
+    for snapshot in _snapshots(source, tree, damaged):
+        if snapshot.origin is not None:
+            trusted.add(snapshot.version_id)
+        for key, size, values in _chunks(snapshot, measured, named):
+            if chosen.has(key):
+                if size or key not in sums:
+                    sums[key] = (size, values)
+                if key not in listed:
+                    damaged[key] = "it is missing"
+    items = [
+        Item(key, stat, known if (known := sums.get(key)) and known[0] else None)
+        for key, stat in listed.items()
+        if not key.startswith(nested) and chosen.has(key) and key not in chosen.rewritten
+    ]
+    return _Plan(
+        items, chosen.rewritten, {key: known for key, known in sums.items() if known[0]}, damaged, trusted
+    )
+
+
+def _stays(key: str) -> bool:
+    """Tell whether an object is none of the dataset's content: locks, the tree, the journal of a copy."""
+    return key.endswith(".lock") or key == TREE_KEY or key.startswith(FOLDER)
+
+
+def _visible(tree: VersionTree) -> list[str]:
+    """Return the commits and heads: what anybody can open."""
+    heads = set(tree.branches.values())
+    return [i for i, node in tree.commits.items() if node.is_committed or i in heads]
+
+
+def _snapshots(source: Storage, tree: VersionTree, damaged: dict[str, str]) -> Iterator[Snapshot]:
+    """Open every version that can be seen, a few at a time."""
+    ids = _visible(tree)
+
+    def opened(version_id: str) -> Snapshot | None:
+        try:
+            return open_version(source, tree, version_id)
+        except CorruptError as error:
+            damaged[f"{folder_of(version_id)}dataset_meta.json"] = f"this version does not open: {error}"
+            return None
+
+    for first in range(0, len(ids), _AT_ONCE):
+        calls = [partial(opened, version_id) for version_id in ids[first : first + _AT_ONCE]]
+        found = [call() for call in calls] if frees_itself(source) else concurrently(calls)
+        yield from (snapshot for snapshot in found if snapshot is not None)
+
+
+class _Seen:
+    """Chunks by their folder, as sorted ids: versions name those of the versions before them again."""
+
+    def __init__(self) -> None:
+        self._ids: dict[tuple[str, str], NDArray[np.uint64]] = {}
+
+    def new(self, folder: tuple[str, str], ids: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Tell which ids are new, and take them in."""
+        before = self._ids.get(folder, np.zeros(0, np.uint64))
+        found = ~np.isin(ids, before)
+        self._ids[folder] = np.union1d(before, ids[found])
+        return found
+
+
+def _chunks(snapshot: Snapshot, measured: _Seen, named: _Seen) -> Iterator[tuple[str, int, Sequence[int]]]:
+    """Yield key, size and checksums of the chunks of a version that are new; size 0 where there are none on record."""
+    for state in snapshot.tensors.values():
+        table = state.table
+        places = table.places
+        ends = np.cumsum(places.sum_counts())
+        for number, folder in enumerate(places.folders):
+            rows = np.flatnonzero(places.folder_of == number)
+            for seen, mine in (
+                (measured, rows[places.sizes[rows] > 0]),
+                (named, rows[places.sizes[rows] == 0]),
+            ):
+                for row in mine[seen.new(folder, table.ids.ids[mine])].tolist():
+                    start = int(ends[row - 1]) if row else 0
+                    yield table.key(row), int(places.sizes[row]), places.sums[start : int(ends[row])].tolist()
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """Which objects belong to the tensors that are kept.
+
+    Parameters
+    ----------
+    dropped
+        Keys of the tensors that are left behind, each with a ``/``.
+    rewritten
+        Documents of the versions without the other tensors.
+    """
+
+    dropped: tuple[str, ...] = ()
+    rewritten: Mapping[str, bytes] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, source: Storage, tree: VersionTree, tensors: Sequence[str] | None) -> _Choice:
+        """Choose tensors or groups in every version by the names that they have there.
+
+        What one version keeps stays in the folders of all others: its chunks may lie there, under another name.
+        """
+        if tensors is None:
+            return cls()
+        names = [normalize(name) for name in tensors]
+        metas: dict[str, DatasetMeta] = {}
+        for version_id in tree.commits:
+            folder = folder_of(version_id)
+            with suppress(KeyNotFound):
+                metas[folder] = DatasetMeta.from_bytes(source.get(f"{folder}dataset_meta.json"))
+        kept = {folder: _kept(meta, names) for folder, meta in metas.items()}
+        somewhere = set().union(*kept.values())
+        rewritten: dict[str, bytes] = {}
+        for folder, meta in metas.items():
+            gone = [key for key in meta.tensors if key not in kept[folder]]
+            groups = tuple(g for g in meta.groups if any(is_inside(n, g) or is_inside(g, n) for n in names))
+            rewritten[f"{folder}dataset_meta.json"] = replace(without(meta, gone), groups=groups).to_bytes()
+        nowhere = {key for meta in metas.values() for key in meta.tensors if key not in somewhere}
+        dropped = [f"{key}/" for key in nowhere if not any(is_inside(other, key) for other in somewhere)]
+        return cls((manifest_key(""), *sorted(dropped)), rewritten)  # manifests name all tensors
+
+    def has(self, key: str) -> bool:
+        """Tell whether an object is kept."""
+        return not _FOLDER.sub("", key).startswith(self.dropped)
+
+
+def _kept(meta: DatasetMeta, names: Sequence[str]) -> set[str]:
+    """Return the keys of the tensors to keep of one version, hidden companions included."""
+    all_names = meta.tensor_names or {key: key for key in meta.tensors}
+    kept = {name for name in all_names if any(is_inside(name, wanted) for wanted in names)}
+    for name in list(kept):
+        kept.update(companions_of(meta, name).values())
+    return {all_names[name] for name in kept}
+
+
+# -- what came of it ---------------------------------------------------------------------------------------------
+
+
+def drop_others(target: Storage, here: Iterable[str], wanted: set[str]) -> None:
+    """Remove what an earlier attempt has brought, and the source has no longer."""
+    for key in here:
+        if key not in wanted and not _stays(key):
+            target.delete(key)
+
+
+def report(source: Storage, damaged: Mapping[str, str]) -> None:
+    """Raise if a part of the source could not be copied as it should be.
+
+    Parameters
+    ----------
+    damaged
+        Keys, and what is wrong with each.
+    """
+    if not damaged:
+        return
+    lines = "; ".join(f"{key}: {why}" for key, why in sorted(damaged.items())[:_SHOWN])
+    more = f"; and {len(damaged) - _SHOWN:,} more" if len(damaged) > _SHOWN else ""
+    raise ChecksumError(
+        f"{source.url} is damaged and was not copied as a whole: {lines}{more}. Everything else has been copied: bring "
+        "the damaged objects back, or repair the dataset (lakebed repair), and copy it again to go on",
+        dataset=source.url,
+    )

@@ -1,0 +1,329 @@
+"""Links -> data: what the links of a dataset lead to is fetched into chunks, bit by bit, and goes on after a kill.
+
+What is done is published along the way. A note beside the dataset says what is being made of what; as long as it is
+there, the same call goes on where the last one stopped. It holds the state of each source tensor, so that a source that
+has changed meanwhile is noticed, and the links that were left out as broken.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.codecs.block import Block
+from lakebed.copying.copy import companions, refuse_same_place
+from lakebed.copying.resolve_links import BrokenLink, Unlinking
+from lakebed.documents import json_style
+from lakebed.errors import DatasetExistsError, GetDataFromLinkError, KeyNotFound, SampleAppendError
+from lakebed.reading.index import Index
+from lakebed.session.copy_samples import Source, columns
+from lakebed.session.handle import Handle
+from lakebed.session.places import Path, make
+from lakebed.session.schema import add_planned, blank, delete_tensor, rename_tensor
+from lakebed.session.session import Session
+from lakebed.storage.base import Storage
+from lakebed.storage.url import open_storage, parse
+from lakebed.versions.opening import TREE_KEY
+from lakebed.versions.state import TensorState
+from lakebed.writing.encode.encoded import Column, Encoded
+from lakebed.writing.names import companion_key
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
+
+KEY = ".lakebed/materializing.json"
+"""The note."""
+
+# What was fetched is published after so many bytes, or seconds.
+_PUBLISH_BYTES = 256 << 20
+_PUBLISH_SECONDS = 30.0
+_SUFFIX = "_unlinked"
+
+
+@dataclass(slots=True)
+class Job:
+    """What is to be made of what.
+
+    Parameters
+    ----------
+    source
+        Address of the dataset with the links.
+    tensors
+        New name -> name in the source, and a digest of its state.
+    rows
+        Digest of the selected rows.
+    broken
+        Links that were left out so far.
+    """
+
+    source: str
+    tensors: dict[str, tuple[str, str]]
+    rows: str
+    broken: list[BrokenLink] = field(default_factory=list)
+
+    def is_same(self, other: Job) -> bool:
+        """Whether the other one does the same."""
+        return (self.source, self.tensors, self.rows) == (other.source, other.tensors, other.rows)
+
+    def to_bytes(self) -> bytes:
+        """Write the note."""
+        return json.dumps(asdict(self), indent=1).encode()
+
+    @classmethod
+    def of(cls, session: Session, names: Mapping[str, str], index: Index) -> Job:
+        """Describe what is to be done."""
+        schema = session.schema()
+        states = {new: (old, _digest(schema.tensor(old))) for new, old in names.items()}
+        length = max((schema.tensor(old).length for old in names.values()), default=0)
+        rows = "" if index.is_trivial else hashlib.sha256(_rows(index, length).tobytes()).hexdigest()
+        return cls(session.storage.url, states, rows)
+
+    @classmethod
+    def at(cls, storage: Storage) -> Job | None:
+        """Read the note of a dataset; None if there is none."""
+        try:
+            found = json_style.load_object(storage.get(KEY), KEY)
+        except KeyNotFound:
+            return None
+        tensors = {str(new): (str(old), str(state)) for new, (old, state) in found["tensors"].items()}
+        return cls(
+            found["source"], tensors, found["rows"], [BrokenLink(**entry) for entry in found["broken"]]
+        )
+
+
+def _digest(state: TensorState) -> str:
+    """Return what tells a state of a tensor from another: chunks have names of their own, and never change."""
+    found = hashlib.sha256(state.table.ids.to_bytes())
+    for extra in (state.sequence, state.creds):
+        found.update(b"-" if extra is None else extra.to_bytes())
+    return found.hexdigest()
+
+
+def _rows(index: Index, length: int) -> NDArray[np.int64]:
+    return np.asarray(index.rows(length), dtype=np.int64)
+
+
+# -- into another dataset ----------------------------------------------------------------------------------------
+
+
+def unlinked_copy(
+    source: Session,
+    names: Mapping[str, str],
+    index: Index,
+    dest: Path,
+    *,
+    overwrite: bool = False,
+    ignore_errors: bool = False,
+    progressbar: bool = False,
+) -> tuple[Handle, list[BrokenLink]]:
+    """Make a dataset that holds what the links of another lead to, or go on making it.
+
+    Parameters
+    ----------
+    names
+        New name -> name in the source; tensors without links are copied as they are.
+    ignore_errors
+        Leave an empty sample where a link leads nowhere.
+
+    Returns
+    -------
+    The new dataset, and the links that lead nowhere.
+
+    Raises
+    ------
+    DatasetHandlerError
+        If there is a dataset at ``dest`` that is no beginning of this, and ``overwrite`` is false.
+    GetDataFromLinkError, SampleAppendError
+        If a file cannot be had or stored. What was fetched stays at ``dest``: the same call goes on from there.
+    """
+    refuse_same_place(source, dest)
+    if not source.read_only:
+        source.flush()
+    job = Job.of(source, names, index)
+    handle, job = _begun(source, job, dest, overwrite=overwrite)
+    target = handle.session
+    target.hold()
+    try:
+        with _bar(source, names.values(), index, shown=progressbar) as bar:
+            for new, old in names.items():
+                _fill(_Filling(source, old, target, new, job, bar, ignore_errors), index)
+        target.storage.delete(KEY)
+    except (GetDataFromLinkError, SampleAppendError) as error:
+        target.flush()
+        error.add_note(f"what was fetched stays at {target.storage.url}: the same call goes on from there")
+        raise
+    finally:
+        target.release()
+    return handle, list(dict.fromkeys(job.broken))
+
+
+def _begun(source: Session, job: Job, dest: Path, *, overwrite: bool) -> tuple[Handle, Job]:
+    storage = open_storage(dest)
+    found = None if overwrite or storage.stat(TREE_KEY) is None else Job.at(storage)
+    if found is None:
+        handle = make(dest, overwrite=overwrite)
+        # Before the tensors: whoever is killed between them leaves a beginning that can be gone on from.
+        handle.session.storage.put(KEY, job.to_bytes())
+    elif found.is_same(job):
+        handle, job = Handle(Session(storage), parse(dest).shown), found
+    else:
+        raise DatasetExistsError(
+            f"{storage.url} is an unfinished copy of {found.source} in another state, or of other tensors or rows; "
+            "begin anew with overwrite=True"
+        )
+    target = handle.session
+    schema = target.schema()
+    with target.mutex, target.writing() as draft:
+        draft.set_info(dict(source.schema().info))
+        for new, (old, _) in job.tensors.items():
+            if schema.key_of(new) is None:
+                add_planned(target, new, blank(source.schema(), old, new, unlink=True))
+    return handle, job
+
+
+# -- in place ----------------------------------------------------------------------------------------------------
+
+
+def unlink_in_place(
+    session: Session, names: Sequence[str], *, ignore_errors: bool = False, progressbar: bool = False
+) -> list[BrokenLink]:
+    """Put what links lead to in their place; older versions keep the links.
+
+    A tensor ``x_unlinked`` is filled beside each tensor ``x``; at the end all of them take the places of the others.
+
+    Returns
+    -------
+    The links that lead nowhere.
+
+    Raises
+    ------
+    ReadOnlyModeError, LockedException
+        If the dataset cannot be changed.
+    GetDataFromLinkError, SampleAppendError
+        If a file cannot be had or stored. What was fetched stays: the same call goes on from there.
+    """
+    session.hold()
+    try:
+        session.flush()
+        targets = {f"{name}{_SUFFIX}": name for name in names}
+        job, found = Job.of(session, targets, Index()), Job.at(session.storage)
+        if found is not None and found.is_same(job):
+            job = found
+        elif found is not None:
+            _drop(session, found)
+        session.storage.put(KEY, job.to_bytes())
+        for new, old in targets.items():
+            if session.schema().key_of(new) is None:
+                add_planned(session, new, blank(session.schema(), old, new, unlink=True))
+        with _bar(session, targets.values(), Index(), shown=progressbar) as bar:
+            for new, old in targets.items():
+                _fill(_Filling(session, old, session, new, job, bar, ignore_errors), Index())
+        for new, old in targets.items():
+            delete_tensor(session, old, large_ok=True)
+            rename_tensor(session, new, old)
+        session.flush()
+        session.storage.delete(KEY)
+    except (GetDataFromLinkError, SampleAppendError) as error:
+        session.flush()
+        error.add_note("what was fetched is kept: the same call goes on from there")
+        raise
+    finally:
+        session.release()
+    return list(dict.fromkeys(job.broken))
+
+
+def _drop(session: Session, job: Job) -> None:
+    """Remove what was begun with another state of the links."""
+    for new in job.tensors:
+        if session.schema().key_of(new) is not None:
+            delete_tensor(session, new, large_ok=True)
+
+
+# -- filling -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Filling:
+    """One tensor on its way into another."""
+
+    source: Session
+    old: str
+    target: Session
+    new: str
+    job: Job
+    bar: tqdm[Any]
+    ignore_errors: bool
+
+    def state(self) -> TensorState:
+        return self.target.schema().tensor(self.new)
+
+    def columns(self, rows: NDArray[np.int64]) -> Iterator[tuple[Column, int]]:
+        """Yield rows as columns, and the bytes of each."""
+        schema = self.source.schema()
+        # The reader keeps to this version, whatever is added to the dataset meanwhile.
+        reader = self.source.reader(schema.tensor(self.old).key, self.old)
+        if reader.state.meta.is_link:
+            yield from Unlinking(reader, self.job.broken if self.ignore_errors else None).columns(
+                rows, self.state
+            )
+            return
+        for column in columns(Source(reader, companions(self.source, self.old)), rows, self.state()):
+            yield column, sum(part.block.nbytes for part in column.parts)
+
+
+def _fill(filling: _Filling, index: Index) -> None:
+    """Append the rows that are still missing, and publish now and then."""
+    target, source = filling.target, filling.source
+    rows = _rows(index, source.schema().tensor(filling.old).length)
+    done = filling.state().length
+    filling.bar.update(done)
+    fetched, published = 0, time.monotonic()
+    for column, nbytes in filling.columns(rows[done:]):
+        with target.mutex, target.writing() as draft:
+            state = filling.state()
+            before = state.length
+            draft.extend({state.key: column})
+            if source is target:
+                _keep_ids(filling, rows[before : before + column.count])
+        filling.bar.update(column.count)
+        fetched += nbytes
+        if fetched >= _PUBLISH_BYTES or time.monotonic() - published >= _PUBLISH_SECONDS:
+            _publish(filling)
+            fetched, published = 0, time.monotonic()
+    _publish(filling)
+
+
+def _publish(filling: _Filling) -> None:
+    """Publish what was added; the note knows of its broken links first, and of those of no more than that."""
+    storage = filling.target.storage
+    storage.put(KEY, filling.job.to_bytes())
+    filling.target.flush()
+
+
+def _keep_ids(filling: _Filling, rows: NDArray[np.int64]) -> None:
+    """Let samples that take the place of links keep the ids of those, by which branches are merged."""
+    with filling.target.mutex, filling.target.writing() as draft:
+        key = filling.state().key
+        hidden = companion_key(draft.meta, filling.new, "id")
+        ids = draft.row_ids(filling.source.schema().tensor(filling.old).key, rows.tolist())
+        if hidden is None or ids is None or not len(rows):
+            return
+        stop = draft.tensors[key].state.length
+        block = Block(memoryview(ids.tobytes()), len(ids), 8, (1,))
+        tensor = draft.tensors[hidden]
+        tensor.splice(stop - len(ids), stop, [Encoded(block, tensor.meta)])
+
+
+def _bar(session: Session, names: Any, index: Index, *, shown: bool) -> tqdm[Any]:
+    from tqdm import tqdm
+
+    schema = session.schema()
+    total = sum(len(_rows(index, schema.tensor(name).length)) for name in names)
+    return tqdm(total=total, desc="Fetching", unit=" rows", disable=not shown)

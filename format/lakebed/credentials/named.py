@@ -1,0 +1,280 @@
+"""Credentials that go by a name: found when they are needed, in every process, by providers that hold them.
+
+In this order: the environment, the owner's file, the keyring of the operating system, providers of other packages. The
+entry that the first of them has may hold the credentials, or say who makes them: ``provider = "aws-assume-role"``.
+
+Only the name goes to other processes. Secrets are in the :class:`Grant` that a name is good for at the moment, and
+:class:`Renewal` asks again before it runs out, or once if a store does not accept it.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from urllib.parse import unquote, urlsplit
+
+from lakebed import clock, config
+from lakebed.credentials import ambient, aws, plugins
+from lakebed.credentials.base import OPTIONS, entry, option
+from lakebed.credentials.environment import Environment
+from lakebed.credentials.file import OwnersFile
+from lakebed.credentials.system_keyring import SystemKeyring
+from lakebed.errors import InvalidInputError, LinkCredentialsError, ManagedCredentialsNotFoundError
+from lakebed.storage.address import shown
+from lakebed.storage.auth.renewal import Renewal
+from lakebed.storage.credentials import CredentialSource, Given, Grant, kept, register_named
+
+if TYPE_CHECKING:
+    from lakebed.credentials.base import Provider
+    from lakebed.storage.credentials import Creds
+
+_log = logging.getLogger(__name__)
+
+PROVIDERS: tuple[Provider, ...] = (Environment(), OwnersFile(), SystemKeyring())
+"""Who is asked for a name, in this order; providers of other packages come after them."""
+
+MAKERS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+    "aws-secretsmanager": aws.secret,
+    "aws-ssm": aws.parameter,
+    "aws-assume-role": ambient.role,
+    "aws-default": ambient.default,
+    "gcp-default": ambient.default,
+    "azure-default": ambient.default,
+}
+"""Who makes credentials of an entry, by what its ``provider`` says."""
+
+
+class Keys(Protocol):
+    """What writers and readers of links ask about the credentials of their dataset."""
+
+    def code(self, key: str | None) -> int:
+        """Return the code under which samples refer to a name, 0 for None, and note that it is used.
+
+        Raises
+        ------
+        MissingCredsError
+            If the dataset has no such name.
+        """
+        ...
+
+    def by_name(self, key: str | None, url: str) -> Creds | None:
+        """Return the credentials of a name for an address; None for None.
+
+        Raises
+        ------
+        MissingCredsError
+            If the dataset has no such name, or nobody has credentials for it.
+        LinkCredentialsError
+            If they are not for this address.
+        """
+        ...
+
+    def by_code(self, code: int, url: str) -> Creds | None:
+        """Return the credentials of a code for an address, as :meth:`by_name`; None for 0.
+
+        Raises
+        ------
+        FormatError
+            If no name has the code.
+        """
+        ...
+
+
+class Entry(NamedTuple):
+    """What a provider has under a name, and which one it was."""
+
+    provider: str
+    found: Given | CredentialSource
+
+
+class Named:
+    """The source of the credentials of one name; what it grants is as good as what ``creds=`` takes.
+
+    Parameters
+    ----------
+    key
+        The name.
+    """
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.urls: tuple[str, ...] | None = None
+
+    @property
+    def name(self) -> str:
+        """The name, for logs."""
+        return f"credentials {self.key!r}"
+
+    def __repr__(self) -> str:
+        return f"Named({self.key!r})"
+
+    def __reduce__(self) -> tuple[type[Named], tuple[str]]:
+        return Named, (self.key,)
+
+    def grant(self) -> Grant:
+        """Ask the providers.
+
+        Raises
+        ------
+        ManagedCredentialsNotFoundError
+            If none knows the name.
+        InvalidInputError, StoragePermissionError, StorageUnavailableError
+            If one knows it, but what it has is of no use, or it can not be asked.
+        """
+        began = clock.now()
+        provider, found = look_up(self.key)
+        if isinstance(found, CredentialSource):
+            self.urls = ()
+            return plugins.granted(found, self.key)
+        self.urls = _urls(found, self.key)
+        made = _made(found, self.key)
+        if isinstance(made, CredentialSource):
+            return plugins.granted(made, self.key)
+        _log.debug("the credentials %r come from the %s", self.key, provider)
+        return Grant(_with_hosts(made, self.urls), began + _ttl(found, self.key))
+
+
+class NamedCredentials(Renewal):
+    """The credentials of one name as all of a process share them; only the name is pickled."""
+
+    def __init__(self, key: str) -> None:
+        self._named = Named(key)
+        super().__init__(self._named)
+
+    def __repr__(self) -> str:
+        return f"NamedCredentials({self._named.key!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return named, (self._named.key,)
+
+    def check(self, url: str) -> None:
+        """Make sure that the credentials are for an address: whoever wrote a dataset chose the addresses in it.
+
+        Raises
+        ------
+        LinkCredentialsError
+            If their entry names other ones.
+        ManagedCredentialsNotFoundError
+            If no provider knows the name.
+        """
+        if self._named.urls is None:
+            self.grant()
+        if self._named.urls and not any(_is_below(url, root) for root in self._named.urls):
+            raise LinkCredentialsError(
+                f"the credentials {self._named.key!r} are not for {shown(url)}: `urls` of their entry names other "
+                "addresses",
+                url=url,
+            )
+
+
+_shared: dict[str, NamedCredentials] = {}
+
+
+def named(key: str) -> NamedCredentials:
+    """Return the credentials of a name, which need not exist yet."""
+    found = _shared.get(key)
+    # Of two threads that come here at once, both go on with what the first one stored.
+    return found if found is not None else _shared.setdefault(key, NamedCredentials(key))
+
+
+def forget(key: str | None = None) -> None:
+    """Ask the providers anew for a name, or (None) for all, when they are needed next."""
+    for name in [key] if key is not None else list(_shared):
+        _shared.pop(name, None)
+
+
+def look_up(key: str) -> Entry:
+    """Return what the first provider that knows a name has under it.
+
+    Raises
+    ------
+    ManagedCredentialsNotFoundError
+        If none knows it.
+    InvalidInputError, StoragePermissionError, StorageUnavailableError
+        If one knows it, but what it has is of no use, or it can not be asked.
+    """
+    for provider in PROVIDERS:
+        found = provider.find(key)
+        if found is not None:
+            return Entry(provider.name, found)
+    other = plugins.first(key)
+    if other is not None:
+        return Entry(*other)
+    asked = ", ".join(provider.place(key) for provider in PROVIDERS)
+    raise ManagedCredentialsNotFoundError(
+        f"no provider knows the credentials {key!r}: asked were {asked}; `lakebed creds set {key}` stores them"
+    )
+
+
+def _made(found: Given, key: str) -> Given | CredentialSource:
+    """Return the credentials that an entry is, or that the provider it names makes of it."""
+    name = option(found, "provider")
+    maker = None if name is None else MAKERS.get(name)
+    if name is None:
+        made: Any = {key: value for key, value in found.items() if key not in OPTIONS}
+    elif maker is not None:
+        made = maker(found)
+    else:
+        made = _from_plugin(name, key, found)
+    if isinstance(made, CredentialSource):
+        return made
+    covered = kept(made)
+    assert isinstance(covered, Given)  # noqa: S101 - kept makes this of every dictionary
+    return covered
+
+
+def _from_plugin(name: str, key: str, found: Given) -> Mapping[str, Any] | CredentialSource:
+    points = plugins.installed()
+    if name not in points:
+        known = ", ".join([*MAKERS, *points])
+        raise InvalidInputError(f"the credentials {key!r} name the provider {name!r}; there are: {known}")
+    made = plugins.ask(points[name], key, found)
+    if made is None:
+        raise ManagedCredentialsNotFoundError(f"the provider {name!r} does not know the credentials {key!r}")
+    return made
+
+
+def _ttl(found: Given, key: str) -> float:
+    ttl = found.get("ttl", config.CREDS_SECONDS)
+    if isinstance(ttl, bool) or not isinstance(ttl, int | float) or not ttl > 0:
+        raise InvalidInputError(f"ttl of the credentials {key!r} is a number of seconds")
+    return float(ttl)
+
+
+def _urls(found: Given, key: str) -> tuple[str, ...]:
+    urls = found.get("urls", [])
+    if not isinstance(urls, list) or not all(isinstance(url, str) and "://" in url for url in urls):
+        raise InvalidInputError(
+            f'urls of the credentials {key!r} is a list of addresses, such as ["s3://bucket/folder/"]'
+        )
+    return tuple(urls)
+
+
+def _with_hosts(made: Given, urls: tuple[str, ...]) -> Given:
+    """Let headers go to the web servers that ``urls`` names, and by that to no other."""
+    hosts = [urlsplit(url).netloc for url in urls if url.startswith(("http://", "https://"))]
+    if not hosts or "headers" not in made or "hosts" in made:
+        return made
+    covered = entry({**made, "hosts": hosts})
+    return made if covered is None else covered
+
+
+_UP = re.compile(r"(?:^|/)\.\.?(?:/|$)")
+
+
+def _is_below(url: str, root: str) -> bool:
+    """Whether an address is another or lies below it, whatever a server makes of dots and escapes in it."""
+    one, other = urlsplit(url), urlsplit(root)
+    if (one.scheme.lower(), one.netloc.lower()) != (other.scheme.lower(), other.netloc.lower()):
+        return False
+    base = other.path.rstrip("/")
+    if not base:
+        return True
+    path = unquote(one.path).replace("\\", "/")
+    return not _UP.search(path) and (path == base or path.startswith(f"{base}/"))
+
+
+register_named(named)
+__all__ = ["Keys", "Named", "NamedCredentials", "forget", "look_up", "named"]

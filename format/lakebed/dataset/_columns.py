@@ -1,0 +1,154 @@
+"""Many rows at a time, as columns: the bulk half of a dataset's facade."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.dataset._copy import Copyable
+from lakebed.errors import InvalidOperationError
+from lakebed.session.append import pop_many
+from lakebed.session.columns import read_columns, take_rows
+from lakebed.session.retype import change_type
+from lakebed.session.update import update_rows
+from lakebed.writing.names import normalize
+
+
+class Bulk(Copyable):
+    """Reads and changes many rows of a dataset, without a Python object for each."""
+
+    def read_columns(self, start: int, stop: int, tensors: Sequence[str] | None = None) -> dict[str, Any]:
+        """Read consecutive rows as Arrow arrays.
+
+        Parameters
+        ----------
+        start, stop
+            The first row and the one after the last, counted in the whole dataset.
+        tensors
+            Names of the tensors to read; None reads all.
+
+        Returns
+        -------
+        {name: pyarrow.Array}: numbers (with the logical type that the tensor's info names), strings for text and JSON
+        text for json, lists for arrays; null rows are nulls. Numbers and text inside one chunk share its memory.
+
+        Raises
+        ------
+        IndexError
+            If there are no such rows.
+        TensorDoesNotExistError
+            If there is no such tensor.
+        """
+        self._check_all_rows("read_columns")
+        return read_columns(self._session, self._chosen(tensors), start, stop)
+
+    def take_rows(
+        self, rows: NDArray[np.integer] | Sequence[int], tensors: Sequence[str] | None = None
+    ) -> dict[str, Any]:
+        """Read rows as Arrow arrays; each chunk that they lie in is read once.
+
+        Parameters
+        ----------
+        rows
+            Row numbers, ascending, each once.
+        tensors
+            Names of the tensors to read; None reads all.
+
+        Returns
+        -------
+        {name: pyarrow.Array}, as :meth:`read_columns` gives them.
+
+        Raises
+        ------
+        IndexError
+            If there is no such row.
+        InvalidInputError
+            If the rows do not ascend.
+        TensorDoesNotExistError
+            If there is no such tensor.
+        """
+        self._check_all_rows("take_rows")
+        return take_rows(self._session, self._chosen(tensors), np.asarray(rows))
+
+    def _check_all_rows(self, what: str) -> None:
+        if not self._index.is_trivial:
+            raise InvalidOperationError(
+                f"{what} counts the rows of the whole dataset; call it on that, not on a view"
+            )
+
+    def update_rows(self, rows: NDArray[np.integer] | Sequence[int], columns: Mapping[str, Any]) -> None:
+        """Replace many rows, given as columns: {tensor: ndarray, list or Arrow array}, all or nothing.
+
+        Every chunk that the rows lie in is rewritten once, the others stay; what is as it was is not rewritten. Memory
+        holds the columns, encoded, and a few chunks.
+
+        Parameters
+        ----------
+        rows
+            Row numbers, ascending, each once.
+        columns
+            As many samples as rows for each tensor that changes; nulls as ``extend`` takes them.
+
+        Raises
+        ------
+        IndexError
+            If there is no such row.
+        InvalidInputError
+            If the rows do not ascend, or a column has another length.
+        TensorDoesNotExistError
+            If there is no such tensor.
+        SampleUpdateError
+            If a sample does not fit; the cause says why.
+        """
+        self._check_changeable("update_rows")
+        if not isinstance(columns, Mapping):
+            raise TypeError(f"update_rows takes a dictionary of columns, not {type(columns).__name__}")
+        names = {name: self._chosen([name])[normalize(name)] for name in columns}
+        update_rows(self._session, names, rows, columns)
+        self._session.epoch += 1
+
+    def change_type(self, tensor: str, htype: str | None = None, dtype: Any = None) -> None:
+        """Give a tensor a wider type; the rows, their nulls and ids, and the order of the tensors stay.
+
+        Integers become floats (those that lose no digits), numbers wider numbers; numbers, booleans, dates and times
+        become text; everything becomes JSON. All samples are written anew, chunk by chunk; earlier commits keep theirs.
+
+        Parameters
+        ----------
+        tensor
+            Its name.
+        htype, dtype
+            What it is to hold; left out, they stay, or are the htype's own.
+
+        Raises
+        ------
+        TensorDoesNotExistError
+            If there is no such tensor.
+        InvalidOperationError
+            If the type is not wider, an integer would lose digits as a float, or the tensor holds links, files,
+            sequences or tiles; then nothing is changed.
+        """
+        self._check_changeable("change_type")
+        change_type(self._session, self._chosen([tensor])[normalize(tensor)], htype, dtype)
+        self._session.epoch += 1
+
+    def pop_rows(self, rows: NDArray[np.integer] | Sequence[int]) -> None:
+        """Remove many rows from all tensors that have them; each chunk that they lie in is rewritten once.
+
+        Parameters
+        ----------
+        rows
+            Row numbers, ascending, each once, as they are before the call.
+
+        Raises
+        ------
+        IndexError
+            If no tensor has such a row.
+        InvalidInputError
+            If the rows do not ascend.
+        """
+        self._check_changeable("pop_rows")
+        pop_many(self._session, self._chosen(None).values(), rows)

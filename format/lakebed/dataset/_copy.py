@@ -1,0 +1,147 @@
+"""The copying half of a dataset's facade: like, copy, deepcopy, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Self
+
+from lakebed.copying.copy import (
+    chosen,
+    copied,
+    copy_everything,
+    empty_in_place,
+    is_same_place,
+)
+from lakebed.copying.materialize import unlink_in_place, unlinked_copy
+from lakebed.copying.resolve_links import BrokenLink
+from lakebed.dataset._schema import Structured
+from lakebed.errors import InvalidOperationError, ReadOnlyModeError
+from lakebed.session.places import Path, discard_at
+
+
+class Copyable(Structured):
+    """Datasets made from this one, and its end."""
+
+    @property
+    def is_view(self) -> bool:
+        """Whether rows are selected."""
+        return not self._index.is_trivial
+
+    @property
+    def read_only(self) -> bool:
+        """Whether changes are refused."""
+        return self._session.read_only
+
+    @read_only.setter
+    def read_only(self, value: bool) -> None:
+        if self.is_view:
+            raise InvalidOperationError(
+                "read_only property cannot be toggled for a dataset view; use the whole dataset"
+            )
+        if value:
+            self._session.flush()
+        self._session.read_only = bool(value)
+
+    def like(self, dest: Path, tensors: Sequence[str] | None = None, overwrite: bool = False) -> Self:
+        """Create a dataset with the settings of this one and no samples; see ``lakebed.like``."""
+        session = self._session
+        names = chosen(session.schema(), self._group, tensors)
+        is_whole = self._index.is_trivial and not self._group
+        if overwrite and is_whole and session.is_head and is_same_place(session, dest):
+            empty_in_place(session, names)
+            session.epoch += 1
+            return type(self)(self._handle)
+        return type(self)(copied(self._session, names, None, dest, overwrite=overwrite))
+
+    def copy(
+        self,
+        dest: Path,
+        runtime: None = None,
+        tensors: Sequence[str] | None = None,
+        overwrite: bool = False,
+        creds: None = None,
+        token: None = None,
+        num_workers: int = 0,
+        scheduler: str = "threaded",
+        progressbar: bool = True,
+        public: bool = False,
+        unlink: bool = False,
+    ) -> Self:
+        """Copy what is selected now, without history; see ``lakebed.copy``."""
+        wanted = tensors if tensors is not None else self._columns
+        names = chosen(self._session.schema(), self._group, wanted)
+        if unlink:
+            handle, _ = unlinked_copy(
+                self._session, names, self._index, dest, overwrite=overwrite, progressbar=progressbar
+            )
+            return type(self)(handle)
+        handle = copied(self._session, names, self._index, dest, overwrite=overwrite, progressbar=progressbar)
+        return type(self)(handle)
+
+    def materialize(
+        self,
+        dest: Path | None = None,
+        tensors: Sequence[str] | None = None,
+        overwrite: bool = False,
+        ignore_errors: bool = False,
+        progressbar: bool = True,
+    ) -> list[BrokenLink]:
+        """Fetch what links lead to, into a copy or in place; see ``lakebed.materialize``."""
+        wanted = tensors if tensors is not None else self._columns
+        names = chosen(self._session.schema(), self._group, wanted)
+        if dest is not None:
+            handle, broken = unlinked_copy(
+                self._session,
+                names,
+                self._index,
+                dest,
+                overwrite=overwrite,
+                ignore_errors=ignore_errors,
+                progressbar=progressbar,
+            )
+            handle.session.close()
+            return broken
+        self._check_changeable("materialize")
+        if self.is_view:
+            raise InvalidOperationError(
+                "a view has no place of its own: name a destination, or call this on the dataset"
+            )
+        schema = self._session.schema()
+        links = [name for name in names.values() if schema.tensor(name).meta.is_link]
+        return unlink_in_place(self._session, links, ignore_errors=ignore_errors, progressbar=progressbar)
+
+    def deepcopy(
+        self,
+        dest: Path,
+        tensors: Sequence[str] | None = None,
+        overwrite: bool = False,
+        progressbar: bool = True,
+    ) -> Self:
+        """Copy the whole dataset with its history; see ``lakebed.deepcopy``."""
+        if self.is_view:
+            raise TypeError(
+                "Deepcopy is not supported for views, which have no history; use copy, or the dataset"
+            )
+        self._session.flush()
+        handle = copy_everything(self._session, dest, tensors, overwrite=overwrite, progressbar=progressbar)
+        return type(self)(handle)
+
+    def delete(self, large_ok: bool = False) -> None:
+        """Remove this dataset with all its versions.
+
+        Raises
+        ------
+        ReadOnlyModeError
+            If it was opened read-only.
+        DatasetHandlerError
+            If deletion is switched off in it.
+        DatasetTooLargeToDelete
+            If it is above 1 GB and ``large_ok`` is false.
+        """
+        self._check_changeable("delete")
+        if self.read_only:
+            raise ReadOnlyModeError(
+                f"{self._handle.path} was opened read-only; lakebed.delete removes it by its path"
+            )
+        self._session.close()
+        discard_at(self._session.storage, self._handle.path, force=False, large_ok=large_ok)

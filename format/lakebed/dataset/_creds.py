@@ -1,0 +1,160 @@
+"""The half of a dataset's facade that is about credentials: names in the dataset, secrets outside of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakebed.credentials.named import named
+from lakebed.documents.linked_creds import check_name
+from lakebed.errors import InvalidInputError, ReadOnlyModeError
+from lakebed.session.credentials import LinkCredentials
+from lakebed.storage.credentials import kept
+from lakebed.storage.objects import ObjectStorage
+from lakebed.storage.reader_locks import innermost
+
+if TYPE_CHECKING:
+    from lakebed.session.handle import Handle
+    from lakebed.session.session import Session
+    from lakebed.storage.credentials import Creds
+
+
+class Credentialed:
+    """Names of credentials that links go by, and what is behind them in this process."""
+
+    if TYPE_CHECKING:
+        _handle: Handle
+
+        @property
+        def _session(self) -> Session: ...
+
+    @property
+    def link_creds(self) -> LinkCredentials:
+        """Names of credentials in the dataset, and which of them are populated here."""
+        return self._handle.session.credentials
+
+    def _changeable_creds(self) -> LinkCredentials:
+        session = self._handle.session
+        if session.read_only:
+            raise ReadOnlyModeError(
+                f"{session.storage.url} was opened read-only; names of credentials can not be changed, but "
+                "populate_creds works"
+            )
+        return session.credentials
+
+    def add_creds_key(self, creds_key: str, managed: bool = False) -> None:
+        """Declare a name for credentials, which links then go by: ``lakebed.link(url, creds_key=...)``.
+
+        The dataset stores the name and nothing else. It is there for all versions, and at once: other processes that
+        add names at the same time do not get in the way.
+
+        Parameters
+        ----------
+        creds_key
+            The name.
+        managed
+            A provider knows the credentials: ``lakebed creds set NAME`` stores them, see the page on credentials.
+            Whoever reads the dataset needs no ``populate_creds`` then.
+
+        Raises
+        ------
+        ValueError
+            If there is such a name already, or it is no text.
+        ManagedCredentialsNotFoundError
+            If it is to be managed, and no provider knows it.
+        ReadOnlyModeError
+            If the dataset was opened read-only.
+        """
+        self._changeable_creds().declare(creds_key, managed=managed)
+
+    def populate_creds(
+        self, creds_key: str, creds: Creds | None = None, from_environment: bool = False
+    ) -> None:
+        """Say what is behind a name, for this dataset in this process: secrets are neither stored nor pickled.
+
+        Parameters
+        ----------
+        creds
+            Credentials by the keys of Deep Lake 3.x (``aws_access_key_id``, ...), or ``{"headers": {...}}`` for web
+            servers.
+        from_environment
+            Look where the cloud's own tools look: environment, profile, role of the machine.
+
+        Raises
+        ------
+        MissingCredsError
+            If the dataset has no such name.
+        ValueError
+            If both or neither of the two are given.
+        """
+        creds = kept(creds)
+        self._handle.session.credentials.populate(creds_key, creds, from_environment=from_environment)
+
+    def update_creds_key(
+        self, creds_key: str, new_creds_key: str | None = None, managed: bool | None = None
+    ) -> None:
+        """Rename a name, for all links that go by it, or say whether it is managed.
+
+        Raises
+        ------
+        KeyError
+            If there is no such name.
+        ValueError
+            If nothing is to be changed.
+        ManagedCredentialsNotFoundError
+            If it is to be managed, and no provider knows it.
+        ReadOnlyModeError
+            If the dataset was opened read-only.
+        """
+        self._changeable_creds().update(creds_key, new_creds_key, managed)
+
+    def get_creds_keys(self) -> set[str]:
+        """Return the names of credentials that the dataset declares."""
+        return set(self._handle.session.credentials.creds_keys)
+
+    def get_managed_creds_keys(self) -> list[str]:
+        """Return the names that a provider is said to know, in the order in which they became managed."""
+        return [name for name in self._handle.session.credentials.names().managed if isinstance(name, str)]
+
+    def connect(
+        self,
+        creds_key: str | None = None,
+        dest_path: str | None = None,
+        org_id: str | None = None,
+        ds_name: str | None = None,
+        token: str | None = None,
+    ) -> None:
+        """Use credentials that go by a name for the dataset's own storage from now on.
+
+        In Deep Lake 3.x this told the vendor's service which of its credentials open the dataset. Here a provider knows
+        the name, in this process and in those that the dataset is pickled to; nothing is stored.
+
+        Parameters
+        ----------
+        creds_key
+            Name that a provider knows.
+        dest_path, org_id, ds_name, token
+            Where the vendor's service would list the dataset: must be None, as there is no service.
+
+        Raises
+        ------
+        ValueError
+            If no name is given, a place in a service is, or the dataset lies where nobody asks for credentials.
+        ManagedCredentialsNotFoundError
+            If no provider knows the name.
+        """
+        if any(place is not None for place in (dest_path, org_id, ds_name)):
+            raise InvalidInputError(
+                "there is no managed service to connect a dataset to, and none is needed: open it by its path"
+            )
+        if creds_key is None:
+            raise InvalidInputError(
+                "The creds_key argument must be provided: the name of credentials to open with"
+            )
+        storage = innermost(self._handle.session.storage)
+        if not isinstance(storage, ObjectStorage):
+            raise InvalidInputError(
+                f"{storage.url} is opened without credentials; there is nothing to connect"
+            )
+        source = named(check_name(creds_key))
+        source.grant()
+        storage.use(source)

@@ -1,0 +1,171 @@
+"""The part of a dataset's facade that compares, joins and rewrites lines of history."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakebed.dataset._versions import Versioned
+from lakebed.history import diff, reset, tags
+from lakebed.maintenance.repair import fix_history
+from lakebed.merging import merge
+from lakebed.merging.merge import Resolution
+from lakebed.session import branches
+from lakebed.versions.refs import Tag
+
+
+class Historic(Versioned):
+    """What every facade of a dataset can ask of its history, and do to it."""
+
+    def diff(
+        self, id_1: str | None = None, id_2: str | None = None, as_dict: bool = False
+    ) -> dict[str, Any] | None:
+        """Print, or return, what changed.
+
+        Parameters
+        ----------
+        id_1, id_2
+            Addresses of versions. None: the head and the last commit. One: the head and that version. Two: both since
+            the last version that they have in common.
+        as_dict
+            Return ``{"dataset": [...], "tensor": [...]}`` instead of printing.
+
+        Raises
+        ------
+        ValueError
+            If only ``id_2`` is given.
+        KeyError
+            If there is no such version.
+        """
+        return diff.diff(self._session, id_1, id_2, as_dict=as_dict)
+
+    def merge(
+        self,
+        target_id: str,
+        conflict_resolution: Resolution = None,
+        delete_removed_tensors: bool = False,
+        force: bool = False,
+    ) -> None:
+        """Bring the changes of another branch or commit into this branch and commit them.
+
+        Parameters
+        ----------
+        conflict_resolution
+            What to do with samples that both lines changed, or one changed and the other deleted: None refuses,
+            ``"ours"`` and ``"theirs"`` choose, and a function ``(tensor name, our sample, their sample)`` returns the
+            value to keep. To it a deleted sample is None; if it returns None then, the sample is deleted.
+        delete_removed_tensors
+            Also delete tensors that the other line deleted.
+        force
+            Go on where both lines renamed a tensor differently, or the new name is that of another tensor here.
+
+        Raises
+        ------
+        MergeConflictError, MergeMismatchError, MergeNotSupportedError
+            If the lines do not go together; nothing was changed then.
+        """
+        self._check_changeable("merge")
+        merge.merge(
+            self._session,
+            target_id,
+            conflict_resolution,
+            delete_removed_tensors=delete_removed_tensors,
+            force=force,
+        )
+        self._session.epoch += 1
+
+    def reset(self, force: bool = False) -> None:
+        """Throw away everything since the last commit, published or not.
+
+        Parameters
+        ----------
+        force
+            Also if the head can not be opened.
+        """
+        self._check_changeable("reset")
+        reset.reset(self._session, force=force)
+        self._session.epoch += 1
+
+    def squash(self, message: str = "Squashed commits") -> str:
+        """Replace the whole history of this branch, the only one, by one commit; return its id.
+
+        Raises
+        ------
+        VersionControlError
+            If there are other branches, or tags.
+        """
+        self._check_changeable("squash")
+        commit = reset.squash(self._session, message)
+        self._session.epoch += 1
+        return commit
+
+    def delete_branch(self, name: str, force: bool = False) -> None:
+        """Remove a branch with the versions that are on no other one.
+
+        Parameters
+        ----------
+        force
+            Also one that was merged into another: what was merged stays there.
+
+        Raises
+        ------
+        VersionControlError
+            If it is the main branch or checked out, or another branch, a merge or a tag needs it.
+        """
+        self._check_changeable("delete_branch")
+        branches.delete_branch(self._session, name, force=force)
+
+    def fix_vc(self) -> None:
+        """Make the history again from what the versions say of themselves, if its file is lost or damaged.
+
+        Raises
+        ------
+        ReadOnlyModeError
+            If the dataset was opened read-only.
+        """
+        self._check_changeable("fix_vc")
+        fix_history(self._session)
+
+    # -- tags --------------------------------------------------------------------------------------------------
+
+    def get_tags(self) -> dict[str, Tag]:
+        """Return the names that were given to commits; ``ds.tags`` is the same unless a tensor has that name.
+
+        Raises
+        ------
+        DatasetCorruptError
+            If the file that holds them is damaged.
+        """
+        return tags.tags(self._session)
+
+    def create_tag(self, name: str, commit: str | None = None, message: str | None = None) -> Tag:
+        """Give a commit a name that works wherever its id does.
+
+        Parameters
+        ----------
+        commit
+            Any address; None is the line that is checked out. A branch stands for its last commit.
+
+        Raises
+        ------
+        TagExistsError
+            If there is a tag, branch or version of this name.
+        InvalidInputError
+            If the name can not stand in an address.
+        CheckoutError
+            If there is no such commit.
+        ReadOnlyModeError
+            If the dataset was opened read-only.
+        """
+        return tags.create_tag(self._session, name, commit, message)
+
+    def delete_tag(self, name: str) -> None:
+        """Remove a tag; the commit stays.
+
+        Raises
+        ------
+        CheckoutError
+            If there is no such tag.
+        ReadOnlyModeError
+            If the dataset was opened read-only.
+        """
+        tags.delete_tag(self._session, name)

@@ -1,0 +1,285 @@
+"""The schema half of a dataset's facade: tensors and groups, made, renamed and removed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+from lakebed.dataset._merge import Historic
+from lakebed.dataset.public_meta import PublicMeta
+from lakebed.dataset.tensor import Tensor
+from lakebed.errors import InvalidInputError, TensorDoesNotExistError
+from lakebed.htypes.registry import UNSPECIFIED
+from lakebed.session import schema as structure
+from lakebed.versions.state import Snapshot
+from lakebed.writing.names import normalize, parents
+from lakebed.writing.schema import check_new_group, plan_tensor
+
+
+class Structured(Historic):
+    """What a dataset, a group or a selection of columns consists of."""
+
+    # -- what there is -----------------------------------------------------------------------------------------
+
+    @property
+    def meta(self) -> PublicMeta:
+        """Stored metadata: tensors, groups, hidden tensors, version."""
+        return PublicMeta(self._session.structure().meta)
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """Visible tensors by name (relative to the group), nested names joined by ``/``."""
+        return {name: self._tensor(self._full(name)) for name in self._names()}
+
+    def _names(self) -> list[str]:
+        return self._names_in(self._session.structure())
+
+    def _names_in(self, schema: Snapshot) -> list[str]:
+        prefix = f"{self._group}/" if self._group else ""
+        if self._columns is None:
+            return [n[len(prefix) :] for n in schema.names() if n.startswith(prefix)]
+        return [n for n in self._columns if schema.key_of(self._full(n)) is not None]
+
+    def _full(self, name: str) -> str:
+        return f"{self._group}/{name}" if self._group else name
+
+    def _tensor(self, full_name: str) -> Tensor:
+        return Tensor(self._handle, full_name, self._index, pad=self._pad)
+
+    @property
+    def groups(self) -> dict[str, Self]:
+        """Direct sub-groups by name."""
+        prefix = f"{self._group}/" if self._group else ""
+        inside = [g[len(prefix) :] for g in self._session.structure().meta.groups if g.startswith(prefix)]
+        return {g: self._sub(self._full(g)) for g in sorted({g.split("/")[0] for g in inside})}
+
+    def _sub(self, group: str) -> Self:
+        return type(self)(self._handle, group, self._index, pad=self._pad)
+
+    @property
+    def root(self) -> Self:
+        """The dataset without its group."""
+        return self._sub("")
+
+    @property
+    def parent(self) -> Self | None:
+        """The enclosing group; None at the root."""
+        return self._sub(self._group.rpartition("/")[0]) if self._group else None
+
+    @property
+    def group_index(self) -> str:
+        """Full name of the group; empty at the root."""
+        return self._group
+
+    def _named(self, name: str) -> Tensor | Self:
+        full = normalize(name, self._group)
+        schema = self._session.structure()
+        if schema.key_of(full) is not None:
+            return self._tensor(full)
+        if full in schema.meta.groups:
+            return self._sub(full)
+        raise TensorDoesNotExistError.among(name, self._names())
+
+    def _chosen(self, tensors: Sequence[str] | None) -> dict[str, str]:
+        """Return {name: full name} of the tensors of these names; None is all."""
+        names = self._names() if tensors is None else [normalize(n) for n in tensors]
+        for name in names:
+            if not isinstance(self._named(name), Tensor):
+                raise TensorDoesNotExistError(f"{name!r} is a group, not a tensor.")
+        return {name: self._full(name) for name in names}
+
+    @property
+    def allow_delete(self) -> bool:
+        """Whether the dataset may be deleted or overwritten; stored with it."""
+        return self._session.structure().meta.allow_delete
+
+    @allow_delete.setter
+    def allow_delete(self, value: bool) -> None:
+        with self._session.mutex, self._session.writing() as draft:
+            draft.set_allow_delete(bool(value))
+
+    # -- making ------------------------------------------------------------------------------------------------
+
+    def create_tensor(
+        self,
+        name: str,
+        htype: str | None = UNSPECIFIED,
+        dtype: Any = UNSPECIFIED,
+        sample_compression: str | None = UNSPECIFIED,
+        chunk_compression: str | None = UNSPECIFIED,
+        hidden: bool = False,
+        create_sample_info_tensor: bool = True,
+        create_shape_tensor: bool = True,
+        create_id_tensor: bool = True,
+        verify: bool = True,
+        exist_ok: bool = False,
+        verbose: bool = True,
+        downsampling: tuple[int, int] | None = None,
+        tiling_threshold: int | None = None,
+        **kwargs: Any,
+    ) -> Tensor:
+        """Create a tensor without samples.
+
+        Parameters
+        ----------
+        htype
+            What the samples mean: ``image``, ``text``, ``class_label``, ``sequence[bbox]``, ``link[video]``, ...; left
+            out, the first sample decides.
+        dtype
+            NumPy dtype of the samples; left out, the htype's default or the first sample decides.
+        sample_compression, chunk_compression
+            Compression of each sample, or of the samples of a chunk together; one of the two.
+        create_sample_info_tensor, create_shape_tensor, create_id_tensor
+            Whether hidden companions record facts about files, the shape, and a lasting id of each sample (merge needs
+            ids).
+        verify
+            Look at linked files when links are appended.
+        exist_ok
+            Return a tensor of this name that is there already.
+        downsampling
+            (factor, layers) of smaller copies that are kept beside images and masks.
+        tiling_threshold
+            Size in bytes above which a sample is cut into tiles; -1 for never.
+        kwargs
+            Settings of the htype (``class_names``, ``coords``, ...) and ``max_chunk_size``.
+
+        Raises
+        ------
+        TensorAlreadyExistsError, TensorGroupAlreadyExistsError, InvalidTensorNameError
+            If the name is taken or impossible.
+        MetaError, UnsupportedCompressionError
+            If the settings do not go together.
+        ValueError
+            If the tensor exists, ``exist_ok`` is true, and it is of another htype, dtype or compression.
+        """
+        self._check_changeable("create_tensor")
+        full = normalize(name, self._group) if name.strip("/") else ""
+        if tiling_threshold is not None:
+            kwargs["tiling_threshold"] = tiling_threshold
+        plan = plan_tensor(
+            full,
+            htype,
+            dtype,
+            sample_compression,
+            chunk_compression,
+            hidden=hidden,
+            with_info=create_sample_info_tensor,
+            with_shape=create_shape_tensor,
+            with_id=create_id_tensor,
+            verify=verify,
+            downsampling=downsampling,
+            settings=kwargs,
+        )
+        structure.add_planned(self._session, full, plan, exist_ok=exist_ok)
+        return Tensor(self._handle, full)
+
+    def create_tensor_like(self, name: str, source: Tensor, unlink: bool = False) -> Tensor:
+        """Create a tensor with the settings of another, of this or another dataset, and without samples.
+
+        Parameters
+        ----------
+        unlink
+            Let the new tensor hold data where the other holds links to it.
+
+        Raises
+        ------
+        TensorAlreadyExistsError, TensorGroupAlreadyExistsError, InvalidTensorNameError
+            If the name is taken or impossible.
+        """
+        self._check_changeable("create_tensor_like")
+        if not isinstance(source, Tensor):
+            raise InvalidInputError(f"source must be a tensor, not {type(source).__name__}")
+        full = normalize(name, self._group) if name.strip("/") else ""
+        structure.add_planned(self._session, full, source.blank(full, unlink=unlink))
+        return Tensor(self._handle, full)
+
+    def create_group(self, name: str, exist_ok: bool = False) -> Self:
+        """Create a group; nested names are allowed.
+
+        Raises
+        ------
+        TensorGroupAlreadyExistsError, TensorAlreadyExistsError, InvalidTensorGroupNameError
+            If the name is taken or impossible.
+        """
+        self._check_changeable("create_group")
+        full = normalize(name, self._group) if name.strip("/") else ""
+        with self._session.mutex, self._session.writing() as draft:
+            schema = self._session.schema()
+            if not (exist_ok and full in schema.meta.groups):
+                check_new_group(schema, full)
+                draft.add_groups([full, *parents(full)])
+        return self._sub(full)
+
+    # -- renaming and removing ---------------------------------------------------------------------------------
+
+    def rename_tensor(self, name: str, new_name: str) -> Tensor:
+        """Give a tensor another name in the same group.
+
+        Raises
+        ------
+        TensorDoesNotExistError
+            If there is no such tensor.
+        RenameError
+            If the new name lies in another group.
+        TensorAlreadyExistsError, TensorGroupAlreadyExistsError, InvalidTensorNameError
+            If the new name is taken or impossible.
+        """
+        self._check_changeable("rename_tensor")
+        full, new = self._both(name, new_name)
+        structure.rename_tensor(self._session, full, new)
+        return Tensor(self._handle, new)
+
+    def _both(self, name: str, new_name: str) -> tuple[str, str]:
+        return normalize(name, self._group), normalize(new_name, self._group) if new_name.strip("/") else ""
+
+    def rename_group(self, name: str, new_name: str) -> None:
+        """Give a group another name in the same place.
+
+        Raises
+        ------
+        TensorGroupDoesNotExistError
+            If there is no such group.
+        RenameError
+            If the new name lies elsewhere.
+        TensorAlreadyExistsError, TensorGroupAlreadyExistsError, InvalidTensorGroupNameError
+            If the new name is taken or impossible.
+        """
+        self._check_changeable("rename_group")
+        full, new = self._both(name, new_name)
+        structure.rename_group(self._session, full, new)
+
+    def delete_tensor(self, name: str, large_ok: bool = False) -> None:
+        """Remove a tensor with its hidden companions; earlier commits keep it.
+
+        Raises
+        ------
+        TensorDoesNotExistError
+            If there is no such tensor.
+        TensorTooLargeToDelete
+            If it is above 1 GB and ``large_ok`` is false.
+        """
+        self._check_changeable("delete_tensor")
+        structure.delete_tensor(self._session, normalize(name, self._group), large_ok=large_ok)
+
+    def delete_group(self, name: str, large_ok: bool = False) -> None:
+        """Remove a group with its tensors; earlier commits keep them.
+
+        Raises
+        ------
+        TensorGroupDoesNotExistError
+            If there is no such group.
+        TensorTooLargeToDelete
+            If it is above 1 GB and ``large_ok`` is false.
+        """
+        self._check_changeable("delete_group")
+        structure.delete_group(self._session, normalize(name, self._group), large_ok=large_ok)
+
+    def size_approx(self) -> int:
+        """Bytes of the chunks of all tensors, hidden companions included, from metadata alone.
+
+        Of a group or a selection of tensors only those count.
+        """
+        schema = self._session.schema()
+        if self._columns is None and not self._group:
+            return sum(map(structure.approximate_size, schema.tensors.values()))
+        return sum(structure.approximate_size(schema.tensor(full)) for full in self._chosen(None).values())

@@ -1,0 +1,200 @@
+"""The version half of a dataset's facade: branches, commits, checkout, and replacing everything at once."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Self
+
+from lakebed.dataset import printing
+from lakebed.documents.version_tree import FIRST, new_id
+from lakebed.errors import CheckoutError, InvalidOperationError, InvalidViewException
+from lakebed.history.commit_info import details
+from lakebed.history.commits import commit_entries, last_commit
+from lakebed.maintenance.repair import recover
+from lakebed.reading.index import Index
+from lakebed.session import branches
+from lakebed.session.handle import Handle
+from lakebed.session.new_branch import start_branch
+from lakebed.session.session import Session
+from lakebed.versions.derive import empty_snapshot
+
+
+class Versioned:
+    """What every facade of a dataset holds, and the history that it shares with all others."""
+
+    def __init__(
+        self,
+        handle: Handle,
+        group: str = "",
+        index: Index | None = None,
+        columns: tuple[str, ...] | None = None,
+        *,
+        pad: bool = False,
+        lasting: bool = False,
+    ) -> None:
+        self._handle = handle
+        self._group = group
+        self._index = index or Index()
+        self._columns = columns
+        self._pad = pad
+        self._epoch = None if lasting else handle.session.epoch
+
+    @property
+    def _session(self) -> Session:
+        session = self._handle.session
+        if self._epoch in (None, session.epoch) or (self._index.is_trivial and self._columns is None):
+            return session
+        then = self._handle.left_at(self._epoch)
+        if then is not None:
+            # A selection of an old commit stays there; one of a head, which goes on, cannot.
+            self._handle, self._epoch = then, then.session.epoch
+            return then.session
+        if not self._index.is_trivial or self._handle.was_left_in(self._epoch):
+            raise InvalidViewException(
+                "This dataset view was invalidated: rows were added or replaced, or another version was checked out, "
+                "since it was made. Select the rows anew."
+            )
+        return session
+
+    def _check_changeable(self, method: str) -> None:
+        if not self._index.is_whole:
+            raise InvalidOperationError(
+                f"{method} method cannot be called on a Dataset view; use the whole dataset"
+            )
+
+    @property
+    def branch(self) -> str:
+        """Name of the branch that is checked out."""
+        return self._session.branch
+
+    @property
+    def branches(self) -> list[str]:
+        """Names of all branches."""
+        return list(self._session.tree.branches)
+
+    @property
+    def commit_id(self) -> str | None:
+        """Id of the last commit on this line; None before the first."""
+        return last_commit(self._session.tree, self._session.snapshot.version_id)
+
+    @property
+    def pending_commit_id(self) -> str:
+        """Id that the next commit will get, once it was asked for; in read-only mode that of the present version."""
+        return self._session.pending_id
+
+    @property
+    def commits(self) -> list[dict[str, Any]]:
+        """Commits of this line, newest first: dictionaries ``commit, author, time, message``."""
+        return commit_entries(self._session.tree, self._session.snapshot.version_id)
+
+    def get_commit_details(self, commit_id: str) -> dict[str, Any]:
+        """Return ``commit, author, time, message`` of a version; of one that is not committed only the id is known.
+
+        Parameters
+        ----------
+        commit_id
+            Its id, or another address of it.
+
+        Raises
+        ------
+        VersionNotFoundError
+            If there is none; this is a ``KeyError``.
+        """
+        return details(self._session, str(commit_id))
+
+    @property
+    def is_head_node(self) -> bool:
+        """Whether the tip of a branch is checked out."""
+        return self._session.is_head
+
+    @property
+    def has_head_changes(self) -> bool:
+        """Whether anything changed since the last commit."""
+        return self._session.is_head and branches.is_changed(self._session, self._session.schema())
+
+    def commit(self, message: str | None = None, allow_empty: bool = False) -> str:
+        """Seal the current state as a commit and return its id.
+
+        Raises
+        ------
+        EmptyCommitError
+            If nothing changed and ``allow_empty`` is false.
+        ReadOnlyModeError, LockedException, CommitFailed
+            If the branch can not be written.
+        """
+        self._check_changeable("commit")
+        return branches.commit(self._session, message, allow_empty=allow_empty)
+
+    def checkout(self, address: str, create: bool = False, reset: bool = False) -> str | None:
+        """Go to another version, or start a branch here; returns the id of the last commit there.
+
+        Parameters
+        ----------
+        address
+            A branch, a commit id or its first seven or more characters, a tag, or ``HEAD``, each with ``~n`` to go up
+            ``n`` commits: ``HEAD~1`` is the last commit of this branch.
+        create
+            Make a new branch of this name instead. Changes since the last commit are committed first.
+        reset
+            Repair the dataset first if that version does not open, or contradicts itself; see :func:`lakebed.load`.
+
+        Raises
+        ------
+        CheckoutError
+            If there is no such version, or something has the name of the branch to create.
+        """
+        self._check_changeable("checkout")
+        session = self._session
+        left = session.snapshot.version_id
+        commit = left if session.tree.commits[left].is_committed else None
+        repair = partial(recover, session.storage, address) if reset else None
+        branches.checkout(session, address, create=create, repair=repair)
+        self._handle.leave(session.epoch, commit)
+        session.epoch += 1
+        return self.commit_id
+
+    def log(self) -> None:
+        """Print the commits of this line, newest first."""
+        session = self._session
+        changed = self.has_head_changes
+        print(printing.log_text(session.tree, session.snapshot.version_id, session.branch, changed=changed))
+
+    # -- replacing everything (used by imports and syncs) ------------------------------------------------------
+
+    def start_overwrite(self, name: str, resume: bool = False) -> Self:
+        """Open an empty side branch to build new content on, while readers go on seeing this one.
+
+        Parameters
+        ----------
+        name
+            Branch to build on; what an earlier attempt left there is dropped.
+        resume
+            Continue on what an earlier attempt published there, if there is such a branch.
+
+        Returns
+        -------
+        A dataset on the side branch; fill it, publish it, then call :meth:`finish_overwrite`.
+        """
+        session = self._session
+        session.flush()
+        side = Session(session.storage, session.branch)
+        if name in side.tree.branches and resume:
+            side = Session(session.storage, name)
+        else:
+            if name in side.tree.branches:
+                branches.drop_branch(side, name)
+            start_branch(side, name, FIRST, empty_snapshot(new_id()))
+        session.refresh()  # it knows the branch from now on
+        return type(self)(Handle(side, self._handle.path))
+
+    def finish_overwrite(self, name: str) -> None:
+        """Let this branch hold what the side branch holds, in one atomic step; the side branch disappears.
+
+        Raises
+        ------
+        CheckoutError
+            If there is no such branch.
+        """
+        if name == self.branch:
+            raise CheckoutError(f"branch {name!r} can not replace itself")
+        branches.adopt(self._session, name)

@@ -1,0 +1,134 @@
+"""The commits of a dataset with everything that a log shows: all parents, names, and what each one changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from lakebed.documents.commit_diff import CommitDiff
+from lakebed.documents.version_tree import CommitNode
+from lakebed.history.commits import entry, last_commit
+from lakebed.history.squash_diffs import first_step, folded
+from lakebed.session.session import Session
+from lakebed.versions.ancestry import Ancestry
+from lakebed.versions.changes import VersionChange
+from lakebed.versions.graph import newest_first
+from lakebed.versions.opening import open_version
+from lakebed.versions.refs import HEAD, Refs
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """One commit: its node, all its parents that are commits, and the names that lead to it.
+
+    Parameters
+    ----------
+    names
+        ``HEAD`` if it is the last commit of what is checked out, branches whose last commit it is, ``tag: name``.
+    """
+
+    node: CommitNode
+    parents: tuple[str, ...]
+    names: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {
+            **entry(self.node),
+            "branch": self.node.branch,
+            "parents": list(self.parents),
+            "names": list(self.names),
+        }
+
+
+class Chronicle:
+    """The history of a dataset with the merges and tags of its side file."""
+
+    def __init__(self, session: Session, refs: Refs) -> None:
+        self._session = session
+        self._tree = session.tree
+        self._refs = refs
+        self._ancestry = Ancestry(self._tree, refs.merges)
+        self._names = self._named()
+
+    def _named(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+
+        def add(commit: str | None, name: str) -> None:
+            if commit is not None:
+                found.setdefault(commit, []).append(name)
+
+        add(last_commit(self._tree, self._session.snapshot.version_id), HEAD)
+        for branch, head in self._tree.branches.items():
+            add(last_commit(self._tree, head), branch)
+        for tag in sorted(self._refs.tags.values(), key=lambda tag: tag.name):
+            add(tag.commit, f"tag: {tag.name}")
+        return found
+
+    def _parents(self, commit: str) -> tuple[str, ...]:
+        """Return the parents of a commit, that of the version tree first; a head counts as the commit below it."""
+        found = (last_commit(self._tree, parent) for parent in self._ancestry.parents(commit))
+        return tuple(parent for parent in dict.fromkeys(found) if parent is not None)
+
+    def _logged(self, commit: str) -> Logged:
+        return Logged(self._tree.commits[commit], self._parents(commit), tuple(self._names.get(commit, ())))
+
+    def line(self) -> Iterator[Logged]:
+        """Iterate over the commits of the line that is checked out, newest first, along first parents."""
+        for version in self._tree.ancestors(self._session.snapshot.version_id):
+            if self._tree.commits[version].is_committed:
+                yield self._logged(version)
+
+    def everything(self, version: str | None = None) -> Iterator[Logged]:
+        """Iterate over all commits, or those that a version comes from, newest first and before their parents."""
+        starts = list(self._tree.branches.values()) if version is None else [version]
+        if version is None:
+            starts += [tag.commit for tag in self._refs.tags.values() if tag.commit in self._tree.commits]
+        pending = [commit for commit in (last_commit(self._tree, start) for start in starts) if commit]
+        parents: dict[str, tuple[str, ...]] = {}
+        while pending:
+            commit = pending.pop()
+            if commit not in parents:
+                parents[commit] = self._parents(commit)
+                pending += parents[commit]
+        # Of commits of one moment, the one that stands later in the history counts as younger.
+        ordered = {name: parents[name] for name in self._tree.commits if name in parents}
+        times = {name: self._tree.commits[name].time or 0.0 for name in ordered}
+        return map(self._logged, newest_first(ordered, times))
+
+    def changes(self, commit: str) -> dict[str, Any]:
+        """Return what a commit changed, from its metadata alone.
+
+        Returns
+        -------
+        ``info_updated``, ``renamed`` (old name to new), ``deleted`` (names), and ``tensors``: of each one that was
+        touched the flags ``created``, ``cleared``, ``transformed`` and ``info_updated``, and the numbers of rows
+        ``added``, ``updated`` and ``deleted``.
+
+        Raises
+        ------
+        DatasetCorruptError
+            If its metadata is damaged.
+        """
+        storage, tree = self._session.storage, self._tree
+        nodes = first_step(tree.commits[version] for version in tree.ancestors(commit))
+        (change,) = folded([VersionChange.of(n, open_version(storage, tree, n.id)) for n in nodes])
+        return {
+            "info_updated": change.schema.info_updated,
+            "renamed": dict(change.schema.renamed),
+            "deleted": list(change.schema.deleted),
+            "tensors": {name: _counts(diff) for name, diff in change.tensors.items() if not diff.is_empty},
+        }
+
+
+def _counts(diff: CommitDiff) -> dict[str, Any]:
+    return {
+        "created": diff.created,
+        "cleared": diff.cleared,
+        "transformed": diff.data_transformed,
+        "info_updated": diff.info_updated,
+        "added": diff.added,
+        "updated": len(diff.updated),
+        "deleted": len(diff.deleted),
+    }

@@ -1,0 +1,89 @@
+"""Go back: drop what is uncommitted, or all history below one commit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lakebed import clock, config
+from lakebed.documents.version_tree import VersionTree, new_id
+from lakebed.errors import VersionControlError
+from lakebed.history.squash_diffs import is_checkpoint
+from lakebed.session.branches import is_changed
+from lakebed.session.session import Session
+from lakebed.versions.derive import as_commit, empty_snapshot, inherited
+from lakebed.versions.opening import open_version
+from lakebed.versions.refs import read_refs
+
+
+def reset(session: Session, *, force: bool) -> None:
+    """Drop everything since the last commit, unpublished changes included; one atomic step.
+
+    Before the first commit nothing is left but an empty dataset, as in 3.x.
+    """
+    with session.mutex:
+        if not session.is_head:
+            print("You are not at the head node of the branch, cannot reset.")
+            return
+        had_unpublished = session.has_unpublished
+        session.discard()
+        if session.read_only or not (force or is_changed(session, session.snapshot)):
+            if not had_unpublished:
+                print("There are no uncommitted changes on this branch.")
+            return
+        with session.mutex, session.writing(sound=False) as draft:
+            tree = session.tree
+            parent = _last_seen(tree, session.snapshot.version_id)
+            if parent is None:
+                head = empty_snapshot(new_id())
+            else:
+                head = inherited(open_version(session.storage, tree, parent), new_id())
+            branch = session.branch
+
+            def edit(tree: VersionTree) -> VersionTree:
+                return tree.rewind_head(branch, head.version_id)
+
+            session.publish(draft, edit, [head], leaving=True)
+            session.source.clear()
+            session.flush()
+
+
+def _last_seen(tree: VersionTree, head: str) -> str | None:
+    """Return the version below a head that is no checkpoint; None below the root version."""
+    _, *above = tree.ancestors(head)
+    return next((i for i in above if not is_checkpoint(tree.commits[i])), None)
+
+
+def squash(session: Session, message: str) -> str:
+    """Make the present state, unpublished changes included, the only commit; one atomic step.
+
+    No chunk is copied: the commit names the folders in which they lie, and what nothing names any more is garbage.
+
+    Raises
+    ------
+    VersionControlError
+        If there are other branches, or tags, or this is not the head of the branch.
+    """
+    if not session.is_head:
+        raise VersionControlError("squash works at the head of a branch; checkout the branch first")
+    with session.mutex, session.writing() as draft:
+        others = [name for name in session.tree.branches if name != session.branch]
+        if others:
+            raise VersionControlError(
+                f"squash would lose the branches {', '.join(map(repr, others))}; merge or delete them first"
+            )
+        tags = read_refs(session.storage).tags
+        if tags:
+            raise VersionControlError(
+                f"squash would lose the commits tagged {', '.join(map(repr, tags))}; delete the tags first"
+            )
+        commit = as_commit(draft.snapshot() if draft.dirty else session.snapshot, new_id())
+        head = inherited(commit, new_id())
+        branch, now, user = session.branch, clock.now(), config.author()
+
+        def edit(tree: VersionTree) -> VersionTree:
+            fresh = VersionTree.initial(commit.version_id, branch)
+            return replace(fresh, extra=tree.extra).seal_head(branch, head.version_id, message, now, user)
+
+        session.publish(draft, edit, [commit, head], leaving=True)
+        session.flush()
+        return commit.version_id

@@ -1,0 +1,447 @@
+"""Check the documents of a dataset: each by itself, against the others, and against what its manifest says was written.
+
+Finds what is damaged without stopping at the first damage; `lakebed.maintenance.verify` reads the chunks of tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+
+from lakebed.documents import info as info_document
+from lakebed.documents import json_style
+from lakebed.documents.chunk_ids import ChunkIds
+from lakebed.documents.chunk_set import ChunkSet
+from lakebed.documents.commit_diff import CommitDiff
+from lakebed.documents.creds_index import CredsIndex
+from lakebed.documents.dataset_diff import DatasetDiff
+from lakebed.documents.dataset_meta import DatasetMeta
+from lakebed.documents.lock import DatasetLock
+from lakebed.documents.manifest import ChunkPlaces, Manifest, seal_of
+from lakebed.documents.manifest_delta import read_manifest
+from lakebed.documents.pad_index import PadIndex
+from lakebed.documents.sequence_index import SequenceIndex
+from lakebed.documents.tensor_meta import TensorMeta
+from lakebed.documents.tile_index import TileIndex
+from lakebed.documents.version_tree import FIRST, CommitNode, VersionTree
+from lakebed.errors import FormatError, KeyNotFound, LakebedError, LimitError
+from lakebed.printable import printable
+from lakebed.storage.base import Storage
+from lakebed.versions.digests import seals_of
+from lakebed.versions.manifests import base_reader
+from lakebed.versions.opening import manifest_key, open_version, resolve_chunks, untouched
+from lakebed.versions.refs import REFS_KEY, Refs
+from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, ChunkTable, TensorState, folder_of
+
+_IDS = "chunks_index/unsharded"
+# 3.9.52 rounds times when it saves the history again.
+_ROUNDING = 2e-6
+
+UNUSED = "not part of the history; `lakebed gc` removes what no version refers to"
+"""What is said of folders of versions that are in no tree."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """One thing that is wrong.
+
+    Parameters
+    ----------
+    message
+        What.
+    version, branch
+        Id of the version, and the branch that it is on.
+    tensor
+        Name of the tensor.
+    rows
+        First and last row that it touches.
+    key
+        Storage key of the file.
+    kind
+        What can be done about it: ``copy`` (the manifest has the right bytes), ``node`` (the version tree has),
+        ``lock`` (nobody needs it), ``manifest`` (it can be made again), ``shared`` (a file of no version), and
+        ``content`` for all else.
+    """
+
+    message: str
+    version: str | None = None
+    branch: str | None = None
+    tensor: str | None = None
+    rows: tuple[int, int] | None = None
+    key: str | None = None
+    kind: str = "content"
+
+    def __str__(self) -> str:
+        where = []
+        if self.version is not None:
+            where.append(f"version {self.version[:12]}" + (f" ({self.branch})" if self.branch else ""))
+        if self.tensor is not None:
+            where.append(f"tensor {self.tensor!r}")
+        if self.rows is not None:
+            first, last = self.rows
+            where.append(f"row {first}" if first == last else f"rows {first} to {last}")
+        if self.key is not None:
+            where.append(self.key)
+        return printable(": ".join([", ".join(where), self.message] if where else [self.message]))
+
+
+@dataclass(slots=True)
+class Findings:
+    """What a check found; ``notes`` are oddities that harm nobody."""
+
+    dataset: str
+    deep: bool = False
+    damage: list[Damage] = field(default_factory=list)
+    notes: list[Damage] = field(default_factory=list)
+    versions: int = 0
+    tensors: int = 0
+    chunks: int = 0
+    samples: int = 0
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing is damaged."""
+        return not self.damage
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {**asdict(self), "sound": self.is_sound}
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedVersion:
+    """What could be read of one version: its node, and tensors by key."""
+
+    node: CommitNode
+    names: Mapping[str, str]
+    tensors: Mapping[str, TensorState]
+
+
+class DocumentCheck:
+    """Reads every document of a dataset and notes what is wrong with it."""
+
+    def __init__(self, storage: Storage, tree: VersionTree, findings: Findings) -> None:
+        self._storage = storage
+        self._tree = tree
+        self._findings = findings
+
+    # -- the dataset -----------------------------------------------------------------------------------------
+
+    def history(self, chosen: str | None = None) -> list[str]:
+        """Return the versions to check, oldest first; what the history does not need is noted."""
+        if chosen is not None:
+            return [chosen]
+        tree, heads = self._tree, set(self._tree.branches.values())
+        needed = {version for head in heads for version in tree.ancestors(head)}
+        for version, node in tree.commits.items():
+            if version in needed:
+                continue
+            if node.is_committed:
+                needed.add(version)
+            else:
+                self._note("left over: no branch leads to it (a reset, or a publish that was cut off)", node)
+        for folder in sorted(self._version_folders() - set(tree.commits)):
+            self._findings.notes.append(Damage(UNUSED, key=f"versions/{folder}"))
+        return [version for version in tree.commits if version in needed]
+
+    def _version_folders(self) -> set[str]:
+        keys = (key for key, _ in self._storage.list("versions/"))
+        return {key.split("/")[1] for key in keys if key.count("/") > 1}
+
+    def shared_files(self) -> None:
+        """Check the files that belong to no version."""
+        for key in ("linked_creds.json", "queries.json"):
+            data = self._get(key)
+            if data is not None:
+                self._parsed(key, data, partial(json_style.load, what=key), kind="shared")
+        data = self._get(REFS_KEY)
+        if data is not None:
+            self._parsed(REFS_KEY, data, Refs.from_bytes, kind="shared")
+
+    # -- one version -----------------------------------------------------------------------------------------
+
+    def version(self, version_id: str) -> CheckedVersion | None:
+        """Check the documents of one version; None if nothing of it can be read."""
+        known = len(self._findings.damage)
+        found = self._version(version_id)
+        node = self._tree.commits[version_id]
+        if not node.is_committed and self._tree.branches.get(node.branch) != node.id:
+            # Only the root version is checked without being a commit or head: later versions refer to its chunks, and
+            # nobody reads it. Where a crash of 3.9.52 left it damaged, a repair has put a head below it.
+            new = self._findings.damage[known:]
+            harmless = [damage for damage in new if damage.kind == "content"]
+            self._findings.damage[known:] = [damage for damage in new if damage.kind != "content"]
+            if harmless:
+                self._note(
+                    f"{len(harmless)} damaged documents that nobody reads; lakebed has put a head below", node
+                )
+            return None
+        return found
+
+    def _version(self, version_id: str) -> CheckedVersion | None:
+        node, known = self._tree.commits[version_id], len(self._findings.damage)
+        self._node_file(node)
+        self._lock_file(node)
+        manifest = self.manifest(node)
+        if manifest is not None:
+            self._compare(node, manifest)
+        self._findings.versions += 1
+        files = dict(manifest.files) if manifest is not None else {}
+        data = files.get("dataset_meta.json") or self._get(folder_of(version_id) + "dataset_meta.json")
+        if data is None:
+            is_blank = node.id == FIRST and not node.is_committed and bool(node.children)
+            if not is_blank:
+                self._damaged("it is missing", node, key=folder_of(version_id) + "dataset_meta.json")
+            return None
+        meta = self._parsed(folder_of(version_id) + "dataset_meta.json", data, DatasetMeta.from_bytes, node)
+        if meta is None:
+            return None
+        for name, parse in (
+            ("dataset_info.json", info_document.from_bytes),
+            ("dataset_diff", DatasetDiff.from_bytes),
+        ):
+            self._document(node, files, name, parse)
+        names = {key: name for name, key in meta.tensor_names.items()}
+        tensors = {}
+        for key in meta.tensors:
+            state = self._tensor(node, key, names.get(key, key), files, manifest)
+            if state is not None:
+                tensors[key] = state
+        for key in {*meta.hidden_tensors, *meta.tensor_names.values()} - set(meta.tensors):
+            self._damaged(f"it names {key!r}, which is no tensor", node, key="dataset_meta.json")
+        self._companions(node, names, tensors)
+        self._findings.tensors += len(tensors)
+        if len(self._findings.damage) == known:
+            self._opening(node)
+        return CheckedVersion(node, names, tensors)
+
+    def _opening(self, node: CommitNode) -> None:
+        """Open the version as a reader does: nothing that it refuses counts as sound."""
+        try:
+            open_version(self._storage, self._tree, node.id)
+        except (FormatError, LimitError) as error:
+            self._damaged(str(error), node)
+
+    def _node_file(self, node: CommitNode) -> None:
+        """Compare `commit_info.json`, from which 3.9.52 makes a lost history again, with the history."""
+        key = f"{folder_of(node.id)}commit_info.json"
+        data = self._get(key)
+        # A head needs none; a commit of it that was cut off leaves one, torn perhaps, which the next one replaces.
+        if data is None or node.id in self._tree.branches.values():
+            return
+
+        def parse(raw: bytes) -> CommitNode:
+            return CommitNode.from_json(node.id, json_style.load(raw, key), key)
+
+        found = self._parsed(key, data, parse, node, kind="node")
+        if found is None or data == self._tree.node_bytes(node.id):
+            return
+        # 3.9.52 does not write it again when a reset or a branch changes the children.
+        alike = replace(found, time=node.time, children=node.children) == node
+        if alike and abs((found.time or 0) - (node.time or 0)) < _ROUNDING:
+            self._note("its time or children are not those of version_control_info.json", node, key)
+        else:
+            message = "it says something else than version_control_info.json"
+            self._damaged(message, node, key=key, kind="node")
+
+    def _lock_file(self, node: CommitNode) -> None:
+        key = f"{folder_of(node.id)}dataset_lock.lock"
+        data = self._get(key)
+        if data is not None:
+            self._parsed(key, data, DatasetLock.from_bytes, node, kind="lock")
+
+    def manifest(self, node: CommitNode) -> Manifest | None:
+        """Read the manifest, if it is the one that the history seals and still counts."""
+        key = manifest_key(node.id)
+        data, seal = self._get(key), seals_of(self._tree).get(node.id)
+        if data is None:
+            if seal is not None:
+                message = "it is missing; reading is slower and without checksums"
+                self._damaged(message, node, key=key, kind="manifest")
+            return None
+        if seal != seal_of(data) and seal is None:
+            self._note("out of date, as another program has written since; it is not used", node, key)
+            return None
+        manifest = self._parsed(key, data, self._read_manifest, node, kind="manifest")
+        if manifest is not None and (seal != seal_of(data) or manifest.version_id != node.id):
+            self._damaged("it is not the one that the history names", node, key=key, kind="manifest")
+            return None
+        if manifest is not None and not self._is_current(manifest):
+            self._note("out of date, as another program has written since; it is not used", node, key)
+            return None
+        return manifest
+
+    def _read_manifest(self, data: bytes) -> Manifest:
+        return read_manifest(data, base_reader(self._storage)).manifest
+
+    def _is_current(self, manifest: Manifest) -> bool:
+        """Whether the manifest still counts; one that contradicts itself does, to be reported."""
+        try:
+            return untouched(self._storage, self._tree, manifest)
+        except (FormatError, KeyError):
+            return True
+
+    def _compare(self, node: CommitNode, manifest: Manifest) -> None:
+        for name, expected in manifest.files.items():
+            key = folder_of(node.id) + name
+            data = self._get(key)
+            if data is None:
+                message = "it is missing (Deep Lake 3.x needs it; lakebed has a copy)"
+            elif data != expected:
+                message = "it is not as it was written (Deep Lake 3.x reads it; lakebed has a copy)"
+            else:
+                continue
+            self._damaged(message, node, key=key, kind="copy")
+
+    # -- one tensor ------------------------------------------------------------------------------------------
+
+    def _tensor(
+        self, node: CommitNode, key: str, name: str, files: Mapping[str, bytes], manifest: Manifest | None
+    ) -> TensorState | None:
+        def read(file: str, parse: Callable[[bytes], T]) -> T | None:
+            return self._document(node, files, f"{key}/{file}", parse, name)
+
+        meta = read("tensor_meta.json", TensorMeta.from_bytes)
+        if meta is None:
+            file = f"{key}/tensor_meta.json"
+            if file not in files and self._get(folder_of(node.id) + file) is None:
+                self._damaged("it is missing", node, name, key=folder_of(node.id) + file)
+            return None
+        info = read("tensor_info.json", info_document.from_bytes)
+        diff = read("commit_diff", CommitDiff.from_bytes)
+        read("chunk_set", ChunkSet.from_bytes)
+        ids = read(_IDS, ChunkIds.from_bytes) or ChunkIds.empty()
+        state = TensorState(
+            key,
+            meta,
+            info or {},
+            ChunkTable(ids, self._places(node, key, ids, manifest)),
+            diff,
+            read(TILES, TileIndex.from_bytes) or TileIndex.empty(),
+            read(SEQUENCE, SequenceIndex.from_bytes) if meta.is_sequence else None,
+            read(CREDS, CredsIndex.from_bytes) if meta.is_link else None,
+            read(PAD, PadIndex.from_bytes),
+        )
+        self._lengths(node, name, state)
+        return state
+
+    def _places(self, node: CommitNode, key: str, ids: ChunkIds, manifest: Manifest | None) -> ChunkPlaces:
+        if manifest is not None and key in manifest.chunks and len(manifest.chunks[key].sizes) == len(ids):
+            return manifest.chunks[key]
+        try:
+            return resolve_chunks(self._storage, self._tree, node.id, key, ids)
+        except FormatError:
+            # A chunk_set further up is damaged, and reported there; chunks that only it names will be missing.
+            return resolve_chunks(
+                self._storage, VersionTree({FIRST: self._tree.commits[FIRST]}, {}), FIRST, key, ids
+            )
+
+    def _lengths(self, node: CommitNode, name: str, state: TensorState) -> None:
+        """Compare what metadata and encoders say of the number of samples (FORMAT.md 15.2)."""
+        length, folder = state.meta.length, f"{folder_of(node.id)}{state.key}/"
+
+        def differs(what: str, count: int, file: str) -> None:
+            self._damaged(
+                f"{what} {count:,} samples, tensor_meta.json has {length:,}", node, name, key=folder + file
+            )
+
+        if state.table.count != length:
+            differs("the chunk index has", state.table.count, _IDS)
+        if state.meta.is_sequence and length and state.sequence is None:
+            self._damaged("it is missing", node, name, key=folder + SEQUENCE)
+        if state.sequence is not None and state.sequence.total != length:
+            differs("the sequences have", state.sequence.total, SEQUENCE)
+        if state.creds is not None and state.creds.count not in (0, length):
+            differs("the credentials are for", state.creds.count, CREDS)
+        last = state.table.ids.last
+        for index, (shape, tile) in state.tiles.entries.items():
+            rows = int(np.searchsorted(last, np.uint64(index), side="right")) - int(
+                np.searchsorted(last, np.uint64(index))
+            )
+            tiles = int(np.prod([-(-s // t) for s, t in zip(shape, tile, strict=True)]))
+            if index >= length:
+                self._damaged(
+                    f"it has an entry for sample {index} of {length}", node, name, key=folder + TILES
+                )
+            elif rows != tiles and not state.meta.is_link:
+                message = f"sample {index} has {rows} tiles, its shape needs {tiles}"
+                # 3.9.52 leaves stale entries behind (FORMAT.md 15.6), and readers go by the chunks then.
+                self._findings.notes.append(
+                    Damage(message, node.id, node.branch, name, (index, index), folder + TILES)
+                )
+
+    def _companions(
+        self, node: CommitNode, names: Mapping[str, str], tensors: Mapping[str, TensorState]
+    ) -> None:
+        """Compare the lengths of hidden tensors with those of the tensors that feed them (FORMAT.md 8)."""
+        for key, state in tensors.items():
+            for link, settings in state.meta.links.items():
+                other = tensors.get(link)
+                name = names.get(key, key)
+                if other is None:
+                    self._damaged(f"its hidden tensor {link!r} is missing or damaged", node, name)
+                    continue
+                wanted = state.meta.length if settings.get("flatten_sequence") else state.length
+                if other.meta.length != wanted:
+                    self._damaged(
+                        f"its hidden tensor {link!r} has {other.meta.length:,} samples instead of {wanted:,}",
+                        node,
+                        name,
+                    )
+
+    # -- files -----------------------------------------------------------------------------------------------
+
+    def _document(
+        self,
+        node: CommitNode,
+        files: Mapping[str, bytes],
+        name: str,
+        parse: Callable[[bytes], T],
+        tensor: str | None = None,
+    ) -> T | None:
+        """Read a document of a version, from the manifest if it has it; None if it is absent or damaged."""
+        key = folder_of(node.id) + name
+        data = files[name] if name in files else self._get(key)
+        return None if data is None else self._parsed(key, data, parse, node, tensor)
+
+    def _get(self, key: str) -> bytes | None:
+        try:
+            return self._storage.get(key)
+        except KeyNotFound:
+            return None
+
+    def _parsed(
+        self,
+        key: str,
+        data: bytes,
+        parse: Callable[[bytes], T],
+        node: CommitNode | None = None,
+        tensor: str | None = None,
+        kind: str = "content",
+    ) -> T | None:
+        try:
+            return parse(data)
+        except LakebedError as error:
+            self._damaged(str(error), node, tensor, key=key, kind=kind)
+            return None
+
+    def _damaged(
+        self,
+        message: str,
+        node: CommitNode | None,
+        tensor: str | None = None,
+        *,
+        key: str | None = None,
+        kind: str = "content",
+    ) -> None:
+        version, branch = (None, None) if node is None else (node.id, node.branch)
+        self._findings.damage.append(Damage(message, version, branch, tensor, None, key, kind))
+
+    def _note(self, message: str, node: CommitNode, key: str | None = None) -> None:
+        self._findings.notes.append(Damage(message, node.id, node.branch, key=key))

@@ -1,0 +1,162 @@
+"""Make a lost version tree again from `commit_info.json` files and folders (FORMAT.md 9.6).
+
+Every version but the heads of branches has such a file, which names its parent and children; lakebed's heads have none.
+What a damaged `version_control_info.json` still tells, names of branches above all, is taken from there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from lakebed.documents import json_style
+from lakebed.documents.version_tree import FIRST, MAIN, CommitNode, VersionTree
+from lakebed.errors import LakebedError
+from lakebed.maintenance.plan import Step
+from lakebed.storage.base import Storage
+
+_FILE = "commit_info.json"
+_META = "dataset_meta.json"
+# `"branches": {"main": "<id>", ...}` and `"<id>": {"branch": "main", ...`, wherever they stand.
+_HEAD = re.compile(r'"((?:[^"\\]|\\.){1,200})": "([0-9a-zA-Z]{40})"')
+_NODE = re.compile(r'"([0-9a-zA-Z]{40})": \{"branch": "((?:[^"\\]|\\.){1,200})"')
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """A tree made anew; the heads of ``headless`` branches are commits, below which a new head belongs."""
+
+    tree: VersionTree
+    headless: tuple[str, ...]
+    steps: tuple[Step, ...]
+
+
+def rebuild(storage: Storage, damaged: bytes | None) -> Rebuilt:
+    """Make the tree again.
+
+    Parameters
+    ----------
+    damaged
+        What is left of `version_control_info.json`; None if it is gone.
+    """
+    nodes, folders, steps = {}, {}, []
+    for key, stat in storage.list():
+        version, name = (FIRST, key) if "/" not in key else (key.split("/")[1], key.split("/", 2)[-1])
+        if key.count("/") not in (0, 2) or (version != FIRST and not key.startswith("versions/")):
+            continue
+        if name == _META:
+            folders[version] = (stat.modified or stat.stored) / 1e9
+        elif name == _FILE:
+            try:
+                nodes[version] = CommitNode.from_json(version, json_style.load(storage.get(key), key), key)
+            except LakebedError as error:
+                steps.append(Step("history", f"{key} is left out: {error}", version=version))
+    text = (damaged or b"").decode("utf-8", "replace")
+    branch_of = dict(_NODE.findall(text)) | {
+        head: name for name, head in _HEAD.findall(text[text.rfind('"branches"') :])
+    }
+    tree = _Builder(nodes, folders, {i: name for i, name in branch_of.items() if "\ufffd" not in name})
+    tree.build()
+    what = "missing" if damaged is None else "damaged"
+    steps.insert(
+        0,
+        Step(
+            "history",
+            f"version_control_info.json is {what}; it is made again from {len(nodes)} commit_info.json files: "
+            f"{len(tree.commits)} versions, branches {', '.join(map(repr, tree.branches))}",
+        ),
+    )
+    return Rebuilt(VersionTree(tree.commits, tree.branches), tuple(tree.headless), (*steps, *tree.steps))
+
+
+class _Builder:
+    """Puts versions together."""
+
+    def __init__(
+        self, nodes: Mapping[str, CommitNode], folders: Mapping[str, float], branch_of: Mapping[str, str]
+    ) -> None:
+        self._nodes = nodes
+        self._folders = folders
+        self._branch_of = branch_of
+        self.commits: dict[str, CommitNode] = {}
+        self.branches: dict[str, str] = {}
+        self.headless: list[str] = []
+        self.steps: list[Step] = []
+
+    def build(self) -> None:
+        below: dict[str, list[str]] = {}
+        for id_, node in self._nodes.items():
+            if node.parent is not None and id_ != FIRST:
+                below.setdefault(node.parent, []).append(id_)
+            for child in node.children:
+                if child in self._folders or child in self._nodes:
+                    below.setdefault(id_, []).append(child)
+        for lost in sorted(set(below) - self._nodes.keys() - {FIRST}):
+            # Its children name it, so it was committed; nobody knows below what.
+            below.setdefault(FIRST, []).append(lost)
+            self.steps.append(
+                Step(
+                    "history", "its commit_info.json is gone: it is put below the first version", version=lost
+                )
+            )
+        pending: list[tuple[str, str | None, str]] = [(FIRST, None, MAIN)]
+        while pending:
+            id_, parent, branch = pending.pop(0)
+            if id_ in self.commits:
+                continue
+            children = tuple(dict.fromkeys(c for c in below.get(id_, ()) if c != id_))
+            node = self._node(id_, parent, branch, children)
+            self.commits[id_] = node
+            pending += [(child, id_, node.branch) for child in children]
+        seen: set[str] = set()
+        for id_, node in self.commits.items():
+            # Every version below the first one that names it.
+            children = tuple(c for c in node.children if c not in seen and self.commits[c].parent == id_)
+            seen.update(children)
+            self.commits[id_] = replace(node, children=children)
+        self._find_heads()
+
+    def _node(self, id_: str, parent: str | None, branch: str, children: tuple[str, ...]) -> CommitNode:
+        found = self._nodes.get(id_)
+        if found is not None:
+            return replace(found, parent=parent, children=children)
+        node = CommitNode(id_, self._branch_of.get(id_, branch), parent, children)
+        if children and id_ != FIRST:
+            return replace(node, message="recovered: its message is lost", time=self._folders.get(id_, 0.0))
+        return node
+
+    def _find_heads(self) -> None:
+        tips: dict[str, list[CommitNode]] = {}
+        for node in self.commits.values():
+            if not node.is_committed and not node.children:
+                tips.setdefault(node.branch, []).append(node)
+        for branch, nodes in tips.items():
+            # One of several was displaced; where both look alike the younger one is the head.
+            nodes.sort(key=lambda node: self._folders.get(node.id, 0.0))
+            *others, head = nodes
+            self.branches[branch] = head.id
+            for other in others:
+                self._name_head(other)
+        for node in self.commits.values():
+            if node.branch not in self.branches:
+                self._add_headless(node.branch)
+
+    def _name_head(self, node: CommitNode) -> None:
+        if node.id in self._nodes:
+            return  # left over from a reset
+        name = f"recovered_{node.id[:8]}"
+        self.commits[node.id] = replace(node, branch=name)
+        self.branches[name] = node.id
+        self.steps.append(Step("branch", "the name of this branch is lost", name, node.id))
+
+    def _add_headless(self, branch: str) -> None:
+        line = [node for node in self.commits.values() if node.branch == branch]
+        ends = [node for node in line if not any(self.commits[c].branch == branch for c in node.children)]
+        last = max(ends, key=lambda node: (node.time or 0.0, node.id))
+        self.branches[branch] = last.id
+        if last.is_committed:
+            self.headless.append(branch)
+            self.steps.append(
+                Step("branch", "its head is gone; it gets a new one below its last commit", branch)
+            )

@@ -1,0 +1,353 @@
+"""Bring back what a stale writer displaced: rows of a head of ours that Deep Lake 3.x pushed off its branch.
+
+A 3.9.52 process that opened a dataset before our publish, and outlived its lock, puts the head that it knows back in
+place when it appends (its version file is a union of both trees). Our head stays in the tree as an uncommitted version
+that no branch leads to, beside the present head, with folder and manifest. Its rows beyond what both have in common are
+appended again on top of the present head; then it leaves the tree, in the same step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from lakebed.documents import info as info_document
+from lakebed.documents.commit_diff import CommitDiff
+from lakebed.documents.manifest import Manifest
+from lakebed.documents.tensor_meta import TensorMeta
+from lakebed.documents.version_tree import OURS, VersionTree
+from lakebed.errors import CorruptError, FormatError, KeyNotFound, LakebedError, LimitError
+from lakebed.maintenance.plan import Step, beyond, displaced
+from lakebed.reading.fetch import ChunkSource
+from lakebed.reading.samples import SampleReader
+from lakebed.session.copy_samples import Source, columns
+from lakebed.session.session import Session
+from lakebed.storage.base import Storage
+from lakebed.versions.opening import manifest_key, open_version
+from lakebed.versions.publish import publish
+from lakebed.versions.state import Snapshot, TensorState, folder_of
+from lakebed.versions.swap import read_tree_at
+from lakebed.writing.encode.column import encode_column
+from lakebed.writing.names import companion_key
+
+_CACHE = 64_000_000
+_META = "/tensor_meta.json"
+
+
+def lost_publishes(storage: Storage, tree: VersionTree) -> list[str]:
+    """Return the versions of ours that another writer displaced, oldest publish first."""
+    found = {}
+    for version in displaced(tree):
+        stat = storage.stat(manifest_key(version))
+        if stat is not None and storage.stat(f"{folder_of(version)}dataset_meta.json") is not None:
+            found[version] = stat.modified or stat.stored
+    return sorted(found, key=lambda version: found[version])
+
+
+def warning_of(storage: Storage, tree: VersionTree) -> str | None:
+    """Return what to tell whoever opens a dataset from which a publish was displaced; None if there is nothing.
+
+    Only a tree that 3.9.52 wrote is looked at: as long as lakebed is the last writer, this costs nothing.
+    """
+    if OURS in tree.extra:
+        return None
+    lost = lost_publishes(storage, tree)
+    if not lost:
+        return None
+    return (
+        f"{storage.url}: a Deep Lake 3.x process that had opened it earlier displaced {len(lost)} versions that were "
+        f"published after that ({', '.join(version[:12] for version in lost)}). `lakebed repair URL --plan` shows the "
+        "rows, --apply appends them again."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows of a displaced tensor that the present head lacks, and the tensor there."""
+
+    name: str
+    state: TensorState
+    rows: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """A tensor as it was when two heads parted, and what had been done to it since the last commit."""
+
+    meta: TensorMeta
+    info: Mapping[str, Any] = field(default_factory=dict)
+    updated: frozenset[int] = frozenset()
+    removed: frozenset[int] = frozenset()
+    deleted: int = 0
+    cleared: bool = False
+
+
+def _tensors(files: Mapping[str, bytes]) -> list[str]:
+    return [name.removesuffix(_META) for name in files if name.endswith(_META)]
+
+
+def _base(files: Mapping[str, bytes], key: str) -> _Base:
+    data = files.get(f"{key}/commit_diff")
+    diff = CommitDiff() if data is None else CommitDiff.from_bytes(data)
+    return _Base(
+        TensorMeta.from_bytes(files[key + _META]),
+        _info(files, f"{key}/tensor_info.json"),
+        frozenset(diff.updated.tolist()),
+        frozenset(diff.deleted_ids.tolist()),
+        len(diff.deleted),
+        diff.cleared,
+    )
+
+
+def _info(files: Mapping[str, bytes], name: str) -> Mapping[str, Any]:
+    return info_document.from_bytes(files[name]) if name in files else {}
+
+
+def _without_names(info: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Leave out the names of classes, which grow with the rows."""
+    return {name: value for name, value in info.items() if name != "class_names"}
+
+
+def _takes(now: TensorMeta, meta: TensorMeta) -> bool:
+    """Whether a tensor takes rows of another; one that never had rows takes all."""
+    return now.length == 0 or (now.htype, now.dtype) == (meta.htype, meta.dtype)
+
+
+class Rebase:
+    """Takes one displaced version back in.
+
+    Parameters
+    ----------
+    version
+        Its id.
+    """
+
+    def __init__(self, storage: Storage, tree: VersionTree, version: str) -> None:
+        self._storage = storage
+        self._tree = tree
+        self._node = tree.commits[version]
+        self._source = ChunkSource(storage, _CACHE, {})
+        self._name = f"displaced_{version[:8]}"
+        # Whether it holds something that is not taken over, so that it must stay.
+        self._is_left = False
+        self.steps: list[Step] = []
+
+    def run(self, *, apply: bool) -> str | None:
+        """Append the rows, if this is no plan; return the id of the branch's new head.
+
+        Raises
+        ------
+        LockedException
+            If somebody writes the branch at the moment.
+        """
+        branch = self._node.branch
+        try:
+            lost = open_version(self._storage, self._tree, self._node.id)
+        except (CorruptError, LimitError) as error:
+            self._tell(f"stays as it is: {error}", kind="damage")
+            return None
+        if branch not in self._tree.branches:
+            self._tell(f"its branch is gone; it is branch {self._name!r} from now on")
+            self._is_left = True
+            if apply:
+                publish(self._storage, read_tree_at(self._storage), self._edit(branch, None), [])
+            return None
+        if not apply:
+            head = open_version(self._storage, self._tree, self._tree.branches[branch])
+            self._found(lost, head)
+            return None
+        session = Session(self._storage, branch)
+        session.hold()
+        try:
+            with session.mutex, session.writing() as draft:
+                found = self._found(lost, session.snapshot)
+                for one in found:
+                    self._append(session, one, lost)
+                edit = self._edit(branch, draft.version_id if draft.dirty else None)
+                if draft.dirty:
+                    session.publish(draft, edit, [draft.snapshot()])
+                else:
+                    publish(self._storage, read_tree_at(self._storage), edit, [])
+            return session.snapshot.version_id if found else None
+        finally:
+            session.close()
+
+    def _edit(self, branch: str, head: str | None) -> Callable[[VersionTree], VersionTree]:
+        version, name, is_left = self._node.id, self._name, self._is_left
+
+        def edit(tree: VersionTree) -> VersionTree:
+            if version in tree.commits:
+                tree = on_branch(tree, version, name) if is_left else without(tree, version)
+            return tree if head is None else tree.swap_head(branch, head)
+
+        return edit
+
+    def _tell(
+        self, message: str, tensor: str | None = None, rows: Sequence[int] = (), kind: str = "rebase"
+    ) -> None:
+        span = (rows[0], rows[-1]) if rows else None
+        step = Step(
+            "damage" if kind == "damage" else "rebase",
+            message,
+            self._node.branch,
+            self._node.id,
+            tensor,
+            span,
+        )
+        self.steps.append(step)
+
+    def _leave(self, message: str, tensor: str | None = None, rows: Sequence[int] = ()) -> None:
+        self._is_left = True
+        self._tell(
+            f"{message}: the version stays as branch {self._name!r}, to be merged by hand", tensor, rows
+        )
+
+    # -- what is missing -----------------------------------------------------------------------------------------
+
+    def _found(self, lost: Snapshot, head: Snapshot) -> list[_Rows]:
+        """Return the rows to append, and tell of everything that differs otherwise.
+
+        Tensors are the same if their keys are, which renaming leaves alone. Rows are appended to all tensors or to
+        none, as half of a row is worse than none.
+        """
+        files = self._base_files()
+        base = {key: _base(files, key) for key in _tensors(files)}
+        names = {key: name for name, key in head.meta.tensor_names.items()}
+        found, is_blocked = [], False
+        for name in lost.names():
+            state = lost.tensor(name)
+            rows = self._rows(state.key, lost, head, base.get(state.key))
+            if state.key not in head.tensors:
+                self._leave("a tensor that the present head lacks", name)
+            elif not _takes(head.tensors[state.key].meta, state.meta):
+                self._leave("its rows do not fit into what the tensor is now", name)
+                is_blocked |= bool(rows)
+            elif rows:
+                found.append(_Rows(names.get(state.key, state.key), state, rows))
+            self._compare(name, state, base.get(state.key))
+        known = set(base) & set(head.tensors)
+        for key in sorted(known - set(lost.tensors) - set(head.meta.hidden_tensors)):
+            self._leave("a tensor that was deleted there", names.get(key, key))
+        if files and lost.info != _info(files, "dataset_info.json"):
+            self._leave("the info of the dataset was changed there")
+        if found and is_blocked:
+            self._leave("rows were added there to tensors that are not what they were: none are appended")
+            found = []
+        for one in found:
+            self._tell(f"{len(one.rows):,} rows that were displaced are appended again", one.name, one.rows)
+        if not found and not self._is_left:
+            self._tell("left out of the history: it has no rows that the present head lacks")
+        return found
+
+    def _compare(self, name: str, state: TensorState, base: _Base | None) -> None:
+        """Tell of changes that are no new rows."""
+        diff, before = state.diff, base or _Base(state.meta)
+        if diff is not None:
+            changed = sorted({int(row) for row in diff.updated} - before.updated)
+            if changed:
+                what = f"{len(changed):,} rows that were changed there, and may have changed here too"
+                self._leave(what, name, changed)
+            removed = (
+                len(set(diff.deleted_ids.tolist()) - before.removed) or len(diff.deleted) - before.deleted
+            )
+            if removed > 0 or (diff.cleared and not before.cleared):
+                self._leave("rows that were removed there", name)
+        if base is not None and state.meta.name != base.meta.name:
+            self._leave(f"renamed there from {base.meta.name!r}", name)
+        if base is not None and _without_names(state.info) != _without_names(base.info):
+            self._leave("its info was changed there", name)
+
+    def _base_files(self) -> Mapping[str, bytes]:
+        """Return the metadata files as they were when the two heads parted: our manifest of the other one has them."""
+        siblings = self._tree.commits[str(self._node.parent)].children
+        line = set(self._tree.ancestors(self._tree.branches[self._node.branch]))
+        other = next((version for version in siblings if version in line), None)
+        if other is None:
+            return {}
+        try:
+            return Manifest.from_bytes(self._storage.get(manifest_key(other))).files
+        except (KeyNotFound, FormatError, LimitError):
+            return {}
+
+    def _rows(self, key: str, lost: Snapshot, head: Snapshot, base: _Base | None) -> list[int]:
+        """Return the rows of a displaced tensor that the present one never had."""
+        state, now = lost.tensors[key], head.tensors.get(key)
+        if now is None:
+            return []
+        here, there = self._ids(now, head), self._ids(state, lost)
+        if here is not None and there is not None and len(there) == state.length:
+            return beyond(there, here, set(self._removed(key)))
+        if base is not None and state.sequence is None:
+            return list(range(min(base.meta.length, state.length), state.length))
+        return list(range(self._common(state, now), state.length))
+
+    def _ids(self, state: TensorState, snapshot: Snapshot) -> list[int] | None:
+        links = state.meta.links.items()
+        key = next((key for key, link in links if link.get("extend") == "extend_id"), None)
+        if key is None or key not in snapshot.tensors:
+            return None
+        reader = SampleReader(key, snapshot.tensors[key], self._source)
+        try:
+            return [int(np.ravel(reader.value(row))[0]) for row in range(reader.state.meta.length)]
+        except (LakebedError, IndexError):
+            return None
+
+    def _removed(self, key: str) -> list[int]:
+        """Return the ids of samples that the present line removed since the two parted."""
+        found: list[int] = []
+        for version in self._tree.ancestors(self._tree.branches[self._node.branch]):
+            if version == self._node.parent:
+                break
+            state = open_version(self._storage, self._tree, version).tensors.get(key)
+            found += [] if state is None or state.diff is None else state.diff.deleted_ids.tolist()
+        return found
+
+    def _common(self, ours: TensorState, theirs: TensorState) -> int:
+        """Return how many rows at the beginning are the same, byte for byte: nothing else tells."""
+        readers = [SampleReader(state.key, state, self._source) for state in (ours, theirs)]
+        flat, shorter = 0, min(ours.meta.length, theirs.meta.length)
+        while flat < shorter:
+            (mine, my_shape), (other, other_shape) = (reader.raw(flat) for reader in readers)
+            if bytes(mine) != bytes(other) or my_shape != other_shape:
+                break
+            flat += 1
+        if ours.sequence is None:
+            return flat
+        return int(np.searchsorted(np.cumsum(ours.sequence.lengths), flat, side="right"))
+
+    # -- appending -----------------------------------------------------------------------------------------------
+
+    def _append(self, session: Session, found: _Rows, lost: Snapshot) -> None:
+        target = session.schema().tensor(found.name)
+        reader = SampleReader(found.name, found.state, self._source)
+        with session.mutex, session.writing() as draft:
+            names, known = (list(state.info.get("class_names") or ()) for state in (found.state, target))
+            if names != known[: len(names)] and found.state.sequence is None:
+                labels = [[names[int(i)] for i in np.ravel(reader.value(row))] for row in found.rows]
+                column = encode_column(labels, target.meta, target.info, found.name)
+                draft.extend({target.key: column})
+                return
+
+            def companion(kind: str) -> SampleReader | None:
+                key = companion_key(lost.meta, found.name, kind)
+                return None if key is None else SampleReader(key, lost.tensors[key], self._source)
+
+            for part in columns(Source(reader, companion), np.array(found.rows), target):
+                draft.extend({target.key: part})
+
+
+def on_branch(tree: VersionTree, version: str, branch: str) -> VersionTree:
+    """Return a tree in which a version without children is the head of a branch of its own."""
+    commits = {**tree.commits, version: replace(tree.commits[version], branch=branch)}
+    return replace(tree, commits=commits, branches={**tree.branches, branch: version})
+
+
+def without(tree: VersionTree, version: str) -> VersionTree:
+    """Return a tree without a version that has no children."""
+    commits = {i: node for i, node in tree.commits.items() if i != version}
+    parent = commits[str(tree.commits[version].parent)]
+    commits[parent.id] = replace(parent, children=tuple(c for c in parent.children if c != version))
+    return replace(tree, commits=commits)

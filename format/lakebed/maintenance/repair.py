@@ -1,0 +1,409 @@
+"""Repair a dataset: find what is damaged, decide what becomes of it, and publish that as new heads.
+
+A version that is published is never changed: what a repair makes of a damaged head is a new head beside it, in one
+atomic step per branch, and the damaged one stays in its folder until the collector takes it. Only files whose right
+content is known from elsewhere (the sealed manifest, the version tree) are put back in place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from lakebed import clock
+from lakebed.documents.dataset_meta import DatasetMeta
+from lakebed.documents.lock import DatasetLock
+from lakebed.documents.tensor_meta import TensorMeta
+from lakebed.documents.version_tree import FIRST, MAIN, CommitNode, VersionTree, new_id
+from lakebed.errors import (
+    CommitFailed,
+    CorruptError,
+    DatasetCorruptError,
+    FormatError,
+    KeyNotFound,
+    LimitError,
+    PreconditionFailed,
+    ReadOnlyModeError,
+)
+from lakebed.maintenance.check import Damage, DocumentCheck, Findings
+from lakebed.maintenance.plan import Kind, RepairReport, Step
+from lakebed.maintenance.rebuild import Rebuilt, rebuild
+from lakebed.maintenance.recover_orphans import Rebase, lost_publishes
+from lakebed.maintenance.repair_tensors import Mended, Mender
+from lakebed.maintenance.salvage import Salvage
+from lakebed.maintenance.verify import Check, read_whole_tree
+from lakebed.session.session import Session
+from lakebed.storage.base import Data, Storage
+from lakebed.storage.lock import frees_itself
+from lakebed.versions.add_digests import reseal
+from lakebed.versions.derive import inherited
+from lakebed.versions.locks.leases import Lease
+from lakebed.versions.locks.marker import LOCK_NAME, look, may_live, release_lock
+from lakebed.versions.opening import TREE_KEY, open_version
+from lakebed.versions.publish import publish
+from lakebed.versions.refs import resolve
+from lakebed.versions.state import Snapshot, folder_of
+from lakebed.versions.swap import TreeAt
+from lakebed.versions.tree_file import is_dataset
+
+_BLANK = VersionTree({}, {})
+
+
+def repair(storage: Storage, *, apply: bool = False) -> RepairReport:
+    """Find out what a repair would do, and do it.
+
+    Parameters
+    ----------
+    apply
+        Do it; otherwise nothing is written.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If there is no dataset, nor the rest of one.
+    LockedException
+        If somebody writes it at the moment.
+    """
+    return _Repair(storage, apply=apply).run()
+
+
+def fix_history(session: Session) -> None:
+    """Repair the dataset if its version tree can not be read; see ``Dataset.fix_vc``."""
+    if session.read_only:
+        raise ReadOnlyModeError(
+            f"{session.storage.url} was opened read-only; open it with read_only=False to repair it"
+        )
+    with session.mutex:
+        try:
+            read_whole_tree(session.storage)
+        except CorruptError:
+            repair(session.storage, apply=True)
+        session.refresh()
+
+
+def check_integrity(storage: Storage, tree: VersionTree, version: str) -> None:
+    """Compare all metadata of a version.
+
+    Raises
+    ------
+    DatasetCorruptError
+        If any is missing, damaged, or contradicts other metadata.
+    """
+    findings = Findings(storage.url)
+    DocumentCheck(storage, tree, findings).version(version)
+    damage = next((damage for damage in findings.damage if damage.kind == "content"), None)
+    if damage is not None:
+        raise DatasetCorruptError(
+            f"{storage.url}: {damage}; `lakebed repair URL --plan` shows what can be saved",
+            dataset=storage.url,
+        )
+
+
+def recover(storage: Storage, ref: str | None) -> None:
+    """Repair a dataset if a version of it does not open, or contradicts itself."""
+    try:
+        tree = read_whole_tree(storage).tree
+        check_integrity(storage, tree, resolve(storage, tree, ref or MAIN))
+    except CorruptError:
+        repair(storage, apply=True)
+
+
+class _Repair:
+    """One repair."""
+
+    def __init__(self, storage: Storage, *, apply: bool) -> None:
+        self._storage = storage
+        self._apply = apply
+        self.report = RepairReport(storage.url, apply)
+
+    def run(self) -> RepairReport:
+        """Do everything in the order in which it builds upon each other."""
+        tree = self._tree()
+        tree = self._dangling_branches(tree)
+        findings = self._checked(tree)
+        self._locks()
+        tree = self._files(tree, findings)
+        for branch, head in list(tree.branches.items()):
+            node = tree.commits[head]
+            if not node.is_committed and any(d.kind == "content" for d in findings.get(head, ())):
+                tree = self._head(tree, node, branch)
+        for version in lost_publishes(self._storage, tree):
+            if version in tree.commits:
+                tree = self._rebased(tree, version)
+        for committed, damages in findings.items():
+            if committed is None or committed not in tree.commits:
+                continue
+            if tree.commits[committed].is_committed:
+                for damage in dict.fromkeys(damages):
+                    if damage.kind == "content":
+                        self._keep(damage)
+        return self.report
+
+    def _step(
+        self, kind: Kind, message: str, branch: str | None = None, version: str | None = None, nbytes: int = 0
+    ) -> None:
+        self.report.steps.append(Step(kind, message, branch, version, lost_bytes=nbytes))
+
+    def _keep(self, damage: Damage) -> None:
+        rows = 0 if damage.rows is None else damage.rows[1] + 1 - damage.rows[0]
+        self.report.steps.append(
+            Step(
+                "damage",
+                f"stays as it is, for a commit is what its id says: {damage.message}",
+                damage.branch,
+                damage.version,
+                damage.tensor,
+                damage.rows,
+                rows,
+            )
+        )
+
+    # -- the version tree --------------------------------------------------------------------------------------
+
+    def _tree(self) -> VersionTree:
+        """Read the version tree, or make it again."""
+        try:
+            return read_whole_tree(self._storage).tree
+        except CorruptError:
+            try:
+                data: bytes | None = self._storage.get(TREE_KEY)
+            except KeyNotFound:
+                data = None
+            stat = self._storage.stat(TREE_KEY)
+        if not is_dataset(self._storage):
+            self._step("damage", f"{TREE_KEY} is damaged, and there are no versions to make it from")
+            return VersionTree({FIRST: CommitNode(FIRST, MAIN, None)}, {MAIN: FIRST})
+        found = rebuild(self._storage, data)
+        self.report.steps += found.steps
+        tree, heads = self._with_heads(found)
+        if self._apply:
+            at = TreeAt(_BLANK, None if stat is None else stat.etag)
+            tree = publish(self._storage, at, lambda _: tree, heads).tree
+            for head in heads:
+                release_lock(self._storage, head.version_id)
+        return tree
+
+    def _with_heads(self, found: Rebuilt) -> tuple[VersionTree, list[Snapshot]]:
+        """Put heads below the last commits of branches that have none."""
+        tree, heads = found.tree, []
+        for branch in found.headless:
+            base = tree.branches[branch]
+            tree = replace(tree, branches={b: h for b, h in tree.branches.items() if b != branch})
+            whole = replace(tree, branches={**tree.branches, branch: base})
+            head = inherited(open_version(self._storage, whole, base), new_id())
+            tree = tree.add_branch(branch, head.version_id, base)
+            heads.append(head)
+            self.report.versions[branch] = head.version_id
+        return tree, heads
+
+    def _dangling_branches(self, tree: VersionTree) -> VersionTree:
+        """Take branches back to the last commit that is there, or drop them: a deletion was cut off."""
+        for branch, head in list(tree.branches.items()):
+            mine = [i for i in tree.ancestors(head) if tree.commits[i].branch == branch and i != FIRST]
+            if branch == MAIN or head not in mine or not self._is_going(tree, head):
+                continue  # 3.9.52 removes the head first
+            gone = [i for i in mine if tree.commits[i].is_committed and self._is_going(tree, i)]
+            if not gone:
+                continue  # the head can be made again from the commit below
+            if any(node.parent in mine and node.branch != branch for node in tree.commits.values()):
+                continue  # another branch begins on it; its head is mended as well as can be
+            left = [i for i in mine if i not in gone and i != head]
+            last = next((i for i in left if all(j not in gone for j in mine[mine.index(i) :])), None)
+            if last is None:
+                self._step(
+                    "branch", f"dropped: its deletion was cut off, {len(gone)} versions are gone", branch
+                )
+                tree = self._changed(tree, partial(VersionTree.drop_branch, name=branch), [])
+                continue
+            start = inherited(open_version(self._storage, tree, last), new_id())
+            self._step("branch", "goes back to this commit: the versions after it are gone", branch, last)
+            self.report.versions[branch] = start.version_id
+
+            def edit(
+                now: VersionTree, b: str = branch, base: str = last, new: str = start.version_id
+            ) -> VersionTree:
+                return _taken_back(now, b, base, new)
+
+            tree = self._changed(tree, edit, [start])
+        return tree
+
+    def _is_going(self, tree: VersionTree, version: str) -> bool:
+        """Whether files of a version are gone for good, as while its branch is being deleted."""
+        documents = DocumentCheck(self._storage, tree, Findings(self._storage.url))
+        if documents.manifest(tree.commits[version]) is not None:
+            return False
+        folder = folder_of(version)
+        try:
+            meta = DatasetMeta.from_bytes(self._storage.get(f"{folder}dataset_meta.json"))
+            for key in meta.tensors:
+                settings = TensorMeta.from_bytes(self._storage.get(f"{folder}{key}/tensor_meta.json"))
+                if settings.length:
+                    self._storage.get(f"{folder}{key}/chunks_index/unsharded")
+        except KeyNotFound:
+            return True
+        except FormatError:
+            return False
+        return False
+
+    def _changed(
+        self, tree: VersionTree, edit: Callable[[VersionTree], VersionTree], versions: list[Snapshot]
+    ) -> VersionTree:
+        """Publish a change of the tree, if this is no plan."""
+        if not self._apply:
+            return edit(tree)
+        at = publish(self._storage, read_whole_tree(self._storage), edit, versions)
+        for version in versions:
+            release_lock(self._storage, version.version_id)
+        return at.tree
+
+    # -- versions ----------------------------------------------------------------------------------------------
+
+    def _checked(self, tree: VersionTree) -> dict[str | None, list[Damage]]:
+        """Decode everything; return what is damaged by version."""
+        findings = Findings(self._storage.url, deep=True)
+        check = Check(self._storage, tree, findings)
+        check.documents.shared_files()
+        for version in check.documents.history():
+            check.version(version)
+        found: dict[str | None, list[Damage]] = {}
+        for damage in findings.damage:
+            found.setdefault(damage.version, []).append(damage)
+        return found
+
+    def _files(self, tree: VersionTree, findings: dict[str | None, list[Damage]]) -> VersionTree:
+        """Put back the files whose content is known from elsewhere."""
+        items: list[tuple[str, Data]] = []
+        unsealed: list[str] = []
+        for version, damages in findings.items():
+            for damage in damages:
+                key = damage.key or ""
+                if damage.kind == "shared":
+                    self._step(
+                        "damage", f"{key} stays as it is, as nothing tells what was in it: {damage.message}"
+                    )
+                if version is None:
+                    continue
+                if damage.kind == "copy":
+                    self._step("document", f"{key} is put back from the manifest", damage.branch, version)
+                    items.append((key, self._sealed_file(tree, version, key)))
+                elif damage.kind == "node":
+                    self._step("document", f"{key} is written anew from the history", damage.branch, version)
+                    items.append((key, tree.node_bytes(version)))
+                elif damage.kind == "manifest" and version not in unsealed:
+                    self._step(
+                        "document", f"{key} is made again; checksums are those of the files as they are"
+                    )
+                    unsealed.append(version)
+        if not self._apply or not (items or unsealed):
+            return tree
+        self._storage.put_many(items, durable=True)
+        sound = [v for v in unsealed if not any(d.kind == "content" for d in findings[v])]
+        return reseal(self._storage, read_whole_tree(self._storage), sound) if sound else tree
+
+    def _sealed_file(self, tree: VersionTree, version: str, key: str) -> bytes:
+        manifest = Check(self._storage, tree, Findings(self._storage.url)).documents.manifest(
+            tree.commits[version]
+        )
+        if manifest is None:
+            raise CommitFailed(f"{self._storage.url} is being written; try again when that is done")
+        return manifest.files[key.removeprefix(folder_of(version))]
+
+    def _head(self, tree: VersionTree, node: CommitNode, branch: str) -> VersionTree:
+        """Mend the head of a branch and publish what it becomes."""
+        new = new_id()
+        if not self._apply:
+            self.report.steps += self._mended(tree, node, new).steps
+            return tree
+        lease = Lease(self._storage, branch)
+        at = lease.acquire()
+        try:
+            if at.tree.branches.get(branch) != node.id:
+                raise CommitFailed(f"{self._storage.url} was written meanwhile; repair it again")
+            mended = self._mended(at.tree, node, new)
+            at = publish(
+                self._storage,
+                at,
+                lambda now: now.swap_head(branch, new),
+                [mended.snapshot],
+                mended.files.items(),
+            )
+            lease.moved(new)
+        finally:
+            lease.release()
+        self.report.steps += mended.steps
+        self.report.versions[branch] = new
+        return at.tree
+
+    def _mended(self, tree: VersionTree, node: CommitNode, new: str) -> Mended:
+        parent = None
+        if node.parent is not None and tree.commits[node.parent].is_committed:
+            try:
+                parent = open_version(self._storage, tree, node.parent)
+            except (FormatError, LimitError):
+                parent = None
+        documents = Check(self._storage, tree, Findings(self._storage.url)).documents
+        found = Salvage(self._storage, tree, node, parent, documents.manifest(node), new).read()
+        return Mender(self._storage, found, parent, branch=node.branch, old_id=node.id, new_id=new).mend()
+
+    def _rebased(self, tree: VersionTree, version: str) -> VersionTree:
+        """Take a displaced publish back in."""
+        rebase = Rebase(self._storage, tree, version)
+        branch = tree.commits[version].branch
+        head = rebase.run(apply=self._apply)
+        self.report.steps += rebase.steps
+        if head is not None:
+            self.report.versions[branch] = head
+        return read_whole_tree(self._storage).tree if self._apply else tree
+
+    # -- locks -------------------------------------------------------------------------------------------------
+
+    def _locks(self) -> None:
+        """Take away locks of writers that are gone: 3.9.52 can not read one that was cut short."""
+        for key, _ in list(self._storage.list()):
+            if not key.endswith(".lock") or key.startswith((".lakebed/", ".queries/")):
+                continue
+            folder, _, name = key.rpartition("/")
+            if name == LOCK_NAME:
+                self._lock(key, folder.rpartition("/")[2] or FIRST)
+            elif not self._is_live(key):
+                self._step("lock", f"{key} is removed: its writer is gone")
+                if self._apply:
+                    self._storage.delete(key)
+
+    def _lock(self, key: str, version: str) -> None:
+        """Take away the lock of a version's writer that is gone; one that vouches for the manifest stays, released."""
+        found = look(self._storage, version)
+        if may_live(found.lock) or (found.lock is not None and found.lock.is_released):
+            return
+        keeps = found.lock is not None and found.seal and not frees_itself(self._storage)
+        self._step("lock", f"{key} is {'given back' if keeps else 'removed'}: its writer is gone")
+        if not self._apply:
+            return
+        if found.lock is None or not keeps:
+            self._storage.delete(key)
+            return
+        with contextlib.suppress(PreconditionFailed):  # somebody writes again
+            self._storage.put_if(key, found.lock.released().to_bytes(), found.etag)
+
+    def _is_live(self, key: str) -> bool:
+        try:
+            return DatasetLock.from_bytes(self._storage.get(key)).expiry > clock.now()
+        except (KeyNotFound, FormatError):
+            return False
+
+
+def _taken_back(tree: VersionTree, branch: str, base: str, new: str) -> VersionTree:
+    """Return the tree with a new head of a branch below one of its commits; what was below that is left out."""
+    gone = {base}
+    while True:
+        more = {i for i, node in tree.commits.items() if node.parent in gone} - gone
+        if not more:
+            break
+        gone |= more
+    gone.discard(base)
+    commits = {i: node for i, node in tree.commits.items() if i not in gone}
+    commits[base] = replace(commits[base], children=())
+    branches = {name: head for name, head in tree.branches.items() if name != branch}
+    return replace(tree, commits=commits, branches=branches).add_branch(branch, new, base)

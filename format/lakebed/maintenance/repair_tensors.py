@@ -1,0 +1,432 @@
+"""Make a sound version of a damaged one: what decodes stays, the rest is cut off or emptied, companions follow.
+
+What stays and what goes is decided in `lakebed.maintenance.plan`; `lakebed.maintenance.salvage` has read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lakebed.codecs.block import Block
+from lakebed.documents.dataset_diff import DatasetDiff
+from lakebed.documents.sequence_index import SequenceIndex
+from lakebed.errors import LakebedError
+from lakebed.htypes.base import Storing
+from lakebed.maintenance.fit_companions import Matching
+from lakebed.maintenance.plan import (
+    Kind,
+    Step,
+    Target,
+    TensorLeft,
+    fitted_creds,
+    fitted_diff,
+    fitted_pad,
+    guessed_diff,
+    kept_length,
+    restored_sequences,
+    runs,
+    targets,
+)
+from lakebed.maintenance.salvage import SalvagedVersion
+from lakebed.maintenance.salvage_chunks import SalvagedTensor
+from lakebed.maintenance.verify import damage, decodes
+from lakebed.reading.fetch import ChunkSource
+from lakebed.reading.samples import SampleReader
+from lakebed.storage.base import Storage
+from lakebed.versions.state import Snapshot, TensorState
+from lakebed.writing import structure
+from lakebed.writing.draft.tensor import TensorDraft
+from lakebed.writing.encode.column import encode_column
+from lakebed.writing.encode.encoded import Encoded
+from lakebed.writing.tensor_chunks import Files
+
+_CACHE = 64_000_000
+
+
+@dataclass(slots=True)
+class Mended:
+    """A version to publish, its chunk files by storage key, and what became of the old one."""
+
+    snapshot: Snapshot
+    files: Files
+    steps: list[Step]
+
+
+class Overlay(Mapping[str, bytes]):
+    """Chunk files that are not in storage yet, by key."""
+
+    def __init__(self) -> None:
+        self.files: Files = {}
+
+    def __getitem__(self, key: str) -> bytes:
+        return b"".join(self.files[key])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.files)
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+
+class Mender:
+    """Mends one version.
+
+    Parameters
+    ----------
+    found
+        What is left of it.
+    parent
+        What its parent holds; None if there is none, or it can not be opened.
+    branch, old_id, new_id
+        Its branch, its id, and the id of the version to come.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        found: SalvagedVersion,
+        parent: Snapshot | None,
+        *,
+        branch: str,
+        old_id: str,
+        new_id: str,
+    ) -> None:
+        self._found = found
+        self._parent = parent
+        self._branch = branch
+        self._old_id = old_id
+        self._new_id = new_id
+        self._overlay = Overlay()
+        self._source = ChunkSource(storage, _CACHE, self._overlay)
+        self._source.heads = frozenset([old_id])
+        self._steps = list(found.steps)
+        self._names = {key: name for name, key in found.meta.tensor_names.items()}
+        # Samples from the parent version, by tensor and row.
+        self._restored: dict[str, dict[int, Encoded]] = {}
+
+    def mend(self) -> Mended:
+        """Return the version to publish."""
+        found = self._found
+        for tensor in found.tensors.values():
+            self._overlay.files.update(tensor.files)
+        for key, tensor in found.tensors.items():
+            self._decode(key, tensor)
+        visible = [key for key in found.tensors if key not in found.meta.hidden_tensors]
+        chosen = targets({key: self._left(found.tensors[key]) for key in visible})
+        states, lost = {}, {}
+        for key, tensor in found.tensors.items():
+            states[key], lost[key] = self._tensor(key, tensor, chosen.get(key))
+        meta, diff = found.meta, found.diff
+        gone = [key for key in meta.tensors if key not in states and key not in meta.hidden_tensors]
+        for key in gone:
+            name = self._names.get(key, key)
+            for other in structure.companions_of(meta, name).values():
+                states.pop(meta.tensor_names[other], None)
+            if self._parent is not None and key in self._parent.tensors:
+                diff = structure.with_deleted(diff or DatasetDiff(), name)
+        meta = structure.without(meta, [key for key in meta.tensors if key not in states])
+        matching = Matching(self._source, self._draft, meta, states)
+        shrinking = {key for key in states if found.tensors[key].is_shrinking}
+        matching.match({key: lost[key] for key in states}, shrinking)
+        meta, states = matching.meta, matching.states
+        self._overlay.files.update(matching.files)
+        self._steps += [
+            Step("companion", message, self._branch, self._old_id, name) for name, message in matching.notes
+        ]
+        for key in meta.tensors:
+            states[key] = self._recorded(key, states[key], found.tensors.get(key), lost.get(key, ()))
+        snapshot = Snapshot(self._new_id, meta, found.info, {key: states[key] for key in meta.tensors}, diff)
+        return Mended(snapshot, self._used(snapshot), self._steps)
+
+    def _used(self, snapshot: Snapshot) -> Files:
+        used = {
+            state.table.key(row) for state in snapshot.tensors.values() for row in range(len(state.table))
+        }
+        return {key: pieces for key, pieces in self._overlay.files.items() if key in used}
+
+    def _draft(self, state: TensorState) -> TensorDraft:
+        def read(of: TensorState, row: int) -> bytes | memoryview:
+            key = of.table.key(row)
+            for files in (draft.new_chunks, self._overlay.files):
+                if key in files:
+                    return b"".join(files[key])
+            return self._source.file(of.table, row)
+
+        def keep(files: Files, *, is_rewrite: bool) -> None:  # noqa: ARG001
+            self._overlay.files.update(files)
+
+        draft = TensorDraft(state, self._new_id, read, keep)
+        return draft
+
+    # -- samples ---------------------------------------------------------------------------------------------
+
+    def _decode(self, key: str, found: SalvagedTensor) -> None:
+        """Find out which samples do not decode, though their chunk is whole."""
+        name, table = self._names.get(key, key), found.state.table
+        for ordinal in range(len(table)):
+            rows = range(table.first(ordinal), int(table.ids.last[ordinal]) + 1)
+            if not rows or (
+                not found.lost[rows.start : rows.stop].any()
+                and decodes(self._reader(name, found.state), rows)
+            ):
+                continue
+            for row in (row for row in rows if not found.lost[row]):
+                error = self._error(name, found.state, row)
+                if error is not None:
+                    found.lost[row] = True
+                    found.reason = found.reason or error
+        known = None if self._parent is None else self._parent.tensors.get(key)
+        diff = found.state.diff
+        if (
+            known is None
+            or diff is None
+            or diff.cleared
+            or len(diff.deleted)
+            or found.state.sequence is not None
+        ):
+            return
+        updated = set(diff.updated.tolist())
+        for row in np.flatnonzero(found.lost[: known.meta.length]).tolist():
+            if row not in updated:
+                self._restore(key, name, found, known, row)
+
+    def _restore(self, key: str, name: str, found: SalvagedTensor, known: TensorState, row: int) -> None:
+        """Take a lost sample from the parent version, where it is the same."""
+        if self._error(name, known, row) is not None:
+            return
+        reader = self._reader(name, known)
+        if reader.is_tiled(row):
+            return
+        data, shape = reader.raw(row, decompress=reader.decoder.compression is None)
+        block = Block.of_buffers([bytes(data)], shape or (0,) * max(1, len(known.meta.max_shape)))
+        self._restored.setdefault(key, {})[row] = Encoded(block, found.state.meta)
+        found.lost[row] = False
+
+    def _left(self, found: SalvagedTensor) -> TensorLeft:
+        """Return what is left of a tensor, in rows."""
+        kept, written, promised = kept_length(found.lost), len(found.lost), found.promised
+        removed = set() if found.state.diff is None else set(found.state.diff.deleted_ids.tolist())
+        is_unfinished = found.has_index and written < promised
+        if found.state.sequence is not None:
+            sequence = self._sequences(found)
+            promised = max(sequence.count, len(self._ids_of(found)))
+            kept, written = (sequence.within(flat).count for flat in (kept, written))
+            is_unfinished = found.has_index and written < sequence.count
+        ids = self._ids_of(found) if found.is_shrinking and removed else []
+        rows = tuple(row for row, number in enumerate(ids) if number in removed)
+        return TensorLeft(
+            promised,
+            written,
+            kept,
+            is_unfinished=is_unfinished,
+            is_removed=not kept and promised > 0 and (found.is_missing or not written),
+            is_shrinking=found.is_shrinking,
+            to_remove=rows or None,
+            has_removed=bool(removed),
+        )
+
+    def _tensor(
+        self, key: str, found: SalvagedTensor, target: Target | None
+    ) -> tuple[TensorState, Sequence[int]]:
+        """Return a tensor with what decodes of it, and the rows among those that are empty now."""
+        name, state, lost = self._names.get(key, key), found.state, found.lost
+        kept, without = (
+            kept_length(lost) if target is None else target.rows,
+            () if target is None else target.without,
+        )
+        sequence = None
+        if state.sequence is not None:
+            lengths = self._sequences(found).lengths.astype(np.int64)[:kept]
+            ends = np.cumsum(lengths)
+            without = tuple(
+                i for row in without for i in range(int(ends[row] - lengths[row]), int(ends[row]))
+            )
+            kept = int(ends[-1]) if len(ends) else 0
+            gone = () if target is None else target.without
+            sequence = SequenceIndex.from_lengths(np.delete(lengths, list(gone)))
+        emptied = np.flatnonzero(lost[:kept]).tolist()
+        draft = self._draft(replace(state, pad=None))
+        for first, last in runs(lost[:kept]):
+            self._empty(draft, first, last, name)
+        for row, part in self._restored.get(key, {}).items():
+            if row < kept:
+                draft.update(row, part)
+        if kept < len(lost) or without:
+            draft.remove([*without, *range(kept, len(lost))])
+        draft.seal()
+        self._overlay.files.update(draft.new_chunks)
+        mended = self._with_extent(name, draft.state)
+        if sequence is not None:
+            mended = replace(mended, sequence=sequence)
+        if state.meta.is_link:
+            mended = replace(mended, creds=fitted_creds(state.creds, mended.meta.length))
+        mended = replace(mended, pad=fitted_pad(state.pad, mended.length))
+        self._tell(name, found, mended, emptied, target)
+        return mended, emptied if state.sequence is None else []
+
+    def _sequences(self, found: SalvagedTensor) -> SequenceIndex:
+        """Return which items make a row; none where items were removed from the index that are still there."""
+        sequence = found.state.sequence or SequenceIndex.from_lengths([])
+        if sequence.total >= len(found.lost) or not found.is_shrinking:
+            return sequence
+        ids = self._ids_of(found)
+        removed = set() if found.state.diff is None else set(found.state.diff.deleted_ids.tolist())
+        restored = restored_sequences(sequence, len(found.lost), ids, removed)
+        return SequenceIndex.from_lengths([]) if restored is None else restored
+
+    def _ids_of(self, found: SalvagedTensor) -> list[int | None]:
+        """Read the sample ids of a tensor, as far as they are left."""
+        links = found.state.meta.links.items()
+        key = next((key for key, link in links if link.get("extend") == "extend_id"), "")
+        ids = self._found.tensors.get(key)
+        if ids is None:
+            return []
+        reader = SampleReader(key, ids.state, self._source)
+        found_ids: list[int | None] = []
+        for row in range(len(ids.lost)):
+            is_lost = bool(ids.lost[row]) or self._error(key, ids.state, row) is not None
+            value = np.zeros(0, np.uint64) if is_lost else np.ravel(reader.value(row))
+            found_ids.append(int(value[0]) if len(value) else None)
+        return found_ids
+
+    def _error(self, name: str, state: TensorState, row: int) -> str | None:
+        """Decode a sample; return what is wrong with it."""
+        try:
+            return damage(self._reader(name, state), row)
+        except LakebedError:
+            return None  # a package is missing; that is no damage
+
+    _cached: tuple[TensorState, SampleReader] | None = None
+
+    def _reader(self, name: str, state: TensorState) -> SampleReader:
+        if self._cached is None or self._cached[0] is not state:
+            self._cached = state, SampleReader(name, state, self._source)
+        return self._cached[1]
+
+    def _empty(self, draft: TensorDraft, first: int, last: int, name: str) -> None:
+        """Let samples be empty ones."""
+        meta = draft.meta
+        column = encode_column(
+            [None] * (last + 1 - first), meta.with_(is_sequence=False), draft.state.info, name
+        )
+        parts: list[Encoded] = [replace(part, meta=meta, nulls=None) for part in column.parts]
+        draft.splice(first, last + 1, parts)
+
+    def _with_extent(self, name: str, state: TensorState) -> TensorState:
+        """Let the recorded extents hold all samples, where a newer chunk met older metadata."""
+        meta = state.meta
+        reader = self._reader(name, state)
+        if meta.is_link or reader.storing in (Storing.TEXT, Storing.JSON) or not meta.length:
+            return state
+        try:
+            shapes = [reader.shape(row) for row in range(meta.length)] if len(state.tiles) else None
+            table = reader.shapes(range(meta.length)) if shapes is None else np.array(shapes, np.int64)
+        except (LakebedError, ValueError):
+            return state
+        if not table.size:
+            return state
+        low, high = table.min(axis=0), table.max(axis=0)
+        if len(low) == len(meta.max_shape):
+            low, high = np.minimum(low, meta.min_shape), np.maximum(high, meta.max_shape)
+        elif meta.max_shape:
+            return state
+        meta = meta.with_(min_shape=tuple(low.tolist()), max_shape=tuple(high.tolist()))
+        return replace(state, meta=meta)
+
+    def _tell(
+        self, name: str, found: SalvagedTensor, mended: TensorState, emptied: list[int], target: Target | None
+    ) -> None:
+        if target is None or name in self._hidden():
+            return
+        before, now = max(len(found.lost), found.promised), mended.length + len(target.without)
+        if mended.sequence is not None:
+            before = max(self._sequences(found).count, now, len(self._ids_of(found)))
+        restored = [row for row in self._restored.get(found.state.key, {}) if row < now]
+        if restored:
+            self._step(
+                "tensor",
+                f"{len(restored):,} samples are those of the parent version: {found.reason}",
+                name,
+                (restored[0], restored[-1]),
+            )
+        if target.without:
+            first, last, count = target.without[0], target.without[-1], len(target.without)
+            self._step("rows", f"removed: {target.reason}", name, (first, last), count)
+        elif before > now:
+            reason = target.reason or found.reason
+            reason = reason or "its files say different lengths: the last rows were not finished"
+            lost = 0 if emptied else found.lost_bytes
+            self._step("rows", f"cut off: {reason}", name, (now, before - 1), before - now, lost)
+        mask = np.zeros(max(mended.meta.length, *emptied, 0) + 1, np.bool_)
+        mask[emptied] = True
+        for number, (first, last) in enumerate(runs(mask)):
+            lost = 0 if number else found.lost_bytes
+            self._step(
+                "rows", f"empty from now on: {found.reason}", name, (first, last), last + 1 - first, lost
+            )
+        if found.is_changed and before <= now and not (emptied or restored or target.without):
+            self._step("tensor", f"{mended.length:,} samples, as its chunks have them", name)
+
+    def _hidden(self) -> set[str]:
+        return {self._names.get(key, key) for key in self._found.meta.hidden_tensors}
+
+    def _step(
+        self,
+        kind: Kind,
+        message: str,
+        tensor: str,
+        rows: tuple[int, int] | None = None,
+        lost_rows: int = 0,
+        lost_bytes: int = 0,
+    ) -> None:
+        self._steps.append(
+            Step(kind, message, self._branch, self._old_id, tensor, rows, lost_rows, lost_bytes)
+        )
+
+    # -- what changed since the parent ------------------------------------------------------------------------
+
+    def _recorded(
+        self, key: str, state: TensorState, found: SalvagedTensor | None, emptied: Sequence[int]
+    ) -> TensorState:
+        """Let the tensor's diff fit, as 3.9.52 takes a head without diffs for unchanged (FORMAT.md 15.3)."""
+        before = None if self._parent is None else self._parent.tensors.get(key)
+        if state.diff is not None:
+            return replace(state, diff=fitted_diff(state.diff, _rows(state), emptied))
+        is_same = before is not None and _is_same(state, before) and not emptied
+        if is_same and (found is None or found.has_diff):
+            return state
+        changed = [] if before is None else _changed(state, before)
+        diff = guessed_diff(None if before is None else _rows(before), _rows(state), [*changed, *emptied])
+        return replace(state, diff=diff)
+
+
+def _rows(state: TensorState) -> int:
+    return max(state.meta.length, state.length)
+
+
+def _is_same(state: TensorState, before: TensorState) -> bool:
+    """Whether a tensor has the parent's samples and settings."""
+    here, there = state.table, before.table
+    return (
+        state.meta == before.meta
+        and state.info == before.info
+        and here.ids == there.ids
+        and all(here.folder(row) == there.folder(row) for row in range(len(here)))
+    )
+
+
+def _changed(state: TensorState, before: TensorState) -> list[int]:
+    """Return the rows of both versions whose chunks differ; none for sequences, whose rows are no samples."""
+    if state.sequence is not None:
+        return []
+    here, there = state.table, before.table
+    files = {there.key(row): there.first(row) for row in range(len(there))}
+    spans = [
+        range(here.first(row), int(here.ids.last[row]) + 1)
+        for row in range(len(here))
+        if files.get(here.key(row)) != here.first(row)
+    ]
+    return [index for span in spans for index in span]

@@ -1,0 +1,272 @@
+"""Check a whole dataset: documents, chunk files and their checksums, and on demand every sample in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from lakebed.chunks.chunk import parse_chunk
+from lakebed.chunks.image_chunk import Canvas
+from lakebed.documents.layouts import sample_sum
+from lakebed.documents.version_tree import VersionTree
+from lakebed.errors import (
+    CorruptError,
+    DatasetCorruptError,
+    EmptyTensorError,
+    FormatError,
+    LakebedError,
+    LimitError,
+    StorageError,
+)
+from lakebed.maintenance.check import CheckedVersion, Damage, DocumentCheck, Findings
+from lakebed.reading.fetch import ChunkSource
+from lakebed.reading.open_chunk import described
+from lakebed.reading.samples import SampleReader
+from lakebed.storage.base import Storage
+from lakebed.versions.opening import TREE_KEY, TreeAt, read_tree_at
+from lakebed.versions.refs import resolve
+from lakebed.versions.state import TensorState
+
+_CACHE = 64_000_000
+
+
+def verify(storage: Storage, ref: str | None = None, *, deep: bool = False) -> Findings:
+    """Read a dataset and tell what is damaged in it.
+
+    Without checksums, as in datasets that Deep Lake 3.x wrote last, damage inside of raw arrays can not be seen.
+
+    Parameters
+    ----------
+    ref
+        Branch or version; all versions if None.
+    deep
+        Also decode every sample. Links are not followed.
+
+    Raises
+    ------
+    DatasetNotFoundError, CheckoutError, StorageError
+        If there is no such dataset or version, or the storage fails.
+    """
+    findings = Findings(storage.url, deep)
+    try:
+        tree = read_whole_tree(storage).tree
+    except (CorruptError, LimitError) as error:
+        findings.damage.append(Damage(str(error), key=TREE_KEY, kind="tree"))
+        return findings
+    check = Check(storage, tree, findings)
+    chosen = None if ref is None else resolve(storage, tree, ref)
+    check.documents.shared_files()
+    for version_id in check.documents.history(chosen):
+        check.version(version_id)
+    return findings
+
+
+def read_whole_tree(storage: Storage) -> TreeAt:
+    """Read the version tree with all its versions, checked; see `lakebed.versions.opening.read_tree`."""
+    at = read_tree_at(storage)
+    try:
+        return TreeAt(VersionTree.from_bytes(storage.get(TREE_KEY)), at.etag)
+    except FormatError as error:
+        message = f"{TREE_KEY} of {storage.url} is damaged: {error}"
+        raise DatasetCorruptError(message, dataset=storage.url) from error
+
+
+class Check:
+    """Checks the versions of one dataset, what they share once."""
+
+    def __init__(self, storage: Storage, tree: VersionTree, findings: Findings) -> None:
+        self.documents = DocumentCheck(storage, tree, findings)
+        self._chunks = _ChunkCheck(storage, findings)
+
+    def version(self, version_id: str) -> None:
+        """Check documents and chunks of a version."""
+        version = self.documents.version(version_id)
+        if version is not None:
+            for key, state in version.tensors.items():
+                self._chunks.tensor(version, version.names.get(key, key), state)
+
+
+class _ChunkCheck:
+    """Checks each chunk file once, however many versions share it."""
+
+    def __init__(self, storage: Storage, findings: Findings) -> None:
+        self._source = ChunkSource(storage, _CACHE, {})
+        self._findings = findings
+        self._seen: dict[tuple[object, ...], str | None] = {}
+
+    def tensor(self, version: CheckedVersion, name: str, state: TensorState) -> None:
+        """Check the chunks of one tensor of one version."""
+        reader = SampleReader(name, state, self._source)
+        for ordinals in _samples(state):
+            errors = [self._chunk(reader, ordinal) for ordinal in ordinals]
+            first, last = state.table.first(ordinals[0]), int(state.table.ids.last[ordinals[0]])
+            last = min(last, state.meta.length - 1)
+            for ordinal, error in zip(ordinals, errors, strict=True):
+                if error:
+                    self._damaged(version, name, state, (first, last), error, state.table.key(ordinal))
+            if self._findings.deep and not any(errors) and first <= last:
+                self._decode(version, reader, ordinals, range(first, last + 1))
+
+    def _chunk(self, reader: SampleReader, ordinal: int) -> str | None:
+        """Check one chunk file; return what is wrong with it."""
+        table = reader.state.table
+        identity = (
+            table.key(ordinal),
+            table.samples(ordinal),
+            table.sums(ordinal).tobytes(),
+            *_settings(reader),
+        )
+        if identity not in self._seen:
+            self._findings.chunks += 1
+            self._seen[identity] = self._file(reader, ordinal)
+        return self._seen[identity]
+
+    def _file(self, reader: SampleReader, ordinal: int) -> str | None:
+        table = reader.state.table
+        try:
+            codec = reader.chunk_codec()
+            # Images of a chunk are decoded in a deep check only, with each of their samples.
+            codec = None if isinstance(codec, Canvas) else codec
+            chunk = parse_chunk(self._source.file(table, ordinal), table.samples(ordinal) or 1, codec)
+            sizes = np.diff(chunk.offsets())
+            layout = described(table, ordinal, frozenset()).layout
+            if layout is not None and not np.array_equal(np.diff(layout.starts), sizes):
+                return f"chunk {table.key(ordinal)}: its samples do not lie where the manifest says"
+            for number, wanted in enumerate(
+                () if layout is None or layout.sums is None else layout.sums.tolist()
+            ):
+                if sample_sum(chunk.sample(number)) != wanted:
+                    return f"chunk {table.key(ordinal)}: sample {number} has another checksum than the manifest says"
+        except (FormatError, LimitError, StorageError) as error:
+            return str(error)
+        finally:
+            self._source.clear()
+        return None
+
+    def _decode(self, version: CheckedVersion, reader: SampleReader, ordinals: range, rows: range) -> None:
+        """Decode the samples of one chunk, or one sample of several; damaged neighbours are reported together."""
+        state = reader.state
+        keys = tuple(state.table.key(ordinal) for ordinal in ordinals)
+        identity = ("samples", keys, len(rows), *_settings(reader))
+        if identity in self._seen:
+            return
+        self._seen[identity] = None
+        if decodes(reader, rows):
+            self._findings.samples += len(rows)
+            return
+        broken: tuple[range, str] | None = None
+        for row in rows:
+            self._findings.samples += 1
+            error = self._sample(version, reader, row)
+            if error is None:
+                continue
+            if broken is not None and broken[0].stop == row:
+                broken = range(broken[0].start, row + 1), broken[1]
+                continue
+            self._report(version, reader, broken, keys[0])
+            broken = range(row, row + 1), error
+        self._report(version, reader, broken, keys[0])
+
+    def _sample(self, version: CheckedVersion, reader: SampleReader, row: int) -> str | None:
+        """Decode one sample; return what is wrong with it."""
+        try:
+            return damage(reader, row)
+        except LakebedError as error:
+            self._undecoded(version, reader, row, str(error))
+        return None
+
+    def _undecoded(self, version: CheckedVersion, reader: SampleReader, row: int, message: str) -> None:
+        """Note once per tensor that a package is missing, or that no release decodes such files."""
+        identity = ("undecoded", reader.state.key, message)
+        if identity not in self._seen:
+            self._seen[identity] = None
+            node = version.node
+            self._findings.notes.append(Damage(message, node.id, node.branch, reader.name, (row, row)))
+
+    def _report(
+        self, version: CheckedVersion, reader: SampleReader, broken: tuple[range, str] | None, key: str
+    ) -> None:
+        if broken is not None:
+            span = broken[0][0], broken[0][-1]
+            self._damaged(version, reader.name, reader.state, span, broken[1], key)
+
+    def _damaged(
+        self,
+        version: CheckedVersion,
+        name: str,
+        state: TensorState,
+        flat: tuple[int, int],
+        message: str,
+        key: str,
+    ) -> None:
+        rows = flat if state.sequence is None else _sequences(state, flat)
+        node = version.node
+        self._findings.damage.append(Damage(message, node.id, node.branch, name, rows, key))
+
+
+def decodes(reader: SampleReader, rows: range) -> bool:
+    """Decode the samples of one chunk together; False if any fails, or they are tiles: then one by one tells which."""
+    try:
+        if reader.is_tiled(rows[0]):
+            return False
+        if reader.is_gathered:
+            reader.stacked(rows)
+        else:
+            for _ in reader.many(rows) if reader.is_link else reader.values(rows):
+                pass
+    except LakebedError:
+        return False
+    finally:
+        reader.source.clear()
+    return True
+
+
+def _samples(state: TensorState) -> Iterator[range]:
+    """Group the rows of the chunk table: those of the tiles of one sample together, others alone."""
+    last = state.table.ids.last
+    ends = np.flatnonzero(np.append(last[1:] != last[:-1], np.ones(min(len(last), 1), np.bool_))) + 1
+    start = 0
+    for end in ends.tolist():
+        if state.table.first(start) >= state.meta.length:
+            return
+        # The first tile of a sample may share its row only with earlier samples, which a writer never does.
+        yield range(start, end)
+        start = end
+
+
+def _settings(reader: SampleReader) -> tuple[object, ...]:
+    meta = reader.state.meta
+    return (
+        *(meta.htype, meta.dtype, meta.sample_compression, meta.chunk_compression, meta.is_link),
+        len(meta.max_shape),
+    )
+
+
+def _sequences(state: TensorState, flat: tuple[int, int]) -> tuple[int, int]:
+    """Return the first and last sequence that hold some flat samples."""
+    if state.sequence is None or not state.sequence.count:
+        return flat
+    ends = np.cumsum(state.sequence.lengths)
+    first, last = np.searchsorted(ends, np.array(flat, np.uint64), side="right").tolist()
+    return min(first, len(ends) - 1), min(last, len(ends) - 1)
+
+
+def damage(reader: SampleReader, row: int) -> str | None:
+    """Decode a sample, or look at what a link says; return what is wrong with it.
+
+    Raises
+    ------
+    LakebedError
+        If it can not be decoded here for a reason that is no damage, such as a package that is missing.
+    """
+    try:
+        if reader.is_link:
+            reader.raw(row)
+        else:
+            reader.value(row)
+    except (FormatError, LimitError, StorageError) as error:
+        return str(error)
+    except EmptyTensorError:
+        return None
+    return None

@@ -1,0 +1,458 @@
+"""Plan and carry out what a merge does to the content of a dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.codecs.registry import BYTE_NAMES
+from lakebed.errors import InvalidOperationError, MergeMismatchError
+from lakebed.merging.compare import Comparison, Held
+from lakebed.merging.incoming import Incoming, meant
+from lakebed.merging.infos import merged_info, merged_names
+from lakebed.merging.plan import (
+    Conflict,
+    Keep,
+    Line,
+    RowPlan,
+    Steps,
+    Value,
+    along,
+    combined,
+    conflicts,
+    decide,
+    filler_ids,
+    plan_rows,
+)
+from lakebed.merging.schema import (
+    Pair,
+    SchemaPlan,
+    check_ids,
+    check_settings,
+    id_key,
+    joined,
+    plan_schema,
+)
+from lakebed.reading.samples import SampleReader
+from lakebed.session.inputs import encode_sample
+from lakebed.session.session import Session
+from lakebed.versions.ancestry import Ancestry
+from lakebed.versions.state import Snapshot, TensorState
+from lakebed.writing import structure
+from lakebed.writing.draft.draft import Draft
+from lakebed.writing.encode.links import Linking
+from lakebed.writing.names import companion_key
+
+_NO_ROWS = Line.of(np.empty(0, np.uint64), 0)
+
+# Compressions of whole chunks that give back what was put in.
+_KEEPS_PIXELS = (None, *BYTE_NAMES, "png", "bmp", "tiff", "ppm", "tga")
+
+Choice = str | Callable[[str, Any, Any], Any] | None
+
+
+class Merger:
+    """One merge: the versions that it compares, the plan, and the steps to take.
+
+    Parameters
+    ----------
+    session
+        Stands at our version; nothing is unpublished.
+    target
+        The version to merge.
+    ancestry
+        Who descends from whom.
+    """
+
+    def __init__(self, session: Session, target: str, ancestry: Ancestry) -> None:
+        self._session = session
+        self._ancestry = ancestry
+        self._numbers: dict[str, int] = {}
+        self._versions: list[Snapshot] = []
+        self._ids: dict[tuple[int, str], NDArray[np.uint64]] = {}
+        self._readers: dict[tuple[int, str], SampleReader] = {}
+        here = session.snapshot.version_id
+        self._bases = ancestry.bases(here, target)
+        self.base = joined([self._versions[self._open(version)] for version in self._bases])
+        self._ours, self._theirs = self._open(here), self._open(target)
+        self._pairs: dict[str, Pair] = {}
+        self._plans: dict[str, RowPlan] = {}
+        self._steps: dict[str, Steps] = {}
+        self._schema = SchemaPlan()
+        self._prefers_theirs = False
+
+    @property
+    def ours(self) -> Snapshot:
+        """The version to merge into."""
+        return self._versions[self._ours]
+
+    @property
+    def theirs(self) -> Snapshot:
+        """The version to merge."""
+        return self._versions[self._theirs]
+
+    @property
+    def conflicts(self) -> tuple[Conflict, ...]:
+        """Rows that both lines changed."""
+        return conflicts(self._plans)
+
+    # -- reading the versions ----------------------------------------------------------------------------------
+
+    def _open(self, version_id: str) -> int:
+        if version_id not in self._numbers:
+            session = self._session
+            self._numbers[version_id] = len(self._versions)
+            here = version_id == session.snapshot.version_id
+            self._versions.append(
+                session.snapshot if here else session.versions.get(session.tree, version_id)
+            )
+        return self._numbers[version_id]
+
+    def _reader(self, number: int, key: str) -> SampleReader:
+        if (number, key) not in self._readers:
+            state = self._versions[number].tensors[key]
+            self._readers[number, key] = SampleReader(state.meta.name or key, state, self._session.source)
+        return self._readers[number, key]
+
+    def _held(self, number: int, key: str | None) -> Held | None:
+        version = self._versions[number]
+        if key is None or key not in version.tensors:
+            return None
+        nulls = companion_key(version.meta, version.tensors[key].meta.name or key, "null")
+        return Held(
+            self._reader(number, key),
+            None if nulls is None else self._reader(number, nulls),
+            self._written(number, key),
+        )
+
+    def _written(self, number: int, key: str) -> NDArray[np.bool_] | None:
+        """Return which rows of a line were written since the common ancestor, where only the commits tell."""
+        compression = self._versions[number].tensors[key].meta.chunk_compression
+        if compression in _KEEPS_PIXELS or number not in (self._ours, self._theirs):
+            return None
+        tip = self._versions[number].version_id
+        since = self._ancestry.of(tip) - self._ancestry.of(self.base.version_id)
+        found = [np.empty(0, np.uint64)]
+        for version_id in since:
+            version = self._open(version_id)
+            state = self._versions[version].tensors.get(key)
+            if state is not None and state.diff is not None:
+                ids = self._line(version, key).ids
+                found.append(ids[state.diff.updated[state.diff.updated < len(ids)].astype(np.int64)])
+        return np.isin(self._line(number, key).ids, np.concatenate(found))
+
+    def _line(self, number: int, key: str | None) -> Line:
+        version = self._versions[number]
+        ids = None if key is None or key not in version.tensors else id_key(version, key)
+        if key is None or ids is None:
+            return _NO_ROWS
+        if (number, key) not in self._ids:
+            count = version.tensors[ids].length
+            found = self._reader(number, ids).stacked(range(count))
+            self._ids[number, key] = found.reshape(count).astype(np.uint64, copy=False)
+        return Line.of(self._ids[number, key], number)
+
+    def _base_line(
+        self, versions: Sequence[str], key: str | None, comparison: Callable[[], Comparison]
+    ) -> Line:
+        """Return the rows that both lines come from; of several common ancestors, what came of them together."""
+        first, *others = [v for v in versions if key in self._versions[self._open(v)].tensors] or versions[:1]
+        line = self._line(self._open(first), key)
+        for other in others:
+            below = self._ancestry.bases(first, other)
+            base = self._base_line(below, key, comparison)
+            its = self._line(self._open(other), key)
+            line = combined(base, line, its, comparison().differ)
+        return line
+
+    # -- planning ----------------------------------------------------------------------------------------------
+
+    def plan(self, *, delete_removed: bool, force: bool) -> None:
+        """Find out what the merge would do, without changing anything.
+
+        Raises
+        ------
+        MergeConflictError
+            If names of tensors clash.
+        MergeMismatchError, MergeNotSupportedError
+            If tensors have other settings, or no ids.
+        """
+        check_ids([self.ours, self.theirs])
+        self._schema = plan_schema(
+            self.base,
+            self.ours,
+            self.theirs,
+            is_recreated=self._is_recreated,
+            delete_removed=delete_removed,
+            force=force,
+        )
+        self._pairs = {pair.name: pair for pair in self._schema.pairs}
+        for name, pair in self._pairs.items():
+            ours, theirs = self.ours.tensors[pair.ours], self.theirs.tensors[pair.theirs]
+            check_settings(name, ours.meta, theirs.meta)
+            self._plans[name] = self._plan_pair(pair)
+
+    def plan_deletions(self) -> bool:
+        """Only delete the tensors that they deleted, on a line that is merged already; tell whether there are any."""
+        there = self.theirs.tensors
+        hidden = set(self.ours.meta.hidden_tensors)
+        gone = [key for key in self.base.tensors if key in self.ours.tensors and key not in there]
+        names = [self.ours.tensors[key].meta.name or key for key in gone if key not in hidden]
+        self._schema = SchemaPlan(deleted=names)
+        return bool(names)
+
+    def apply_deletions(self, draft: Draft) -> None:
+        """Do what :meth:`plan_deletions` found."""
+        for name in self._schema.deleted:
+            draft.delete_tensor(name)
+
+    def _plan_pair(self, pair: Pair) -> RowPlan:
+        def comparison() -> Comparison:
+            keys = {self._ours: pair.ours, self._theirs: pair.theirs}
+            numbers = range(len(self._versions))
+            return Comparison([self._held(i, keys.get(i, pair.base)) for i in numbers])
+
+        base = self._base_line(self._bases, pair.base, comparison)
+        ours, theirs = self._line(self._ours, pair.ours), self._line(self._theirs, pair.theirs)
+        return plan_rows(base, ours, theirs, comparison().differ)
+
+    def _is_recreated(self, key: str) -> bool:
+        """Whether the tensor of a key was deleted, and another one made under the key, on one of the lines."""
+        having = [self._open(v) for v in self._bases if key in self._versions[self._open(v)].tensors]
+        base = np.concatenate([self._line(number, key).ids for number in having])
+        for number, version in ((self._ours, self.ours), (self._theirs, self.theirs)):
+            line = self._line(number, key)
+            if len(base) and len(line) and not _share(base, line.ids):
+                since = self._ancestry.of(version.version_id) - self._ancestry.of(self.base.version_id)
+                if any(self._was_created(other, key) for other in since):
+                    return True
+        return False
+
+    def _was_created(self, version_id: str, key: str) -> bool:
+        state = self._versions[self._open(version_id)].tensors.get(key)
+        return state is not None and state.diff is not None and state.diff.created
+
+    def decide(self, choice: Choice) -> None:
+        """Settle all conflicts; a function is asked for each of them."""
+        self._prefers_theirs = choice == "theirs"
+
+        def choose(conflict: Conflict) -> Keep | Value:
+            if callable(choice):
+                return self._asked(choice, conflict)
+            return Keep.THEIRS if self._prefers_theirs else Keep.OURS
+
+        self._steps = decide(self._plans, choose)
+        names = self._aligned()
+        plans, steps = along({n: self._plans[n] for n in names}, {n: self._steps[n] for n in names})
+        self._plans |= plans
+        self._steps |= steps
+
+    def _asked(self, choose: Callable[[str, Any, Any], Any], conflict: Conflict) -> Keep | Value:
+        pair = self._pairs[conflict.tensor]
+        ours = self._value(self._ours, pair.ours, conflict.ours)
+        theirs = self._value(self._theirs, pair.theirs, conflict.theirs)
+        _, meanings = self._class_names(pair)
+        theirs = meant(theirs, meanings)
+        found = choose(conflict.tensor, ours, theirs)
+        if found is ours:
+            return Keep.OURS
+        return Keep.THEIRS if found is theirs else Value(found)
+
+    def _value(self, number: int, key: str, row: int | None) -> Any:
+        if row is None:
+            return None
+        reader = self._reader(number, key)
+        sequence = reader.state.sequence
+        if sequence is None:
+            return reader.value(row)
+        return [reader.value(item) for item in range(*sequence.span(row))]
+
+    # -- carrying it out ---------------------------------------------------------------------------------------
+
+    def apply(self, draft: Draft) -> None:
+        """Do in a draft of our version what was decided."""
+        incoming = Incoming(draft, self.theirs, self._session.source)
+        schema = self._schema
+        _rename(draft, schema.renamed)
+        for name in schema.deleted:
+            draft.delete_tensor(name)
+        layout = self._layout()
+        for name, pair in self._pairs.items():
+            meanings = self._merge_info(draft, pair)
+            self._apply_rows(draft, incoming, name, meanings)
+        for key, name in schema.created:
+            count = self.theirs.tensors[key].length
+            aligned = layout is not None and count == self._length(self.theirs, "theirs")
+            if aligned and layout is not None:
+                incoming.arrange(key, name, layout, filler_ids(self._result_ids(), key))
+            else:
+                incoming.create(key, name)
+        if layout is not None:
+            self._keep_up(draft)
+        if schema.groups:
+            draft.add_groups(schema.groups)
+        info = merged_info(
+            self.base.info, self.ours.info, self.theirs.info, prefer_theirs=self._prefers_theirs
+        )
+        if info != dict(self.ours.info):
+            draft.set_info(info)
+
+    def _length(self, version: Snapshot, side: str) -> int:
+        """Return the number of rows of the longest tensor that both lines have."""
+        keys = [getattr(pair, side) for pair in self._pairs.values()]
+        return max((version.tensors[key].length for key in keys), default=0)
+
+    def _aligned(self) -> list[str]:
+        """Return the tensors of both lines whose rows are the rows of the dataset, on both."""
+        ours, theirs = self._length(self.ours, "ours"), self._length(self.theirs, "theirs")
+        return [
+            name
+            for name, pair in self._pairs.items()
+            if self.ours.tensors[pair.ours].length == ours
+            and self.theirs.tensors[pair.theirs].length == theirs
+        ]
+
+    def _layout(self) -> NDArray[np.int64] | None:
+        """Return for each row of the result the row there, -1 where it is not; None if tensors differ in that."""
+        found = [self._steps[name].layout(self._plans[name]) for name in self._aligned()]
+        if not found or any(not np.array_equal(found[0], other) for other in found[1:]):
+            return None
+        return found[0]
+
+    def check_in_step(self) -> None:
+        """Refuse to let tensors go apart whose rows belong together since the common ancestor.
+
+        What both lines made for themselves under one name is joined row by row, as in 3.x.
+
+        Raises
+        ------
+        MergeMismatchError
+            If they would.
+        """
+        names = [name for name in self._aligned() if self._pairs[name].base is not None]
+        layouts = {name: self._steps[name].layout(self._plans[name]) for name in names}
+        apart = [name for name in names if not np.array_equal(layouts[name], layouts[names[0]])]
+        if apart:
+            raise MergeMismatchError(
+                f"rows of {', '.join(map(repr, apart))} would no longer be beside those of {names[0]!r}: other rows of "
+                "them were removed on one line. Nothing was changed; with force=True each tensor is merged by itself."
+            )
+
+    def _result_ids(self) -> NDArray[np.uint64]:
+        """Return the ids of the rows of the result, in the tensor of which most lines will have the key."""
+        name = min(self._aligned(), key=lambda aligned: self._pairs[aligned].ours)
+        pair, steps = self._pairs[name], self._steps[name]
+        ours, theirs = self._line(self._ours, pair.ours), self._line(self._theirs, pair.theirs)
+        return np.concatenate([np.delete(ours.ids, steps.deletes), theirs.ids[steps.appends]])
+
+    def _keep_up(self, draft: Draft) -> None:
+        """Let tensors that are here only lose and gain rows as the others do, so that lengths stay equal."""
+        steps = self._steps[self._aligned()[0]]
+        count = self._length(self.ours, "ours")
+        for key in self._schema.alone:
+            if self.ours.tensors[key].length == count and count:
+                if len(steps.appends):
+                    ids = filler_ids(self._result_ids()[-len(steps.appends) :], key)
+                    draft.pad(key, len(steps.appends), ids)
+                draft.pop(key, steps.deletes.tolist())
+
+    def _apply_rows(
+        self, draft: Draft, incoming: Incoming, name: str, meanings: NDArray[np.int64] | None
+    ) -> None:
+        pair, steps, plan = self._pairs[name], self._steps[name], self._plans[name]
+        if steps.is_empty:
+            return
+        count = self.theirs.tensors[pair.theirs].length
+        if meanings is None and steps.takes_all(plan, count) and self._is_unchanged(pair):
+            updated, added = steps.updates[:, 0], len(steps.appends)
+            if incoming.replace(pair.ours, pair.theirs, updated, steps.deletes, added):
+                return
+        incoming.update(pair.ours, pair.theirs, steps.updates, meanings)
+        before = self.ours.tensors[pair.ours].length
+        incoming.append(pair.ours, pair.theirs, steps.appends, meanings)
+        values = dict(steps.values)
+        values |= {
+            before + int(np.searchsorted(steps.appends, row)): v for row, v in steps.new_values.items()
+        }
+        for row, value in values.items():
+            state = draft.tensors[pair.ours].state
+            draft.update(pair.ours, [row], encode_sample(value, state, Linking()))
+        draft.pop(pair.ours, steps.deletes.tolist())
+
+    def _is_unchanged(self, pair: Pair) -> bool:
+        """Whether our tensor, with its companions, is what it was in the only common ancestor."""
+        if pair.base is None or len(self._bases) > 1:
+            return False
+        keys = {pair.ours: pair.base}
+        names, before = (
+            structure.companions_of(version.meta, version.tensors[key].meta.name or key)
+            for version, key in ((self.ours, pair.ours), (self.base, pair.base))
+        )
+        if names.keys() != before.keys():
+            return False
+        for kind, name in names.items():
+            keys[self.ours.meta.tensor_names[name]] = self.base.meta.tensor_names[before[kind]]
+        return all(_is_same(self.ours.tensors[a], self.base.tensors[b]) for a, b in keys.items())
+
+    def _class_names(self, pair: Pair) -> tuple[list[str] | None, NDArray[np.int64] | None]:
+        """Return the names of classes of the result, and what numbers there mean here."""
+        ours = _class_names(self.ours.tensors[pair.ours])
+        theirs = _class_names(self.theirs.tensors[pair.theirs])
+        # Ours stay even where a tensor made anew there has none yet: our numbers would mean nothing.
+        return merged_names(ours, theirs) if ours or theirs else (None, None)
+
+    def _merge_info(self, draft: Draft, pair: Pair) -> NDArray[np.int64] | None:
+        ours, theirs = self.ours.tensors[pair.ours], self.theirs.tensors[pair.theirs]
+        base = None if pair.base is None else self.base.tensors.get(pair.base)
+        before = {} if base is None else base.info
+        names, meanings = self._class_names(pair)
+        info = merged_info(before, ours.info, theirs.info, prefer_theirs=self._prefers_theirs)
+        if names is not None:
+            info["class_names"] = names
+        if info != dict(ours.info):
+            draft.set_tensor_info(pair.ours, info)
+        return meanings
+
+
+def _class_names(state: TensorState) -> list[str]:
+    """Return what the numbers of a tensor stand for; nothing if they are no numbers of classes."""
+    names = state.info.get("class_names")
+    is_named = state.meta.htype in ("class_label", "segment_mask") and isinstance(names, list)
+    return [str(name) for name in names] if is_named and isinstance(names, list) else []
+
+
+def _is_same(one: TensorState, other: TensorState) -> bool:
+    """Whether a tensor has the same samples, settings and chunks in two versions; names may differ."""
+    table, its = one.table, other.table
+    return (
+        one.meta.with_(name=None, links={}) == other.meta.with_(name=None, links={})
+        and len(table) == len(its)
+        and table.count == its.count == table.same_start(its)
+        and one.sequence == other.sequence
+        and one.creds == other.creds
+        and one.tiles == other.tiles
+    )
+
+
+def _share(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> bool:
+    """Whether two columns of ids have one in common."""
+    count = min(len(one), len(other))
+    return bool((one[:count] == other[:count]).any() or np.isin(one, other).any())
+
+
+def _rename(draft: Draft, renames: Sequence[tuple[str, str]]) -> None:
+    """Rename tensors of which some may take the names of others."""
+    waiting = []
+    for number, (old, new) in enumerate(renames):
+        if new in draft.meta.tensor_names:
+            draft.rename_tensor(old, f"{old}_{number:08x}")
+            waiting.append((f"{old}_{number:08x}", new))
+        else:
+            draft.rename_tensor(old, new)
+    for old, new in waiting:
+        if new in draft.meta.tensor_names:
+            raise InvalidOperationError(f"tensor {old!r} can not be renamed to {new!r}: there is one already")
+        draft.rename_tensor(old, new)

@@ -1,0 +1,507 @@
+"""Take rows of another version into a draft, as they are stored, ids and other companions included.
+
+A chunk of which every sample comes in is not copied: the draft names it where it lies (FORMAT.md 9.3, 9.7). Of other
+chunks the stored bytes are copied without decoding them. Only samples whose numbers mean something else here (labels,
+by their names) are decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.codecs.block import Block
+from lakebed.codecs.registry import BYTE_NAMES
+from lakebed.documents.commit_diff import CommitDiff
+from lakebed.documents.creds_index import CredsIndex
+from lakebed.documents.pad_index import PadIndex
+from lakebed.documents.sequence_index import SequenceIndex
+from lakebed.documents.tensor_meta import TensorMeta
+from lakebed.documents.tile_index import TileIndex
+from lakebed.htypes.base import Storing
+from lakebed.merging.compare import Held
+from lakebed.reading.fetch import ChunkSource
+from lakebed.reading.samples import SampleReader
+from lakebed.versions.state import Snapshot, TensorState, empty_table
+from lakebed.writing import diffs, structure
+from lakebed.writing.bounds import Bounds
+from lakebed.writing.chunk_samples import samples_of
+from lakebed.writing.draft.draft import Draft
+from lakebed.writing.draft.tensor import TensorDraft
+from lakebed.writing.encode.column import encode_column
+from lakebed.writing.encode.encoded import Encoded
+from lakebed.writing.names import companion_key, parents
+
+Ints = NDArray[np.int64]
+
+# Smaller chunks are copied, so that they are packed with their neighbours.
+_SMALL = 32_768
+
+# From so many neighbouring samples on, one splice is cheaper than an edit of each.
+_LONG_RUN = 16
+
+# Companions with one entry per row; the others have one per flat sample.
+_BY_ROW = ("id", "null")
+
+
+class Incoming:
+    """Rows of one version on their way into a draft of another.
+
+    Parameters
+    ----------
+    draft
+        Takes them in.
+    theirs, source
+        The version that they come from, and what reads its chunks.
+    """
+
+    def __init__(self, draft: Draft, theirs: Snapshot, source: ChunkSource) -> None:
+        self._draft = draft
+        self._theirs = theirs
+        self._source = source
+
+    # -- whole tensors -----------------------------------------------------------------------------------------
+
+    def create(self, their_key: str, name: str, *, empty: bool = False) -> str:
+        """Make a tensor that is there only, with its companions and all its samples, or none; return its key."""
+        draft, theirs = self._draft, self._theirs
+        was = theirs.tensors[their_key].meta.name or their_key
+        moves = structure.moves(theirs.meta, was, name)
+        new_name = {theirs.meta.tensor_names.get(old, old): new for old, new in moves.items()}
+        new_name[their_key] = name
+        keys = {key: draft.free_key(new) for key, new in new_name.items()}
+        draft.dirty = True
+        for key in (key for key in theirs.meta.tensors if key in new_name):
+            state = self._empty(theirs.tensors[key]) if empty else theirs.tensors[key]
+            links = {keys.get(link, link): how for link, how in state.meta.links.items()}
+            own = replace(state.table.places, own=np.ones(len(state.table), np.bool_))
+            state = replace(
+                state,
+                key=keys[key],
+                meta=state.meta.with_(name=new_name[key], links=links),
+                table=replace(state.table, places=own),
+                diff=CommitDiff(created=True, info_updated=bool(state.info), last=state.length),
+            )
+            draft.adopt_tensor(new_name[key], state, parents(new_name[key]))
+        return keys[their_key]
+
+    def _empty(self, state: TensorState) -> TensorState:
+        meta = state.meta.with_(length=0, min_shape=(), max_shape=())
+        sequence = None if state.sequence is None else SequenceIndex.from_lengths([])
+        creds = None if state.creds is None else CredsIndex.from_codes([])
+        return replace(
+            state,
+            meta=meta,
+            table=empty_table(),
+            tiles=TileIndex.empty(),
+            sequence=sequence,
+            creds=creds,
+            pad=None,
+        )
+
+    def arrange(self, their_key: str, name: str, layout: Ints, fillers: NDArray[np.uint64]) -> None:
+        """Make a tensor that is there only, its rows in a given order.
+
+        Parameters
+        ----------
+        layout
+            For each row the row there; -1 is an empty sample.
+        fillers
+            Ids for empty samples, by row.
+        """
+        count = self._theirs.tensors[their_key].length
+        if np.array_equal(layout, np.arange(count)):
+            self.create(their_key, name)
+            return
+        key = self.create(their_key, name, empty=True)
+        for start, stop in _cuts(np.flatnonzero(np.diff(layout < 0)) + 1, len(layout)):
+            if layout[start] < 0:
+                self._draft.pad(key, stop - start, fillers[start:stop])
+            else:
+                self.append(key, their_key, layout[start:stop])
+
+    def replace(self, key: str, their_key: str, updated: Ints, deleted: Ints, added: int) -> bool:
+        """Let a tensor that did not change here hold what it holds there; no sample is copied.
+
+        Parameters
+        ----------
+        updated, deleted
+            Rows here that change and go, ascending.
+        added
+            Number of rows that come in behind them.
+
+        Returns
+        -------
+        Whether it was done; not if the tensor has other companions here.
+        """
+        draft, theirs = self._draft, self._theirs
+        name = draft.tensors[key].meta.name or key
+        mine = structure.companions_of(draft.meta, name)
+        its = structure.companions_of(theirs.meta, theirs.tensors[their_key].meta.name or their_key)
+        if mine.keys() != its.keys():
+            return False
+        pairs = {key: their_key}
+        for kind, hidden in mine.items():
+            pairs[draft.meta.tensor_names[hidden]] = theirs.meta.tensor_names[its[kind]]
+        rows = updated.tolist()
+        ids = self._draft.row_ids(key, deleted.tolist())
+        for ours, other in pairs.items():
+            state, new = draft.tensors[ours].state, theirs.tensors[other]
+            diff = diffs.touched(state)
+            if ours == key:
+                diff = diffs.with_added(diffs.with_updated(diff, rows), added)
+                diff = diffs.with_removed(diff, deleted.tolist(), ids) if len(deleted) else diff
+                diff = diffs.with_info(diff) if new.meta.htype == "class_label" else diff
+            meta = new.meta.with_(name=state.meta.name, links=state.meta.links)
+            draft.replace_tensor(
+                ours, replace(new, meta=meta, info=state.info, table=state.table.owning(new.table), diff=diff)
+            )
+        return True
+
+    # -- rows --------------------------------------------------------------------------------------------------
+
+    def append(self, key: str, their_key: str, rows: Ints, meanings: Ints | None = None) -> None:
+        """Add rows of a tensor there to the end of one here.
+
+        Parameters
+        ----------
+        rows
+            Row numbers there: of sequences, whole ones.
+        meanings
+            For each number that samples there may hold the one that means the same here; None: the same.
+        """
+        if not len(rows):
+            return
+        draft = self._draft
+        draft.dirty = True
+        tensor, held = draft.tensors[key], self._held(their_key)
+        state = held.reader.state
+        flat, lengths = _flat(state, rows)
+        if lengths is None:
+            draft.keep_absent(tensor, state.meta.max_shape)
+        before, diff = tensor.state.length, diffs.touched(tensor.state)
+        self._append_flat(tensor, held.reader, flat, meanings)
+        if lengths is not None and tensor.state.sequence is not None:
+            tensor.state = replace(tensor.state, sequence=tensor.state.sequence.extend(lengths))
+        if tensor.state.creds is not None and state.creds is not None:
+            codes = tensor.state.creds.extend(state.creds.values()[flat])
+            tensor.state = replace(tensor.state, creds=codes)
+        diff = diffs.with_added(diff, len(rows))
+        draft.record(key, diffs.with_info(diff) if tensor.meta.htype == "class_label" else diff)
+        for kind, hidden, reader in self._companions(key, their_key):
+            wanted = rows if kind in _BY_ROW else flat
+            change = diffs.with_added(diffs.touched(hidden.state), len(wanted))
+            if reader is None:
+                self._append_missing(hidden, kind, held.reader, wanted)
+            else:
+                self._append_flat(hidden, reader, wanted)
+            draft.record(hidden.state.key, change)
+        if lengths is None:
+            draft.add_null_marks(key, _null_marks(held, rows, tensor))
+        self._pad(tensor, state, rows, before)
+        draft.bound_memory()
+
+    def _pad(self, tensor: TensorDraft, state: TensorState, rows: Ints, before: int) -> None:
+        """Remember which of the new rows nobody ever gave a value (FORMAT.md 4.6)."""
+        if state.pad is None:
+            return
+        padded = np.flatnonzero(np.isin(rows, state.pad.rows())) + before
+        if len(padded):
+            known = np.zeros(0, np.int64) if tensor.state.pad is None else tensor.state.pad.rows()
+            tensor.state = replace(tensor.state, pad=PadIndex.from_rows(np.concatenate([known, padded])))
+
+    def update(self, key: str, their_key: str, pairs: Ints, meanings: Ints | None = None) -> None:
+        """Give rows here the values of rows there: pairs (row here, row there), shape (n, 2); ids stay."""
+        if not len(pairs):
+            return
+        draft = self._draft
+        draft.dirty = True
+        tensor, held = draft.tensors[key], self._held(their_key)
+        pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
+        ours, theirs = pairs[:, 0], pairs[:, 1]
+        companions = [c for c in self._companions(key, their_key) if c[0] not in _BY_ROW]
+        if tensor.state.sequence is None:
+            draft.keep_absent(tensor, held.reader.state.meta.max_shape)
+            self._update_flat(tensor, held.reader, pairs, meanings)
+            self._update_companions(companions, pairs)
+            draft.mark_nulls(key, ours.tolist(), _null_marks(held, theirs, tensor))
+        else:
+            for row, other in pairs.tolist():
+                self._update_sequence(tensor, held.reader, row, other, meanings, companions)
+        diff = diffs.with_updated(diffs.touched(tensor.state), ours.tolist())
+        draft.record(key, diffs.with_info(diff) if tensor.meta.htype == "class_label" else diff)
+        if tensor.state.pad is not None:
+            tensor.state = replace(tensor.state, pad=tensor.state.pad.without(ours.tolist()))
+        draft.bound_memory()
+
+    def _update_companions(
+        self, companions: Iterable[tuple[str, TensorDraft, SampleReader | None]], pairs: Ints
+    ) -> None:
+        for _, hidden, reader in companions:
+            if reader is not None:
+                self._update_flat(hidden, reader, pairs)
+                diff = diffs.with_updated(diffs.touched(hidden.state), pairs[:, 0].tolist())
+                self._draft.record(hidden.state.key, diff)
+
+    def _update_sequence(
+        self,
+        tensor: TensorDraft,
+        reader: SampleReader,
+        row: int,
+        other: int,
+        meanings: Ints | None,
+        companions: list[tuple[str, TensorDraft, SampleReader | None]],
+    ) -> None:
+        ours, theirs = tensor.state.sequence, reader.state.sequence
+        if ours is None or theirs is None:
+            return
+        (first, stop), (start, end) = ours.span(row), theirs.span(other)
+        if stop - first == end - start:
+            pairs = np.stack([np.arange(first, stop), np.arange(start, end)], axis=1)
+            self._update_flat(tensor, reader, pairs, meanings)
+            self._update_companions(companions, pairs)
+            return
+        tensor.splice(first, stop, self._parts(tensor, reader, start, end, meanings))
+        self._splice_codes(tensor, reader.state, (first, stop), (start, end))
+        for _, hidden, its in companions:
+            if its is not None:
+                hidden.splice(first, stop, self._parts(hidden, its, start, end))
+                diff = diffs.with_updated(diffs.touched(hidden.state), range(first, stop))
+                more = end - start - (stop - first)
+                self._draft.record(hidden.state.key, diffs.with_resized(diff, first, more))
+        lengths = ours.lengths
+        lengths[row] = end - start
+        tensor.state = replace(tensor.state, sequence=SequenceIndex.from_lengths(lengths))
+
+    def _splice_codes(
+        self, tensor: TensorDraft, state: TensorState, here: tuple[int, int], there: tuple[int, int]
+    ) -> None:
+        if tensor.state.creds is None or state.creds is None:
+            return
+        codes, its = tensor.state.creds.values(), state.creds.values()
+        joined = np.concatenate([codes[: here[0]], its[slice(*there)], codes[here[1] :]])
+        tensor.state = replace(tensor.state, creds=CredsIndex.from_codes(joined))
+
+    # -- tensors and their companions --------------------------------------------------------------------------
+
+    def _held(self, key: str) -> Held:
+        state = self._theirs.tensors[key]
+        nulls = companion_key(self._theirs.meta, state.meta.name or key, "null")
+        return Held(self._reader(key), None if nulls is None else self._reader(nulls))
+
+    def _reader(self, key: str) -> SampleReader:
+        state = self._theirs.tensors[key]
+        return SampleReader(state.meta.name or key, state, self._source)
+
+    def _companions(self, key: str, their_key: str) -> list[tuple[str, TensorDraft, SampleReader | None]]:
+        """Return the hidden tensors here, nulls excepted: what they hold, and the reader of the one there if any."""
+        found = []
+        there = structure.companions_of(
+            self._theirs.meta, self._theirs.tensors[their_key].meta.name or their_key
+        )
+        name = self._draft.tensors[key].meta.name or key
+        for kind, hidden in structure.companions_of(self._draft.meta, name).items():
+            if kind != "null":
+                other = there.get(kind)
+                reader = None if other is None else self._reader(self._theirs.meta.tensor_names[other])
+                found.append((kind, self._draft.tensors[self._draft.meta.tensor_names[hidden]], reader))
+        return found
+
+    def _append_missing(self, hidden: TensorDraft, kind: str, reader: SampleReader, flat: Ints) -> None:
+        """Make entries of a companion that the tensor does not have there."""
+        values: list[Any] = [None] * len(flat)
+        if kind == "shape":
+            values = [np.array(reader.shape(row), np.int64) for row in flat.tolist()]
+        elif kind == "info":
+            values = [{}] * len(flat)
+        for part in encode_column(values, hidden.meta, hidden.state.info, hidden.meta.name or "").parts:
+            hidden.append(part)
+
+    # -- flat samples ------------------------------------------------------------------------------------------
+
+    def _append_flat(
+        self, tensor: TensorDraft, reader: SampleReader, flat: Ints, meanings: Ints | None = None
+    ) -> None:
+        settle(tensor, reader.state.meta)
+        for start, stop in _cuts(np.flatnonzero(np.diff(flat) != 1) + 1, len(flat)):
+            first, end = int(flat[start]), int(flat[stop - 1]) + 1
+            if meanings is not None:
+                for part in self._parts(tensor, reader, first, end, meanings):
+                    tensor.append(part)
+            else:
+                self._append_run(tensor, reader, first, end)
+
+    def _append_run(self, tensor: TensorDraft, reader: SampleReader, first: int, end: int) -> None:
+        """Add neighbouring samples: chunks that lie inside as they are, of those at the ends the samples."""
+        table = reader.state.table
+        row = int(table.ids.last.searchsorted(np.uint64(first)))
+        whole = int(table.ids.last.searchsorted(np.uint64(end - 1), side="right"))
+        if table.first(row) < first:
+            stop = min(end, int(table.ids.last[row]) + 1)
+            tensor.append(self._cut(tensor, reader, row, first, stop))
+            first, row = stop, row + 1
+        if row < whole:
+            self._append_chunks(tensor, reader, row, whole)
+            first = int(table.ids.last[whole - 1]) + 1
+        if first < end:
+            tensor.append(self._cut(tensor, reader, max(row, whole), first, end))
+
+    def _append_chunks(self, tensor: TensorDraft, reader: SampleReader, row: int, whole: int) -> None:
+        table = reader.state.table
+        alone = np.isin(np.arange(row, whole), _tile_rows(reader.state, row, whole))
+        lossy = tensor.meta.chunk_compression not in (None, *BYTE_NAMES)
+        sizes = table.places.sizes[row:whole]
+        small = (sizes > 0) & (sizes <= _SMALL) & ~alone & (not lossy)
+        taken = np.isin(table.ids.ids[row:whole], tensor.state.table.ids.ids)
+        how = small.astype(np.int64) + 2 * (taken & ~small)
+        for start, stop in _cuts(np.flatnonzero(np.diff(how)) + 1, whole - row):
+            rows = range(row + start, row + stop)
+            first, end = table.first(rows.start), int(table.ids.last[rows.stop - 1]) + 1
+            if how[start] == 1:
+                for each in rows:
+                    last = int(table.ids.last[each]) + 1
+                    tensor.append(self._cut(tensor, reader, each, table.first(each), last))
+            elif how[start] == 2:
+                files = [bytes(self._source.file(table, each)) for each in rows]
+                tensor.copy_chunks(reader.state, rows, files, _bounds(reader, first, end))
+            else:
+                tensor.take(reader.state, rows.start, rows.stop, _bounds(reader, first, end))
+
+    def _cut(self, tensor: TensorDraft, reader: SampleReader, row: int, first: int, end: int) -> Encoded:
+        """Return samples of one chunk as they are stored."""
+        table = reader.state.table
+        start = table.first(row)
+        with reader.locating(first):
+            chunk = self._source.chunk(table, row, reader.chunk_codec())
+            block = samples_of(chunk, reader.state.meta).cut(first - start, end - start)
+        return Encoded(block, tensor.meta, shapes=_linked_shapes(reader, block), owned=False)
+
+    def _parts(
+        self, tensor: TensorDraft, reader: SampleReader, first: int, end: int, meanings: Ints | None = None
+    ) -> list[Encoded]:
+        """Return neighbouring samples as copies: numbers with another meaning, and tiled ones, are decoded."""
+        if meanings is None and not len(reader.state.tiles):
+            return [
+                self._cut(tensor, reader, ordinal, row, row + stop - inside)
+                for ordinal, row, inside, stop in reader.runs(first, end)
+            ]
+        values = [meant(reader.value(row), meanings) for row in range(first, end)]
+        meta = tensor.meta.with_(is_sequence=False)
+        parts = encode_column(values, meta, tensor.state.info, tensor.meta.name or "").parts
+        return [replace(p, meta=p.meta.with_(is_sequence=tensor.meta.is_sequence)) for p in parts]
+
+    def _update_flat(
+        self, tensor: TensorDraft, reader: SampleReader, pairs: Ints, meanings: Ints | None = None
+    ) -> None:
+        settle(tensor, reader.state.meta)
+        tiled = set(reader.state.tiles.indices.tolist())
+        breaks = np.flatnonzero((np.diff(pairs, axis=0) != 1).any(axis=1)) + 1
+        for start, stop in _cuts(breaks, len(pairs)):
+            here, there = pairs[start].tolist()
+            end = there + stop - start
+            if tiled.isdisjoint(range(there, end)) or meanings is not None:
+                parts = self._parts(tensor, reader, there, end, meanings)
+                if stop - start >= _LONG_RUN:
+                    tensor.splice(here, here + stop - start, parts)
+                else:
+                    for row, part in enumerate(_singles(parts), here):
+                        tensor.update(row, part)
+            else:
+                for row, other in zip(range(here, here + stop - start), range(there, end), strict=True):
+                    self._update_one(tensor, reader, row, other)
+            if tensor.state.creds is not None and reader.state.creds is not None:
+                self._splice_codes(tensor, reader.state, (here, here + stop - start), (there, end))
+
+    def _update_one(self, tensor: TensorDraft, reader: SampleReader, row: int, other: int) -> None:
+        state = reader.state
+        rows = state.table.rows_of(other)
+        if other not in state.tiles.entries or state.table.first(rows.start) != other:
+            tensor.update(row, self._cut(tensor, reader, rows.start, other, other + 1))
+            return
+        files = [bytes(self._source.file(state.table, each)) for each in rows]
+        chunks = tensor.chunks_like(state, rows, files)
+        tensor.update_tiled(row, chunks, state.tiles.entries[other])
+
+
+def settle(tensor: TensorDraft, theirs: TensorMeta) -> None:
+    """Let a tensor without samples take over what kind of samples it gets."""
+    mine = tensor.meta
+    if mine.htype is None or mine.dtype is None:
+        meta = mine.with_(
+            htype=mine.htype or theirs.htype,
+            dtype=mine.dtype or theirs.dtype,
+            typestr=mine.typestr or (theirs.typestr if mine.dtype is None else None),
+        )
+        tensor.state = replace(tensor.state, meta=meta)
+
+
+def _cuts(breaks: Ints, count: int) -> Iterator[tuple[int, int]]:
+    """Yield the stretches between breaks."""
+    ends = [0, *breaks.tolist(), count]
+    return ((a, b) for a, b in pairwise(ends) if a < b)
+
+
+def _null_marks(held: Held, rows: Ints, tensor: TensorDraft) -> NDArray[np.bool_]:
+    """Tell which rows are nulls that need a mark in a tensor; where it holds single numbers, their bytes tell."""
+    marks = held.null_marks()[rows]
+    if held.reader.is_nullable and list(tensor.meta.max_shape) != [1]:
+        marks |= held.reader.shapes(rows)[:, 0] == 0
+    return marks
+
+
+def _flat(state: TensorState, rows: Ints) -> tuple[Ints, Ints | None]:
+    """Return the flat samples of rows, and how many each row has if it is a sequence."""
+    if state.sequence is None:
+        return rows, None
+    lengths = state.sequence.lengths.astype(np.int64)
+    first = np.cumsum(lengths) - lengths
+    wanted = lengths[rows]
+    starts = np.repeat(first[rows] - (np.cumsum(wanted) - wanted), wanted)
+    return starts + np.arange(len(starts), dtype=np.int64), wanted
+
+
+def _tile_rows(state: TensorState, row: int, stop: int) -> Ints:
+    """Return the rows of a chunk table, from some on, that hold tiles."""
+    if not len(state.tiles):
+        return np.zeros(0, np.int64)
+    holds = np.isin(state.table.ids.last[row:stop], state.tiles.indices)
+    return np.flatnonzero(holds) + row
+
+
+def _bounds(reader: SampleReader, first: int, end: int) -> Bounds | None:
+    """Return the smallest and largest shapes of neighbouring samples; None while they have none."""
+    meta = reader.state.meta
+    low, high = tuple(meta.min_shape), tuple(meta.max_shape)
+    if not high:
+        return None
+    if low == high or meta.is_link:
+        return low, high
+    if reader.storing in (Storing.TEXT, Storing.JSON):
+        return (1,), (1,)
+    shapes = reader.shapes(range(first, end))
+    return tuple(shapes.min(axis=0).tolist()), tuple(shapes.max(axis=0).tolist())
+
+
+def _linked_shapes(reader: SampleReader, block: Block) -> list[tuple[int, ...]] | None:
+    """Return what stands for the shapes of linked data: the bounds of all there, where they are known."""
+    meta = reader.state.meta
+    if not meta.is_link or not meta.max_shape:
+        return None
+    return [tuple(meta.min_shape), tuple(meta.max_shape)] * block.count
+
+
+def meant(value: Any, meanings: Ints | None) -> Any:
+    """Return a sample with each number replaced by the one that means the same here."""
+    if meanings is None or not isinstance(value, np.ndarray) or not value.size:
+        return value
+    known = (value >= 0) & (value < len(meanings))
+    return np.where(known, meanings[np.where(known, value, 0).astype(np.int64)], value).astype(value.dtype)
+
+
+def _singles(parts: Iterable[Encoded]) -> Iterator[Encoded]:
+    return (single for part in parts for single in part.singles())

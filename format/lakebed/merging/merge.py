@@ -1,0 +1,266 @@
+"""Merge another line of history into the open one, as one atomic step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Literal
+
+from lakebed import clock, config
+from lakebed.documents.version_tree import VersionTree, new_id
+from lakebed.errors import (
+    CheckoutError,
+    CommitFailed,
+    DatasetCorruptError,
+    MergeConflictError,
+    NotFoundError,
+    ReadOnlyModeError,
+    VersionNotFoundError,
+)
+from lakebed.merging.content import Merger
+from lakebed.merging.plan import Conflict
+from lakebed.session.open_sessions import flush_open
+from lakebed.session.session import Session
+from lakebed.versions.ancestry import Ancestry, merge_message
+from lakebed.versions.derive import inherited
+from lakebed.versions.digests import without_doubtful
+from lakebed.versions.locks.leases import Lease
+from lakebed.versions.refs import read_refs, record_merge, resolve
+from lakebed.versions.state import Snapshot
+from lakebed.writing.draft.draft import Draft
+
+Resolution = Literal["ours", "theirs"] | Callable[[str, Any, Any], Any] | None
+
+_NEEDLESS = "No merge needed, target id is an ancestor of the current commit"
+_MOST_ROWS = 20
+
+
+def merge(
+    session: Session, target: str, resolution: Resolution, *, delete_removed_tensors: bool, force: bool
+) -> None:
+    """Merge; see ``Dataset.merge``."""
+    if resolution not in (None, "ours", "theirs") and not callable(resolution):
+        raise ValueError(
+            f"conflict_resolution must be None, 'ours', 'theirs', or a function. Got {resolution}"
+        )
+    if session.read_only:
+        raise ReadOnlyModeError(
+            f"{session.storage.url} was opened read-only; open it with read_only=False to merge into it"
+        )
+    options = _Options(resolution, delete_removed_tensors, force)
+    with session.mutex:
+        session.flush()
+        flush_open(session.storage)
+        session.refresh()
+        found = _Target.find(session, target)
+        if found is None:
+            if not (delete_removed_tensors and _delete_removed(session, target)):
+                print(_NEEDLESS)
+            return
+        if not session.is_head:
+            _merger(session, found, options)  # refuses before a branch is made
+        _merge(session, target, options)
+
+
+class _Options:
+    """What the caller of a merge wants."""
+
+    def __init__(self, resolution: Resolution, delete_removed: bool, force: bool) -> None:
+        self.resolution = resolution
+        self.delete_removed = delete_removed
+        self.force = force
+
+
+class _Target:
+    """The line to merge, as it is now.
+
+    Parameters
+    ----------
+    version_id
+        Its last version that is, or will be, a commit.
+    branch
+        The branch whose head this is, if the head has changes and must be committed first.
+    """
+
+    def __init__(self, version_id: str, branch: str | None, ancestry: Ancestry) -> None:
+        self.version_id = version_id
+        self.branch = branch
+        self.ancestry = ancestry
+
+    @classmethod
+    def find(cls, session: Session, address: str) -> _Target | None:
+        """Look the address up; None if all of that line is in ours already.
+
+        Raises
+        ------
+        VersionNotFoundError
+            If there is no such version.
+        """
+        tree, ancestry = session.tree, Ancestry(session.tree, _merges(session))
+        try:
+            version_id = resolve(session.storage, tree, str(address), session.branch)
+        except (CheckoutError, NotFoundError) as error:
+            raise VersionNotFoundError(
+                f"The commit/branch {address} does not exist in the dataset."
+            ) from error
+        known = ancestry.of(session.snapshot.version_id)
+        node = tree.commits[version_id]
+        if version_id in known:
+            return None
+        if node.is_committed:
+            return cls(version_id, None, ancestry)
+        if tree.branches.get(node.branch) != version_id:
+            raise VersionNotFoundError(
+                f"version {version_id} is neither a commit nor the head of a branch; merge one of those"
+            )
+        parent = node.parent
+        if not session.versions.get(tree, version_id).has_changes and parent is not None:
+            if parent in known:
+                return None
+            if tree.commits[parent].is_committed:
+                return cls(parent, None, ancestry)
+        return cls(version_id, node.branch, ancestry)
+
+
+def _merges(session: Session) -> dict[str, tuple[str, ...]]:
+    try:
+        return dict(read_refs(session.storage).merges)
+    except DatasetCorruptError:  # the messages of the commits tell the same
+        return {}
+
+
+def _merger(session: Session, target: _Target, options: _Options) -> Merger:
+    """Plan the merge.
+
+    Raises
+    ------
+    MergeConflictError, MergeMismatchError, MergeNotSupportedError
+        If the lines do not go together.
+    """
+    merger = Merger(session, target.version_id, target.ancestry)
+    merger.plan(delete_removed=options.delete_removed, force=options.force)
+    if options.resolution is None and merger.conflicts:
+        raise _conflict(session, target, merger.conflicts)
+    merger.decide(options.resolution)
+    if not options.force:
+        merger.check_in_step()
+    return merger
+
+
+def _conflict(session: Session, target: _Target, found: tuple[Conflict, ...]) -> MergeConflictError:
+    names = dict.fromkeys(conflict.tensor for conflict in found)
+    text = "; ".join(_rows_text(name, [c for c in found if c.tensor == name]) for name in names)
+    return MergeConflictError(
+        f"Unable to merge {target.version_id} into {session.branch}: both lines changed the same rows: {text}. Nothing "
+        "was changed. Use conflict_resolution='ours', 'theirs', or a function that chooses.",
+        conflicts=tuple((c.tensor, c.ours, c.theirs) for c in found),
+    )
+
+
+def _rows_text(name: str, found: list[Conflict]) -> str:
+    rows = [
+        f"{c.ours} (deleted there)"
+        if c.theirs is None
+        else f"{c.theirs} there (deleted here)"
+        if c.ours is None
+        else f"{c.ours}"
+        if c.ours == c.theirs
+        else f"{c.ours} ({c.theirs} there)"
+        for c in found[:_MOST_ROWS]
+    ]
+    more = f" and {len(found) - _MOST_ROWS} more" if len(found) > _MOST_ROWS else ""
+    return f"tensor {name!r}, row{'s' if len(found) > 1 else ''} {', '.join(rows)}{more}"
+
+
+def _merge(session: Session, address: str, options: _Options) -> None:
+    """Merge with the writer's lock of both branches."""
+    with session.mutex, session.writing() as draft:
+        found = _Target.find(session, address)
+        if found is None:  # somebody else has just merged it
+            session.flush()
+            print(_NEEDLESS)
+            return
+        with _locked(session, found.branch) as lease:
+            if lease is not None:
+                session.refresh()
+                _check_still(session, found)
+            _merger(session, found, options).apply(draft)
+            _publish(session, draft, found, lease)
+        session.flush()
+
+
+def _delete_removed(session: Session, address: str) -> bool:
+    """Delete what a line deleted that was merged without asking for that; tell whether there was anything."""
+    version_id = resolve(session.storage, session.tree, str(address), session.branch)
+    node = session.tree.commits[version_id]
+    if not node.is_committed and node.parent is not None:
+        version_id = node.parent
+    ancestry = Ancestry(session.tree, None)
+    if version_id in ancestry.of(session.snapshot.version_id):
+        return False  # not merged, but the line itself
+    if not Merger(session, version_id, ancestry).plan_deletions():
+        return False
+    with session.mutex, session.writing() as draft:
+        merger = Merger(session, version_id, ancestry)
+        if merger.plan_deletions():
+            merger.apply_deletions(draft)
+            _publish(session, draft, _Target(version_id, None, ancestry), None)
+        session.flush()
+    return True
+
+
+@contextmanager
+def _locked(session: Session, branch: str | None) -> Iterator[Lease | None]:
+    """Hold the lock of the branch whose head is to be committed."""
+    if branch is None:
+        yield None
+        return
+    lease = Lease(session.storage, branch)
+    try:
+        lease.acquire(session.lock_timeout)
+        yield lease
+    finally:
+        lease.release()
+
+
+def _check_still(session: Session, target: _Target) -> None:
+    head = session.tree.branches.get(target.branch or "")
+    if head != target.version_id:
+        raise CommitFailed(
+            f"branch {target.branch!r} of {session.storage.url} was written to in this moment; nothing was changed: "
+            "merge again"
+        )
+
+
+def _publish(session: Session, draft: Draft, target: _Target, lease: Lease | None) -> None:
+    """Make the merged head, its commit, and that of the other branch visible in one step."""
+    branch, now, user = session.branch, clock.now(), config.author()
+    # The merge is recorded before it is published, by the id of its commit. That is a new one even if the content
+    # stays as it is: by the id of the head that is there, a merge that is cut off would count as made.
+    draft.dirty = True
+    sealed = draft.snapshot()
+    head = inherited(sealed, new_id())
+    versions: list[Snapshot] = [sealed, head]
+    side = other = None
+    if target.branch is not None:
+        other = session.versions.get(session.tree, target.version_id)
+        side = inherited(other, new_id())
+        versions.insert(0, side)
+
+    def edit(tree: VersionTree) -> VersionTree:
+        if side is not None and target.branch is not None:
+            if tree.branches.get(target.branch) != target.version_id:
+                raise CommitFailed(
+                    f"branch {target.branch!r} was written to while it was merged; merge again"
+                )
+            text = f"Auto commit before merging into {branch}"
+            tree = tree.seal_head(target.branch, side.version_id, text, now, user)
+        tree = tree.swap_head(branch, sealed.version_id)
+        return tree.seal_head(branch, head.version_id, merge_message(target.version_id, branch), now, user)
+
+    with suppress(DatasetCorruptError):  # the message tells the same
+        record_merge(session.storage, sealed.version_id, (target.version_id,))
+    sound = edit if other is None else without_doubtful(edit, other)
+    session.publish(draft, sound, versions, leaving=True)
+    if lease is not None and side is not None:
+        lease.moved(side.version_id)

@@ -1,0 +1,157 @@
+"""Which parts of which chunk files some rows need: whole chunks, or ranges that cost less. Pure but for headers.
+
+A request costs as much as the bytes that would come in the time it takes. So neighbouring samples are read together if
+less than half of that lies between them, and a chunk as a whole if its ranges would not be cheaper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed import config
+from lakebed.documents.manifest import BLOCK
+from lakebed.reading.open_chunk import OpenChunk, Span, described
+from lakebed.reading.parallel import for_each
+
+if TYPE_CHECKING:
+    from lakebed.reading.index import Rows
+    from lakebed.reading.stored import StoredSamples
+
+# What one more request costs, in bytes: 20 ms at 50 MB/s. Of several at the same time each costs less, to some point.
+_REQUEST = 4 * BLOCK
+_LEAST = BLOCK // 8
+# Rows in any order whose chunks are looked at together.
+_ROWS = 256
+
+Piece = tuple[OpenChunk, Span]
+
+
+class Window(NamedTuple):
+    """What some neighbouring rows of a plan need; ``row`` is the first of them, ``lane`` the tensor."""
+
+    row: int
+    lane: int
+    pieces: list[Piece]
+
+
+def windows(
+    reader: StoredSamples, rows: Rows, most: int, lane: int, *, whole: bool = False
+) -> Iterator[Window]:
+    """Plan the reading of rows, in their order.
+
+    Parameters
+    ----------
+    most
+        Bytes that the rows of one window may need, if they are more than one.
+    whole
+        Plan for whole chunks only.
+    """
+    if isinstance(rows, range) and rows.step == 1:
+        stop = min(rows.stop, reader.state.table.count)
+        for ordinal, row, inside, end in reader.runs(rows.start, stop):
+            if whole or reader.has_tiles:
+                yield from (Window(row, lane, _all(reader, n)) for n in reader.tiles_from(ordinal))
+            else:
+                yield Window(row, lane, pieces(reader, ordinal, range(inside, end)))
+        return
+    at, step = 0, _ROWS
+    while at < len(rows):
+        some = rows[at : at + step]
+        found = _of_rows(reader, some, whole=whole or reader.has_tiles)
+        if sum(span.size for _, span in found) > most and len(some) > 1:
+            step = len(some) // 2
+            continue
+        yield Window(at, lane, found)
+        at += len(some)
+
+
+def headers(reader: StoredSamples, ordinals: NDArray[np.int64]) -> Iterator[Window]:
+    """Plan the reading of the headers of chunks, in their order; small chunks are read as a whole."""
+    for number, ordinal in enumerate(ordinals[np.flatnonzero(np.diff(ordinals, prepend=-1))].tolist()):
+        chunk = reader.by_range(ordinal, 1)
+        found = _all(reader, ordinal) if chunk is None else [(chunk, chunk.blocks_of(0, BLOCK))]
+        yield Window(number, 0, found)
+
+
+def tiles(reader: StoredSamples, ordinals: Iterable[int]) -> Iterator[Window]:
+    """Plan the reading of chunks that hold one tile each."""
+    for number, ordinal in enumerate(ordinals):
+        yield Window(number, 0, _all(reader, ordinal))
+
+
+def _all(reader: StoredSamples, ordinal: int) -> list[Piece]:
+    """Return a whole chunk, unless it is in memory."""
+    table = reader.state.table
+    if reader.source.is_here(table.key(ordinal)):
+        return []
+    chunk = described(table, ordinal, reader.source.heads)
+    return [(chunk, Span(0, chunk.size))]
+
+
+def _of_rows(reader: StoredSamples, rows: Rows, *, whole: bool) -> list[Piece]:
+    ordinals, insides = reader.locate(rows)
+    distinct, first = np.unique(ordinals, return_index=True)
+    in_order = distinct[np.argsort(first)].tolist()
+    if whole:
+        return [piece for n in in_order for tile in reader.tiles_from(n) for piece in _all(reader, tile)]
+    _look(reader, in_order)
+    return [
+        piece for n in in_order for piece in pieces(reader, n, np.unique(insides[ordinals == n]), len(rows))
+    ]
+
+
+def _look(reader: StoredSamples, ordinals: list[int]) -> None:
+    """Read the headers of chunks, at the same time, where only they tell where samples lie."""
+    unknown = []
+    for ordinal in ordinals:
+        chunk = reader.by_range(ordinal, 1)
+        if chunk is not None and chunk.layout is None and not chunk.header_read:
+            unknown.append(ordinal)
+    if len(unknown) > 1:
+        for_each(
+            len(unknown),
+            lambda n: reader.source.header(reader.state.table, unknown[n]),
+            threads=min(len(unknown), config.REQUESTS),
+        )
+
+
+def pieces(
+    reader: StoredSamples, ordinal: int, insides: range | NDArray[np.int64], rows: int = 1
+) -> list[Piece]:
+    """Return what must be read of one chunk for some of its samples.
+
+    Parameters
+    ----------
+    insides
+        Places of the samples in the chunk, ascending; a range for neighbours.
+    rows
+        Samples of all chunks that are wanted at the same time: the more, the less each request costs.
+    """
+    chunk = None if len(insides) == reader.state.table.samples(ordinal) else reader.by_range(ordinal, 1)
+    if chunk is None:
+        return _all(reader, ordinal)
+    whole = [(chunk, Span(0, chunk.size))]
+    starts = chunk.starts()
+    if starts is None:
+        # Its header comes first; with it a few samples, if they lie at the beginning.
+        return [(chunk, chunk.blocks_of(0, BLOCK))] if len(insides) == 1 else whole
+    cost = max(_REQUEST // rows, _LEAST)
+    runs = [(insides[0], insides[-1])] if isinstance(insides, range) else [(n, n) for n in insides.tolist()]
+    spans: list[Span] = []
+    for first, last in runs:
+        span = Span(starts[first], starts[last + 1])
+        if not span.size or (first == last and ~first in chunk.blocks):
+            continue
+        if not chunk.has_sample_sums:
+            span = chunk.blocks_of(*span)
+        if spans and span.start - spans[-1].stop <= cost // 2:
+            spans[-1] = Span(spans[-1].start, max(span.stop, spans[-1].stop))
+        else:
+            spans.append(span)
+    if sum(span.size + cost for span in spans) >= chunk.size + cost:
+        return whole
+    return [(chunk, span) for span in spans]

@@ -1,0 +1,232 @@
+"""Rows into all tensors of a dataset at once, or into none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from lakebed.errors import (
+    SampleAppendError,
+    SampleAppendingError,
+    SampleExtendError,
+    SampleExtendingError,
+    TensorDoesNotExistError,
+    TensorInvalidSampleShapeError,
+)
+from lakebed.session.columns import ascending
+from lakebed.session.inputs import StoredSamples, after, encode_sample, encode_samples, joined_rows, progress
+from lakebed.session.new_classes import NewClasses
+from lakebed.session.removal import checked_rows
+from lakebed.session.session import Session
+from lakebed.versions.state import TensorState
+from lakebed.writing.draft.draft import Draft
+from lakebed.writing.encode.column import is_arrow, ranked
+from lakebed.writing.encode.encoded import Column
+from lakebed.writing.encode.links import Linking, looked_at
+from lakebed.writing.encode.missing_values import plain_column
+from lakebed.writing.encode.unread_files import is_unread, slices
+from lakebed.writing.names import normalize
+
+
+def append_row(
+    session: Session,
+    names: Mapping[str, str],
+    group: str,
+    sample: Mapping[str, Any],
+    *,
+    skip_ok: bool,
+    append_empty: bool,
+) -> None:
+    """Append one row: see ``Dataset.append``."""
+    if not isinstance(sample, Mapping):
+        raise SampleAppendingError(
+            "Cannot append: a row is a dictionary from tensor names to samples, "
+            f"for example {{'x': 1}}, not {type(sample).__name__}"
+        )
+    missing = _check_names(names, group, sample, skip_ok=skip_ok, append_empty=append_empty)
+    with session.mutex, NewClasses(session) as new, session.writing() as draft:
+        schema = session.schema()
+        states = {name: schema.tensor(normalize(name, group)) for name in sample}
+        states |= {name: schema.tensor(name) for name in (missing if append_empty else [])}
+        new.of(states.values())
+        _check_equal_lengths(states.values())
+        draft.extend(
+            {
+                state.key: encode_sample(sample.get(name), state, session.linking)
+                for name, state in states.items()
+            }
+        )
+        if not missing:
+            draft.expect(group, {name: state.key for name, state in states.items()})
+
+
+def extend_rows(
+    session: Session,
+    names: Mapping[str, str],
+    group: str,
+    samples: Mapping[str, Any],
+    *,
+    skip_ok: bool,
+    append_empty: bool,
+    ignore_errors: bool,
+    progressbar: bool = False,
+) -> None:
+    """Append many rows given as columns: see ``Dataset.extend``."""
+    if not isinstance(samples, Mapping):
+        raise SampleExtendingError(
+            "Cannot extend: samples are a dictionary from tensor names to columns, "
+            f"for example {{'x': [1, 2]}}, not {type(samples).__name__}"
+        )
+    if not samples:
+        return
+    missing = _check_names(names, group, samples, skip_ok=skip_ok, append_empty=append_empty)
+    columns = {name: _column(values) for name, values in samples.items()}
+    lengths = {name: len(values) for name, values in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"Incoming samples are not of equal lengths. Incoming sample sizes: {lengths}")
+    count = next(iter(lengths.values()))
+    with session.mutex, NewClasses(session) as new, session.writing() as draft:
+        schema = session.schema()
+        states = {name: schema.tensor(normalize(name, group)) for name in columns}
+        states |= {name: schema.tensor(name) for name in (missing if append_empty else [])}
+        new.of(states.values())
+        _check_equal_lengths(states.values())
+        columns |= {name: [None] * count for name in states.keys() - columns.keys()}
+        if ignore_errors or progressbar:
+            encoded = _row_by_row(
+                columns, states, count, session.linking, strict=not ignore_errors, progressbar=progressbar
+            )
+        elif unread := [name for name, rows in columns.items() if is_unread(rows, states[name].meta)]:
+            keys = {name: state.key for name, state in states.items()}
+            _extend_by_slices(draft, columns, keys, unread, session.linking)
+            return
+        else:
+            encoded = {
+                states[name].key: _encoded(values, states[name], session.linking)
+                for name, values in columns.items()
+            }
+        draft.extend(encoded)
+
+
+def _extend_by_slices(
+    draft: Draft,
+    columns: Mapping[str, Any],
+    keys: Mapping[str, str],
+    unread: Sequence[str],
+    linking: Linking,
+) -> None:
+    """Append columns of which some are files that are read slice by slice."""
+    for part in slices(columns, unread):
+        draft.extend(
+            {
+                keys[name]: _encoded(rows, draft.tensors[keys[name]].state, linking)
+                for name, rows in part.items()
+            }
+        )
+
+
+def _row_by_row(
+    columns: Mapping[str, Any],
+    states: Mapping[str, TensorState],
+    count: int,
+    linking: Linking,
+    *,
+    strict: bool,
+    progressbar: bool,
+) -> dict[str, Column]:
+    """Encode columns row by row; without ``strict`` rows that do not fit are left out."""
+    known = dict(states)
+    found: dict[str, list[Column]] = {name: [] for name in columns}
+    seen = {
+        name: looked_at(values, states[name].meta, linking) if states[name].meta.is_link else linking
+        for name, values in columns.items()
+    }
+    for i in progress(range(count), shown=progressbar):
+        try:
+            row = {
+                name: _encoded(values[i : i + 1], known[name], seen[name]) for name, values in columns.items()
+            }
+        except SampleExtendError:
+            if strict:
+                raise
+            continue
+        for name, column in row.items():
+            found[name].append(column)
+            known[name] = after(known[name], column.parts)
+    return {states[name].key: joined_rows(parts, states[name]) for name, parts in found.items()}
+
+
+def _encoded(values: Any, state: TensorState, linking: Linking) -> Column:
+    try:
+        if isinstance(values, np.ndarray) and not state.meta.is_sequence:
+            values = ranked(values, state.meta)  # rows of a dataset are taken one by one
+        return encode_samples(values, state, linking)
+    except SampleAppendError as error:
+        raise SampleExtendError(
+            f"{str(error).rstrip('.')}. If you wish to skip the samples that cause errors, please specify "
+            "`ignore_errors=True`."
+        ) from (error.__cause__ or error)
+
+
+def pop_many(session: Session, names: Iterable[str], rows: Any) -> None:
+    """Remove many rows from all tensors that have them: see ``Dataset.pop_rows``."""
+    pop_rows(session, names, ascending(rows))
+
+
+def pop_rows(session: Session, names: Iterable[str], index: object) -> None:
+    """Remove rows from all tensors that have them: see ``Dataset.pop``."""
+    with session.mutex, session.writing() as draft:
+        states = [session.schema().tensor(name) for name in names]
+        rows = checked_rows(index, max((state.length for state in states), default=0), "dataset")
+        for state in states:
+            draft.pop(state.key, rows[rows < state.length])
+
+
+def _column(values: Any) -> Any:
+    """Return a column that has a length and can be sliced."""
+    try:
+        values = plain_column(values)
+    except TensorInvalidSampleShapeError as error:
+        raise SampleExtendError(str(error)) from error
+    if isinstance(values, StoredSamples | np.ndarray | list | tuple):
+        return values
+    if is_arrow(values):
+        import pyarrow as pa
+
+        if isinstance(values, pa.Array | pa.ChunkedArray):
+            return values
+        return pa.chunked_array(values) if hasattr(values, "__arrow_c_stream__") else pa.array(values)
+    if isinstance(values, str | bytes | Mapping):
+        raise SampleExtendError(
+            f"a column of samples must be an array or a list, not one {type(values).__name__}"
+        )
+    return list(values)
+
+
+def _check_names(
+    names: Mapping[str, str], group: str, sample: Mapping[str, Any], *, skip_ok: bool, append_empty: bool
+) -> list[str]:
+    """Return the full names of tensors that the row leaves out."""
+    known = set(names.values())
+    given = [normalize(str(name), group) for name in sample]
+    for name, full in zip(sample, given, strict=True):
+        if full not in known:
+            raise TensorDoesNotExistError.among(str(name), names)
+    missing = [name for name, full in names.items() if full not in given]
+    if missing and not (skip_ok or append_empty):
+        raise KeyError(
+            f"Required tensors not provided: {missing}. Pass either `skip_ok=True` to skip tensors "
+            "or `append_empty=True` to append empty samples to unspecified tensors."
+        )
+    return [names[name] for name in missing]
+
+
+def _check_equal_lengths(states: Iterable[TensorState]) -> None:
+    lengths = {state.meta.name or state.key: state.length for state in states}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(
+            "When appending using Dataset.append or Dataset.extend, all tensors being updated are expected to have "
+            f"the same length; they have {lengths}. Pass `skip_ok=True` and name tensors of one length only."
+        )

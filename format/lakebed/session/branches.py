@@ -1,0 +1,236 @@
+"""Lines of history as one open dataset moves along them: commit, checkout, drop, adopt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import replace
+
+from lakebed import clock, config
+from lakebed.documents.version_tree import FIRST, MAIN, VersionTree, new_id
+from lakebed.errors import (
+    BranchExistsError,
+    CheckoutError,
+    DatasetCorruptError,
+    EmptyCommitError,
+    InfoError,
+    ReadOnlyModeError,
+    VersionControlError,
+)
+from lakebed.session.new_branch import create_branch
+from lakebed.session.open_sessions import flush_open
+from lakebed.session.session import Session
+from lakebed.storage.concurrently import together
+from lakebed.versions.derive import inherited, replacing
+from lakebed.versions.locks.leases import Lease
+from lakebed.versions.opening import open_version, read_tree
+from lakebed.versions.publish import publish
+from lakebed.versions.refs import HEAD, read_refs, resolve
+from lakebed.versions.state import Snapshot
+from lakebed.versions.swap import read_tree_at
+
+_NO_CHANGES = "There are no changes, commit is not done. Try again with allow_empty=True."
+
+
+def commit(session: Session, message: str | None, *, allow_empty: bool) -> str:
+    """Seal the head and start a new one below it; one atomic step together with what is unpublished.
+
+    Raises
+    ------
+    EmptyCommitError
+        If nothing changed since the last commit.
+    """
+    if not allow_empty and not session.is_head:
+        raise EmptyCommitError(_NO_CHANGES)  # before a branch is made for it
+    with session.mutex:
+        settled = session.settle()
+    if settled and session.tree.commits[settled[0].version_id].message == message:
+        session.flush()
+        return settled[0].version_id  # an earlier attempt, whose answer was lost
+    with session.mutex, session.writing() as draft:
+        sealed = session.sealed(draft) if draft.dirty else session.snapshot
+        if not allow_empty and not is_changed(session, sealed):
+            raise EmptyCommitError(_NO_CHANGES)
+        promised = session.take_promised()
+        if promised is not None:
+            sealed = replace(sealed, version_id=promised)
+        head = inherited(sealed, new_id())
+        branch, is_new, now = session.branch, sealed.version_id != session.snapshot.version_id, clock.now()
+        text, user = None if message is None else str(message), config.author()
+
+        def edit(tree: VersionTree) -> VersionTree:
+            if is_new:
+                tree = tree.swap_head(branch, sealed.version_id)
+            return tree.seal_head(branch, head.version_id, text, now, user)
+
+        session.publish(draft, edit, [sealed, head] if is_new else [head], leaving=True)
+        session.flush()
+        return sealed.version_id
+
+
+def checkout(
+    session: Session, address: str, *, create: bool, repair: Callable[[], None] | None = None
+) -> None:
+    """Go to a branch or commit; ``create`` starts a branch here. Own changes on a head are committed first.
+
+    Parameters
+    ----------
+    repair
+        Called before a version is entered that is there already.
+
+    Raises
+    ------
+    CheckoutError
+        If there is no such address, or the branch to create exists.
+    """
+    with session.mutex:
+        if create:
+            _check_new(session, address, ())
+        session.flush()
+        if repair is not None and not create:
+            repair()
+        tree, target = session.tree, None
+        if create:
+            _check_new(session, address, _refresh_with_tags(session))
+        else:
+            tree = read_tree(session.storage)
+            target = resolve(session.storage, tree, session.known_as(address), session.branch)
+        if create and session.is_head and is_changed(session, session.snapshot) and not session.read_only:
+            commit(session, f"auto commit before checkout to {address}", allow_empty=False)
+        session.unlock()  # the lock is that of a branch
+        if target is None:
+            create_branch(session, address)
+        else:
+            session.enter(target, tree=tree)
+        if session.is_held and session.is_head and not session.read_only:
+            session.take_lock()
+
+
+def is_changed(session: Session, head: Snapshot) -> bool:
+    """Whether a head differs from the commit below it; before the first commit it always counts as changed (9.4)."""
+    parent = session.tree.commits[session.snapshot.version_id].parent
+    return head.has_changes or parent is None or not session.tree.commits[parent].is_committed
+
+
+def check_info_changeable(session: Session) -> None:
+    """Refuse to change an info at an old commit: as in 3.x that starts no branch, unlike a change of samples.
+
+    Raises
+    ------
+    InfoError
+        If a commit is checked out.
+    """
+    node = session.tree.commits.get(session.snapshot.version_id)
+    if node is not None and node.is_committed and not session.read_only:
+        raise InfoError(
+            "Cannot modify info from a non-head commit. Checkout a branch, or make one here with checkout(name, "
+            "create=True)."
+        )
+
+
+def _check_new(session: Session, name: str, tags: Collection[str]) -> None:
+    """Refuse the name of a new branch that stands for something else already."""
+    if name in session.tree.branches:
+        raise BranchExistsError(f"Can't create new branch, {name!r} already exists.")
+    if name in session.tree.commits:
+        raise BranchExistsError(f"Can't create new branch, commit {name!r} already exists.")
+    if name == HEAD:
+        raise CheckoutError(
+            f"Can't create new branch {HEAD!r}: it stands for the branch that is checked out."
+        )
+    if name in tags:
+        raise BranchExistsError(f"Can't create new branch, there is a tag {name!r}.")
+
+
+def _refresh_with_tags(session: Session) -> Collection[str]:
+    """See the branches and commits that there are now, and return the names of the tags."""
+    found: set[str] = set()
+
+    def read() -> None:
+        with suppress(DatasetCorruptError):  # without tags a branch can be made all the same
+            found.update(read_refs(session.storage).tags)
+
+    together(session.storage, [session.refresh, read])
+    return found
+
+
+def drop_branch(session: Session, name: str) -> None:
+    """Remove a branch from the tree; its folders become garbage."""
+    with session.mutex:
+        publish(session.storage, read_tree_at(session.storage), lambda tree: tree.drop_branch(name), [])
+        session.refresh()
+
+
+def adopt(session: Session, name: str) -> None:
+    """Let this branch's head hold what branch ``name`` holds, and drop that branch: one atomic step."""
+    flush_open(session.storage)  # also what another dataset of this process has for the side branch
+    with session.mutex, session.writing() as draft:
+        session.refresh()  # where the lock was held already, the side branch is younger than what was read then
+        at = session.tree_at()
+        side = open_version(session.storage, at.tree, at.tree.head(name).id)
+        parent_id = at.tree.commits[session.snapshot.version_id].parent or FIRST
+        parent = open_version(session.storage, at.tree, parent_id)
+        head, branch = replacing(parent, side, new_id()), session.branch
+
+        def edit(tree: VersionTree) -> VersionTree:
+            return tree.swap_head(branch, head.version_id).drop_branch(name)
+
+        session.publish(draft, edit, [head], leaving=True)
+        session.flush()
+
+
+def delete_branch(session: Session, name: str, *, force: bool) -> None:
+    """Remove a branch that nobody needs; see ``Dataset.delete_branch``.
+
+    Raises
+    ------
+    VersionControlError
+        If it is the main branch, checked out, or needed by another branch, a merge or a tag.
+    """
+    if session.read_only:
+        raise ReadOnlyModeError(f"{session.storage.url} was opened read-only; a branch can not be deleted")
+    flush_open(session.storage)
+    with session.mutex:
+        tree = read_tree(session.storage)
+        _check_deletable(session, tree, name, force=force)
+        lease = Lease(session.storage, name)
+        try:
+            at = lease.acquire(session.lock_timeout)
+            publish(session.storage, at, lambda tree: tree.drop_branch(name), [])
+        finally:
+            lease.release()
+        session.refresh()
+
+
+def _check_deletable(session: Session, tree: VersionTree, name: str, *, force: bool) -> None:
+    if name not in tree.branches:
+        raise VersionControlError(f"Branch {name} does not exist")
+    if name == session.branch:
+        raise VersionControlError(f"Cannot delete the currently checked out branch: {name}")
+    if name == MAIN:
+        raise VersionControlError("Cannot delete the main branch")
+    gone = {version for version, node in tree.commits.items() if node.branch == name}
+    if any(node.parent in gone and node.branch != name for node in tree.commits.values()):
+        raise VersionControlError(f"Cannot delete branch {name} because it has sub-branches")
+    refs = read_refs(session.storage)
+    tags = [tag.name for tag in refs.tags.values() if tag.commit in gone]
+    if tags:
+        raise VersionControlError(
+            f"Cannot delete branch {name} because of the tags {', '.join(map(repr, tags))}; delete them first"
+        )
+    if force:
+        return
+    for merge, parents in refs.merges.items():
+        if merge in tree.commits and merge not in gone and not gone.isdisjoint(parents):
+            raise _merged(name, tree.commits[merge].branch)
+    for other, head in tree.branches.items():
+        tensors = open_version(session.storage, tree, head).tensors.values() if other != name else ()
+        if any(commit in gone for tensor in tensors for commit, _ in tensor.table.places.folders):
+            raise _merged(name, other)
+
+
+def _merged(name: str, other: str) -> VersionControlError:
+    return VersionControlError(
+        f"Cannot delete branch {name} because it has been previously merged into {other}; with force=True its name and "
+        "its commits go, and what was merged stays"
+    )

@@ -1,0 +1,190 @@
+"""Column reads over the selected rows: NumPy batches and the Arrow stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.errors import InvalidInputError, InvalidOperationError
+from lakebed.reading.index import Index, Rows
+from lakebed.reading.remote.prefetch import ahead
+from lakebed.reading.scan import ColumnScan
+from lakebed.session.session import Session
+from lakebed.writing.names import companion, companion_key
+
+Batch = dict[str, Any]
+
+
+def row_window(rows: Rows) -> tuple[int, int] | None:
+    """Return (start, stop) if the rows are consecutive, else None."""
+    if isinstance(rows, range) and (rows.step == 1 or len(rows) <= 1):
+        return (rows[0], rows[-1] + 1) if len(rows) else (0, 0)
+    return None
+
+
+def _scans(session: Session, names: Mapping[str, str], *, keep: bool = False) -> dict[str, ColumnScan]:
+    with session.mutex:  # all of them as they are at one moment
+        return {name: column_scan(session, full, keep=keep) for name, full in names.items()}
+
+
+def column_scan(session: Session, full: str, *, keep: bool = False) -> ColumnScan:
+    """Return what reads consecutive rows of a tensor, this session's own changes included.
+
+    Parameters
+    ----------
+    full
+        Full name of the tensor.
+    keep
+        Put chunks into the cache.
+    """
+    schema = session.schema()
+    null_key = companion_key(schema.meta, full, "null")
+    nulls = None if null_key is None else session.reader(null_key, companion(full, "null"))
+    return ColumnScan(session.reader(schema.tensor(full).key, full), nulls, keep=keep)
+
+
+def _length(scans: Mapping[str, ColumnScan]) -> int:
+    return min((scan.reader.state.length for scan in scans.values()), default=0)
+
+
+def read_columns(session: Session, names: Mapping[str, str], start: int, stop: int) -> dict[str, Any]:
+    """Return rows ``start`` to ``stop`` (exclusive) of tensors as Arrow arrays; see ``Dataset.read_columns``."""
+    from lakebed.reading.arrow import arrow_column, arrow_type
+
+    scans = _scans(session, names, keep=True)
+    _check_rows(scans, start, stop - 1, stop - start)
+    with _ahead(scans, start, stop):
+        return {
+            name: arrow_column(scan, start, stop, arrow_type(scan.reader)) for name, scan in scans.items()
+        }
+
+
+def take_rows(session: Session, names: Mapping[str, str], rows: NDArray[np.int64]) -> dict[str, Any]:
+    """Return rows, ascending, of tensors as Arrow arrays; see ``Dataset.take_rows``."""
+    from lakebed.reading.arrow import arrow_type, taken_column
+
+    wanted = ascending(rows)
+    scans = _scans(session, names)
+    _check_rows(scans, *((int(wanted[0]), int(wanted[-1])) if len(wanted) else (0, 0)), len(wanted))
+    with ahead([part for scan in scans.values() for part in scan.wanted(wanted)]):
+        return {name: taken_column(scan, wanted, arrow_type(scan.reader)) for name, scan in scans.items()}
+
+
+def ascending(rows: Any) -> NDArray[np.int64]:
+    """Return row numbers as int64.
+
+    Raises
+    ------
+    InvalidInputError
+        If they are no row numbers, do not ascend, or one is there twice.
+    """
+    found = np.asarray(rows)
+    if found.ndim != 1 or (len(found) and found.dtype.kind not in "iu"):
+        raise InvalidInputError(
+            f"rows are a one-dimensional array of row numbers, not {found.dtype} {found.shape}"
+        )
+    found = found.astype(np.int64, copy=False)
+    if not bool((found[1:] > found[:-1]).all()):
+        raise InvalidInputError("the rows must ascend, each once; sort them, for example with numpy.unique")
+    return found
+
+
+def _check_rows(scans: Mapping[str, ColumnScan], first: int, last: int, count: int) -> None:
+    length = _length(scans)
+    if count < 0 or (count and not 0 <= first <= last < length):
+        raise IndexError(f"rows {first} to {last} are out of range: the shortest of the tensors has {length}")
+
+
+class Batches:
+    """Batches of columns over a dataset's rows; each iteration starts anew.
+
+    Parameters
+    ----------
+    names
+        Tensors to read: name in the batch -> full name.
+    """
+
+    def __init__(self, session: Session, names: Mapping[str, str], index: Index, batch_size: int) -> None:
+        if batch_size < 1:
+            raise InvalidInputError(f"batch_size is {batch_size}; it must be at least 1")
+        if index.inside:
+            raise InvalidOperationError(
+                "batches run over rows; drop the subscripts for the inside of samples"
+            )
+        self._session = session
+        self._names = dict(names)
+        self._index = index
+        self._batch_size = batch_size
+
+    def __len__(self) -> int:
+        """Return the number of batches."""
+        rows = self._index.rows(_length(_scans(self._session, self._names)))
+        return (len(rows) + self._batch_size - 1) // self._batch_size
+
+    def __iter__(self) -> Iterator[Batch]:
+        scans = _scans(self._session, self._names)
+        rows = self._index.rows(_length(scans))
+        window = row_window(rows)
+        size = self._batch_size
+        if window is None:
+            for first in range(0, len(rows), size):
+                yield {name: scan.picked(rows[first : first + size]) for name, scan in scans.items()}
+            return
+        start, stop = window
+        with _ahead(scans, start, stop):
+            for first in range(start, stop, size):
+                last = min(first + size, stop)
+                yield {name: scan.column(first, last) for name, scan in scans.items()}
+
+
+def _ahead(scans: Mapping[str, ColumnScan], start: int, stop: int) -> AbstractContextManager[object]:
+    """Return a context in which consecutive rows of all columns are read ahead, where they lie on a store."""
+    return ahead([wanted for scan in scans.values() for wanted in scan.wanted(range(start, stop))])
+
+
+def arrow_stream(session: Session, names: Mapping[str, str], index: Index) -> Any:
+    """Return the rows as a ``pyarrow.RecordBatchReader``."""
+    import pyarrow as pa
+
+    from lakebed.reading.arrow import arrow_type
+
+    if index.inside:
+        raise InvalidOperationError(
+            "an Arrow stream runs over rows; drop the subscripts for the inside of samples"
+        )
+    scans = _scans(session, names)
+    schema = pa.schema([pa.field(name, arrow_type(scan.reader)) for name, scan in scans.items()])
+    rows = index.rows(_length(scans))
+    window = row_window(rows)
+    batches = (
+        _picked_batches(scans, schema, rows) if window is None else _batches_ahead(scans, schema, *window)
+    )
+    return pa.RecordBatchReader.from_batches(schema, batches)
+
+
+def _batches_ahead(scans: Mapping[str, ColumnScan], schema: Any, start: int, stop: int) -> Iterator[Any]:
+    from lakebed.reading.arrow import record_batches
+
+    with _ahead(scans, start, stop):
+        yield from record_batches(scans, schema, start, stop)
+
+
+def _picked_batches(scans: Mapping[str, ColumnScan], schema: Any, rows: Rows) -> Iterator[Any]:
+    """Yield record batches for rows that are not consecutive: runs of neighbours are read, then put together."""
+    import pyarrow as pa
+
+    from lakebed.reading.arrow import BATCH_ROWS, arrow_column
+
+    wanted = np.asarray(rows, dtype=np.int64)
+    for first in range(0, len(wanted), BATCH_ROWS):
+        part = wanted[first : first + BATCH_ROWS]
+        cuts = np.flatnonzero(np.diff(part) != 1) + 1
+        runs = [(int(run[0]), int(run[-1]) + 1) for run in np.split(part, cuts)]
+        columns = []
+        for scan, field in zip(scans.values(), schema, strict=True):
+            columns.append(pa.concat_arrays([arrow_column(scan, a, b, field.type) for a, b in runs]))
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,0 +1,334 @@
+"""The credentials of an open dataset: their names, which it stores, and what is behind them, which it never does.
+
+What :meth:`LinkCredentials.populate` is given stays in the memory of this process. All other names are looked up by
+:mod:`lakebed.credentials.named` when a link needs them, here and in every worker.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from lakebed import clock
+from lakebed.credentials.named import named
+from lakebed.documents.linked_creds import FILE, LinkedCreds
+from lakebed.errors import (
+    CommitFailed,
+    CommitStateUnknown,
+    DatasetCorruptError,
+    FormatError,
+    InvalidInputError,
+    KeyNotFound,
+    LimitError,
+    ManagedCredentialsNotFoundError,
+    MissingCredsError,
+    PreconditionFailed,
+    StorageError,
+)
+from lakebed.storage.address import scheme_of
+from lakebed.storage.credentials import Given, kept
+
+if TYPE_CHECKING:
+    from lakebed.storage.base import Storage
+    from lakebed.storage.credentials import Creds
+
+KEY = FILE
+_TRIES = 50
+
+
+class LinkCredentials:
+    """What a dataset and all its views know of credentials; nothing is read before somebody asks.
+
+    Parameters
+    ----------
+    storage
+        Where the dataset lies.
+    populated
+        Credentials by name that do not come from a provider.
+    """
+
+    def __init__(self, storage: Storage, populated: Mapping[str, Given] | None = None) -> None:
+        self._storage = storage
+        self._populated: dict[str, Given] = dict(populated or {})
+        self._known: LinkedCreds | None = None
+        self._used: dict[str, int] = {}  # codes of names that the file says are used
+        self._mutex = threading.Lock()
+
+    def begin_in_child(self) -> None:
+        """Go on in a forked child, which has not the thread that may have held the lock."""
+        self._mutex = threading.Lock()
+
+    def __repr__(self) -> str:
+        names = f"names={self._known.names!r}, " if self._known is not None else ""
+        return f"LinkCredentials({names}populated={sorted(self._populated)!r})"
+
+    @property
+    def populated(self) -> dict[str, Given]:
+        """What is populated; in a pickle of it are no secrets, and an error in their place for whoever needs them."""
+        return dict(self._populated)
+
+    # -- names -------------------------------------------------------------------------------------------------
+
+    def names(self) -> LinkedCreds:
+        """Return the names as they are in the dataset now.
+
+        Raises
+        ------
+        DatasetCorruptError
+            If the file is damaged.
+        """
+        self._known = read_names(self._storage)
+        return self._known
+
+    def _names(self) -> LinkedCreds:
+        return self._known or self.names()
+
+    @property
+    def creds_keys(self) -> list[str]:
+        """Declared names."""
+        return self.names().names
+
+    @property
+    def managed_creds_keys(self) -> set[str]:
+        """Names that a provider knows."""
+        return {name for name in self.names().managed if isinstance(name, str)}
+
+    @property
+    def used_creds_keys(self) -> set[str]:
+        """Names that samples refer to."""
+        return {name for name in self.names().used if isinstance(name, str)}
+
+    @property
+    def missing_keys(self) -> list[str]:
+        """Names that are neither populated nor managed."""
+        names = self.names()
+        return [name for name in names.names if name not in self._populated and name not in names.managed]
+
+    # -- changing ----------------------------------------------------------------------------------------------
+
+    def declare(self, key: str, *, managed: bool = False) -> None:
+        """Add a name; errors as for ``Dataset.add_creds_key``."""
+        LinkedCreds().declared(key)
+        if managed:
+            check_known(key)
+        self._change(
+            lambda names: names.declared(key, managed=managed),
+            lambda names: key in names.keys and (not managed or key in names.managed),
+        )
+
+    def update(self, key: str, new: str | None, managed: bool | None) -> None:
+        """Rename a name, or change who knows it; errors as for ``Dataset.update_creds_key``."""
+        if new is None and managed is None:
+            raise InvalidInputError("At least one of new_creds_key or managed must be provided.")
+        final = key if new is None else new
+        if managed:
+            self.names().check(key)
+            check_known(final)
+
+        def edit(names: LinkedCreds) -> LinkedCreds:
+            names.check(key)
+            changed = names if new is None else names.renamed(key, new)
+            return changed if managed is None else changed.with_management(final, managed=managed)
+
+        def holds(names: LinkedCreds) -> bool:
+            is_managed = managed is None or (final in names.managed) == managed
+            return is_managed and final in names.names and (final == key or key not in names.names)
+
+        self._change(edit, holds)
+        with self._mutex:
+            if final != key and key in self._populated:
+                self._populated[final] = self._populated.pop(key)
+
+    def populate(self, key: str, creds: Creds | None, *, from_environment: bool) -> None:
+        """Keep credentials for a name in memory; errors as for ``Dataset.populate_creds``."""
+        creds = kept(creds)
+        if creds is not None and from_environment:
+            raise InvalidInputError(
+                "Only one of creds or from_environment can be provided. Both cannot be provided at the same time."
+            )
+        if creds is None and not from_environment:
+            raise InvalidInputError(
+                f"populate_creds({key!r}) needs creds, or from_environment=True to look where the cloud usually looks"
+            )
+        self.names().check(key)
+        with self._mutex:
+            self._populated[key] = Given({}) if creds is None else creds
+
+    def _change(
+        self, edit: Callable[[LinkedCreds], LinkedCreds], holds: Callable[[LinkedCreds], bool]
+    ) -> LinkedCreds:
+        with self._mutex:
+            self._known = change_names(self._storage, edit, holds)
+            self._used = {}
+            return self._known
+
+    # -- for links ---------------------------------------------------------------------------------------------
+
+    def code(self, key: str | None) -> int:
+        """Return the code under which samples refer to a name, 0 for None, and note that it is used.
+
+        Raises
+        ------
+        MissingCredsError
+            If the dataset has no such name.
+        """
+        if key is None:
+            return 0
+        code = self._used.get(key)
+        if code is not None:
+            return code
+        names = self._names()
+        if key not in names.names:
+            names = self.names()  # somebody else may have added it
+        names.check(key)
+        if key not in names.used:
+            # Before the samples are published: Deep Lake 3.x looks into this list to know what it has to be given.
+            names = self._change(
+                lambda found: _checked(found, key).with_used([key]), lambda found: key in found.used
+            )
+        code = names.codes[key]
+        self._used[key] = code
+        return code
+
+    def by_code(self, code: int, url: str) -> Creds | None:
+        """Return the credentials of a code for an address, as :meth:`by_name`; None for 0.
+
+        Raises
+        ------
+        FormatError
+            If no name has the code.
+        """
+        if code == 0:
+            return None
+        names = self._names()
+        name = (names if code <= len(names.keys) else self.names()).name_of(code)
+        try:
+            return self.by_name(name, url)
+        except MissingCredsError:
+            renamed = self.names().name_of(code)
+            if renamed == name:
+                raise
+        return self.by_name(renamed, url)
+
+    def by_name(self, key: str | None, url: str) -> Creds | None:
+        """Return the credentials of a name for an address; None for None, and for files on this machine.
+
+        Raises
+        ------
+        MissingCredsError
+            If the dataset has no such name, or nobody has credentials for it.
+        LinkCredentialsError
+            If they are not for this address.
+        """
+        if key is None:
+            return None
+        populated = self._populated.get(key)
+        if populated is not None and not populated.left_behind:
+            return populated
+        if key not in self._names().names:
+            self.names().check(key)
+        if scheme_of(url) == "file":
+            return None
+        source = named(key)
+        try:
+            source.check(url)
+        except ManagedCredentialsNotFoundError as error:
+            raise MissingCredsError(self._nothing(key, error)) from None
+        return source
+
+    def _nothing(self, key: str, error: Exception) -> str:
+        if key in self._populated:
+            return (
+                f"credentials {key!r} were populated in another process, and secrets do not travel: store them under "
+                f"this name, so that every process finds them (`lakebed creds set {key}`), or populate them here"
+            )
+        return f"Creds key {key} is used but not populated: call ds.populate_creds({key!r}, ...), or {error}"
+
+
+def _checked(names: LinkedCreds, key: str) -> LinkedCreds:
+    names.check(key)
+    return names
+
+
+def check_known(key: str) -> None:
+    """Make sure that a provider has credentials of a name.
+
+    Raises
+    ------
+    ManagedCredentialsNotFoundError
+        If none has.
+    """
+    named(key).grant()
+
+
+# -- the file ----------------------------------------------------------------------------------------------------
+
+
+def read_names(storage: Storage) -> LinkedCreds:
+    """Return the names of credentials in a dataset.
+
+    Raises
+    ------
+    DatasetCorruptError
+        If the file is damaged.
+    """
+    try:
+        return LinkedCreds.from_bytes(storage.get(KEY))
+    except KeyNotFound:
+        return LinkedCreds()
+    except (FormatError, LimitError) as error:
+        raise DatasetCorruptError(
+            f"{KEY} of {storage.url} can not be read: {error}", dataset=storage.url
+        ) from error
+
+
+def change_names(
+    storage: Storage, edit: Callable[[LinkedCreds], LinkedCreds], holds: Callable[[LinkedCreds], bool]
+) -> LinkedCreds:
+    """Replace the file by an edited one, durably; what others write at the same time stays.
+
+    Parameters
+    ----------
+    holds
+        Whether names are as they should be afterwards: a put may work although its answer was lost.
+
+    Raises
+    ------
+    DatasetCorruptError
+        If the file is damaged.
+    CommitFailed, CommitStateUnknown
+        If the file could not be replaced, or nobody knows.
+    """
+    for attempt in range(_TRIES):
+        stat = storage.stat(KEY)
+        before = read_names(storage)
+        names = edit(before)
+        if names == before:
+            return names
+        try:
+            storage.put_if(KEY, names.to_bytes(), None if stat is None else stat.etag)
+        except PreconditionFailed:
+            # By somebody else, or by ourselves: a client that hears no answer asks again.
+            found = read_names(storage)
+            if holds(found):
+                return found
+            clock.sleep(0.001 * attempt)
+        except StorageError as error:
+            found = _after_failure(storage, error)
+            if holds(found):
+                return found
+            raise
+        else:
+            return names
+    raise CommitFailed(f"{KEY} of {storage.url} is rewritten all the time by others; nothing was changed")
+
+
+def _after_failure(storage: Storage, error: StorageError) -> LinkedCreds:
+    try:
+        return read_names(storage)
+    except StorageError as again:
+        raise CommitStateUnknown(
+            f"the answer to a change of {KEY} of {storage.url} was lost ({error}) and reading again failed ({again}); "
+            "look at ds.get_creds_keys() before repeating the change"
+        ) from error

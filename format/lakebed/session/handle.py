@@ -1,0 +1,76 @@
+"""What the facades of one dataset share."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+from lakebed.session.finalizer import close_finally, ready
+from lakebed.session.session import Session
+
+
+@dataclass(slots=True)
+class Live:
+    """The values that a caller holds of a stored info; lists and dictionaries among them may be changed in place.
+
+    Such changes are stored with the next change of the info, as in 3.x.
+    """
+
+    stored: Mapping[str, Any] | None = None
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def of(self, stored: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values, read anew if what is stored has changed."""
+        if self.stored is not stored:
+            self.stored, self.values = stored, deepcopy(dict(stored))
+        return self.values
+
+
+class Handle:
+    """What every facade of one dataset holds; when the last is gone, or the interpreter exits, the session closes.
+
+    Parameters
+    ----------
+    path
+        The address as it was given, to be shown; None shows the storage's own.
+
+    Attributes
+    ----------
+    infos
+        What callers hold of the infos: of the dataset under "", of tensors under their keys.
+    """
+
+    def __init__(self, session: Session, path: str | None = None) -> None:
+        self.session = session
+        self.path = session.storage.url if path is None else path
+        self.infos: dict[str, Live] = {}
+        self._last_left = -1  # the epoch in which another version was checked out last
+        self._left: dict[int, str] = {}  # commits that were left by a checkout, by epoch
+        self._older: weakref.WeakValueDictionary[str, Handle] = weakref.WeakValueDictionary()
+        ready()
+        weakref.finalize(self, close_finally, session.close)
+
+    def leave(self, epoch: int, commit: str | None) -> None:
+        """Note that another version was checked out in this epoch; ``commit`` is what was there, if it was one."""
+        self._last_left = epoch
+        if commit is not None:
+            self._left[epoch] = commit
+
+    def was_left_in(self, epoch: int | None) -> bool:
+        """Whether another version was checked out in this epoch, or in a later one."""
+        return epoch is not None and epoch <= self._last_left
+
+    def left_at(self, epoch: int | None) -> Handle | None:
+        """Return a handle for reading the commit that was left in an epoch; None if it was no commit."""
+        version = None if epoch is None else self._left.get(epoch)
+        if version is None:
+            return None
+        found = self._older.get(version)
+        if found is None:
+            session = Session(self.session.storage, version, read_only=True)
+            session.credentials = self.session.credentials
+            found = self._older[version] = Handle(session, self.path)
+        return found

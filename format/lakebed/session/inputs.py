@@ -1,0 +1,235 @@
+"""What a caller hands in as samples -> encoded columns: arrays, lists, Arrow data, or samples of another tensor."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from lakebed.errors import MissingCredsError, SampleAppendError
+from lakebed.versions.state import TensorState
+from lakebed.writing.bounds import widened
+from lakebed.writing.encode.arrow_files import chunks_of
+from lakebed.writing.encode.column import encode_column, encode_one, is_arrow
+from lakebed.writing.encode.encoded import Column, Encoded
+from lakebed.writing.encode.links import Linking, leads_nowhere, looked_at
+from lakebed.writing.encode.missing_values import plain_column, with_absent
+
+if TYPE_CHECKING:
+    from lakebed.documents.tensor_meta import TensorMeta
+
+
+class StoredSamples(ABC):
+    """Samples of a tensor, as values for another: they may come as they are stored, without being decoded."""
+
+    @property
+    @abstractmethod
+    def is_single(self) -> bool:
+        """Whether this is one sample, without the sample axis."""
+
+    @property
+    @abstractmethod
+    def is_link(self) -> bool:
+        """Whether samples are links to files elsewhere."""
+
+    @property
+    @abstractmethod
+    def goes_inside(self) -> bool:
+        """Whether parts of samples are selected, or items of sequences."""
+
+    @property
+    @abstractmethod
+    def holds_nothing(self) -> bool:
+        """Whether nothing but empty samples was ever stored, so that there is no dtype to read them with."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def numpy(self) -> Any:
+        """Read as an array: shape (samples, ...), or that of the sample for a single one."""
+
+    @abstractmethod
+    def values(self) -> Iterator[Any]:
+        """Yield the samples; None where a null is on record."""
+
+    @abstractmethod
+    def links(self) -> Iterator[Any]:
+        """Yield links as links, not what they lead to: lists of them for sequences."""
+
+    @abstractmethod
+    def creds_names(self) -> Callable[[int], str | None]:
+        """Return what tells the name of credentials by its code in this dataset."""
+
+    @abstractmethod
+    def fits_stored(self, meta: TensorMeta) -> bool:
+        """Whether the stored bytes of the samples are what another tensor would store for them."""
+
+    @abstractmethod
+    def stored(self, target: TensorState) -> Iterator[Column]:
+        """Yield the samples as columns for a tensor that :meth:`fits_stored`."""
+
+
+def encode_sample(sample: Any, state: TensorState, linking: Linking) -> Column:
+    """Encode one sample, given in any way or as a tensor, for the tensor of that state; see ``Tensor.append``."""
+    name = state.meta.name or state.key
+    if isinstance(sample, StoredSamples):
+        if sample.is_single:
+            return encode_samples(sample, state, linking)
+        sample = sample.numpy()
+    return encode_one(sample, state.meta, state.info, name, linking)
+
+
+def encode_samples(samples: Any, state: TensorState, linking: Linking) -> Column:
+    """Encode a column, given in any way or as a tensor, whose nulls stay nulls; see ``Tensor.extend``."""
+    name = state.meta.name or state.key
+    if not isinstance(samples, StoredSamples):
+        try:
+            return encode_column(samples, state.meta, state.info, name, linking)
+        except SampleAppendError:
+            if not isinstance(samples, list) or not any(map(_holds_nothing, samples)):
+                raise
+        # Samples of a tensor that has only empty ones: they cannot be read, and need not be.
+        return encode_samples([None if _holds_nothing(s) else s for s in samples], state, linking)
+    if samples.fits_stored(state.meta):
+        columns = samples.stored(state)
+        if state.meta.is_link:
+            columns = (_recoded(column, samples.creds_names(), linking, name) for column in columns)
+        return joined(list(columns), state)
+    if state.meta.is_link and samples.is_link and not samples.goes_inside:
+        return encode_column(list(samples.links()), state.meta, state.info, name, linking)
+    if samples.holds_nothing:
+        return encode_column(
+            [None] * (1 if samples.is_single else len(samples)), state.meta, state.info, name, linking
+        )
+    return encode_column(list(samples.values()), state.meta, state.info, name, linking)
+
+
+def _holds_nothing(sample: Any) -> bool:
+    return isinstance(sample, StoredSamples) and sample.holds_nothing
+
+
+def _recoded(column: Column, names: Callable[[int], str | None], linking: Linking, tensor: str) -> Column:
+    """Give links of one dataset the codes that their credentials have in another."""
+    parts = []
+    for part in column.parts:
+        if part.creds is not None and part.creds.any():
+            codes, places = np.unique(part.creds, return_inverse=True)
+            try:
+                new = np.array([linking.code(names(int(code))) for code in codes], dtype=np.uint32)
+            except MissingCredsError as error:
+                raise SampleAppendError(f"Failed to append to the tensor {tensor!r}: {error}") from error
+            part = replace(part, creds=new[places])
+        parts.append(part)
+    return replace(column, parts=parts)
+
+
+def encode_singly(
+    samples: Any, state: TensorState, linking: Linking, *, strict: bool, progressbar: bool
+) -> Column:
+    """Encode a column sample by sample; links are looked at together before.
+
+    Parameters
+    ----------
+    strict
+        Raise if a sample does not fit; otherwise it is left out.
+    progressbar
+        Show how far it is.
+
+    Raises
+    ------
+    SampleAppendError
+        If a sample does not fit, or the samples can not be counted off.
+    """
+    columns: list[Column] = []
+    known = state
+    given = as_column(plain_column(samples), state)
+    if state.meta.is_link and not isinstance(given, StoredSamples):
+        given = list(given)
+        linking = looked_at(given, state.meta, linking, partial(progress, shown=progressbar))
+        rows = given if strict else [row for row in given if not leads_nowhere(row, linking)]
+        try:
+            return encode_samples(rows, state, linking)
+        except SampleAppendError:
+            if strict:
+                raise
+        progressbar = False
+    arrow = is_arrow(given)
+    if arrow:
+        given = list(_rows_of(given))
+    for sample in progress(given, shown=progressbar):
+        try:
+            column = (encode_samples if arrow else encode_sample)(sample, known, linking)
+        except SampleAppendError:
+            if strict:
+                raise
+            continue
+        columns.append(column)
+        known = after(known, column.parts)
+    return joined_rows(columns, state)
+
+
+def _rows_of(values: Any) -> Iterator[Any]:
+    """Yield the rows of an Arrow array, each as an array of one."""
+    for array in chunks_of(values):
+        for i in range(len(array)):
+            yield array[i : i + 1]
+
+
+def joined(columns: Sequence[Column], state: TensorState) -> Column:
+    """Return columns of one tensor as one."""
+    parts = [part for column in columns for part in column.parts]
+    items = [column.items for column in columns if column.items is not None]
+    return Column(parts, np.concatenate([np.zeros(0, np.int64), *items]) if state.meta.is_sequence else None)
+
+
+def joined_rows(columns: Sequence[Column], state: TensorState) -> Column:
+    """Return columns of one row each as one: what was missing among single numbers stays null if arrays follow."""
+    column = joined(columns, state)
+    return column if column.items is not None else replace(column, parts=with_absent(column.parts, state))
+
+
+def as_column(samples: Any, state: TensorState) -> Any:
+    """Return what can be iterated over sample by sample.
+
+    Raises
+    ------
+    SampleAppendError
+        If it is one value.
+    """
+    if isinstance(samples, str | bytes | Mapping) or not hasattr(samples, "__iter__"):
+        raise SampleAppendError(
+            f"Failed to append to the tensor {state.meta.name!r}: a column of samples must be an array or a list, "
+            f"not one {type(samples).__name__}"
+        )
+    return samples
+
+
+def progress(samples: Any, *, shown: bool) -> Iterable[Any]:
+    """Return the samples, with a progress bar if it is to be shown."""
+    if not shown:
+        return cast("Iterable[Any]", samples)
+    from tqdm import tqdm
+
+    return cast("Iterable[Any]", tqdm(samples, desc="Extending"))
+
+
+def after(state: TensorState, parts: Sequence[Encoded]) -> TensorState:
+    """Return what a tensor will have learned once it takes in some encoded samples: htype, dtype, extents, info."""
+    if not parts:
+        return state
+    info = dict(state.info)
+    for part in parts:
+        info.update(part.info)
+    meta = parts[-1].meta
+    for part in parts:
+        bounds = part.block.shape_bounds()
+        # Links have a shape of their own, beside that of what they lead to.
+        if bounds is not None and len(meta.max_shape) in (0, len(bounds[1])):
+            low, high = widened(meta, bounds)
+            meta = meta.with_(min_shape=low, max_shape=high)
+    return replace(state, meta=meta, info=info)

@@ -1,0 +1,59 @@
+"""Every open dataset of this process by address: they take turns as writers, and a new one sees what others have."""
+
+from __future__ import annotations
+
+import logging
+import os
+import weakref
+from typing import TYPE_CHECKING
+
+from lakebed.errors import StorageError
+from lakebed.storage.base import place_of
+
+if TYPE_CHECKING:
+    from lakebed.session.session import Session
+    from lakebed.storage.base import Storage
+
+_log = logging.getLogger(__name__)
+_sessions: dict[str, weakref.WeakSet[Session]] = {}
+
+
+def enter(session: Session) -> None:
+    """Count a session among the open ones for as long as it lives."""
+    _sessions.setdefault(place_of(session.storage), weakref.WeakSet()).add(session)
+
+
+def sessions_at(storage: Storage) -> list[Session]:
+    """Return the open sessions where a storage lies."""
+    return list(_sessions.get(place_of(storage), ()))
+
+
+def flush_open(storage: Storage, *, to_read: bool = False) -> None:
+    """Publish what other datasets of this process have unpublished in a storage, so that a new one sees it.
+
+    Where the storage does not take it, as when the disk is full, whoever only wants ``to_read`` sees what is published.
+    The rows stay with the dataset that has them, whose own flush meets the error again.
+    """
+    for session in sessions_at(storage):
+        if session.has_unpublished:
+            try:
+                session.flush()
+            except StorageError as error:
+                if not to_read:
+                    raise
+                _log.warning("%s is read without rows that wait to be published: %s", storage.url, error)
+
+
+def flush_siblings(session: Session) -> bool:
+    """Publish and unlock idle holders of the same branch in this process; return whether there was one."""
+    others = [s for s in sessions_at(session.storage) if s is not session and s.branch == session.branch]
+    return sum(other.yield_lock() for other in others) > 0
+
+
+def _after_fork() -> None:
+    for sessions in list(_sessions.values()):
+        for session in list(sessions):
+            session.begin_in_child()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,191 @@
+"""Where datasets lie: making room for a new one, and removing one."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+
+from lakebed.errors import (
+    CommitFailed,
+    DatasetExistsError,
+    DatasetHandlerError,
+    DatasetNotFoundError,
+    DatasetTooLargeToDelete,
+    FormatError,
+    InvalidInputError,
+    PathNotEmptyException,
+)
+from lakebed.session import copy_journal
+from lakebed.session.handle import Handle
+from lakebed.session.open_sessions import flush_open
+from lakebed.session.session import Session
+from lakebed.storage import orphan_files
+from lakebed.storage.base import Storage
+from lakebed.storage.url import Location, open_storage, parse
+from lakebed.versions.create import create
+from lakebed.versions.locks.marker import LOCK_NAME
+from lakebed.versions.opening import TREE_KEY
+from lakebed.versions.refs import REFS_KEY
+
+Path = str | os.PathLike[str] | Location
+
+_LARGE = 1_000_000_000
+
+
+def whole(path: Path) -> Location:
+    """Return the place of an address that must not name a version: what is asked for is done to all of them.
+
+    Raises
+    ------
+    InvalidInputError
+        If it does.
+    """
+    location = parse(path)
+    if location.ref is not None:
+        raise InvalidInputError(
+            f"{location.shown}@{location.ref} is the address of a version, and this is about a whole dataset: leave "
+            f"@{location.ref} out"
+        )
+    return location
+
+
+def vacate(path: Path, *, overwrite: bool) -> tuple[Storage, Location]:
+    """Return a storage in which a new dataset can be made.
+
+    Raises
+    ------
+    DatasetHandlerError
+        If there is a dataset, and ``overwrite`` is false or its deletion is switched off.
+    PathNotEmptyException
+        If the folder holds other files.
+    """
+    location = whole(path)
+    if location.scheme == "file" and os.path.isfile(location.path):  # noqa: PTH113
+        raise PathNotEmptyException(f"{location.shown} is a file; choose an empty or new folder")
+    storage = open_storage(location)
+    flush_open(storage)
+    if storage.stat(TREE_KEY) is not None:
+        if not overwrite:
+            raise DatasetExistsError(
+                f"A dataset already exists at the given path ({location.shown}). If you want to create a new empty "
+                "dataset, either specify another path or use overwrite=True. To open it, use lakebed.load()."
+            )
+        _check_deletable(storage, location.shown)
+        remove(storage)
+    _check_folder(storage, overwrite=overwrite)
+    return storage, location
+
+
+def make(path: Path, *, overwrite: bool, cache_bytes: int | None = None) -> Handle:
+    """Create a dataset without tensors and open it; see :func:`vacate`."""
+    storage, location = vacate(path, overwrite=overwrite)
+    try:
+        start = create(storage)
+    except CommitFailed:
+        raise DatasetExistsError(f"another process has just created a dataset at {location.shown}") from None
+    return Handle(Session(storage, cache_bytes=cache_bytes, start=start), location.shown)
+
+
+def check_path(path: object) -> None:
+    """Refuse what can not be the address of a dataset.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If it is neither text nor a path, or empty.
+    """
+    if not path or not (hasattr(path, "__fspath__") or isinstance(path, str | Location)):
+        raise DatasetNotFoundError(f"{path!r} is no path of a dataset; give a path or mem://name")
+
+
+def discard(path: Path, *, force: bool, large_ok: bool) -> None:
+    """Remove a dataset with all its versions.
+
+    Parameters
+    ----------
+    force
+        Remove also what does not open as a dataset.
+    large_ok
+        Allow datasets above 1 GB.
+
+    Raises
+    ------
+    DatasetHandlerError
+        If there is none, or deletion is switched off in it.
+    DatasetTooLargeToDelete
+        If it is above 1 GB and ``large_ok`` is false.
+    """
+    location = whole(path)
+    discard_at(open_storage(location), location.shown, force=force, large_ok=large_ok)
+
+
+def discard_at(storage: Storage, shown: str, *, force: bool, large_ok: bool) -> None:
+    """Remove what lies in a storage; see :func:`discard`."""
+    flush_open(storage)
+    if not force:
+        if storage.stat(TREE_KEY) is None:
+            raise DatasetNotFoundError(
+                f"A dataset does not exist at {shown}: there is nothing to delete. Pass force=True to "
+                "remove other files there."
+            )
+        _check_deletable(storage, shown)
+    elif next(iter(storage.list("")), None) is None:
+        raise DatasetNotFoundError(f"Path {shown} is empty or does not exist. Cannot delete.")
+    if not large_ok and sum(stat.size for _, stat in storage.list("")) > _LARGE:
+        raise DatasetTooLargeToDelete(f"{shown} is larger than 1 GB; pass large_ok=True to delete it")
+    remove(storage)
+
+
+def _check_deletable(storage: Storage, shown: str) -> None:
+    try:
+        allowed = Session(storage, read_only=True).snapshot.meta.allow_delete
+    except FormatError:
+        return  # what is damaged beyond opening forbids nothing
+    if not allowed:
+        raise DatasetHandlerError(
+            f"The dataset at {shown} is marked as allow_delete=false; set allow_delete = True on it first"
+        )
+
+
+def remove(storage: Storage) -> None:
+    """Remove all files of a dataset, but no other dataset below it."""
+    keys = [key for key, _ in storage.list("")]
+    nested = _nested(keys)
+    storage.delete(TREE_KEY)  # first: whatever happens next, nobody opens half a dataset
+    if nested:
+        orphan_files.remove(storage, [key for key in keys if not key.startswith(nested)])
+    else:
+        storage.delete_prefix("")
+
+
+def _nested(keys: Sequence[str]) -> tuple[str, ...]:
+    """Prefixes of other datasets that lie in folders below this one; saved views are part of it."""
+    trees = [key for key in keys if key.endswith("/" + TREE_KEY)]
+    return tuple(key.removesuffix(TREE_KEY) for key in trees if not key.startswith(".queries/"))
+
+
+# What a creation leaves that was cut off, by a kill or a full disk: no tensor is among it.
+_UNBORN = re.compile(
+    rf"(versions/[0-9a-f]{{40}}/)?(dataset_meta\.json|commit_info\.json|{re.escape(LOCK_NAME)})"
+)
+
+
+def _check_folder(storage: Storage, *, overwrite: bool) -> None:
+    keys = [key for key, _ in storage.list("")]
+    if copy_journal.HEADER in keys:
+        if not overwrite:
+            raise DatasetExistsError(
+                f"an unfinished copy of {copy_journal.unfinished(storage)} is at {storage.url}: copy that again to "
+                "finish it, or pass overwrite=True to remove it"
+            )
+        remove(storage)
+        keys = []
+    nested = _nested(keys)
+    if REFS_KEY in keys:
+        storage.delete(REFS_KEY)  # of a dataset whose removal was cut off
+    for key in keys:
+        if not key.startswith((".lakebed/", *nested)) and not _UNBORN.fullmatch(key):
+            raise PathNotEmptyException(
+                f"{storage.url} holds other files ({key}) and no dataset; choose an empty or new folder"
+            )

@@ -1,0 +1,664 @@
+"""One open dataset at one branch or version: the snapshot it reads, the draft it writes, the lock it holds."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from types import FrameType, TracebackType
+from typing import Any
+
+from lakebed import clock, config
+from lakebed.documents.version_tree import VersionTree, new_id
+from lakebed.errors import (
+    CommitFailed,
+    CommitStateUnknown,
+    DatasetCorruptError,
+    InvalidOperationError,
+    LockedException,
+    ReadOnlyModeError,
+    StorageError,
+)
+from lakebed.reading.samples import SampleReader
+from lakebed.session import open_sessions, publisher
+from lakebed.session.credentials import LinkCredentials
+from lakebed.session.new_branch import create_branch
+from lakebed.session.opened import Opened
+from lakebed.session.tail_cache import Tails
+from lakebed.storage.base import Storage
+from lakebed.versions.derive import inherited, own_chunks
+from lakebed.versions.digests import without_doubtful
+from lakebed.versions.foreign_writes import is_as_read
+from lakebed.versions.locks.leases import Lease
+from lakebed.versions.publish import publish
+from lakebed.versions.state import Snapshot, contradiction
+from lakebed.versions.swap import TreeAt, kept, read_tree_at
+from lakebed.writing.draft.draft import Draft
+from lakebed.writing.encode.links import Linking
+
+
+class Session(Opened):
+    """State shared by a dataset and all views and tensors made from it.
+
+    Parameters
+    ----------
+    storage
+        Where the dataset lies.
+    ref
+        Address of the version to open; None is ``main``.
+    read_only
+        Refuse every change.
+    lock_timeout
+        Seconds to wait for another writer of the branch to end.
+    as_of
+        Open the newest commit of this time, in POSIX seconds, or before, on the line of that version.
+    start
+        The tree, and what the head holds, where both are known already.
+
+    Attributes
+    ----------
+    epoch
+        Counts what outdates views: rows added or replaced through the dataset, checkouts.
+    credentials, linking
+        What links go by, when they are followed and when they are appended.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        ref: str | None = None,
+        *,
+        read_only: bool = False,
+        cache_bytes: int | None = None,
+        lock_timeout: float = 0.0,
+        as_of: float | None = None,
+        start: tuple[TreeAt, Snapshot] | None = None,
+    ) -> None:
+        super().__init__(storage, ref, cache_bytes=cache_bytes, as_of=as_of, start=start)
+        self.read_only = read_only
+        self.lock_timeout = lock_timeout
+        self.credentials = LinkCredentials(storage)
+        self.linking = Linking(self.credentials)
+        self.epoch = 0
+        self.mutex = threading.RLock()
+        self._tails = Tails(storage, self.source)
+        self._pid = os.getpid()
+        self._lock: Lease | None = None
+        self._passing: Lease | None = None  # a lease that is being taken, or given back
+        # Versions of a publish that has not told its end: it may have worked, or may work yet.
+        self._unsettled: Sequence[Snapshot] = ()
+        self._lost: CommitFailed | None = None
+        self._holds = 0
+        self._first_unpublished = 0.0
+        self._promised: dict[str, str] = {}  # by branch, the id that its next commit will get
+        open_sessions.enter(self)
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    @property
+    def has_unpublished(self) -> bool:
+        draft = self._unpublished.draft
+        return draft is not None and draft.dirty
+
+    def schema(self) -> Snapshot:
+        """Return what there is, lengths included; samples that still wait in the draft may lack chunks."""
+        with self.mutex:
+            draft = self._unpublished.draft
+            if draft is not None and draft.loose.rows:
+                with _Change(self) as draft:
+                    draft.settle()
+            return self.structure()
+
+    def structure(self) -> Snapshot:
+        """Return names, keys and settings; lengths and extents may lag behind samples that were just added."""
+        with self.mutex:
+            draft = self._unpublished.draft
+            if draft is None or not draft.dirty:
+                return self.snapshot
+            return draft.structure(is_final=not self._unpublished.is_changing)
+
+    def reader(self, key: str, name: str) -> SampleReader:
+        """Return a reader of a tensor that also sees this session's own unpublished samples."""
+        with self.mutex:
+            draft = self._unpublished.draft
+            if draft is None or not draft.dirty:
+                state = self.snapshot.tensors[key]
+            else:
+                if draft.loose.rows or not draft.tensors.seen[key].is_sealed:
+                    with _Change(self) as draft:
+                        draft.settle()
+                        draft.tensors[key].seal()
+                state = draft.tensors.seen[key].state
+            cached = self._readers.get(key)
+            if cached is None or cached[0] is not state:
+                cached = (state, SampleReader(name, state, self.source, self.credentials))
+                cached[1].lease = self._collector.reading
+                if draft is not None and draft.dirty:
+                    cached[1].held = self._unpublished.hold(key)
+                self._readers[key] = cached
+            return cached[1]
+
+    def latest(self, key: str, name: str, row: int) -> Any:
+        """Return a flat sample with this session's own changes, which are not made into chunks for it."""
+        with self.mutex:
+            draft = self._unpublished.draft
+            if draft is None or not draft.dirty or draft.tensors.seen[key].is_tiled(row):
+                return self.reader(key, name).value(row)
+            if draft.loose.rows:
+                with _Change(self) as draft:
+                    draft.settle()
+            tensor = draft.tensors.seen[key]
+            reader = SampleReader(name, tensor.state, self.source, self.credentials)
+            publisher = tensor.waiting(row)
+            if publisher is None:
+                return reader.value(tensor.sealed_row(row))
+            return reader.decode(publisher.joined(), publisher.shape(0))
+
+    @property
+    def pending_id(self) -> str:
+        """Id that the next commit here will get, a promise from when it is first asked for; else that of the version.
+
+        A publish gives the head another id, so none of those can be it.
+        """
+        with self.mutex:
+            self._after_fork()
+            if self.read_only or not self.is_head:
+                return self.structure().version_id
+            return self._promised.setdefault(self.branch, new_id())
+
+    def take_promised(self) -> str | None:
+        """Return the id that was promised to the next commit, once; None if nobody has asked."""
+        return self._promised.pop(self.branch, None)
+
+    def known_as(self, address: str) -> str:
+        """Return the branch whose next commit an id is promised to; any other address as it is."""
+        return next((branch for branch, id_ in self._promised.items() if id_ == address), address)
+
+    # -- writing -----------------------------------------------------------------------------------------------
+
+    def writing(self, *, sound: bool = True) -> _Change:
+        """Give the draft for one change, which is made as a whole or not at all; to be used with the mutex held.
+
+        ``with session.mutex, session.writing() as draft``: the interpreter itself lets go of the mutex then, so that no
+        interrupt can come in between. What has waited for too long is published afterwards. The schema to write by
+        must be read inside: taking the lock may have brought in another writer's version.
+
+        Parameters
+        ----------
+        sound
+            Refuse a head whose lengths contradict each other, as a killed Deep Lake 3.x leaves it.
+
+        Raises
+        ------
+        ReadOnlyModeError
+            If the dataset was opened read-only or a commit that is no branch head is checked out.
+        LockedException
+            If another writer holds the branch.
+        DatasetCorruptError
+            If the head contradicts itself.
+        """
+        return _Change(self, prepare=lambda: self._prepare(sound=sound))
+
+    def draft(self) -> Draft:
+        """Return what the running change works on."""
+        draft = self._unpublished.draft
+        if draft is None:
+            raise InvalidOperationError("no change is being made")
+        return draft
+
+    def _prepare(self, *, sound: bool) -> None:
+        """Get ready for a change: with the writer's lock, and a draft."""
+        self._after_fork()
+        self._tell_lost()
+        self.settle()
+        if self._unpublished.draft is not None:
+            return
+        self.take_lock()
+        if sound:
+            self._check_sound()
+        if own_chunks(self.snapshot) > config.CHECKPOINT_CHUNKS:
+            self._go_on_below()
+        self._first_unpublished = clock.monotonic()
+        self._unpublished.draft = Draft(
+            self.snapshot, new_id(), self.storage, self._tails.read, self._guard, self.source.pool.take
+        )
+        publisher.watch(self)
+
+    def begin_change(self, prepare: Callable[[], None] | None, frame: FrameType) -> bool:
+        """Begin a change that a frame makes, unless that is part of one already; tell whether it is one of its own."""
+        is_part = self._unpublished.is_changing
+        if not is_part:
+            if prepare is not None:
+                prepare()
+            self._unpublished.begin(frame)
+        try:
+            if prepare is not None:
+                self.draft().settle()
+        except BaseException:
+            if not is_part:
+                self.end_change(is_made=False)
+            raise
+        return not is_part
+
+    def end_change(self, *, is_made: bool) -> None:
+        """End a change: keep what it has made, or go on as if it had not begun."""
+        if is_made:
+            self._unpublished.keep()
+            return
+        made = self._unpublished.give_up()
+        if made is not None and not self._unsettled:
+            made.give_up()
+        if not self.has_unpublished and not self._unsettled:
+            self.discard()
+
+    def seconds_left(self) -> float | None:
+        """Return how long what is unpublished, or about to be, may still wait; None if there is nothing.
+
+        A ``with`` block keeps everything until it ends.
+        """
+        if self._unpublished.draft is None or self._pid != os.getpid():
+            return None
+        left = config.MAX_UNPUBLISHED_SECONDS - (clock.monotonic() - self._first_unpublished)
+        return left if self._holds == 0 else max(left, config.MAX_UNPUBLISHED_SECONDS)
+
+    def publish_old(self) -> None:
+        """Publish what has waited for too long."""
+        left = self.seconds_left()
+        if left is not None and left <= 0:
+            self.flush()
+
+    def _check_sound(self) -> None:
+        problem = contradiction(self.snapshot)
+        if problem is None:
+            return
+        if self._holds == 0:
+            self.unlock()
+        raise DatasetCorruptError(
+            f"{self.storage.url} can be read, but not changed: {problem}; `lakebed repair URL --plan` shows what can "
+            "be saved",
+            dataset=self.storage.url,
+        )
+
+    def _go_on_below(self) -> None:
+        """Let a new head inherit what is uncommitted, so that it need not name all of it at every publish."""
+        head, branch = inherited(self.snapshot, new_id()), self.branch
+        edit = without_doubtful(lambda tree: tree.grow_head(branch, head.version_id), self.snapshot)
+        edit = self._collector.noting(edit, self.tree, branch)
+        try:
+            at = publish(self.storage, self.tree_at(), edit, [head], lease=self._lock)
+        except (CommitFailed, CommitStateUnknown, StorageError):
+            self.unlock()  # whoever takes the lock again finds out what has become of it
+            raise
+        self._published(at, [head])
+
+    def _guard(self, version_id: str) -> None:
+        if self._lock is not None:
+            self._lock.guard(version_id)
+
+    def begin_in_child(self) -> None:
+        """Go on in a forked child, which has none of its parent's other threads.
+
+        What one of those had begun stays half done: the lock that it held, the draft that it may have been changing.
+        """
+        self.credentials.begin_in_child()
+        if self.mutex.acquire(blocking=False):
+            self.mutex.release()
+            return
+        self.mutex = threading.RLock()
+        self._after_fork()
+
+    def _after_fork(self) -> None:
+        """Let go of what a forked child has a copy of: its parent's draft and lock are not its own."""
+        if self._pid != os.getpid():
+            self._pid, self._holds, self._lock, self._passing = os.getpid(), 0, None, None
+            self._unpublished.draft = None
+            self._promised.clear()
+            self._readers.clear()
+            self._collector.forget()
+
+    def take_lock(self) -> None:
+        """Become the writer of the branch, or of a new one beside an old commit; see :meth:`draft`."""
+        if self.read_only:
+            raise ReadOnlyModeError(
+                f"{self.storage.url} was opened read-only; open it with read_only=False to change it"
+            )
+        if not self.is_head:
+            if not self.tree.commits[self.snapshot.version_id].is_committed:
+                raise ReadOnlyModeError(
+                    f"version {self.snapshot.version_id} is neither a commit nor the head of a branch; "
+                    "checkout a branch to write"
+                )
+            # Whoever writes on an old commit goes on beside it (FORMAT.md 9.4).
+            create_branch(self, f"auto_{new_id()}")
+        self._pass_on()
+        if self._lock is not None:
+            return
+        lease = self._passing = Lease(self.storage, self.branch)
+        try:
+            try:
+                at = lease.acquire(expected=self.snapshot.version_id)
+            except LockedException:
+                if not open_sessions.flush_siblings(self) and not self.lock_timeout:
+                    raise
+                at = lease.acquire(self.lock_timeout)
+            if self.tree != at.tree or not is_as_read(self.storage, at.tree, self.snapshot, lease.found):
+                self.source.clear()
+                self._tails.forget()
+                self.enter(at.tree.head(self.branch).id, tree=at.tree)
+            self._at = self.known = at
+            self._position = self._position._replace(tree=at.tree)
+            self._lock = lease
+        finally:
+            self._pass_on()
+        if lease.found_traces:
+            self._collector.suspect()
+
+    def _pass_on(self) -> None:
+        """Give back a lease that is not, or no longer, the one that this session writes by."""
+        passing = self._passing
+        if passing is not None and passing is not self._lock:
+            passing.release()
+        self._passing = None
+
+    def check_writable(self) -> None:
+        """Make sure that changes are possible at this moment.
+
+        Raises
+        ------
+        LockedException
+            If another process writes the branch.
+        StorageError
+            If the storage takes no changes.
+        """
+        with self.mutex:
+            if self._lock is None:
+                self.take_lock()
+                if self._holds == 0:
+                    self.unlock()
+
+    def offer_row(self, group: str, row: Mapping[str, Any]) -> bool:
+        """Take a row that surely fits the tensors of a row before it; tell whether it was taken.
+
+        The row is encoded later, together with others, but counts at once: whoever asks sees it.
+        """
+        with self.mutex:
+            draft = self._offered()
+            return draft is not None and draft.offer_row(group, row) and self._taken(draft)
+
+    def offer(self, key: str, sample: Any) -> bool:
+        """Take a sample that surely fits a tensor; see :meth:`offer_row`."""
+        with self.mutex:
+            draft = self._offered()
+            return draft is not None and draft.offer(key, sample) and self._taken(draft)
+
+    def _offered(self) -> Draft | None:
+        draft = self._unpublished.draft
+        if draft is None or self._unsettled or self._lost is not None or self._pid != os.getpid():
+            return None
+        return draft
+
+    def _taken(self, draft: Draft) -> bool:
+        waited = clock.monotonic() - self._first_unpublished
+        if self._holds == 0 and waited > config.MAX_UNPUBLISHED_SECONDS:
+            self.flush()
+        elif draft.loose.is_full:
+            with _Change(self) as draft:
+                draft.settle()
+        return True
+
+    def tree_at(self) -> TreeAt:
+        """Return the tree as this writer found or left it."""
+        if self._at is None:
+            raise InvalidOperationError("the writer's lock is not held")
+        return self._at
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a ``with`` block keeps the writer's lock."""
+        return self._holds > 0
+
+    def hold(self) -> None:
+        """Keep the writer's lock until :meth:`release`, however often something is published."""
+        with self.mutex:
+            self._after_fork()
+            if self.is_head and not self.read_only:
+                self.take_lock()
+            self._holds += 1
+
+    def release(self) -> None:
+        """Publish and give up one hold."""
+        with self.mutex:
+            self._holds = max(0, self._holds - 1)
+            self.flush()
+
+    def flush(self) -> None:
+        """Publish everything unpublished; durable and visible when this returns.
+
+        After an error of the storage everything unpublished is still there, and so is the lock: try again.
+
+        Raises
+        ------
+        CommitFailed
+            If another writer changed the branch in spite of the lock; what was unpublished is dropped.
+        """
+        with self.mutex:
+            self._after_fork()
+            self._tell_lost()
+            self.settle()
+            if self.has_unpublished:
+                with _Change(self) as draft:
+                    draft.settle()
+                    snapshot = self.sealed(draft)
+                self._publish_draft(draft, snapshot)
+            if self._holds == 0:
+                self.unlock()
+
+    def flush_waiting(self) -> None:
+        """Publish what has waited for too long, for a thread that has nobody to raise an error to.
+
+        What could not be published stays, and is tried again; that it was dropped is told to whoever writes next.
+        """
+        with self.mutex:
+            if self._pid != os.getpid() or self._lost is not None:
+                return
+            try:
+                self.publish_old()
+            except CommitFailed as error:
+                self._lost = error
+                raise
+
+    def _tell_lost(self) -> None:
+        """Raise, once, that rows were dropped while nobody was there to be told."""
+        lost, self._lost = self._lost, None
+        if lost is not None:
+            raise CommitFailed(
+                f"rows that were appended some time ago could not be published, and are dropped: {lost}"
+            ) from lost
+
+    def _publish_draft(self, draft: Draft, snapshot: Snapshot) -> None:
+        branch, version_id = self.branch, draft.version_id
+
+        def edit(tree: VersionTree) -> VersionTree:
+            return tree.swap_head(branch, version_id)
+
+        self.publish(draft, edit, [snapshot], leaving=True)
+
+    def sealed(self, draft: Draft) -> Snapshot:
+        """Return what a draft holds, in chunks; what must be read for that is read at the same time."""
+        self._tails.fetch(draft.tails())
+        return draft.snapshot()
+
+    def publish(
+        self,
+        draft: Draft,
+        edit: Callable[[VersionTree], VersionTree],
+        versions: Sequence[Snapshot],
+        *,
+        leaving: bool = False,
+    ) -> None:
+        """Publish a draft's chunks with some versions, of which the last is the head to go on from.
+
+        Parameters
+        ----------
+        edit
+            Change of the version tree; applied anew where another branch was published meanwhile.
+        versions
+            Complete, under ids of their own.
+        leaving
+            The lock is given back right after this, unless a ``with`` block keeps it.
+
+        Raises
+        ------
+        CommitFailed
+            If another writer changed the branch; the draft is dropped.
+        DatasetCorruptError
+            If what is to be published contradicts itself; the draft is dropped.
+        """
+        if draft.dirty:
+            self._check_in_step(versions)
+        try:
+            if self._lock is not None:
+                self._lock.check()
+            self._unsettled = versions
+            edit = self._collector.noting(without_doubtful(edit, self.snapshot), self.tree, self.branch)
+            at = publish(
+                self.storage,
+                self.tree_at(),
+                edit,
+                versions,
+                draft.new_chunks().items(),
+                draft.spilled,
+                lease=self._lock,
+                leaving=leaving and not self.is_held,
+            )
+        except CommitFailed:
+            # What the draft builds on is gone; the next change takes the lock anew and reads what there is now.
+            self.discard()
+            self.unlock()
+            raise
+        self._published(at, versions)
+
+    def _check_in_step(self, versions: Sequence[Snapshot]) -> None:
+        """Refuse to publish a version whose lengths contradict each other: no reader may meet it."""
+        for version in versions:
+            problem = contradiction(version)
+            if problem is not None:
+                self.discard()
+                raise DatasetCorruptError(
+                    f"what was changed in {self.storage.url} since it was published last contradicts itself "
+                    f"({problem}); it was dropped, and nothing was published. Please report what led to this",
+                    dataset=self.storage.url,
+                )
+
+    def settle(self) -> Sequence[Snapshot]:
+        """Find out what became of a publish that failed; return its versions if it has worked after all.
+
+        Raises
+        ------
+        CommitStateUnknown
+            If the storage still does not answer.
+        """
+        failed = self._unsettled
+        if not failed:
+            return ()
+        try:
+            at = read_tree_at(self.storage)
+        except StorageError as error:
+            raise CommitStateUnknown(
+                f"{self.storage.url} can not be read ({error}), so it is not known whether the last publish is there; "
+                "nothing is lost: try again"
+            ) from error
+        if at.tree.branches.get(self.branch) == failed[-1].version_id:
+            self._published(kept(self.storage, at), failed)
+            return failed
+        self._unsettled = ()
+        draft = self._unpublished.draft
+        if draft is not None:
+            # A put that is still on its way must not meet a folder with other content.
+            draft.version_id = new_id()
+        return ()
+
+    def _published(self, at: TreeAt, versions: Sequence[Snapshot]) -> None:
+        # An interrupt may come anywhere: as long as the publish is not settled, all of this is done once more.
+        old, head, draft = self.snapshot, versions[-1], self._unpublished.draft
+        if draft is not None:
+            self._tails.published(head, draft.new_chunks())
+        self._at = self.known = at
+        self._position = self._position._replace(tree=at.tree, snapshot=head)
+        self.source.heads = frozenset(at.tree.branches.values())
+        self._unpublished.draft = None
+        self._readers.clear()
+        if self._lock is not None:
+            self._lock.moved(head.version_id)
+        self._unsettled = ()
+        try:
+            self._collector.published(old, versions, at.tree, self.branch)
+        except BaseException:
+            self._collector.forget()  # what it was about to remove is left to the next one
+            raise
+
+    def unlock(self) -> None:
+        """Let others write the branch; what is unpublished is dropped."""
+        if self._lock is not None:
+            self._passing = self._lock
+            self._lock = self._unpublished.draft = None
+        self._pass_on()
+
+    def yield_lock(self) -> bool:
+        """Publish and unlock for another dataset of this process, unless a ``with`` block holds on; say whether."""
+        if self._lock is None or self._holds:
+            return False
+        self.flush()
+        return True
+
+    def discard(self) -> None:
+        """Forget everything unpublished, as after an error that leaves the draft in doubt."""
+        with self.mutex:
+            self._unpublished.draft = None
+            self._readers.clear()
+            self._unsettled = ()
+            if self._holds == 0:
+                self.unlock()
+
+    def forget(self) -> None:
+        """Let go of everything without touching the storage, as the end of the process does."""
+        self._unpublished.draft = None
+        self._unsettled, self._holds, self._lost = (), 0, None
+        if self._lock is not None:
+            self._lock.forget()
+            self._lock = None
+
+    def close(self) -> None:
+        """Publish and release the lock."""
+        self._holds = 0
+        self.flush()
+
+
+class _Change:
+    """One change of a session's draft, or a part of one: ``with`` gives the draft to work on.
+
+    Parameters
+    ----------
+    prepare
+        Sees to it that there is a draft; None: it is there.
+    """
+
+    __slots__ = ("_is_own", "_prepare", "_session")
+
+    def __init__(self, session: Session, *, prepare: Callable[[], None] | None = None) -> None:
+        self._session = session
+        self._prepare = prepare
+        self._is_own = False
+
+    def __enter__(self) -> Draft:
+        self._is_own = self._session.begin_change(self._prepare, sys._getframe(1))  # noqa: SLF001
+        return self._session.draft()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._is_own:
+            self._session.end_change(is_made=kind is None)
+            if kind is None and self._prepare is not None:
+                self._session.publish_old()

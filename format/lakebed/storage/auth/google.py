@@ -1,0 +1,219 @@
+"""Access to Google Cloud Storage.
+
+===========================  ==========================================================================================
+key                          meaning
+===========================  ==========================================================================================
+``token``                    as in 3.x: a service account (dictionary, its JSON, or the path of its file),
+                             ``"google_default"``, or ``"anon"``; the dictionary of a service account alone will do too
+``service_account``          path of the file of a service account
+``bearer_token``             a token that somebody else renews
+``anonymous``                no signature, for public buckets
+``requester_pays``           project that is billed
+``endpoint_url``             address of an emulator; also ``STORAGE_EMULATOR_HOST``
+``ca_bundle``, ``verify``    file of certificates; False to believe any
+``proxy``                    address of a proxy
+===========================  ==========================================================================================
+
+If none of them is given: ``GOOGLE_APPLICATION_CREDENTIALS``, what ``gcloud auth application-default login`` left, and
+the metadata of a virtual machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lakebed import clock
+from lakebed.errors import InvalidInputError, MissingCredsError
+from lakebed.storage.auth import metadata
+from lakebed.storage.auth.client import Access
+from lakebed.storage.auth.keys import flag, known, plain, secret
+from lakebed.storage.auth.renewal import Renewal
+from lakebed.storage.auth.transport import bundle, client_options
+from lakebed.storage.credentials import Grant
+from lakebed.storage.secret import Secret
+
+KEYS = (
+    *("token", "service_account", "bearer_token", "anonymous", "requester_pays", "endpoint_url"),
+    *("ca_bundle", "verify", "proxy"),
+)
+ALIASES = {"endpoint": "endpoint_url"}
+
+_DEFAULT, _ANONYMOUS = "google_default", "anon"
+_METADATA_HOST = "metadata.google.internal"
+_GRANTED_AT = "/computeMetadata/v1/instance/service-accounts/default/token"
+_FLAVOR = {"Metadata-Flavor": "Google"}
+_KINDS = ("service_account", "authorized_user")
+
+
+def settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Check a dictionary of credentials.
+
+    Raises
+    ------
+    InvalidInputError
+        If a key is unknown, or keys do not go together.
+    """
+    if values.get("type") is not None:
+        whole = {key: v.reveal() if isinstance(v, Secret) else v for key, v in values.items()}
+        values = {"token": Secret(json.dumps(whole))}
+    result = known(values, "Google Cloud Storage", KEYS, ALIASES)
+    if isinstance(result.get("token"), Mapping):
+        result["token"] = Secret(json.dumps(dict(result["token"])))
+    if plain(result, "token") == _ANONYMOUS:
+        del result["token"]
+        result["anonymous"] = True
+    ways = [key for key in ("token", "service_account", "bearer_token") if result.get(key)]
+    if flag(result, "anonymous"):
+        ways.append("anonymous")
+    if len(ways) > 1:
+        raise InvalidInputError(f"creds for Google Cloud Storage hold {' and '.join(ways)}: give one of them")
+    return result
+
+
+def access(chosen: Mapping[str, Any], bucket: str, renewal: Renewal | None) -> Access:  # noqa: ARG001
+    """Return the way into a bucket; the client renews what comes of files by itself."""
+    emulator = os.environ.get("STORAGE_EMULATOR_HOST") or None
+    if emulator and "://" not in emulator:
+        emulator = f"http://{emulator}"
+    endpoint = plain(chosen, "endpoint_url") or emulator
+    options = client_options(chosen, endpoint, bundle(chosen))
+    config: dict[str, Any] = {} if endpoint is None else {"base_url": endpoint}
+    payer = plain(chosen, "requester_pays")
+    if payer:
+        options["default_headers"] = {"x-goog-user-project": payer}
+    if renewal is not None:
+        return Access("", config, options, renewal, _shaped)
+    if flag(chosen, "anonymous"):
+        return _anonymous("anonymous", config, options)
+    found = _file(chosen)
+    if found is not None:
+        label, content, path = found
+        return Access(label, config | _from_file(content, label, path), options)
+    if emulator and not plain(chosen, "endpoint_url"):
+        return _anonymous("anonymous, as for every emulator", config, options)
+    host = _metadata_host()
+    if metadata.is_there(host, "/", _FLAVOR, "Metadata-Flavor"):
+        return Access("", config, options, Renewal(_Metadata(host)), _shaped)
+    raise MissingCredsError(
+        "no credentials for Google Cloud Storage: tried creds=, GOOGLE_APPLICATION_CREDENTIALS, the application "
+        "default credentials of gcloud, and the metadata of a virtual machine, in this order; set one of them, or pass "
+        "creds={'token': 'anon'} for a public bucket"
+    )
+
+
+def _anonymous(label: str, config: Mapping[str, Any], options: Mapping[str, Any]) -> Access:
+    # To write, the client would ask the metadata of a virtual machine for a token all the same, for a minute where
+    # there is none. With one that is empty it asks nobody, and sends none.
+    nobody = Renewal(lambda: Grant({"bearer_token": ""}), label)
+    return Access(label, {**config, "skip_signature": True}, options, nobody, lambda _: {"token": ""})
+
+
+def source(chosen: Mapping[str, Any], giver: str) -> Renewal | None:
+    """Return who gives tokens, if a dictionary that :func:`settings` checked holds one."""
+    if not plain(chosen, "bearer_token"):
+        return None
+    token = Secret(plain(chosen, "bearer_token") or "")
+    return Renewal(lambda: Grant({"bearer_token": token}), giver)
+
+
+class _Metadata:
+    """Tokens for the account that this machine runs as."""
+
+    def __init__(self, host: str) -> None:
+        self._host = host
+
+    @property
+    def name(self) -> str:
+        return "instance metadata"
+
+    def grant(self) -> Grant:
+        found = metadata.ask(self._host, _GRANTED_AT, _FLAVOR, "the metadata service of Google Cloud")
+        if not isinstance(found.get("access_token"), str):
+            raise MissingCredsError("the metadata service of Google Cloud gives no token to this machine")
+        seconds = found.get("expires_in")
+        until = clock.now() + (float(seconds) if isinstance(seconds, (int, float)) else 300.0)
+        return Grant({"bearer_token": Secret(found["access_token"])}, until)
+
+
+def _metadata_host() -> str:
+    return os.environ.get("GCE_METADATA_HOST") or _METADATA_HOST
+
+
+def _file(chosen: Mapping[str, Any]) -> tuple[str, Secret, str | None] | None:
+    """Find a file of credentials: who named it, its text, and where it lies unless the text itself was given."""
+    given = secret(chosen, "token")
+    if given and given.reveal() != _DEFAULT:
+        if given.reveal().lstrip().startswith("{"):
+            return "creds", given, None
+        return "creds", _read(given, "token in creds"), given.reveal()
+    default = Path(os.environ.get("CLOUDSDK_CONFIG") or "~/.config/gcloud").expanduser()
+    for who, path in (
+        ("creds", plain(chosen, "service_account")),
+        ("GOOGLE_APPLICATION_CREDENTIALS", os.environ.get("GOOGLE_APPLICATION_CREDENTIALS")),
+        ("gcloud", _there(default / "application_default_credentials.json")),
+    ):
+        if path:
+            return who, _read(Secret(path), who), path
+    return None
+
+
+def _there(path: Path) -> str | None:
+    return str(path) if path.is_file() else None
+
+
+def _read(path: Secret, who: str) -> Secret:
+    """Read a file, whose name may be a secret that was taken for one."""
+    content = _content(path)
+    if isinstance(content, str):
+        raise MissingCredsError(f"the file of credentials named by {who} cannot be read: {content}")
+    return content
+
+
+def _content(path: Secret) -> Secret | str:
+    """Return the text of a file, or what is wrong with it: an error here would show the one or the other."""
+    try:
+        return Secret(Path(path.reveal()).expanduser().read_text("utf-8"))
+    except OSError as error:
+        return error.strerror or type(error).__name__
+    except (ValueError, RuntimeError) as error:
+        return type(error).__name__
+
+
+def _from_file(content: Secret, who: str, path: str | None) -> dict[str, str]:
+    kind, is_key = _kind(content)
+    if kind not in _KINDS and not is_key:
+        raise InvalidInputError(
+            f"credentials of Google from {who} are of type {kind!r}; known are {', '.join(_KINDS)}, as JSON. "
+            "For others pass creds={'bearer_token': ...} or a source of credentials"
+        )
+    if kind != "authorized_user":
+        return {"service_account_key": content.reveal()}
+    if path is None:
+        raise InvalidInputError(
+            "credentials of Google of type 'authorized_user' are read from their file: name it, by "
+            "creds={'service_account': PATH} or GOOGLE_APPLICATION_CREDENTIALS"
+        )
+    return {"application_credentials": str(Path(path).expanduser())}
+
+
+def _kind(content: Secret) -> tuple[str | None, bool]:
+    """Return the type that a file says, and whether it holds a key."""
+    try:
+        found = json.loads(content.reveal())
+    except ValueError:
+        return None, False
+    if not isinstance(found, dict):
+        return None, False
+    kind = found.get("type")
+    return (kind if isinstance(kind, str) else None), "private_key" in found
+
+
+def _shaped(grant: Grant) -> dict[str, Any]:
+    token = plain(grant.values, "bearer_token") or plain(grant.values, "token")
+    if not token:
+        raise MissingCredsError("the source of credentials gave no bearer_token for Google Cloud Storage")
+    return {"token": token}

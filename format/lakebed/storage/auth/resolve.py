@@ -1,0 +1,148 @@
+"""One answer to "how do I get into this bucket", whoever gave the credentials."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from lakebed.errors import MissingCredsError, UnsupportedUrlError
+from lakebed.storage.auth import aws, azure, google, web
+from lakebed.storage.auth.client import Access
+from lakebed.storage.auth.renewal import Renewal
+from lakebed.storage.credentials import NAMED, CredentialSource, Creds, Given, Grant, kept, named
+
+log = logging.getLogger(__name__)
+
+
+class _Kind(Protocol):
+    """What a module per kind of store offers."""
+
+    def settings(self, values: Mapping[str, Any]) -> dict[str, Any]: ...
+
+    def source(self, chosen: Mapping[str, Any], giver: str) -> CredentialSource | None: ...
+
+    def access(self, chosen: Mapping[str, Any], bucket: str, renewal: Renewal | None) -> Access: ...
+
+
+_KINDS: dict[str, _Kind] = {"s3": aws, "gs": google, "az": azure, "http": web, "https": web}
+
+
+def resolve(scheme: str, bucket: str, creds: Creds | None) -> Access:
+    """Find out how to get into a bucket.
+
+    Parameters
+    ----------
+    scheme
+        ``s3``, ``gs``, ``az``, ``http`` or ``https``.
+    bucket
+        Name of the bucket or container; host and port for web servers.
+    creds
+        What the caller gave; None looks in the usual places.
+
+    Raises
+    ------
+    InvalidInputError
+        If the dictionary has unknown keys, or keys that do not go together.
+    MissingCredsError
+        If there are no credentials anywhere; it says where was looked.
+    CredentialsRejectedError
+        If a service that hands out credentials refuses.
+    StorageUnavailableError
+        If it does not answer.
+    UnsupportedUrlError
+        If no object store is behind the scheme.
+    """
+    kind = _KINDS.get(scheme)
+    if kind is None:
+        raise UnsupportedUrlError(f"no credentials are known for {scheme}:// addresses")
+    wrapped = kept(creds)
+    given = Given({}) if wrapped is None else wrapped
+    rest = {key: value for key, value in given.items() if key != NAMED}
+    try:
+        source = _source(given)
+        if source is None:
+            chosen = kind.settings(rest)
+            renewal = _made(given, scheme, lambda: _renewal(kind.source(chosen, "creds")))
+        else:
+            through = _Through(kind, source, rest)
+            chosen = through.chosen()
+            renewal = None
+            if kind.source(chosen, through.name) is not None:
+                renewal = _made(given, (scheme, NAMED), lambda: Renewal(through))
+        access = kind.access(chosen, bucket, renewal)
+        if access.renewal is not None:
+            access.renewal.grant()
+    except MissingCredsError as error:
+        if given.left_behind:
+            raise MissingCredsError(f"{error}. {_explain(given)}") from error
+        raise
+    log.debug("credentials for %s://%s: %s", scheme, bucket, access.name)
+    if given.left_behind:
+        log.warning("%s Used for %s://%s instead: %s", _explain(given), scheme, bucket, access.name)
+    return access
+
+
+def _explain(given: Given) -> str:
+    return (
+        f"The dataset was opened in another process with {', '.join(given.left_behind)} in creds: secrets do not "
+        "travel to other processes. Name them, by creds={'creds_key': name}, or set them in this one's environment."
+    )
+
+
+def _source(given: Given) -> Renewal | None:
+    """Return the source of what was given as one, or by its name."""
+    name = given.get(NAMED)
+    if name is None and given.source is None:
+        return None
+    renewal: Renewal = _made(given, NAMED, lambda: _renewal(given.source or named(str(name))))
+    return renewal
+
+
+def _renewal(source: CredentialSource | None) -> Renewal | None:
+    return source if source is None or isinstance(source, Renewal) else Renewal(source)
+
+
+def _made(given: Given, key: Any, make: Callable[[], Any]) -> Any:
+    """Return what all who hold these credentials share."""
+    if key not in given.made:
+        given.made.setdefault(key, make())
+    return given.made[key]
+
+
+class _Through:
+    """Credentials of a source whose grants may again say no more than where to ask: a profile, a role.
+
+    Parameters
+    ----------
+    kind
+        The kind of store.
+    source
+        Who is asked first.
+    rest
+        What the caller gave beside: it has the last word.
+    """
+
+    def __init__(self, kind: _Kind, source: Renewal, rest: Mapping[str, Any]) -> None:
+        self._kind, self._source, self._rest = kind, source, rest
+
+    @property
+    def name(self) -> str:
+        return self._source.name
+
+    def chosen(self) -> dict[str, Any]:
+        """Return the settings, checked."""
+        return self._kind.settings({**self._source.grant().values, **self._rest})
+
+    def grant(self) -> Grant:
+        first = self._source.grant()
+        inner = self._kind.source(self.chosen(), self.name)
+        if inner is None:
+            raise MissingCredsError(f"{self.name} gives no credentials that could be renewed any more")
+        second = inner.grant()
+        ends = [grant.expires for grant in (first, second) if grant.expires is not None]
+        return Grant(second.values, min(ends, default=None))
+
+    def refresh(self) -> None:
+        """Let go of what the source holds, as it was rejected."""
+        self._source.refresh()

@@ -1,0 +1,76 @@
+"""How connections to a store are made: certificates that are believed, proxies, encryption or none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from lakebed.errors import InvalidInputError
+from lakebed.storage.auth.keys import plain
+
+KEYS = ("ca_bundle", "verify", "proxy")
+"""Keys of a dictionary of credentials that are about connections, for every store."""
+
+
+def client_options(values: Mapping[str, Any], endpoint: str | None, ca_bundle: str | None) -> dict[str, Any]:
+    """Return the options of a client of obstore.
+
+    Parameters
+    ----------
+    values
+        The dictionary of credentials: ``proxy`` and ``verify``.
+    endpoint
+        Address of the store, if it is not that of the cloud.
+    ca_bundle
+        File of certificates that are believed beside those of the system.
+
+    Raises
+    ------
+    InvalidInputError
+        If the endpoint is no http address, or the file cannot be read.
+    """
+    options: dict[str, Any] = {}
+    if endpoint is not None:
+        scheme = urlsplit(endpoint).scheme
+        if scheme not in ("http", "https"):
+            raise InvalidInputError("endpoint_url in creds begins with http:// or https://")
+        if scheme == "http":
+            # Certificates play no part; reading those of a whole system takes a while.
+            options["allow_http"], ca_bundle = True, None
+    if values.get("verify") is False:
+        options["allow_invalid_certificates"] = True
+    elif ca_bundle is not None:
+        options["root_certificate"] = certificates(ca_bundle)
+    proxy = plain(values, "proxy")
+    if proxy is not None:
+        options["proxy_url"] = proxy
+    return options
+
+
+def bundle(values: Mapping[str, Any]) -> str | None:
+    """Return the file of certificates that was given: ``ca_bundle``, or ``verify`` as boto3 understands it."""
+    given = values.get("verify")
+    if given is not None and not isinstance(given, (bool, str)):
+        raise InvalidInputError("verify in creds is True, False, or the path of a file of certificates")
+    return plain(values, "ca_bundle") or (given if isinstance(given, str) else None)
+
+
+def certificates(path: str) -> bytes:
+    """Read a file of certificates.
+
+    Raises
+    ------
+    InvalidInputError
+        If it cannot be read, or holds none.
+    """
+    try:
+        data = Path(path).expanduser().read_bytes()
+    except OSError as error:
+        raise InvalidInputError(
+            f"the certificates in {path} cannot be read: {error.strerror}; correct ca_bundle"
+        ) from error
+    if b"-----BEGIN CERTIFICATE-----" not in data:
+        raise InvalidInputError(f"{path} holds no certificates in PEM form; correct ca_bundle")
+    return data

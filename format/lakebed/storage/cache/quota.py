@@ -1,0 +1,211 @@
+"""How much room the cache takes on the disk: never more than its bound, whoever is killed when.
+
+All processes that write into a folder take turns, for as long as it takes to write what they have at hand. The file
+that they lock says how much is used:
+
+    bytes   content
+    8       magic "LBROOM01"
+    8       u64 bound in bytes
+    8       u64 bytes used
+    8       u64 1 while somebody writes
+    16      when the machine was started: its boot id
+    8       u64 xxh3-64 of the 48 bytes before
+
+What is to be written counts before it is written, so whoever dies in between leaves the count too high, and the mark
+that somebody writes; then, and after a restart, the next one counts anew. All integers are little-endian.
+"""
+
+# Paths are strings: this runs for everything that is read from a store.
+# ruff: noqa: PTH103, PTH108
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import xxhash
+
+from lakebed.jitter import CHANCE
+from lakebed.storage.boot_id import boot_id
+from lakebed.storage.disk import LockedFile, lock_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SHELVES = 32
+"""Folders that the files are spread over."""
+_PAGE = 4096
+# What the folders and the file of the count take themselves.
+_OVERHEAD = (SHELVES + 2) * _PAGE
+# Files that are looked at to find those that were not used for longest.
+_LOOKED_AT = 1_000
+# Freed at once: this share of the bound, but no more than that share of what was looked at.
+_FREED, _FREED_OF_SEEN = 1 / 64, 1 / 4
+# A sample that holds less than this share of what the count says is due to it makes the count doubtful.
+_DOUBTFUL = 1 / 2
+_PATIENCE = 0.05
+_PAUSE = 0.001
+
+_MAGIC = b"LBROOM01"
+_STATE = struct.Struct("<8sQQQ16s")
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    path: str
+    used: float
+    size: int
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What the file of the count says, while it is locked."""
+
+    fd: int
+    bound: int
+    used: int
+
+    def write(self, *, busy: bool) -> None:
+        """Put it on disk."""
+        data = _STATE.pack(_MAGIC, self.bound, max(0, self.used), busy, boot_id())
+        os.pwrite(self.fd, data + xxhash.xxh3_64_intdigest(data).to_bytes(8, "little"), 0)
+
+
+def on_disk(size: int) -> int:
+    """Bytes that a file of this size takes."""
+    return -(-size // _PAGE) * _PAGE
+
+
+class Room:
+    """The room of one folder.
+
+    The bound is the largest that anybody gave who wrote into the folder: one who comes with a smaller one does not
+    throw away what others keep. Removing the folder, which may be done at any time, makes it small again.
+
+    Parameters
+    ----------
+    folder
+        Where the cache lies; it may be missing.
+    bound
+        Bytes that it may take.
+    """
+
+    def __init__(self, folder: str, bound: int) -> None:
+        self.folder = folder
+        self._bound = bound
+        self._start_afresh()
+
+    def _start_afresh(self) -> None:
+        self._mutex = threading.Lock()
+        self._pid = os.getpid()
+
+    def shelf(self, number: int) -> str:
+        """Path of a folder for files."""
+        return f"{self.folder}/{number % SHELVES:02x}"
+
+    @contextlib.contextmanager
+    def writing(self, need: int) -> Iterator[Ledger | None]:
+        """Write files, with the whole folder for oneself and `need` bytes of room.
+
+        The caller corrects `used` of what he is given by what he wrote less, or removed. None is given where others
+        write for longer than that is worth waiting for, or so much never fits.
+
+        Raises
+        ------
+        OSError, StorageError
+            If the folder cannot be written to.
+        """
+        if self._pid != os.getpid():
+            self._start_afresh()
+        if not self._mutex.acquire(timeout=_PATIENCE):
+            yield None
+            return
+        try:
+            file = self._locked()
+            if file is None:
+                yield None
+                return
+            try:
+                ledger = self._opened(file.fd)
+                most = ledger.bound - _OVERHEAD
+                if ledger.used + need > most:
+                    self._make_room(ledger, need, most)
+                fits = ledger.used + need <= most
+                if fits:
+                    ledger.used += need
+                    ledger.write(busy=True)
+                yield ledger if fits else None
+                ledger.write(busy=False)
+            finally:
+                file.unlock()
+        finally:
+            self._mutex.release()
+
+    def _locked(self) -> LockedFile | None:
+        os.makedirs(self.folder, mode=0o700, exist_ok=True)
+        until = time.monotonic() + _PATIENCE
+        while (file := lock_file(f"{self.folder}/room")) is None:
+            if time.monotonic() > until:
+                return None
+            time.sleep(_PAUSE)
+        return file
+
+    def _opened(self, fd: int) -> Ledger:
+        data = os.pread(fd, _STATE.size + 8, 0)
+        ledger = Ledger(fd, self._bound, 0)
+        if len(data) == _STATE.size + 8 and data[_STATE.size :] == xxhash.xxh3_64_intdigest(
+            data[: _STATE.size]
+        ).to_bytes(8, "little"):
+            magic, bound, used, busy, boot = _STATE.unpack_from(data)
+            if magic == _MAGIC:
+                ledger.bound = max(bound, self._bound)
+                # Where the system tells nothing, a power cut may leave the count wrong until all was looked at once.
+                if not busy and boot == boot_id():
+                    ledger.used = used
+                    return ledger
+        for number in range(SHELVES):
+            os.makedirs(self.shelf(number), mode=0o700, exist_ok=True)
+        ledger.used = self._counted()
+        ledger.write(busy=False)
+        return ledger
+
+    def _make_room(self, ledger: Ledger, need: int, most: int) -> None:
+        """Remove what was not used for longest, among as many files as can be looked at in a moment."""
+        ledger.write(busy=True)
+        shelves = CHANCE.sample(range(SHELVES), SHELVES)
+        while shelves and ledger.used + need > most:
+            seen: list[_File] = []
+            before = len(shelves)
+            while shelves and len(seen) < _LOOKED_AT:
+                seen += _files(self.shelf(shelves.pop()))
+            size = sum(file.size for file in seen)
+            if size * SHELVES < (before - len(shelves)) * ledger.used * _DOUBTFUL:
+                # Somebody has removed files by hand.
+                ledger.used = self._counted()
+            wanted = max(ledger.used + need - most, min(int(most * _FREED), int(size * _FREED_OF_SEEN)))
+            for file in sorted(seen, key=lambda file: file.used):
+                if wanted <= 0:
+                    break
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(file.path)
+                wanted -= file.size
+                ledger.used -= file.size
+
+    def _counted(self) -> int:
+        return sum(file.size for number in range(SHELVES) for file in _files(self.shelf(number)))
+
+
+def _files(shelf: str) -> list[_File]:
+    found = []
+    with contextlib.suppress(FileNotFoundError), os.scandir(shelf) as entries:
+        for entry in entries:
+            try:
+                stat = entry.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue
+            found.append(_File(entry.path, stat.st_mtime, on_disk(stat.st_size)))
+    return found

@@ -1,0 +1,151 @@
+"""Give checksums to versions that have none, as Deep Lake 3.x wrote them: a manifest each, sealed by the tree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from lakebed.documents.manifest import BLOCK, ChunkPlaces, Manifest, block_sums, seal_of
+from lakebed.documents.version_tree import VersionTree
+from lakebed.errors import CorruptError, KeyNotFound, PreconditionFailed
+from lakebed.storage.base import Storage
+from lakebed.versions.digests import seals_of, with_seals
+from lakebed.versions.foreign_writes import is_witnessed
+from lakebed.versions.locks.marker import Found, live_owner, look, released_file
+from lakebed.versions.opening import TREE_KEY, manifest_key, open_version
+from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, ChunkTable, Snapshot, folder_of
+from lakebed.versions.swap import TreeAt
+
+_DATASET_FILES = ("dataset_meta.json", "dataset_info.json", "dataset_diff")
+_TENSOR_FILES = ("tensor_meta.json", "tensor_info.json", "chunks_index/unsharded", "chunk_set", "commit_diff")
+
+
+def seal(
+    storage: Storage, at: TreeAt, known_sums: Mapping[str, tuple[int, Sequence[int]]] | None = None
+) -> VersionTree:
+    """Write the manifests that are missing, and a version tree that names them; return the tree.
+
+    Every chunk of those versions is read once. Versions that can not be opened, or whose metadata contradicts itself,
+    stay as they are. Nobody may write the dataset meanwhile.
+
+    Parameters
+    ----------
+    known_sums
+        Sizes and block checksums by key of chunks that need not be read.
+
+    Raises
+    ------
+    PreconditionFailed
+        If the version tree was replaced meanwhile; the manifests are ignored then.
+    """
+    tree, known = at.tree, seals_of(at.tree)
+    heads = set(tree.branches.values())
+    return reseal(
+        storage,
+        at,
+        [i for i, node in tree.commits.items() if i not in known and (node.is_committed or i in heads)],
+        known_sums,
+    )
+
+
+def reseal(
+    storage: Storage,
+    at: TreeAt,
+    versions: Sequence[str],
+    known_sums: Mapping[str, tuple[int, Sequence[int]]] | None = None,
+) -> VersionTree:
+    """Write the manifests of some versions from their files, whatever was there; otherwise as :func:`seal`."""
+    tree, seals = at.tree, {}
+    sums = _Sums(storage, known_sums or {})
+    for version_id in versions:
+        witnessed = is_witnessed(storage, tree, version_id)
+        found = look(storage, version_id) if witnessed else Found()
+        try:
+            snapshot = open_version(storage, tree, version_id)
+        except CorruptError:
+            continue
+        if not tree.commits[version_id].is_committed:
+            _drop_empty_tile_encoders(storage, snapshot)
+        manifest = _manifest(storage, snapshot, sums)
+        if manifest is not None:
+            data = manifest.to_bytes()
+            storage.put_many([(manifest_key(version_id), data)], durable=True)
+            if not witnessed or _vouch(storage, version_id, seal_of(data), found):
+                seals[version_id] = seal_of(data)
+    if not seals:
+        return tree
+    sealed = with_seals(tree, seals)
+    storage.put_if(TREE_KEY, sealed.to_bytes(), at.etag)
+    return sealed
+
+
+def _vouch(storage: Storage, version_id: str, seal: str, found: Found) -> bool:
+    """Let the lock file of a head say that its manifest counts, if nobody has been there since it was ``found``."""
+    if live_owner(storage, version_id, found) is not None:
+        return False
+    try:
+        storage.put_if(*released_file(version_id, seal), found.etag)
+    except PreconditionFailed:
+        return False
+    return True
+
+
+def _drop_empty_tile_encoders(storage: Storage, snapshot: Snapshot) -> None:
+    """Leave a head as we write it: 3.9.52 makes these files whenever it changes something, which gives it away."""
+    for key, state in snapshot.tensors.items():
+        if not len(state.tiles):
+            storage.delete(f"{folder_of(snapshot.version_id)}{key}/{TILES}")
+
+
+def _manifest(storage: Storage, snapshot: Snapshot, sums: _Sums) -> Manifest | None:
+    files = dict(_files(storage, snapshot))
+    chunks = {}
+    for key, state in snapshot.tensors.items():
+        if state.meta.length != state.table.count or f"{key}/tensor_meta.json" not in files:
+            return None
+        chunks[key] = sums.of(state.table)
+    return Manifest(snapshot.version_id, files, chunks)
+
+
+def _files(storage: Storage, snapshot: Snapshot) -> Mapping[str, bytes]:
+    names = [*_DATASET_FILES]
+    for key in snapshot.tensors:
+        names += [f"{key}/{name}" for name in (*_TENSOR_FILES, TILES, SEQUENCE, CREDS, PAD)]
+    found = {}
+    for name in names:
+        try:
+            found[name] = storage.get(folder_of(snapshot.version_id) + name)
+        except KeyNotFound:
+            continue
+    return found
+
+
+class _Sums:
+    """Sizes and checksums of chunk files, each read once."""
+
+    def __init__(self, storage: Storage, known: Mapping[str, tuple[int, Sequence[int]]]) -> None:
+        self._storage = storage
+        self._known: dict[str, tuple[int, Sequence[int]]] = dict(known)
+
+    def of(self, table: ChunkTable) -> ChunkPlaces:
+        """Return the places of a table's chunks with sizes and checksums; a chunk that is missing has neither."""
+        found = [self._file(table.key(row)) for row in range(len(table))]
+        places = table.places
+        return ChunkPlaces(
+            places.folders,
+            places.folder_of,
+            np.array([size for size, _ in found], dtype=np.uint64),
+            np.array([value for _, values in found for value in values], dtype=np.uint64),
+            places.own,
+        )
+
+    def _file(self, key: str) -> tuple[int, Sequence[int]]:
+        if key not in self._known:
+            try:
+                data = self._storage.get(key)
+            except KeyNotFound:
+                return 0, []
+            pieces = tuple(memoryview(data)[at : at + BLOCK] for at in range(0, len(data), BLOCK))
+            self._known[key] = len(data), block_sums(pieces)
+        return self._known[key]

@@ -1,0 +1,372 @@
+"""Collect garbage: what a writer's own publishes left behind, little by little, and everything that nothing refers to.
+
+A writer knows exactly what a publish of its own made superfluous: the metadata of the head it replaced, and chunks that
+only its own earlier heads have had. Everything else, as crashes and other writers leave it, takes a full sweep.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lakebed import clock, config
+from lakebed.documents.chunk_ids import chunk_name
+from lakebed.documents.version_tree import VersionTree
+from lakebed.errors import LakebedError
+from lakebed.storage.base import Storage
+from lakebed.storage.orphan_files import prune, remove
+from lakebed.storage.reader_locks import Lease, claimed, knows_readers
+from lakebed.versions.gc.report import Report
+from lakebed.versions.gc.sweep import YOUNG_SECONDS, Sweep, split_chunk
+from lakebed.versions.gc.tombstones import Retired, collected, suspected
+from lakebed.versions.locks.marker import lock_key
+from lakebed.versions.locks.reader_lease import held_key, hold
+from lakebed.versions.opening import manifest_key
+from lakebed.versions.state import ChunkTable, Snapshot, folder_of
+
+# Publishes between two looks for what may go: one look serves many heads.
+_EVERY = 16
+# So many versions left behind by others are worth a sweep; from so many on it is done at once.
+_MANY = 128
+_TOO_MANY = 192
+# Seconds that a sweep may take of one publish, at every look.
+_SLICE_SECONDS = 0.02
+# A sweep of everything that is due for so long, since writers are too short-lived for it, is done in one go.
+_OVERDUE_SECONDS = 86_400.0
+
+_log = logging.getLogger(__name__)
+
+
+def collect(storage: Storage, *, grace: float | None = None, dry_run: bool = False) -> Report:
+    """Remove whatever no branch, tag, commit, saved view or reader refers to; readers and writers may go on meanwhile.
+
+    Parameters
+    ----------
+    grace
+        Seconds that everything stays after it was last part of the dataset; None is what writers go by:
+        ``config.GRACE_SECONDS``, or ``config.KEEP_HEADS`` newer ones where readers are known.
+    dry_run
+        Only tell what would be removed.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If there is no dataset.
+    DatasetCorruptError
+        If the version tree, or the file of the tags, is damaged.
+    StorageError
+        If the storage fails; what is not removed yet stays for the next time.
+    """
+    if grace is None:
+        sweep = Sweep(storage, grace=config.GRACE_SECONDS, keep=config.KEEP_HEADS, dry_run=dry_run)
+    else:
+        sweep = Sweep(storage, grace=grace, dry_run=dry_run)
+    for _ in sweep.steps():
+        pass
+    return sweep.report
+
+
+@dataclass(slots=True)
+class _Head:
+    """A head that was replaced; its chunks that went with it have the number of the first head that had them."""
+
+    id: str
+    number: int
+    time: float
+    chunks: list[tuple[str, int]] = field(default_factory=list)
+    files: tuple[str, ...] = ()
+    """Its metadata files, where it would take a request to see what there is."""
+
+
+class Collector:
+    """Removes what one writer's publishes leave behind.
+
+    Parameters
+    ----------
+    storage
+        Where the dataset lies.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._knows_readers = knows_readers(storage)
+        self._number = 0
+        # Heads that this writer made since the last commit: what lies in their folders is in no other branch.
+        self._line: dict[str, int] = {}
+        self._heads: deque[_Head] = deque()
+        self._read: list[_Head] = []
+        self._chunks: list[str] = []
+        self._folders: set[str] = set()  # of files that were removed: they may be empty now
+        self._gone: set[str] = set()
+        self._noted: set[str] = set()
+        self._publishes = 0
+        self._retired = Retired()
+        self._sweep: Sweep | None = None
+        self._steps: Iterator[None] = iter(())
+        self._more = 0
+        self._swept: float | None = None
+        self._suspicious = False
+        self.reading: Lease | None = None
+
+    def enter(self, version: str) -> None:
+        """Become a reader of a version, before anything of it is read, and of no other any more.
+
+        Raises
+        ------
+        VersionReplaced
+            If it was collected since the tree was read.
+        """
+        self.reading = hold(self._storage, version)
+        if version not in self._line:
+            self._line = {}
+
+    def forget(self) -> None:
+        """Leave everything to the process that this one is a fork of; the version that is read stays held."""
+        reading = self.reading
+        self.__init__(self._storage)  # type: ignore[misc]
+        self.reading = reading
+
+    @property
+    def waiting(self) -> int:
+        """Count the heads that were replaced and are still there."""
+        return len(self._heads) + len(self._read)
+
+    # -- what a publish makes superfluous ----------------------------------------------------------------------
+
+    def suspect(self) -> None:
+        """Note that a writer before this one crashed: what it left is looked for once the grace period is over."""
+        self._suspicious = True
+
+    def noting(
+        self, edit: Callable[[VersionTree], VersionTree], tree: VersionTree, branch: str
+    ) -> Callable[[VersionTree], VersionTree]:
+        """Return an edit of the tree that also notes in it what was collected.
+
+        What has to be collected at once is collected first: a writer that publishes only once would not note it after.
+
+        Parameters
+        ----------
+        tree
+            The tree as it is now.
+        branch
+            Where this writer is at work.
+        """
+        if not self._publishes:
+            self._retired = Retired.of(tree)
+        wanted = self._wanted(self._retired)
+        if wanted is not None and wanted[1]:
+            self._try(lambda: self._go_on_sweeping(wanted, branch))
+        gone, swept, self._noted = self._gone, self._swept, self._gone
+        due = clock.now() + config.GRACE_SECONDS if self._suspicious else None
+
+        def noted(tree: VersionTree) -> VersionTree:
+            tree = collected(edit(tree), gone, swept=swept)
+            return tree if due is None else suspected(tree, due)
+
+        return noted
+
+    def published(self, old: Snapshot, new: Sequence[Snapshot], tree: VersionTree, branch: str) -> None:
+        """Take in a publish, read what it published, and remove what may go; see :meth:`superseded`, :meth:`run`."""
+        self.superseded(old, new, tree)
+        try:
+            self.reading = hold(self._storage, new[-1].version_id)
+        except LakebedError as error:
+            self.reading = None
+            _log.warning("%s is read without a lease: %s", self._storage.url, error)
+        self.run(tree, branch)
+
+    def superseded(self, old: Snapshot, new: Sequence[Snapshot], tree: VersionTree) -> None:
+        """Take in a publish: the head ``old`` was replaced by the versions ``new``, of which the last is the head now.
+
+        Parameters
+        ----------
+        tree
+            The tree as it is now.
+        """
+        self._gone, self._swept, self._suspicious, self._noted = self._gone - self._noted, None, False, set()
+        self._number += 1
+        head = new[-1]
+        self._retired = Retired.of(tree)
+        is_gone = self._retired.lists(old.version_id)
+        if is_gone:
+            chunks = self._dropped(old, new)
+            files = () if self._knows_readers else _files_of(old)
+            self._heads.append(_Head(old.version_id, self._number - 1, clock.now(), chunks, files))
+        if len(new) > 1 or not is_gone:
+            self._line = {}  # what was this writer's alone is part of a commit now
+        self._line[head.version_id] = self._number
+
+    def _dropped(self, old: Snapshot, new: Sequence[Snapshot]) -> list[tuple[str, int]]:
+        found: list[tuple[str, int]] = []
+        for key, state in old.tensors.items():
+            tables = {id(v.tensors[key].table.ids): v.tensors[key].table for v in new if key in v.tensors}
+            rows = _rows_not_in(state.table, list(tables.values()))
+            for row in rows:
+                version, tensor = state.table.folder(row)
+                number = self._line.get(version)
+                if number is not None:
+                    name = chunk_name(int(state.table.ids.ids[row]))
+                    found.append((f"{folder_of(version)}{tensor}/chunks/{name}", number))
+        return found
+
+    # -- removing ----------------------------------------------------------------------------------------------
+
+    def run(self, tree: VersionTree, branch: str) -> None:
+        """Remove what may go by now, if it is time to look; errors of the storage are logged, and it stays for later.
+
+        Parameters
+        ----------
+        tree
+            The tree as it is now.
+        branch
+            Where this writer is at work.
+        """
+        self._publishes += 1
+        if self._publishes % _EVERY:
+            return
+        self._try(lambda: self._remove_heads(tree))
+        self._try(self._prune)
+        wanted = self._wanted(self._retired)
+        if wanted is not None or self._sweep is not None:
+            self._try(lambda: self._go_on_sweeping(wanted or (False, False), branch))
+
+    def _try(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except LakebedError as error:
+            self._sweep = None
+            _log.warning("garbage of %s stays for now: %s", self._storage.url, error)
+
+    def _prune(self) -> None:
+        folders, self._folders = self._folders, set()
+        prune(self._storage, folders)
+
+    def _is_due(self, head: _Head, newer: int) -> bool:
+        age = clock.now() - head.time
+        if age > config.GRACE_SECONDS:
+            return True
+        return self._knows_readers and newer >= config.KEEP_HEADS and age > YOUNG_SECONDS
+
+    def _remove_heads(self, tree: VersionTree) -> None:
+        again, self._read = self._read, []
+        while again:
+            head = again.pop()
+            try:
+                if not self._end(head):
+                    self._read.append(head)
+            except LakebedError:
+                self._read += [head, *again]
+                raise
+        retired = self._retired
+        while self._heads and self._is_due(self._heads[0], len(self._heads) - 1):
+            head = self._heads[0]
+            if (retired.lists(head.id) or head.id not in tree.commits) and not self._end(head):
+                self._read.append(head)
+            self._heads.popleft()
+        if not self._knows_readers:
+            if self._chunks:
+                remove(self._storage, self._chunks)
+            self._chunks = []
+        while self._chunks:
+            self._delete(self._chunks[-1])
+            self._chunks.pop()
+
+    def _delete(self, *keys: str) -> None:
+        for key in keys:
+            self._storage.delete(key)
+            self._folders.add(key.rpartition("/")[0])
+
+    def _end(self, head: _Head) -> bool:
+        """Remove a head's metadata, unless somebody reads it; see which of the chunks that went with it may go."""
+        if not self._knows_readers:
+            self._end_by_time(head)
+            return True
+        folder = folder_of(head.id)
+        held = held_key(head.id)
+        with claimed(self._storage, held) as free:
+            if free is False or (free is None and clock.now() - head.time <= config.GRACE_SECONDS):
+                return False
+            others = [
+                key
+                for key, _ in self._storage.list(folder)
+                if key != held and split_chunk(head.id, key) is None
+            ]
+            self._delete(held, *others, manifest_key(head.id))
+        self._gone.add(head.id)
+        for key, first in head.chunks:
+            # A head in between that is still read has the chunk, too.
+            reader = next((r for r in self._read if first <= r.number <= head.number), None)
+            if reader is None:
+                self._chunks.append(key)
+            else:
+                reader.chunks.append((key, first))
+        return True
+
+    def _end_by_time(self, head: _Head) -> None:
+        """Note all that goes with a head: whoever may still read it began so long ago that nobody waits for him."""
+        folder = folder_of(head.id)
+        keys = [folder + name for name in head.files]
+        if not keys:
+            keys = [key for key, _ in self._storage.list(folder) if split_chunk(head.id, key) is None]
+        keys += [lock_key(head.id), manifest_key(head.id), *(key for key, _ in head.chunks)]
+        self._gone.add(head.id)
+        self._chunks += dict.fromkeys(keys)
+
+    # -- what others left --------------------------------------------------------------------------------------
+
+    def _wanted(self, retired: Retired) -> tuple[bool, bool] | None:
+        """Return whether a sweep is due of everything, or only of what left lately, and whether at once; else None."""
+        now = clock.now()
+        if retired.since is not None and now >= retired.sweep:
+            return True, now >= retired.sweep + _OVERDUE_SECONDS
+        left = retired.left - self.waiting if self._knows_readers else 0
+        return (False, left >= _TOO_MANY) if left >= _MANY + self._more else None
+
+    def _go_on_sweeping(self, wanted: tuple[bool, bool], branch: str) -> None:
+        whole, at_once = wanted
+        if self._sweep is None:
+            grace, keep = config.GRACE_SECONDS, config.KEEP_HEADS
+            self._sweep = Sweep(self._storage, grace=grace, keep=keep, mine=branch, recent=not whole)
+            self._steps = self._sweep.steps()
+        stop = clock.monotonic() + _SLICE_SECONDS
+        for _ in self._steps:
+            if not at_once and clock.monotonic() > stop:
+                return
+        self._gone.update(self._sweep.ended)
+        if not self._sweep.recent:
+            self._swept = clock.now()
+        # What it had to leave is not worth another look before there is more.
+        self._more = min(_MANY, len(self._sweep.report.kept))
+        self._sweep = None
+
+
+def _files_of(head: Snapshot) -> tuple[str, ...]:
+    """Return the names of the metadata files that a head was published with; none if that is not known."""
+    origin = head.origin
+    if origin is None or origin.version_id != head.version_id:
+        return ()
+    return tuple(map(sys.intern, origin.files))
+
+
+def _rows_not_in(old: ChunkTable, tables: Sequence[ChunkTable]) -> list[int]:
+    """Return the rows of a table whose chunks none of the others has; they mostly begin alike."""
+    ids = old.ids.ids
+    alike, rest = len(ids), set[int]()
+    for table in tables:
+        other = table.ids.ids
+        if other is ids:
+            return []
+        common = min(len(ids), len(other))
+        differs = np.flatnonzero(ids[:common] != other[:common])
+        alike = min(alike, int(differs[0]) if len(differs) else common)
+    if tables:
+        for table in tables:
+            rest.update(table.ids.ids[alike:].tolist())
+    else:
+        alike = 0
+    return [row for row, number in enumerate(ids[alike:].tolist(), alike) if number not in rest]

@@ -1,0 +1,154 @@
+"""Which chunks something refers to: what a collector must leave alone (FORMAT.md 9.3).
+
+The own chunks of all versions together are all that can be live: a version inherits everything else. Whoever is kept
+without being in the tree counts with all its chunks, since nobody says from whom it inherits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from lakebed.documents.chunk_ids import ChunkIds
+from lakebed.documents.chunk_set import ChunkSet
+from lakebed.documents.manifest import ChunkPlaces, Manifest
+from lakebed.documents.manifest_delta import Read
+from lakebed.documents.version_tree import FIRST, VersionTree
+from lakebed.errors import FormatError, KeyNotFound, LimitError
+from lakebed.storage.base import Storage
+from lakebed.versions.digests import seals_of
+from lakebed.versions.manifests import load_manifest
+from lakebed.versions.state import folder_of
+
+VIEWS_KEY = "queries.json"
+
+
+class Live:
+    """Chunks that are referred to, by the folder that they lie in."""
+
+    def __init__(self) -> None:
+        self._ids: dict[tuple[str, str], set[int]] = {}
+        self.versions: set[str] = set()
+
+    def holds(self, version: str, key: str, name: str) -> bool:
+        """Whether something refers to a chunk; a name that is no chunk's is left alone."""
+        try:
+            return int(name, 16) in self._ids.get((version, key), ())
+        except ValueError:
+            return True
+
+    def add_places(self, ids: ChunkIds, places: ChunkPlaces, *, own: bool) -> None:
+        """Take in the chunks of one tensor of one version; ``own`` leaves out those that it inherits."""
+        folder_of_row = places.folder_of[places.own] if own else places.folder_of
+        numbers = ids.ids[places.own] if own else ids.ids
+        for at, folder in enumerate(places.folders):
+            found = numbers[folder_of_row == at]
+            if len(found):
+                self._ids.setdefault(folder, set()).update(found.tolist())
+
+    def add_chunk_set(self, version: str, key: str, entries: ChunkSet) -> None:
+        """Take in what a ``chunk_set`` file names."""
+        for name, (commit, other) in entries.items():
+            if _is_number(name):
+                self._ids.setdefault((commit or version, other or key), set()).add(int(name, 16))
+
+
+def _is_number(name: str) -> bool:
+    try:
+        int(name, 16)
+    except ValueError:
+        return False
+    return True
+
+
+def read_manifest(storage: Storage, version: str) -> Read | None:
+    """Return the manifest of a version, whether or not the tree trusts it; None without a sound one."""
+    try:
+        found = load_manifest(storage, version)
+    except (KeyNotFound, FormatError, LimitError):
+        return None
+    return found if found.manifest.version_id == version else None
+
+
+def _index(manifest: Manifest, key: str) -> ChunkIds:
+    data = manifest.files.get(f"{key}/chunks_index/unsharded")
+    return ChunkIds.empty() if data is None else ChunkIds.from_bytes(data)
+
+
+def mark(storage: Storage, tree: VersionTree, version: str, files: Iterable[str], live: Live) -> None:
+    """Take in what a version of the tree refers to by itself.
+
+    Parameters
+    ----------
+    files
+        Keys of the files in its folder.
+
+    Raises
+    ------
+    FormatError
+        If what it refers to can not be known.
+    """
+    live.versions.add(version)
+    if version == FIRST:
+        return  # chunks of the root version are never collected
+    node, found = tree.commits[version], read_manifest(storage, version)
+    sealed = found is not None and seals_of(tree).get(version) == found.seal
+    if found is not None:
+        for key, places in found.manifest.chunks.items():
+            live.add_places(_index(found.manifest, key), places, own=True)
+    if not (sealed and node.is_committed):
+        # A head may have been changed in place by 3.9.52, whose files say what it refers to.
+        _mark_files(storage, version, files, live)
+
+
+def _mark_files(storage: Storage, version: str, files: Iterable[str], live: Live) -> None:
+    folder = folder_of(version)
+    for name in files:
+        if name.endswith("/chunk_set"):
+            key = name[len(folder) : -len("/chunk_set")]
+            try:
+                live.add_chunk_set(version, key, ChunkSet.from_bytes(storage.get(name)))
+            except KeyNotFound:
+                continue
+
+
+def mark_kept(storage: Storage, version: str, files: Iterable[str], live: Live) -> list[str]:
+    """Take in all that a version outside of the tree refers to; return the versions that it can not be read without."""
+    live.versions.add(version)
+    found = read_manifest(storage, version)
+    if found is not None:
+        for key, places in found.manifest.chunks.items():
+            live.add_places(_index(found.manifest, key), places, own=False)
+        return [found.base.manifest.version_id]
+    _mark_files(storage, version, files, live)
+    try:
+        doc = json.loads(storage.get(f"{folder_of(version)}commit_info.json"))
+    except (KeyNotFound, ValueError, RecursionError):
+        return []
+    parent = doc.get("parent") if isinstance(doc, dict) else None
+    return [parent] if isinstance(parent, str) else []
+
+
+def viewed(storage: Storage) -> set[str]:
+    """Return the versions that saved views refer to (FORMAT.md 12).
+
+    Raises
+    ------
+    FormatError
+        If the list of views can not be read.
+    """
+    try:
+        docs: Any = json.loads(storage.get(VIEWS_KEY))
+    except KeyNotFound:
+        return set()
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{VIEWS_KEY} is damaged: {error}") from error
+    return set(_versions(docs if isinstance(docs, list) else []))
+
+
+def _versions(docs: Iterable[Any]) -> Iterator[str]:
+    for doc in docs:
+        version = doc.get("source-dataset-version") if isinstance(doc, Mapping) else None
+        if isinstance(version, str):
+            yield version

@@ -1,0 +1,392 @@
+"""Find and remove everything that nothing refers to: one full mark and sweep, beside writers and readers.
+
+The order makes it safe while others publish. First everything is listed: what comes into being later is not touched.
+Then the locks of all heads are looked at, and the tree is read: whoever was at work during the listing has published
+by now, or still has a lock. Versions that are too old to be wanted are ended, by removing the file that readers hold,
+so nobody begins to read them. Only then is marked what the tree and all versions that are kept refer to, until the tree
+stands still; what is listed and not marked goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+
+from lakebed import clock, config
+from lakebed.documents.version_tree import FIRST, VersionTree
+from lakebed.errors import CorruptError, FormatError
+from lakebed.storage.base import Stat, Storage
+from lakebed.storage.concurrently import together
+from lakebed.storage.orphan_files import remove, remove_temporary, temporary_files
+from lakebed.storage.reader_locks import claimed, is_shared, knows_readers
+from lakebed.versions.gc.mark import Live, mark, mark_kept, viewed
+from lakebed.versions.gc.report import Report
+from lakebed.versions.gc.tombstones import Retired
+from lakebed.versions.locks.marker import is_at_work, look
+from lakebed.versions.locks.reader_lease import held_key
+from lakebed.versions.opening import TREE_KEY, manifest_key, read_tree
+from lakebed.versions.refs import read_refs
+from lakebed.versions.state import folder_of
+
+YOUNG_SECONDS = 2.0
+"""Who has just read the tree, and holds no lease, needs so long to read the metadata of a version."""
+
+# Beside a writer at work, what is in no list and younger than this may be a publish on its way.
+_UNDER_WAY = 300.0
+_VERSIONS = "versions/"
+_MANIFESTS = manifest_key("")
+_STEP = 256
+# Seconds that the clocks of two machines may differ.
+_SKEW = 3600.0
+# Versions whose manifests are read at the same time, and files that are removed by one request.
+_AT_ONCE = 64
+_BULK = 1000
+# An object that is made to see what time a store takes it to be.
+_CLOCK = ".lakebed/clock"
+
+
+@dataclass(slots=True)
+class _Folder:
+    """Files of one version, and its chunks, by storage key."""
+
+    files: dict[str, Stat] = field(default_factory=dict)
+    chunks: dict[str, Stat] = field(default_factory=dict)
+    newest: float = 0.0
+
+
+def split_chunk(version: str, key: str) -> tuple[str, str] | None:
+    """Return tensor key and name of a chunk from its storage key; None for other files."""
+    rest, _, name = key[len(folder_of(version)) :].rpartition("/")
+    tensor, slash, last = rest.rpartition("/")
+    return (tensor, name) if slash and last == "chunks" and tensor else None
+
+
+class Sweep:
+    """One mark and sweep, step by step.
+
+    Parameters
+    ----------
+    grace
+        Seconds that everything stays after it was last part of the dataset.
+    keep
+        So many versions that left the tree last stay for ``grace`` seconds, others only while somebody reads them;
+        None: all.
+    mine
+        Branch whose writer runs this.
+    recent
+        Look only at the versions that left the tree last: what that takes does not grow with the history.
+
+    Attributes
+    ----------
+    ended
+        Versions that were removed, but for chunks that others need.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        *,
+        grace: float,
+        keep: int | None = None,
+        mine: str | None = None,
+        recent: bool = False,
+        dry_run: bool = False,
+    ) -> None:
+        self.ended: list[str] = []
+        self.recent = recent
+        self.report = Report(storage.url, dry_run=dry_run)
+        self._storage = storage
+        self._grace = grace
+        self._keep = keep if knows_readers(storage) else None
+        self._mine = mine
+        self._dry_run = dry_run
+        self._now = clock.now()
+        self._oldest = self._now
+        self._folders: dict[str, _Folder] = {}
+        self._manifests: dict[str, Stat] = {}
+        self._live = Live()
+        self._seen: set[str] = set()
+        self._unlisted_wait = grace
+        self._behind = 0.0  # seconds that the clock of the files is behind ours
+        self._going: list[str] = []  # files that will be removed by one request
+
+    def steps(self) -> Iterator[None]:
+        """Do it; each step takes little time, or a few requests.
+
+        Raises
+        ------
+        StorageError
+            If the storage fails; what is not removed yet stays for the next time.
+        """
+        self._compare_clocks()
+        yield from self._list()
+        tree = self._settled_tree()
+        dead, kept = self._judge(tree, self._pinned())
+        try:
+            # At once: a fast writer may replace, and collect, a head while the rest takes its time.
+            for head in tree.branches.values():
+                self._mark_one(tree, head)
+        except (FormatError, CorruptError) as error:
+            self._give_up(error)
+            return
+        yield
+        try:
+            yield from self._mark_tree(tree)
+            for version in list(dead):
+                why = self._end(version)
+                if why:
+                    dead.remove(version)
+                    kept[version] = why
+                yield
+            yield from self._mark_kept(kept)
+        except (FormatError, CorruptError) as error:
+            self._give_up(error)
+            return
+        for version, why in kept.items():
+            self.report.keep("version", version, why)
+        for version in dead:
+            self._remove_version(version)
+            yield
+        self.ended = dead
+        if not self.recent:
+            for version in self._live.versions:
+                self._remove_chunks(version)
+                yield
+            self._remove_manifests(set(dead))
+            yield
+            self._remove_temporary()
+        self._remove_now()
+
+    def _give_up(self, error: FormatError | CorruptError) -> None:
+        self.report.keep("everything", "", f"nothing is removed while this is so: {error}")
+
+    # -- looking -----------------------------------------------------------------------------------------------
+
+    def _compare_clocks(self) -> None:
+        """Find out what time it is where the files are, if that is another clock than ours."""
+        if knows_readers(self._storage) or self._dry_run:
+            return
+        self._storage.put(_CLOCK, b"now")
+        found = self._storage.stat(_CLOCK)
+        self._storage.delete(_CLOCK)
+        if found is not None and found.stored:
+            self._behind = self._now - found.stored / 1e9
+
+    def _list(self) -> Iterator[None]:
+        prefixes = [_VERSIONS, _MANIFESTS]
+        if self.recent:
+            prefixes = [_VERSIONS + digits for digits in Retired.of(read_tree(self._storage)).times]
+        for prefix in prefixes:
+            for number, (key, stat) in enumerate(self._storage.list(prefix)):
+                if prefix == _MANIFESTS:
+                    self._manifests[key[len(_MANIFESTS) :]] = stat
+                elif key.count("/") > 1:
+                    self._take(key, stat)
+                if number % _STEP == 0:
+                    yield
+
+    def _take(self, key: str, stat: Stat) -> None:
+        version = key.split("/", 2)[1]
+        folder = self._folders.setdefault(version, _Folder())
+        (folder.files if split_chunk(version, key) is None else folder.chunks)[key] = stat
+        folder.newest = max(folder.newest, self._changed(stat))
+        self._oldest = min(self._oldest, self._changed(stat))
+
+    def _changed(self, stat: Stat) -> float:
+        """POSIX seconds of a file's last change, by our clock; where nobody knows, it might be now."""
+        if stat.modified:
+            return stat.modified / 1e9
+        return stat.stored / 1e9 + self._behind if stat.stored else self._now
+
+    def _settled_tree(self) -> VersionTree:
+        """Return the tree as it is after a look at the locks of all its heads."""
+        tree = read_tree(self._storage)
+        busy = True
+        for _ in range(10):
+            busy = any(self._is_locked(head) for name, head in tree.branches.items() if name != self._mine)
+            again = read_tree(self._storage)
+            settled = again.branches == tree.branches
+            tree = again
+            if settled:
+                break
+        else:
+            busy = True
+        if not knows_readers(self._storage):
+            # Files of a publish come in any order there, so that it can not be told from one that was cut off.
+            self._unlisted_wait = max(self._grace, config.GRACE_SECONDS if busy else _UNDER_WAY)
+        elif busy:
+            self._unlisted_wait = max(self._grace, _UNDER_WAY)
+        return tree
+
+    def _is_locked(self, version: str) -> bool:
+        return is_at_work(self._storage, version)
+
+    def _is_in_work(self, version: str, retired: Retired) -> bool:
+        """Whether somebody writes a version that is not in the tree."""
+        # On stores the lock of a head that was replaced is left to run out.
+        is_left = retired.lists(version) and look(self._storage, version).seal != ""
+        return not is_left and self._is_locked(version)
+
+    def _pinned(self) -> dict[str, str]:
+        """Versions that have a name of their own, whether or not they are in the tree."""
+        views = dict.fromkeys(viewed(self._storage), "a saved view refers to it")
+        return views | {
+            tag.commit: f"tag {name!r} names it" for name, tag in read_refs(self._storage).tags.items()
+        }
+
+    # -- judging -----------------------------------------------------------------------------------------------
+
+    def _judge(self, tree: VersionTree, pinned: dict[str, str]) -> tuple[list[str], dict[str, str]]:
+        """Return the versions to end, and those that stay though they are not in the tree, with the reason."""
+        dead, kept, retired = [], {}, Retired.of(tree)
+        outside = [version for version in self._folders if version not in tree.commits]
+        found = together(self._storage, [partial(self._is_in_work, version, retired) for version in outside])
+        locked = {version for version, is_locked in zip(outside, found, strict=True) if is_locked}
+        for version in outside:
+            why = pinned.get(version)
+            if why is None and version in locked:
+                why = "a writer is at work on it"
+            why = why or self._why_kept(version, self._folders[version], retired)
+            if why is None:
+                dead.append(version)
+            else:
+                kept[version] = why
+        return dead, kept
+
+    def _why_kept(self, version: str, folder: _Folder, retired: Retired) -> str | None:
+        rank = retired.rank(version)
+        left = retired.left_at(version)
+        if rank is None:
+            # It fell out of the list, or never was in the tree: as a crash, or a lost race, leaves it.
+            left = max(folder.newest, self._tree_changed() if left is None else left)
+        age = max(0.0, self._now - (left or 0.0))
+        if rank is not None and self._keep is not None and rank >= self._keep and age > YOUNG_SECONDS:
+            return None
+        wait = self._unlisted_wait if rank is None else self._grace
+        return None if age >= wait else f"within the grace period, for another {wait - age:.0f} s"
+
+    def _tree_changed(self) -> float:
+        stat = self._storage.stat(TREE_KEY)
+        return self._now if stat is None else self._changed(stat)
+
+    def _end(self, version: str) -> str | None:
+        """End a version: nobody begins to read it any more. Return why not."""
+        key = held_key(version)
+        if self._dry_run:
+            return "somebody reads it" if is_shared(self._storage, key) else None
+        if not knows_readers(self._storage):
+            return None  # it is so old that nobody begins to read it
+        with claimed(self._storage, key) as free:
+            if free is False:
+                return "somebody reads it"
+            self._storage.delete(key)
+        return None
+
+    # -- marking -----------------------------------------------------------------------------------------------
+
+    def _mark_tree(self, tree: VersionTree) -> Iterator[None]:
+        wanted = []
+        for version, node in tree.commits.items():
+            if self.recent and node.time is not None and node.time < self._oldest - _SKEW:
+                self._seen.add(version)  # it refers to nothing that is younger than itself
+            elif version not in self._live.versions:
+                wanted.append(version)
+        step = 1 if knows_readers(self._storage) else _AT_ONCE
+        for at in range(0, len(wanted), step):
+            together(
+                self._storage, [partial(self._mark_one, tree, version) for version in wanted[at : at + step]]
+            )
+            yield
+
+    def _mark_kept(self, kept: dict[str, str]) -> Iterator[None]:
+        """Mark what is outside of the tree, and what came into it meanwhile."""
+        pending = list(kept)
+        while pending:
+            version = pending.pop()
+            for other in mark_kept(self._storage, version, self._files(version), self._live):
+                if other not in self._live.versions:
+                    pending.append(other)
+                    kept.setdefault(other, "another version that stays builds on it")
+            yield
+        while True:
+            again = read_tree(self._storage)
+            known = self._live.versions | self._seen
+            new = [version for version in again.commits if version not in known]
+            if not new:
+                break
+            for version in new:
+                self._mark_one(again, version)
+            yield
+
+    def _mark_one(self, tree: VersionTree, version: str) -> None:
+        mark(self._storage, tree, version, self._files(version), self._live)
+
+    def _files(self, version: str) -> list[str]:
+        folder = self._folders.get(version)
+        if folder is not None:
+            return list(folder.files)
+        return [] if version == FIRST else [key for key, _ in self._storage.list(folder_of(version))]
+
+    # -- removing ----------------------------------------------------------------------------------------------
+
+    def _remove(self, what: str, name: str, found: dict[str, Stat], why: str) -> None:
+        if not found:
+            return
+        if not self._dry_run and knows_readers(self._storage):
+            remove(self._storage, found)
+        elif not self._dry_run:
+            self._going += found
+            if len(self._going) >= _BULK:
+                self._remove_now()
+        self.report.remove(what, name, len(found), sum(stat.size for stat in found.values()), why)
+
+    def _remove_now(self) -> None:
+        going, self._going = self._going, []
+        remove(self._storage, going)
+
+    def _is_live(self, version: str, key: str) -> bool:
+        parts = split_chunk(version, key)
+        return parts is None or self._live.holds(version, *parts)
+
+    def _remove_version(self, version: str) -> None:
+        if version in self._live.versions:
+            return  # the tree has it again
+        folder = self._folders[version]
+        gone = {key: stat for key, stat in folder.chunks.items() if not self._is_live(version, key)}
+        self._remove("version", version, folder.files | gone, "no branch leads to it")
+        if self.recent and not self._dry_run:
+            remove(self._storage, [manifest_key(version)])
+
+    def _remove_chunks(self, version: str) -> None:
+        folder = self._folders.get(version)
+        if folder is None:
+            return
+        gone = {
+            key: stat
+            for key, stat in folder.chunks.items()
+            if not self._is_live(version, key) and self._now - self._changed(stat) >= self._unlisted_wait
+        }
+        if gone and self._is_locked(version):
+            self.report.keep("chunks", version, "a writer is at work on it")
+            return
+        self._remove("chunks", version, gone, "no version refers to them")
+
+    def _remove_manifests(self, dead: set[str]) -> None:
+        gone = {
+            manifest_key(version): stat
+            for version, stat in self._manifests.items()
+            if version not in self._live.versions
+            and (
+                version in dead
+                or (version not in self._folders and self._now - self._changed(stat) >= self._unlisted_wait)
+            )
+        }
+        self._remove("manifests", "", gone, "their versions are gone")
+
+    def _remove_temporary(self) -> None:
+        for key, size, changed in list(temporary_files(self._storage)):
+            if self._now - changed >= self._grace:
+                if not self._dry_run:
+                    remove_temporary(self._storage, key)
+                self.report.remove("temporary file", key, 1, size, "its writer is gone")

@@ -1,0 +1,314 @@
+"""The right to write a branch: one writer at a time, kept alive by a thread, never silently lost.
+
+Two locks make a lease. The writer's lock (``lakebed.storage.lock``) keeps other processes of ours out where the
+operating system guards it. The 3.x lock file in the head's folder (FORMAT.md 14) keeps Deep Lake 3.9.52 out, and ours
+where there is no other lock; it runs out when nobody renews it. Whoever takes over from a writer that may still live
+raises the branch's fence in the version tree, so that this one can not publish any more.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+
+from lakebed import clock, config
+from lakebed.documents.lock import DatasetLock
+from lakebed.documents.version_tree import VersionTree
+from lakebed.errors import LeaseLost, LockedException, StorageError
+from lakebed.jitter import CHANCE
+from lakebed.storage.base import Storage
+from lakebed.storage.concurrently import concurrently
+from lakebed.storage.lock import Owner, WriterLock
+from lakebed.versions.locks.fencing import with_fence
+from lakebed.versions.locks.lock_files import guards_of
+from lakebed.versions.locks.marker import Found, check_foreign_lock, is_own, lock_key, look
+from lakebed.versions.swap import TreeAt, read_tree_at, swap
+from lakebed.versions.tree_file import TREE_KEY
+
+# Seconds between two attempts to become the writer; on a store, where each is two requests, they grow to the second.
+_PAUSE = 0.05
+_LONGEST_PAUSE = 1.0
+# So many heads in a row may be replaced while their lock is being taken.
+_ATTEMPTS = 20
+
+_log = logging.getLogger(__name__)
+
+
+class _Overtaken(LockedException):
+    """The head whose lock was to be taken has been replaced meanwhile: its successor may be free."""
+
+
+class Lease:
+    """Right to write one branch, from :meth:`acquire` to :meth:`release`.
+
+    Parameters
+    ----------
+    storage
+        Where the dataset lies.
+    branch
+        Name of the branch.
+    """
+
+    def __init__(self, storage: Storage, branch: str) -> None:
+        self._storage = storage
+        self._branch = branch
+        self._lock = WriterLock(storage, branch)
+        self._mutex = threading.Lock()
+        self._guards = guards_of(storage, branch)
+        self._lost = ""
+        self._written = 0.0  # when the lock files were, by a clock that nobody sets
+        self.found_traces = False  # whether a writer before this one ended without a farewell
+        self.found = Found()  # the lock file of the head as it was when the lease was taken
+
+    @property
+    def branch(self) -> str:
+        """Name of the branch."""
+        return self._branch
+
+    def acquire(self, timeout: float = 0.0, *, expected: str | None = None) -> TreeAt:
+        """Become the writer and return the version tree to go on from.
+
+        Parameters
+        ----------
+        expected
+            What the head most likely is: its lock is looked at while the tree is being read.
+
+        Raises
+        ------
+        LockedException
+            If another writer is at work and does not end within ``timeout`` seconds; the message names it.
+        """
+        deadline = clock.monotonic() + timeout
+        attempts, pause = 0, min(_PAUSE, timeout)
+        while True:
+            try:
+                return self._acquire(expected)
+            except _Overtaken as error:
+                attempts += 1
+                if attempts < _ATTEMPTS:
+                    continue
+                raise LockedException(*error.args) from error
+            except LockedException:
+                if clock.monotonic() >= deadline:
+                    raise
+            if self._lock.frees_itself:
+                clock.sleep(pause)
+            else:
+                clock.sleep(CHANCE.uniform(pause / 2, pause))
+                pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _acquire(self, expected: str | None) -> TreeAt:
+        seized = False
+        try:
+            self._lock.acquire()
+        except LockedException:
+            if not self._lock.frees_itself:
+                raise
+            self._lock.seize(self._is_stale)
+            seized = True
+        try:
+            at, found = self._read(expected)
+            head = at.tree.head(self._branch).id
+            expired = self._enter(head, found)
+            self.found_traces = seized or expired
+            if seized or (expired and not self._lock.frees_itself):
+                at = self._fence(at)
+                now = at.tree.head(self._branch).id
+                if now != head:  # the other one was faster this last time
+                    self._enter(now, None)
+                    self._storage.delete(lock_key(head))
+        except BaseException:
+            self._lock.release()
+            self._guards.forget()
+            raise
+        self._lost, self._written = "", clock.monotonic()
+        _keeper.add(self)
+        return at
+
+    def _read(self, expected: str | None) -> tuple[TreeAt, Found | None]:
+        """Return the tree, and the lock file of its head if that is the expected one."""
+        if expected is None or self._lock.frees_itself:
+            return read_tree_at(self._storage), None
+        trees: list[TreeAt] = []
+        locks: list[Found] = []
+        concurrently(
+            [
+                lambda: trees.append(read_tree_at(self._storage)),
+                lambda: locks.append(look(self._storage, expected)),
+            ]
+        )
+        at = trees[0]
+        return at, locks[0] if at.tree.head(self._branch).id == expected else None
+
+    def _is_stale(self, owner: Owner) -> bool:
+        """Whether the lock file of the head says that its writer has not been seen for too long."""
+        head = read_tree_at(self._storage).tree.head(self._branch).id
+        lock = look(self._storage, head).lock
+        return lock is not None and lock.pid == owner.pid and lock.expiry <= clock.now()
+
+    def _enter(self, head: str, found: Found | None) -> bool:
+        """Put our lock into a head's folder; tell whether one that ran out was there."""
+        found = found or look(self._storage, head)
+        try:
+            if not self._is_left(found.lock):
+                check_foreign_lock(self._storage, head, found.lock)
+            self._guards.enter(head, found)
+        except LockedException as error:
+            if not self._lock.frees_itself:
+                self._check_current(head, error)
+            raise
+        self.found = found
+        return found.lock is not None and not is_own(found.lock) and not found.lock.is_released
+
+    def _is_left(self, lock: DatasetLock | None) -> bool:
+        """Whether a lock file is of the writer whose lock the system freed, as a killed container leaves both."""
+        return lock is not None and self._lock.was_left_by(lock.pid, int.from_bytes(lock.node, "little"))
+
+    def _check_current(self, head: str, error: LockedException) -> None:
+        """Raise `_Overtaken` if the branch has another head by now: the lock of this one keeps nobody out."""
+        if read_tree_at(self._storage).tree.branches.get(self._branch) not in (None, head):
+            raise _Overtaken(*error.args) from error
+
+    def _fence(self, at: TreeAt) -> TreeAt:
+        def edit(tree: VersionTree) -> VersionTree:
+            return with_fence(tree, self._branch)
+
+        return swap(self._storage, at, edit, edit(at.tree), {})
+
+    def guard(self, version_id: str) -> None:
+        """Mark the folder of a version in the making, so that nobody takes it for garbage."""
+        with self._mutex:
+            self._guards.add(version_id)
+
+    def publish(self, version_id: str, seal: str, *, leaving: bool = False) -> None:
+        """Mark the folder of a version that is about to become the head; see :meth:`Guards.publish`."""
+        with self._mutex:
+            self._guards.publish(version_id, seal, leaving=leaving)
+
+    def moved(self, head: str) -> None:
+        """Go on with a new head, whose folder has our lock file already; those of others are removed."""
+        with self._mutex:
+            self._guards.moved(head)
+            self._written = clock.monotonic()
+
+    def check(self) -> None:
+        """Make sure, before a publish, that this is still the writer.
+
+        Raises
+        ------
+        LeaseLost
+            If another one took over.
+        """
+        with self._mutex:
+            self._note(self._guards.lost(strictly=False))
+        if self._lost:
+            if self._storage.stat(TREE_KEY) is None:
+                raise LeaseLost(
+                    f"the dataset is gone: {self._storage.url} was deleted by another program while it was written "
+                    "here. What was not published is lost; create it anew, and repeat the changes."
+                )
+            raise LeaseLost(
+                f"{self._lost}: this writer of branch {self._branch!r} of {self._storage.url} did not renew its lease "
+                "in time. Nothing of this publish is visible. Open the dataset again and repeat the change."
+            )
+
+    def _note(self, why: str) -> None:
+        if not self._lock.is_intact:
+            why = "another process has seized the lock"
+        self._lost = self._lost or why
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the lock files may not wait until the thread that renews them comes by the next time."""
+        return abs(clock.monotonic() - self._written) >= config.LEASE_SECONDS / 8
+
+    def renew(self) -> None:
+        """Write the lock files anew; called by a thread every now and then."""
+        with self._mutex:
+            try:
+                if not self._lost and self._lock.is_intact:
+                    self._note(self._guards.renew())
+                    self._written = clock.monotonic()
+            except StorageError as error:
+                _log.warning(
+                    "the lease of %s of %s was not renewed: %s", self._branch, self._storage.url, error
+                )
+
+    def release(self) -> None:
+        """Let others write; no effect if it is not held."""
+        _keeper.remove(self)
+        try:
+            with self._mutex:
+                if self._lost or not self._lock.held:
+                    self._guards.forget()
+                else:
+                    self._guards.release()
+        finally:
+            self._lock.release()  # also when Ctrl-C comes while the store is told
+
+    def forget(self) -> None:
+        """Let go without touching the storage, as the end of the process does."""
+        _keeper.remove(self)
+        self._guards.forget()
+        self._lock.release()
+
+
+class _Keeper:
+    """One thread per process that renews the leases which this process holds."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        self._leases: dict[int, Lease] = {}
+        self._mutex = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._wake = threading.Event()
+
+    def add(self, lease: Lease) -> None:
+        with self._mutex:
+            self._leases[id(lease)] = lease
+            if self._thread is not None:
+                return
+            thread = threading.Thread(target=self._run, name="lakebed-leases", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:
+                # At the exit of the interpreter no thread starts any more, and nothing lasts long enough to need one.
+                return
+            self._thread = thread
+
+    def remove(self, lease: Lease) -> None:
+        with self._mutex:
+            self._leases.pop(id(lease), None)
+
+    def _run(self) -> None:
+        while True:
+            self._wake.wait(config.LEASE_SECONDS / 4)
+            with self._mutex:
+                leases = list(self._leases.values())
+                if not leases:
+                    self._thread = None
+                    return
+            for lease in leases:
+                if lease.is_due:
+                    lease.renew()
+
+    def renew_all(self) -> None:
+        """Renew at once what is held, as the thread does."""
+        with self._mutex:
+            leases = list(self._leases.values())
+        for lease in leases:
+            lease.renew()
+
+
+_keeper = _Keeper()
+
+
+def renew_all() -> None:
+    """Renew all leases of this process at once; a thread does it in good time by itself."""
+    _keeper.renew_all()
+
+
+os.register_at_fork(after_in_child=_keeper.reset)

@@ -1,0 +1,252 @@
+"""The lock files that one writer keeps in the folders of its head and its draft: written, renewed, taken away.
+
+There are two kinds. Where the operating system guards the writer's lock, lock files only tell Deep Lake 3.9.52, and are
+removed at the end. On a store they are the lock: each is replaced on condition that it is still the one that was
+written last, so that a takeover is never overwritten, and nothing has to be read first; at the end they stay, released,
+as a witness that 3.9.52 has not been there (``lakebed.versions.locks.marker``).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from lakebed import clock, config
+from lakebed.documents.lock import DatasetLock
+from lakebed.errors import LockedException, PreconditionFailed, StorageError
+from lakebed.storage.base import Storage
+from lakebed.storage.concurrently import concurrently
+from lakebed.storage.lock import frees_itself
+from lakebed.versions.locks.marker import Found, is_own, lock_file, lock_key, look, named, own_lock
+from lakebed.versions.locks.weak_lock import confirm, is_conditional
+
+_log = logging.getLogger(__name__)
+
+
+class Guards(Protocol):
+    """Lock files of one writer. Not for several threads at once."""
+
+    def enter(self, head: str, found: Found) -> None:
+        """Put our lock into a head's folder, over what was found there, and keep no others.
+
+        Raises
+        ------
+        LockedException
+            If another writer was faster.
+        """
+
+    def add(self, version: str) -> None:
+        """Put our lock into the folder of a version in the making."""
+
+    def publish(self, version: str, seal: str, *, leaving: bool) -> None:
+        """Put our lock into the folder of a version that is about to become the head, sealed.
+
+        Parameters
+        ----------
+        leaving
+            Nobody writes it afterwards: the lock is released already.
+        """
+
+    def moved(self, head: str) -> None:
+        """Go on with a head that was published; the locks of others are of no use any more."""
+
+    def lost(self, *, strictly: bool) -> str:
+        """Return why these locks are not ours any more; "" if they are.
+
+        Parameters
+        ----------
+        strictly
+            Look, even if that can not be yet.
+        """
+
+    def renew(self) -> str:
+        """Write the locks anew, unless they are not ours any more; return as :meth:`lost` does."""
+
+    def release(self) -> None:
+        """Let others write; what fails is logged, since locks run out."""
+
+    def forget(self) -> None:
+        """Know of no locks any more, without touching the storage."""
+
+
+def guards_of(storage: Storage, branch: str) -> Guards:
+    """Return what keeps the lock files of a writer of a branch."""
+    return _BesideOthers(storage) if frees_itself(storage) else _Alone(storage, branch)
+
+
+class _BesideOthers:
+    """Lock files for 3.9.52; those of lakebed go by the lock of the operating system."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._versions: dict[str, None] = {}
+
+    def enter(self, head: str, found: Found) -> None:  # noqa: ARG002
+        self._storage.put(*lock_file(head))
+        self._versions = {head: None}
+
+    def add(self, version: str) -> None:
+        self._storage.put(*lock_file(version))
+        self._versions[version] = None
+
+    def publish(self, version: str, seal: str, *, leaving: bool) -> None:
+        """Do nothing: a publish writes the lock with everything else, and first of all."""
+
+    def moved(self, head: str) -> None:
+        old = [version for version in self._versions if version != head]
+        self._versions = {head: None}
+        self._remove(old)
+
+    def lost(self, *, strictly: bool) -> str:  # noqa: ARG002
+        for version in self._versions:
+            lock = look(self._storage, version).lock
+            if lock is not None and not is_own(lock):
+                return f"{named(lock)} has locked it meanwhile"
+        return ""
+
+    def renew(self) -> str:
+        why = self.lost(strictly=True)
+        if not why:
+            files = [lock_file(version) for version in self._versions]
+            self._storage.put_many(files, durable=False)  # after a power cut there is nothing to guard
+        return why
+
+    def release(self) -> None:
+        old, self._versions = list(self._versions), {}
+        self._remove(old)
+
+    def forget(self) -> None:
+        self._versions = {}
+
+    def _remove(self, versions: Iterable[str]) -> None:
+        for version in versions:
+            try:
+                self._storage.delete(lock_key(version))
+            except StorageError as error:  # it runs out by itself
+                _log.warning("a lock file of %s stays: %s", self._storage.url, error)
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A lock file as this process wrote it, and when, by a clock that nobody sets back."""
+
+    etag: str
+    lock: DatasetLock
+    at: float
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it is so young that nobody else can take it to have run out, if clocks agree roughly."""
+        half = config.LEASE_SECONDS / 2
+        return self.lock.expiry - clock.now() > half and clock.monotonic() - self.at < half
+
+
+def _why(found: Found) -> str:
+    """Return in words what became of a lock of ours."""
+    return "its lock file is gone" if found.lock is None else f"{named(found.lock)} has locked it meanwhile"
+
+
+class _Alone:
+    """Lock files that are the lock, on a store that replaces an object on condition."""
+
+    def __init__(self, storage: Storage, branch: str) -> None:
+        self._storage = storage
+        self._branch = branch
+        self._written: dict[str, _Written | None] = {}
+        self._next: dict[str, _Written] = {}
+
+    def enter(self, head: str, found: Found) -> None:
+        try:
+            # Where 3.9.52 has been since the version was published, the seal is gone, and must not come back.
+            mine = self._write(head, own_lock(found.seal), found.etag)
+            confirm(self._storage, lock_key(head), mine.lock.to_bytes())
+            self._written = {head: mine}
+        except PreconditionFailed as error:
+            raise LockedException(
+                f"branch {self._branch!r} of {self._storage.url} was locked by another writer just now; try again"
+            ) from error
+
+    def add(self, version: str) -> None:
+        lock, now = own_lock(), clock.monotonic()
+        etag = self._storage.put(lock_key(version), lock.to_bytes())
+        self._written[version] = _Written(etag, lock, now)
+
+    def publish(self, version: str, seal: str, *, leaving: bool) -> None:
+        lock, now = own_lock(seal), clock.monotonic()
+        if leaving:
+            lock = lock.released()
+        # From here on it is not renewed until it is the head's: a renewal would go by what `add` has written.
+        self._written.pop(version, None)
+        etag = self._storage.put(lock_key(version), lock.to_bytes())
+        self._next[version] = _Written(etag, lock, now)
+
+    def moved(self, head: str) -> None:
+        # The lock of the head before stays until it runs out: whoever still takes that for the head is kept out.
+        self._written, self._next = {head: self._next.get(head)}, {}
+
+    def lost(self, *, strictly: bool) -> str:
+        if not strictly and all(found is not None and found.is_fresh for found in self._written.values()):
+            return "" if is_conditional(self._storage) else self._looked_over()
+        return self.renew()
+
+    def _looked_over(self) -> str:
+        """Look, where the store may have let another writer in at the same moment."""
+        for version, known in self._written.items():
+            found = look(self._storage, version)
+            if known is None or found.etag != known.etag:
+                return _why(found)
+        return ""
+
+    def renew(self) -> str:
+        for version, known in self._written.items():
+            before = known or self._found(version)
+            if before is None:
+                return _why(look(self._storage, version))
+            lock = own_lock(before.lock.seal)
+            try:
+                self._written[version] = self._write(version, lock, before.etag)
+            except PreconditionFailed:
+                # An answer may have been lost before: then what is there is ours, and only its identity is unknown.
+                now = self._found(version)
+                if now is None or now.lock.seal != lock.seal:
+                    return _why(look(self._storage, version))
+                self._written[version] = self._write(version, lock, now.etag)
+        return ""
+
+    def release(self) -> None:
+        written, self._written = self._written, {}
+        concurrently([partial(self._release, version, known) for version, known in written.items()])
+
+    def _release(self, version: str, known: _Written | None) -> None:
+        try:
+            before = known or self._found(version)
+            if before is not None and not before.lock.is_released:
+                self._write(version, before.lock.released(), before.etag)
+        except PreconditionFailed:
+            pass  # somebody has taken over, and goes by a lock of his own
+        except StorageError as error:  # it runs out by itself
+            _log.warning("a lock file of %s stays: %s", self._storage.url, error)
+
+    def forget(self) -> None:
+        self._written, self._next = {}, {}
+
+    def _found(self, version: str) -> _Written | None:
+        """Return a lock file of ours as it is stored; None if there is none, or somebody else's."""
+        found = look(self._storage, version)
+        if found.etag is None or found.lock is None or not is_own(found.lock):
+            return None
+        return _Written(found.etag, found.lock, clock.monotonic())
+
+    def _write(self, version: str, lock: DatasetLock, etag: str | None) -> _Written:
+        data, now = lock.to_bytes(), clock.monotonic()
+        try:
+            written = self._storage.put_if(lock_key(version), data, etag)
+        except PreconditionFailed:
+            found = look(self._storage, version)
+            if found.etag is None or found.data != data:
+                raise
+            written = found.etag  # an attempt of which the answer was lost
+        return _Written(written, lock, now)

@@ -1,0 +1,118 @@
+"""The draft of an open dataset, the copy of it that a running change works on, and the chunk files of both.
+
+A change is made on a fork of the draft, which takes its place in one assignment once all of it is done. Whatever ends a
+change before, at whatever line, leaves the draft as it was.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Iterator, Mapping
+from types import FrameType
+
+from lakebed.writing.draft.draft import Draft
+from lakebed.writing.tensor_chunks import Files
+
+
+class Held:
+    """Chunk files that a reader may ask for, whatever becomes of the draft: packed anew, published, given up."""
+
+    __slots__ = ("__weakref__", "files")
+
+    def __init__(self, files: Files) -> None:
+        self.files = files
+
+
+class Unpublished(Mapping[str, bytes]):
+    """What is not published: chunk files that only this process has, by key; pieces are joined when one is asked for.
+
+    Not for several threads at once, but for looking chunk files up.
+    """
+
+    def __init__(self) -> None:
+        # The draft, the fork of it that a change works on, and the frame that this change runs in.
+        self._now: tuple[Draft | None, Draft | None, FrameType | None] = None, None, None
+        self._held: tuple[weakref.ref[Held], ...] = ()
+
+    # -- the draft ---------------------------------------------------------------------------------------------
+
+    @property
+    def draft(self) -> Draft | None:
+        """The draft as a change that is running sees it, and as it is otherwise; None if nothing was begun."""
+        kept, work, frame = self._now
+        return kept if frame is None or not self.is_changing else work
+
+    @draft.setter
+    def draft(self, draft: Draft | None) -> None:
+        self._now = draft, None, None
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether the caller is part of a change.
+
+        Where two interrupts came one upon the other, a change may have ended without saying so: its frame is gone.
+        """
+        sought = self._now[2]
+        frame = None if sought is None else sys._getframe(1)  # noqa: SLF001 - inspect's currentframe costs the same
+        while frame is not None and frame is not sought:
+            frame = frame.f_back
+        return frame is not None
+
+    def begin(self, frame: FrameType) -> Draft:
+        """Begin a change that runs in a frame: return the fork of the draft to work on."""
+        kept = self._now[0]
+        if kept is None:
+            raise AssertionError("there is no draft to change")
+        work = kept.fork()
+        self._now = kept, work, frame
+        return work
+
+    def keep(self) -> None:
+        """End the change: what it has made is the draft from now on."""
+        _, work, _ = self._now
+        self._now = work, None, None
+
+    def give_up(self) -> Draft | None:
+        """End the change: the draft stays as it was before; return what the change has made, if that is still there."""
+        kept, work, _ = self._now
+        self._now = kept, None, None
+        return work
+
+    # -- chunk files -------------------------------------------------------------------------------------------
+
+    def hold(self, key: str) -> Held:
+        """Keep the chunk files of a tensor of the draft for its reader, as long as that keeps the result."""
+        draft = self.draft
+        held = Held(draft.tensors.seen[key].new_chunks if draft is not None else {})
+        if held.files:
+            self._held = (*(known for known in self._held if known() is not None), weakref.ref(held))
+        return held
+
+    def _find(self, key: str) -> tuple[bytes | memoryview, ...] | None:
+        for draft in self._now[:2]:
+            for tensor in list(draft.tensors.seen.values()) if draft is not None else ():
+                if key in tensor.new_chunks:
+                    return tensor.new_chunks[key]
+        for known in self._held:
+            held = known()
+            if held is not None and key in held.files:
+                return held.files[key]
+        return None
+
+    def __getitem__(self, key: str) -> bytes:
+        pieces = self._find(key)
+        if pieces is None:
+            raise KeyError(key)
+        return b"".join(pieces)
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and self._find(key) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        draft = self.draft
+        return iter(draft.new_chunks() if draft else ())
+
+    def __len__(self) -> int:
+        draft = self.draft
+        return len(draft.new_chunks()) if draft else 0

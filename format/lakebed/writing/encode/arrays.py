@@ -1,0 +1,268 @@
+"""Arrays, numbers and decoded files -> samples that are raw values or lz4 (FORMAT.md 5.3), and canvases (5.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.chunks.image_chunk import Canvas, chunk_codec
+from lakebed.codecs.block import Block, empty_block, join_samples
+from lakebed.codecs.registry import byte_codec
+from lakebed.codecs.sample import Sample
+from lakebed.documents.tensor_meta import TensorMeta
+from lakebed.errors import TensorDtypeMismatchError, TensorInvalidSampleShapeError
+from lakebed.htypes.arrays import as_sample, block_of_array, cast, is_numeric, stacked_numbers
+from lakebed.htypes.images import converted, converted_file, is_pil, padded, padded_shape, pil_array
+from lakebed.htypes.partial import PartialSample
+from lakebed.native import gather as native
+from lakebed.writing.encode.encoded import Encoded
+from lakebed.writing.encode.spec import Target, learned
+from lakebed.writing.encode.tiles import encode_partial, encode_tiled, tile_shape_of
+
+# Arrays of so many bytes are not worth a copy.
+_LARGE = 64_000
+
+Rows = Sequence[Any] | NDArray[Any]
+Info = Mapping[str, Any]
+
+
+def encode_arrays(rows: Rows, meta: TensorMeta, kinds: set[type] | None = None) -> list[Encoded]:
+    """Encode samples stacked along the first axis of an array, or one by one; ``kinds``: their types, if known.
+
+    Raises
+    ------
+    TensorDtypeMismatchError, TensorInvalidSampleShapeError, SampleHtypeMismatchError, SampleCompressionError
+        If a value fits neither the tensor's dtype, rank, htype nor its compression.
+    """
+    target = Target(meta)
+    if not is_numeric(rows) and not target.converts:
+        numbers = stacked_numbers(rows, kinds)
+        if numbers is not None:
+            if target.dtype == np.bool_ and all(type(row) is bool for row in rows):
+                numbers = numbers.astype(np.bool_)
+            return _stacked(cast(numbers, target.dtype, literal=True), target, owned=True)
+    if isinstance(rows, np.ndarray) and is_numeric(rows) and not target.converts:
+        array = cast(rows, target.dtype, literal=False, by_value=target.by_value)
+        return _stacked(array, target, owned=not np.may_share_memory(array, rows))
+    if isinstance(rows, list) and not target.converts and target.canvas is None:
+        gathered = _gathered(rows, target)
+        if gathered is not None:
+            return gathered
+    return list(_one_by_one(rows, target))
+
+
+# -- samples of one shape ----------------------------------------------------------------------------------------------
+
+
+def _stacked(array: NDArray[Any], target: Target, *, owned: bool) -> list[Encoded]:
+    shape = tuple(array.shape[1:]) or (1,)
+    if target.ndim is None and len(shape) == 2 and target.meta.sample_compression is None:
+        target.pads = False  # grey images that come as one array, before any other, stay (H, W), as in 3.x
+    if target.pads:
+        shape = padded_shape(shape)
+        array = array.reshape(len(array), *shape)
+    target.check_rank(shape, target.ndim)
+    if target.canvas is not None:
+        for sample in array:
+            _check_canvas(target, sample)
+    meta = learned(target.meta, array.dtype)
+    if len(array) and tile_shape_of(target, shape, array.nbytes // len(array)) is not None:
+        return list(_one_by_one(array, target))
+    block = compressed(block_of_array(array), meta)
+    pixels = array.__getitem__ if "downsample" in target.feeds else None
+    return [Encoded(block, meta, owned=owned or meta.sample_compression is not None, pixels=pixels)]
+
+
+# -- samples of many shapes --------------------------------------------------------------------------------------------
+
+
+def _gathered(rows: list[Any], target: Target) -> list[Encoded] | None:
+    """Encode arrays of one dtype and rank, and None, in one go; None if they are not, or some must be tiled."""
+    first = next((row for row in rows if row is not None), None)
+    if type(first) is not np.ndarray or first.ndim == 0 or (target.pads and first.ndim < 3):
+        return None
+    dtype = first.dtype
+    if not is_numeric(first) or dtype.byteorder == ">":
+        return None
+    if first.nbytes >= _LARGE and target.dtype in (None, dtype):
+        return _in_place(rows, first, target)
+    found = native.gather_arrays(rows, dtype, first.ndim)
+    if found is None:
+        return None
+    data, shapes, sizes = found
+    if target.dtype is not None and target.dtype != dtype:
+        try:
+            flat = cast(data.view(dtype), target.dtype, literal=False, by_value=target.by_value)
+        except TensorDtypeMismatchError:
+            return None  # single numbers may still fit; otherwise the error will name the right sample
+        sizes = (sizes // dtype.itemsize * flat.itemsize).astype(np.uint32)
+        data, dtype = flat.view(np.uint8), target.dtype
+    largest = int(sizes.max())
+    if tile_shape_of(target, tuple(int(n) for n in shapes[int(sizes.argmax())]), largest) is not None:
+        return None
+    target.check_rank(first.shape, target.ndim)
+    meta = learned(target.meta, dtype)
+    uniform = len(rows) == 1 or bool((shapes == shapes[0]).all())
+    block = (
+        Block(data.data, len(rows), int(sizes[0]), tuple(int(n) for n in shapes[0]))
+        if uniform
+        else Block(data.data, len(rows), sizes, shapes)
+    )
+    pixels = None
+    if "downsample" in target.feeds:
+        empty = np.empty((0,) * first.ndim, dtype)
+        pixels = [empty if row is None else row for row in rows].__getitem__
+    return [Encoded(compressed(block, meta), meta, pixels=pixels)]
+
+
+def _in_place(rows: list[Any], first: NDArray[Any], target: Target) -> list[Encoded] | None:
+    """Do the same for large arrays, which stay where they are until they are written."""
+    for row in rows:
+        if row is None:
+            continue
+        if type(row) is not np.ndarray or row.dtype != first.dtype or row.ndim != first.ndim:
+            return None
+        if not row.flags.c_contiguous or tile_shape_of(target, row.shape, row.nbytes) is not None:
+            return None
+    target.check_rank(first.shape, target.ndim)
+    meta = learned(target.meta, first.dtype)
+    none = (0,) * first.ndim
+    shapes = np.array([none if row is None else row.shape for row in rows], dtype=np.uint32)
+    buffers = [b"" if row is None or row.size == 0 else memoryview(row).cast("B") for row in rows]
+    block = Block.of_buffers(buffers, shapes.reshape(len(rows), first.ndim))
+    empty = np.empty(none, first.dtype)
+    pixels = [empty if row is None else row for row in rows].__getitem__
+    compresses = meta.sample_compression is not None
+    return [Encoded(compressed(block, meta), meta, owned=compresses, pixels=pixels)]
+
+
+def _one_by_one(rows: Rows, target: Target) -> Iterator[Encoded]:
+    """Encode samples of any kind; what must be tiled becomes a part of its own."""
+    run: list[NDArray[Any] | None] = []
+    infos: list[Info] = []
+    ndim, dtype = target.ndim, target.dtype
+    for row in rows:
+        if isinstance(row, PartialSample):
+            yield from _run(run, infos, target, dtype, ndim)
+            part = encode_partial(row, target)
+            yield part
+            target = _after(part, target)
+            run, infos, dtype, ndim = [], [], target.dtype, len(part.block.shapes or ())
+            continue
+        value, info = _value(row, target, dtype)
+        if value is None:
+            run.append(None)
+            infos.append({})
+            continue
+        dtype = value.dtype
+        target.check_rank(value.shape, ndim)
+        ndim = value.ndim
+        _check_canvas(target, value)
+        tile = tile_shape_of(target, value.shape, value.nbytes)
+        if tile is None:
+            run.append(value)
+            infos.append(info)
+            continue
+        yield from _run(run, infos, target, dtype, ndim)
+        part = encode_tiled(value, tile, target, dict(info))
+        yield part
+        target = _after(part, target)
+        run, infos = [], []
+    yield from _run(run, infos, target, dtype, ndim)
+
+
+def _after(part: Encoded, target: Target) -> Target:
+    if part.meta is target.meta:
+        return target
+    after = Target(part.meta)
+    after.pads = target.pads
+    return after
+
+
+def _run(
+    run: list[NDArray[Any] | None],
+    infos: list[Info],
+    target: Target,
+    dtype: np.dtype[Any] | None,
+    ndim: int | None,
+) -> Iterator[Encoded]:
+    """Encode samples that are not tiled."""
+    if not run:
+        return
+    kept = infos if any(infos) else None
+    if ndim is None or dtype is None:
+        yield Encoded(empty_block(len(run), ndim), target.meta, infos=kept)
+        return
+    meta = learned(target.meta, dtype)
+    found = native.gather_arrays(run, dtype, ndim)
+    if found is None:  # None only among arrays that cast() and reshape() made contiguous
+        found = native.gather_arrays(
+            [None if a is None else np.ascontiguousarray(a) for a in run], dtype, ndim
+        )
+    if found is None:
+        raise TensorInvalidSampleShapeError("the samples can not be put back to back")
+    data, shapes, sizes = found
+    pixels = None
+    if "downsample" in target.feeds:
+        pixels = [np.empty((0,) * ndim, dtype) if a is None else a for a in run].__getitem__
+    yield Encoded(
+        compressed(Block(data.data, len(run), sizes, shapes), meta), meta, infos=kept, pixels=pixels
+    )
+
+
+def _value(row: Any, target: Target, dtype: np.dtype[Any] | None) -> tuple[NDArray[Any] | None, Info]:
+    """Return one sample as the array that is stored, None for an empty one, and what is to be recorded of it."""
+    info: Info = {}
+    if row is None:
+        return None, info
+    if isinstance(row, Sample):
+        info = sample_info(row, target)
+        row = converted_file(row, target.htype.name) if target.converts else row.array
+    elif is_pil(row):
+        row = pil_array(row)
+    elif isinstance(row, list | tuple) and len(row) == 0:
+        return None, info
+    if target.converts:
+        array = as_sample(row, None, of_files=True)
+        if dtype is not None and array.dtype != np.bool_:
+            array = cast(array, dtype, literal=not hasattr(row, "dtype"), by_value=False)
+        array = converted(array, target.htype.name)
+        value = cast(array, dtype, literal=False)
+    else:
+        value = as_sample(row, dtype, by_value=target.by_value, of_files=target.takes_files)
+    return (padded(value) if target.pads else value), info
+
+
+def sample_info(sample: Sample, target: Target) -> Info:
+    """Return what a hidden ``_info`` tensor records of a file; nothing if there is none."""
+    if "info" not in target.feeds:
+        return {}
+    return {**sample.meta, "modified": False}
+
+
+# -- compression -------------------------------------------------------------------------------------------------------
+
+
+def compressed(block: Block, meta: TensorMeta) -> Block:
+    """Compress each sample by the tensor's byte compression, if it has one."""
+    codec = byte_codec(meta.sample_compression)
+    if codec is None:
+        return block
+    if block.buffers is not None:
+        return join_samples([codec.encode(part) for part in block.buffers], block.shapes)
+    at = block.offsets().tolist()
+    parts = [codec.encode(block.data[a:b]) for a, b in pairwise(at)]
+    return join_samples(parts, block.shapes)
+
+
+def _check_canvas(target: Target, array: NDArray[Any]) -> None:
+    """Refuse, before the chunk is due, what could not be pasted into the images that the tensor's chunks are."""
+    if target.canvas is None:
+        return
+    canvas = chunk_codec(target.canvas.name, array.dtype)
+    if isinstance(canvas, Canvas):
+        canvas.check(array)

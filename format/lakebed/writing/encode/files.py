@@ -1,0 +1,279 @@
+"""Files, and arrays that are encoded as files -> samples of a tensor that is compressed by sample (FORMAT.md 5.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.codecs.base import Buffer, FileCodec
+from lakebed.codecs.block import Block, empty_block
+from lakebed.codecs.registry import IMAGE_NAMES
+from lakebed.codecs.sample import Sample
+from lakebed.documents.tensor_meta import TensorMeta
+from lakebed.errors import InvalidInputError, SampleCompressionError
+from lakebed.htypes.arrays import as_sample, cast
+from lakebed.htypes.images import CHANNELS, converted, converted_file, is_pil, padded, padded_shape, pil_array
+from lakebed.htypes.partial import PartialSample
+from lakebed.native import headers as native
+from lakebed.writing.encode.arrays import sample_info
+from lakebed.writing.encode.encoded import Encoded
+from lakebed.writing.encode.spec import Target, learned
+from lakebed.writing.encode.tiles import encode_partial, encode_tiled, tile_shape_of
+from lakebed.writing.encode.unread_files import UnreadFiles, encode_unread
+
+Rows = Sequence[Any] | NDArray[Any]
+Info = Mapping[str, Any]
+
+_HEADERS = {"jpeg": native.jpeg_headers, "png": native.png_headers}
+
+
+def encode_files(rows: Rows, meta: TensorMeta) -> list[Encoded]:
+    """Encode samples for a tensor whose samples are image, sound, video, scan or mesh files.
+
+    A file of the tensor's own kind is stored byte for byte; an image of another kind is decoded and encoded anew.
+
+    Raises
+    ------
+    TensorDtypeMismatchError, TensorInvalidSampleShapeError, SampleHtypeMismatchError, SampleCompressionError
+        If a value fits neither the tensor's dtype, rank, htype nor its compression.
+    FormatError, LimitError, SampleReadError
+        If a file is damaged, too large or unreadable.
+    """
+    if isinstance(rows, UnreadFiles):
+        part = encode_unread(rows, meta)
+        if part is not None:
+            return [part]
+        rows = rows.fill()
+    target = Target(meta)
+    run = _Run(target)
+    for row in rows:
+        run.add(row)
+    return run.finish()
+
+
+class _Run:
+    """Samples being encoded: those that are not tiled wait, to become one block."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.codec = _codec(target)
+        self.feeds = target.feeds
+        self.done: list[Encoded] = []
+        self.ndim = target.ndim
+        self.dtype = target.dtype
+        self._start()
+
+    def _start(self) -> None:
+        self.files: list[Buffer] = []
+        # None: not looked at yet (a file of the tensor's own kind), or an empty sample.
+        self.shapes: list[tuple[int, ...] | None] = []
+        self.samples: list[Sample | None] = []
+        self.infos: list[Info] = []
+        self.arrays: list[NDArray[Any] | None] = []
+
+    def add(self, row: Any) -> None:
+        target = self.target
+        if row is None:
+            self._keep(b"", None, {})
+        elif isinstance(row, PartialSample):
+            self._alone(encode_partial(row, target))
+        elif isinstance(row, Sample) and self._verbatim(row):
+            return
+        else:
+            self._encode(row)
+
+    def _keep(
+        self,
+        data: Buffer,
+        shape: tuple[int, ...] | None,
+        info: Info,
+        array: NDArray[Any] | None = None,
+        sample: Sample | None = None,
+    ) -> None:
+        self.files.append(data)
+        self.shapes.append(shape)
+        self.infos.append(info)
+        self.arrays.append(array)
+        self.samples.append(sample)
+
+    def _alone(self, part: Encoded) -> None:
+        self._flush()
+        self.done.append(part)
+        self.target = self.target if part.meta is self.target.meta else Target(part.meta)
+        self.dtype = self.target.dtype
+        self.ndim = len(part.block.shapes or ())
+
+    # -- files ---------------------------------------------------------------------------------------------------------
+
+    def _verbatim(self, sample: Sample) -> bool:
+        """Take a file of the tensor's own kind as it is; tell whether it was."""
+        target = self.target
+        name = target.meta.sample_compression
+        if sample.compression != name:
+            return False
+        if target.converts and _channels(sample.shape) != CHANNELS[target.htype.name]:
+            return False
+        data = sample.buffer
+        if self.codec.can_encode and 0 <= target.threshold < len(data):
+            return False
+        self._keep(data, None, {}, sample=sample)
+        return True
+
+    # -- arrays and other files ----------------------------------------------------------------------------------------
+
+    def _encode(self, row: Any) -> None:
+        target, codec = self.target, self.codec
+        value, info = self._array(row, codec)
+        if value is None:
+            self._keep(b"", None, {})
+            return
+        target.check_rank(value.shape, self.ndim)
+        tile = tile_shape_of(target, value.shape, value.nbytes)
+        self.dtype, self.ndim = self.dtype or value.dtype, value.ndim
+        if tile is not None:
+            self._alone(encode_tiled(value, tile, target, dict(info)))
+            return
+        data = codec.encode(value) if value.size else b""
+        self._keep(data, value.shape, info, array=value)
+
+    def _array(self, row: Any, codec: FileCodec) -> tuple[NDArray[Any] | None, Info]:
+        """Return one sample as the array to encode, None for an empty one, and what is to be recorded of it."""
+        target, info = self.target, {}
+        if isinstance(row, Sample):
+            kind = row.compression
+            if kind is not None and not (kind in IMAGE_NAMES and codec.name in IMAGE_NAMES):
+                raise InvalidInputError(
+                    f"Recompression with different format is only supported for images: the file is {kind}, the "
+                    f"tensor takes {codec.name}"
+                )
+            info = dict(sample_info(row, target)) if kind is not None else {}
+            array = converted_file(row, target.htype.name) if target.converts else np.atleast_1d(row.array)
+        else:
+            if is_pil(row):
+                row = pil_array(row)
+            elif isinstance(row, list | tuple) and len(row) == 0:
+                return None, info
+            if target.converts:
+                array = as_sample(row, None, of_files=True)
+                if self.dtype is not None and array.dtype != np.bool_:
+                    array = cast(array, self.dtype, literal=not hasattr(row, "dtype"), by_value=False)
+            else:
+                array = as_sample(row, self.dtype, by_value=target.by_value, of_files=True)
+        if not codec.can_encode and array.size:
+            raise SampleCompressionError(
+                f"In order to store {target.htype.name} data, you should use `lakebed.read(path_to_file)`: arrays can "
+                f"not be encoded as {codec.name}"
+            )
+        if target.converts:
+            array = converted(array, target.htype.name)
+        return (padded(array) if target.pads else array), info
+
+    # -- blocks --------------------------------------------------------------------------------------------------------
+
+    def finish(self) -> list[Encoded]:
+        self._flush()
+        return self.done
+
+    def _flush(self) -> None:
+        if self.files:
+            self._look_at_files()
+            self.done.append(self._part())
+            self._start()
+
+    def _look_at_files(self) -> None:
+        """Find shape, dtype and facts of the files that are stored as they are."""
+        waiting = [i for i, sample in enumerate(self.samples) if sample is not None]
+        if not waiting:
+            return
+        headers = _HEADERS.get(self.target.meta.sample_compression or "")
+        plain: dict[int, tuple[int, ...]] = {}
+        if headers is not None:
+            shapes, flags = headers([self.files[i] for i in waiting])
+            sure = (flags & native.PLAIN).astype(bool)
+            exif = (flags & native.EXIF).astype(bool)
+            for i, shape, known, tagged in zip(
+                waiting, shapes.tolist(), sure.tolist(), exif.tolist(), strict=True
+            ):
+                if known:
+                    plain[i] = tuple(shape)
+                    if not tagged:
+                        self.infos[i] = self._plain_info(i, tuple(shape))
+        for i in waiting:
+            sample = self.samples[i]
+            if sample is None:
+                continue
+            shape = plain.get(i)
+            if shape is None:
+                shape = sample.shape
+                self.dtype = self.dtype or _known(sample.dtype)
+            else:
+                self.dtype = self.dtype or np.dtype(np.uint8)
+            shape = padded_shape(shape) if self.target.pads else shape
+            self.target.check_rank(shape, self.ndim)
+            self.ndim = len(shape)
+            self.shapes[i] = shape
+            if not self.infos[i]:
+                self.infos[i] = sample_info(sample, self.target)
+
+    def _plain_info(self, i: int, shape: tuple[int, ...]) -> Info:
+        """Return what sample_info() does for an image without EXIF data, without looking at it again."""
+        sample = self.samples[i]
+        if "info" not in self.feeds or sample is None:
+            return {}
+        grey = len(shape) == 3 and shape[2] == 1
+        info: dict[str, Any] = {
+            "exif": {},
+            "shape": list(shape[:2] if grey else shape),
+            "format": self.target.meta.sample_compression,
+        }
+        if sample.path is not None:
+            info["filename"] = str(sample.path)
+        info["modified"] = False
+        return info
+
+    def _part(self) -> Encoded:
+        count, ndim = len(self.files), self.ndim
+        infos = self.infos if any(self.infos) else None
+        if ndim is None:
+            return Encoded(empty_block(count, None), self.target.meta, infos=infos)
+        meta = learned(self.target.meta, self.dtype)
+        none = (0,) * ndim
+        shapes = np.array([none if s is None else s for s in self.shapes], dtype=np.uint32).reshape(
+            count, ndim
+        )
+        block = Block.of_buffers(self.files, shapes)
+        pixels = self._pixels() if "downsample" in self.feeds else None
+        return Encoded(block, meta, infos=infos, pixels=pixels)
+
+    def _pixels(self) -> Any:
+        arrays, samples = list(self.arrays), list(self.samples)
+        empty = np.empty((0,) * (self.ndim or 0), self.dtype)
+        pads = self.target.pads
+
+        def pixels(i: int) -> NDArray[Any]:
+            sample, array = samples[i], arrays[i]
+            if sample is not None:
+                array = sample.array
+            return empty if array is None else padded(array) if pads else array
+
+        return pixels
+
+
+def _codec(target: Target) -> FileCodec:
+    if target.files is None:
+        raise SampleCompressionError(f"{target.meta.sample_compression!r} is no compression by files")
+    return target.files
+
+
+def _channels(shape: tuple[int, ...]) -> int:
+    return 1 if len(shape) == 2 else shape[2] if len(shape) == 3 else 0
+
+
+def _known(name: str) -> np.dtype[Any] | None:
+    try:
+        return np.dtype(name)
+    except TypeError:
+        return None

@@ -1,0 +1,264 @@
+"""Links -> samples of a link tensor: their addresses, and what the files behind them are (FORMAT.md 5.3, 8, 13)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.codecs.block import Block
+from lakebed.documents.tensor_meta import TensorMeta
+from lakebed.errors import (
+    BadLinkError,
+    LinkCredentialsError,
+    MissingCredsError,
+    SampleHtypeMismatchError,
+    TensorDtypeMismatchError,
+)
+from lakebed.htypes.base import Storing
+from lakebed.htypes.images import padded_shape
+from lakebed.htypes.registry import htype_named
+from lakebed.links.link import LinkedSample, LinkedTiledSample, encode_paths, encode_tiled
+from lakebed.links.policy import remember
+from lakebed.links.verify import Found, inspect_all, inspect_tiled
+from lakebed.storage.address import shown
+from lakebed.writing.encode.encoded import Encoded, Tiled
+from lakebed.writing.encode.spec import Target, learned
+
+if TYPE_CHECKING:
+    from lakebed.credentials.named import Keys
+    from lakebed.storage.credentials import Creds
+
+_LOOKED_AT = frozenset({"info", "shape", "len"})
+_CONVERTED = ("image.rgb", "image.gray")
+_UNSEEN = np.dtype(np.uint8)
+
+Run = Sequence["LinkedSample | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class Linking:
+    """What it takes to append links.
+
+    Parameters
+    ----------
+    keys
+        The credentials of the dataset; None for one that has none.
+    known
+        What was found behind links that were looked at before.
+    """
+
+    keys: Keys | None = None
+    known: Mapping[LinkedSample, Found | BadLinkError] = field(default_factory=dict)
+
+    def code(self, key: str | None) -> int:
+        """Return the code of a name; see ``Keys.code``."""
+        if key is None:
+            return 0
+        if self.keys is None:
+            raise MissingCredsError(
+                f"credentials key {key!r} is not known here; add it with ds.add_creds_key({key!r})"
+            )
+        return self.keys.code(key)
+
+    def credentials(self, key: str | None, url: str) -> Creds | None:
+        """Return the credentials of a name; see ``Keys.by_name``."""
+        return None if self.keys is None else self.keys.by_name(key, url)
+
+
+def encode_links(rows: Iterable[Any], meta: TensorMeta, linking: Linking | None = None) -> list[Encoded]:
+    """Encode links; unless the tensor's ``verify`` is off, the header of each file is read.
+
+    Parameters
+    ----------
+    linking
+        The dataset's credentials, and what is known of the links.
+
+    Raises
+    ------
+    TensorDtypeMismatchError
+        If a value is no link.
+    SampleHtypeMismatchError
+        If the htype would have to convert what is behind the link.
+    TensorInvalidSampleShapeError
+        If the linked data has another rank than that before it.
+    BadLinkError, MissingCredsError
+        If a file can not be read, or its credentials are not known; the cause says why.
+    """
+    target, linking = Target(meta), linking or Linking()
+    given = rows if isinstance(rows, list | tuple) else list(rows)
+    kinds = set(map(type, given))
+    wrong = next(
+        (kind for kind in kinds if not issubclass(kind, LinkedSample | LinkedTiledSample | type(None))), None
+    )
+    if wrong is not None:
+        row = next(row for row in given if type(row) is wrong)
+        raise TensorDtypeMismatchError(
+            f"a link tensor takes lakebed.link(path), not {wrong.__name__}: {row!r:.60}"
+        )
+    if target.meta.htype in _CONVERTED and kinds - {type(None)}:
+        raise SampleHtypeMismatchError(
+            f"htype {target.meta.htype!r} converts what it stores, and a link is stored as it is: use link[image]"
+        )
+    if LinkedTiledSample not in kinds:
+        return [_links(given, kinds, target, linking)]
+    return _mixed(given, target, linking)
+
+
+def _mixed(rows: Sequence[Any], target: Target, linking: Linking) -> list[Encoded]:
+    """Encode rows of which some are grids of links, which stand alone."""
+    done: list[Encoded] = []
+    run: list[LinkedSample | None] = []
+    for row in rows:
+        if not isinstance(row, LinkedTiledSample):
+            run.append(row)
+            continue
+        if run:
+            done.append(_links(run, set(map(type, run)), target, linking))
+            run = []
+        done.append(_tiled(row, target, linking))
+    if run:
+        done.append(_links(run, set(map(type, run)), target, linking))
+    return done
+
+
+def _links(run: Run, kinds: set[type], target: Target, linking: Linking) -> Encoded:
+    paths, codes = _parts(run, kinds, linking)
+    data, sizes = encode_paths(paths)
+    block = Block(memoryview(data), len(sizes), sizes, (1,))
+    if not target.meta.verify:
+        remember(paths)
+        return Encoded(block, learned(target.meta, _UNSEEN if any(paths) else None), creds=codes)
+    facts = _facts(run, target, linking)
+    remember(paths)
+    wanted = target.feeds & _LOOKED_AT
+    return Encoded(
+        block,
+        _learned(facts, target),
+        infos=[{} if f is None else f.info for f in facts] if "info" in wanted else None,
+        shapes=_ranked([() if f is None else f.shape for f in facts], target) if wanted else None,
+        creds=codes,
+    )
+
+
+def _parts(run: Run, kinds: set[type], linking: Linking) -> tuple[Sequence[str], NDArray[np.uint32]]:
+    """Return the paths, "" for None, and the codes of the credentials."""
+    if kinds <= {LinkedSample}:
+        paths: list[str] = list(map(attrgetter("path"), run))
+        keys: list[str | None] = list(map(attrgetter("creds_key"), run))
+    else:
+        paths = ["" if link is None else link.path for link in run]
+        keys = [None if link is None else link.creds_key for link in run]
+    codes = {key: linking.code(key) for key in set(keys)}
+    if len(codes) <= 1:
+        return paths, np.full(len(paths), next(iter(codes.values()), 0), dtype=np.uint32)
+    return paths, np.fromiter(map(codes.__getitem__, keys), dtype=np.uint32, count=len(keys))
+
+
+def _learned(facts: list[Found | None], target: Target) -> TensorMeta:
+    """Take an open dtype from the first file."""
+    first = next((found for found in facts if found is not None), None)
+    return target.meta if first is None else learned(target.meta, np.dtype(first.dtype))
+
+
+def _facts(run: Run, target: Target, linking: Linking) -> list[Found | None]:
+    """Look behind all links at the same time; the first that leads nowhere is raised."""
+    facts: list[Found | None] = []
+    known = [None if link is None else linking.known.get(link) for link in run]
+    unknown = [link for link, found in zip(run, known, strict=True) if link is not None and found is None]
+    is_text = target.htype.storing is not Storing.ARRAY
+    looked = inspect_all(unknown, linking.credentials, is_text=is_text)
+    for link, seen in zip(run, known, strict=True):
+        found = seen if link is None or seen is not None else next(looked)
+        if isinstance(found, BadLinkError):
+            raise found
+        facts.append(found)
+    return facts
+
+
+def looked_at(
+    rows: Iterable[Any],
+    meta: TensorMeta,
+    linking: Linking,
+    watched: Callable[[list[LinkedSample]], Iterable[LinkedSample]] = iter,
+) -> Linking:
+    """Look behind all links of some rows at the same time, so that to encode them one by one asks nobody.
+
+    Parameters
+    ----------
+    watched
+        Shows how far it is.
+    """
+    if not meta.verify:
+        return linking
+    known: dict[LinkedSample, Found | BadLinkError] = {}
+    links: list[LinkedSample] = []
+    for link in dict.fromkeys(link for row in rows for link in _links_of(row)):
+        refused = _refused(link, linking)
+        if refused is None:
+            links.append(link)
+        else:
+            known[link] = refused
+    is_text = htype_named(meta.htype).storing is not Storing.ARRAY
+    looked = inspect_all(links, linking.credentials, is_text=is_text)
+    seen = zip(watched(links), looked, strict=True)
+    known.update((link, facts) for link, facts in seen if facts is not None)
+    return Linking(linking.keys, known)
+
+
+def _refused(link: LinkedSample, linking: Linking) -> BadLinkError | None:
+    """Return the error of a link whose credentials there are not."""
+    if link.creds_key is None:
+        return None
+    try:
+        linking.code(link.creds_key)
+        linking.credentials(link.creds_key, link.path)
+    except (MissingCredsError, LinkCredentialsError) as error:
+        refused = BadLinkError(f"the link to {shown(link.path)} cannot be appended: {error}")
+        refused.__cause__ = error
+        return refused
+    return None
+
+
+def leads_nowhere(row: Any, linking: Linking) -> bool:
+    """Whether a link of a row that was looked at is broken."""
+    return any(isinstance(linking.known.get(link), BadLinkError) for link in _links_of(row))
+
+
+def _links_of(row: Any) -> Iterable[LinkedSample]:
+    items = row if isinstance(row, list | tuple) else (row,)
+    return (item for item in items if isinstance(item, LinkedSample))
+
+
+def _ranked(shapes: list[tuple[int, ...]], target: Target) -> list[tuple[int, ...]]:
+    """Give grey images among colour ones a third axis, and refuse what differs in rank beyond that."""
+    ndim = target.ndim
+    found = []
+    for shape in shapes:
+        if len(shape) == 2 and (ndim == 3 or (ndim is None and target.htype.is_image)):
+            shape = padded_shape(shape)
+        if shape:
+            target.check_rank(shape, ndim)
+            ndim = len(shape)
+        found.append(shape)
+    return found
+
+
+def _tiled(value: LinkedTiledSample, target: Target, linking: Linking) -> Encoded:
+    """Encode a grid of links, whose files must have one shape; of an unverified tensor the first says which."""
+    code = linking.code(value.creds_key)
+    found = inspect_tiled(value, linking.credentials, only_first=not target.meta.verify)
+    remember([str(path) for path in value.path_array.flat])
+    tile = value.tile_shape or ()
+    data = encode_tiled(value.path_array, len(tile))
+    return Encoded(
+        Block(memoryview(data), 1, len(data), found.shape),
+        learned(target.meta, np.dtype(found.dtype)),
+        shapes=[found.shape],
+        creds=np.array([code], dtype=np.uint32),
+        tiled=Tiled(found.shape, tile, lambda: iter(())),
+    )
