@@ -187,7 +187,8 @@ class RecordTable:
     keep_refused : bool
         Whether values that did not fit are kept for `take_refused`.
     exact : collection of str
-        Fields of columns of numbers, INT64 or FLOAT64, whose other numbers are kept for `take_numbers`.
+        Fields of columns of numbers, INT64 or FLOAT64, or of dates and times, of which those that the column cuts are
+        kept for `take_numbers`.
 
     Raises
     ------
@@ -319,7 +320,7 @@ class RecordTable:
         return REFUSED.empty_table() if found is None else found
 
     def take_numbers(self) -> pa.Table | None:
-        """Move out the numbers that their column may have rounded or refused; to be called with each `take`.
+        """Move out numbers, dates and times that their column may have cut or refused; to be called with each `take`.
 
         Returns
         -------

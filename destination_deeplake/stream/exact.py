@@ -4,7 +4,8 @@
     _airbyte_exact/id     text                9007199254740993; nothing where `id` says it all
 
 The tensor beside is made with the first such number, so most streams have none. It is what rows are told apart by
-(`upserts.numerals`). Numbers of other columns are rounded as ever.
+(`upserts.numerals`). Dates and times that are finer than their column are such numbers, too (`moments`). Those of other
+columns are rounded and cut as ever.
 """
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 import lakebed
 from destination_deeplake.columns import Kind
 from destination_deeplake.ndarrays import as_arrow
+from destination_deeplake.stream.moments import MOMENTS, as_numbers, refitted
 from destination_deeplake.stream.samples import numbers_of, present
 from destination_deeplake.tensors import TensorType
 from destination_deeplake.upserts.numerals import differing, spelled
@@ -22,23 +24,29 @@ from destination_deeplake.upserts.numerals import numbers_of as spelled_numbers_
 _SLICE_ROWS = 1 << 18
 
 
-def beside(cells: pa.Array, taken: pa.Array, rows: NDArray[np.int64], texts: pa.Array) -> pa.Array | None:
+def beside(
+    cells: pa.Array, taken: pa.Array, rows: NDArray[np.int64], texts: pa.Array, kind: Kind
+) -> pa.Array | None:
     """Return the numbers that stored cells do not stand for.
 
     Parameters
     ----------
     cells, taken : pyarrow.Array
-        What is stored of a column, and what it was read as: integers of 64 bits or doubles.
+        What is stored of a column, and what it was read as: integers or doubles.
     rows : int64, shape (numbers,)
         Rows, ascending, of numbers that may not be what was read; strings that spell numbers have their quotes.
     texts : pyarrow.Array
         These numbers as the source wrote them.
+    kind : Kind
+        Of the column; of dates and times, `moments` makes numbers.
 
     Returns
     -------
     pyarrow.Array or None
         A text, in one spelling for each number, or null for each row; None if all are null.
     """
+    if kind in MOMENTS:
+        texts = as_numbers(texts, taken.take(as_arrow(rows)), kind)
     found = spelled(texts, quoted=True)
     if cells.type != taken.type:
         more = np.setdiff1d(_changed(cells, taken), rows)
@@ -71,15 +79,39 @@ def _changed(cells: pa.Array, taken: pa.Array) -> NDArray[np.int64]:
     return found
 
 
-def refit(dataset: lakebed.Dataset, tensor: str, of_type: TensorType, kind: Kind, beside: str) -> None:
-    """Bring the numbers beside a tensor into it, as far as it holds them now that its type is a wider one."""
+def refit(
+    dataset: lakebed.Dataset, tensor: str, of_type: TensorType, before: Kind, kind: Kind, beside: str
+) -> None:
+    """Bring the numbers beside a tensor into it, as far as it holds them now that its type is a wider one.
+
+    Parameters
+    ----------
+    dataset : lakebed.Dataset
+        Where both are.
+    tensor : str
+        The tensor.
+    of_type : TensorType
+        Of it, now.
+    before, kind : Kind
+        Of its column, until now and from now on.
+    beside : str
+        The tensor beside.
+    """
     for start in range(0, len(dataset[beside]), _SLICE_ROWS):
         stop = min(start + _SLICE_ROWS, len(dataset[beside]))
         texts = dataset.read_columns(start, stop, [beside])[beside]
         rows = np.flatnonzero(present(texts))
         if not len(rows):
             continue
-        cells, left = fitted(texts.take(as_arrow(rows)), of_type, kind)
+        texts = texts.take(as_arrow(rows))
+        if before in MOMENTS:
+            stored = dataset.take_rows(rows + start, [tensor])[tensor]
+            moments, numbers = refitted(texts.to_pylist(), stored, before, kind)
+            cells, left = pa.array(moments), pa.array(numbers, pa.string())
+            if of_type.htype == "json":
+                cells = pa.ExtensionArray.from_storage(pa.json_(), cells)
+        else:
+            cells, left = fitted(texts, of_type, kind)
         dataset.update_rows(rows + start, {tensor: cells, beside: left})
 
 

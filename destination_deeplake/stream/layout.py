@@ -84,7 +84,8 @@ def _refit(dataset: lakebed.Dataset, stored: StoredColumn, columns: Sequence[Sto
         # Imported here: a sync without keys does not pay for it.
         from destination_deeplake.stream.exact import refit
 
-        refit(dataset, stored.tensor, stored.type, stored.column.kind, beside[0])
+        before = stored.column if stored.before is None else stored.before.column
+        refit(dataset, stored.tensor, stored.type, before.kind, stored.column.kind, beside[0])
 
 
 def kept(dataset: lakebed.Dataset) -> dict[str, StoredColumn]:

@@ -25,6 +25,7 @@ from destination_deeplake.stream.misfits import (
     refused_before,
     says_a_type,
 )
+from destination_deeplake.stream.moments import MOMENTS
 from destination_deeplake.stream.record import INFO_KEY
 from destination_deeplake.stream.samples import (
     TOO_LARGE,
@@ -88,6 +89,11 @@ class StoredColumn:
         is_single = self.type.htype == "generic" and self.type.shape is None
         return is_single and self.column.kind in (Kind.INT64, Kind.FLOAT64) and self.type.dtype != "bool"
 
+    @property
+    def holds_moments(self) -> bool:
+        """Whether its values are dates or times, which it may cut."""
+        return self.type.htype == "generic" and self.column.kind in MOMENTS
+
     def kept(self) -> dict[str, Any]:
         """Return kind and type as JSON, the type only where it is not what the kind is stored as anyway."""
         entry: dict[str, Any] = {"kind": self.column.kind.name}
@@ -134,7 +140,9 @@ class StoredColumns:
         self._record = dict(record)
         self._labels: dict[str, Labels] = {}
         self._exact = {
-            stored.tensor: self._beside(stored.tensor) for stored in self._compared if stored.holds_numbers
+            stored.tensor: self._beside(stored.tensor)
+            for stored in self._compared
+            if stored.holds_numbers or stored.holds_moments
         }
 
     @property
@@ -144,7 +152,7 @@ class StoredColumns:
 
     @property
     def exact(self) -> list[str]:
-        """Fields of numbers that are kept to the last digit: those of primary key and cursor."""
+        """Fields of numbers, dates and times that are kept to the last digit: those of primary key and cursor."""
         return [stored.field for stored in self._columns if stored.current and stored.tensor in self._exact]
 
     @property
@@ -154,7 +162,7 @@ class StoredColumns:
 
     @property
     def compared_exactly(self) -> Collection[str]:
-        """Tensors of numbers of primary key and cursor."""
+        """Tensors of numbers, dates and times of primary key and cursor."""
         return self._exact.keys()
 
     @property
@@ -309,7 +317,7 @@ class StoredColumns:
             cells, given = batch[stored.tensor], taken[stored.column.key]
             if numbers is None and cells.type == given.type:
                 continue
-            found = beside(cells, given, *numbers_of_field(numbers, stored.field))
+            found = beside(cells, given, *numbers_of_field(numbers, stored.field), stored.column.kind)
             if found is not None:
                 self.make_exact(stored.tensor)
                 batch[self._exact[stored.tensor]] = found

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import lakebed
 from destination_deeplake.upserts.json_order import sortable
-from destination_deeplake.upserts.keys import Hashes, hash_keys
+from destination_deeplake.upserts.keys import Hashes, hash_keys, plain
 from destination_deeplake.upserts.numerals import floors, ordered, spelled
 from destination_deeplake.upserts.windows import Columns, taken
 
@@ -114,7 +114,8 @@ class Keying:
             return [column]
         texts = self._numbers_beside(name, columns)
         if texts is None:
-            return [column, pa.nulls(len(column), pa.string())]
+            # Of the type that `floors` returns, as other windows may have such numbers.
+            return [plain(column), pa.nulls(len(column), pa.string())]
         return [floors(column, texts), ordered(texts)]
 
     def _numbers_beside(self, name: str, columns: Mapping[str, pa.Array]) -> pa.Array | None:

@@ -65,7 +65,7 @@ def floors(cells: pa.Array, texts: pa.Array) -> pa.Array:
     """
     rows = np.flatnonzero(texts.is_valid().to_numpy(zero_copy_only=False))
     if not len(rows):
-        return cells
+        return plain(cells)
     wanted = as_arrow(rows)
     numbers, near = texts.take(wanted), cells.take(wanted)
     # In the type that the compiled part compares, which has room between the cells of a narrower one.

@@ -66,7 +66,7 @@ cdef struct Column:
     const uint8_t* bad  # the value of `failed` and `inexact`
     int64_t misfits  # values that were refused, since the table was made
     int64_t first_misfit  # number of the record with the first of them, from 1
-    bint exact  # numbers only: whether those that it may not hold to the last digit are kept as texts, too
+    bint exact  # numbers and moments only: whether those that it may not hold to the last digit are kept as texts, too
     uint64_t inexact  # serial of the row with such a number
 
 
@@ -290,7 +290,7 @@ cdef inline bint refuse(Table* table, Column* column) noexcept nogil:
 
 
 cdef inline void note_number(Table* table, Column* column) noexcept nogil:
-    """Remember that the column may not hold the number of this row to the last digit."""
+    """Remember that the column may not hold the number, date or time of this row to the last digit."""
     table.rounded = True
     column.inexact = table.serial
     column.bad = table.value

@@ -45,6 +45,7 @@ cdef struct Moment:
     int64_t days
     int64_t micros  # of the day; a second 60 may make it the length of a day
     int64_t offset  # seconds east of UTC
+    bint finer  # digits were cut that are not zero
 
 
 cdef inline int two_digits(const uint8_t* p) noexcept nogil:
@@ -139,6 +140,7 @@ cdef inline const uint8_t* read_time(const uint8_t* p, Moment* out) noexcept nog
     cdef int second = 0
     cdef int64_t fraction = 0
     cdef int64_t unit = 100_000
+    out.finer = False
     p = one_or_two_digits(p, &hour)
     if p == NULL or hour > 23 or p[0] != c":":
         return NULL
@@ -155,10 +157,12 @@ cdef inline const uint8_t* read_time(const uint8_t* p, Moment* out) noexcept nog
             p += 1
             while is_digit(p[0]):
                 fraction += (p[0] - 48) * unit
+                out.finer = out.finer or (unit == 0 and p[0] != c"0")
                 unit //= 10
                 p += 1
     if second == 60:
         fraction = 0
+        out.finer = False
     out.micros = (hour * 3600 + minute * 60 + second) * <int64_t>MICROS_PER_SECOND + fraction
     return p
 
@@ -243,6 +247,7 @@ cdef inline bint read_moment(const uint8_t* p, const uint8_t* end, Moment* out) 
         return False
     out.micros = 0
     out.offset = 0
+    out.finer = False
     if p < end and (p[0] == c"T" or p[0] == c"t" or p[0] == c" ") and is_digit(p[1]):
         p = read_time(p + 1, out)
         if p == NULL:

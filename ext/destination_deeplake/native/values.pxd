@@ -153,6 +153,8 @@ cdef inline bint put_moment_text(
     if column.kind == TIME or column.kind == TIME_TZ:
         if not read_clock(p, end, &moment):
             return refuse(table, column)
+        if column.exact and moment.finer:
+            note_number(table, column)
         micros = moment.micros
         if column.kind == TIME_TZ:
             micros -= moment.offset * 1_000_000
@@ -162,12 +164,16 @@ cdef inline bint put_moment_text(
     if column.kind == DATE:
         if moment.days < INT32_MIN or moment.days > INT32_MAX:
             return refuse(table, column)
+        if column.exact and (moment.micros or moment.finer):
+            note_number(table, column)
         (<int32_t*>column.values.data)[table.rows] = <int32_t>moment.days
         return True
     if column.kind == TIMESTAMP:
         moment.offset = 0
     if not dl_instant(moment.days, moment.micros, moment.offset, &micros):
         return refuse(table, column)
+    if column.exact and moment.finer:
+        note_number(table, column)
     return put_int64(table, column, micros)
 
 
