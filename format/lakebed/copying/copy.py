@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from functools import partial
 
 from lakebed.copying.copy_version import copy_version, counterparts
 from lakebed.copying.deepcopy import replicate
 from lakebed.documents.version_tree import new_id
 from lakebed.errors import DatasetExistsError, TensorDoesNotExistError
-from lakebed.reading.samples import SampleReader
 from lakebed.session import credentials
 from lakebed.session.copy_journal import FOLDER, Origin, unfinished
 from lakebed.session.copy_samples import Source, columns
@@ -20,6 +19,7 @@ from lakebed.session.inputs import progress
 from lakebed.session.places import Path, make, remove, vacate, whole
 from lakebed.session.schema import add_planned, blank
 from lakebed.session.session import Session
+from lakebed.session.table import Table
 from lakebed.storage.base import CachingStorage, Storage
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.objects import ObjectStorage
@@ -27,11 +27,8 @@ from lakebed.storage.url import open_storage
 from lakebed.versions.create import create
 from lakebed.versions.opening import TREE_KEY
 from lakebed.versions.state import Snapshot
-from lakebed.writing.names import companion, companion_key, normalize
+from lakebed.writing.names import normalize
 from lakebed.writing.structure import is_inside
-
-if TYPE_CHECKING:
-    from lakebed.reading.index import Index
 
 
 def chosen(schema: Snapshot, group: str, tensors: Sequence[str] | None) -> dict[str, str]:
@@ -53,29 +50,21 @@ def chosen(schema: Snapshot, group: str, tensors: Sequence[str] | None) -> dict[
     return {short: full for short, full in inside.items() if any(is_inside(short, name) for name in wanted)}
 
 
-def copy_structure(schema: Snapshot, names: Mapping[str, str], target: Session) -> None:
-    """Create tensors without samples in an empty dataset, with the settings and info of others.
-
-    Parameters
-    ----------
-    names
-        New name -> name in ``schema``.
-    """
+def copy_structure(table: Table, target: Session) -> None:
+    """Create tensors without samples in an empty dataset, with the settings and info of those of a table."""
+    schema = table.session.schema()
     with target.mutex, target.writing() as draft:
         draft.set_info(dict(schema.info))
-        for new, old in names.items():
+        for new, old in table.names.items():
             add_planned(target, new, blank(schema, old, new))
 
 
-def copy_samples(
-    source: Session, names: Mapping[str, str], index: Index, target: Session, *, progressbar: bool
-) -> None:
-    """Append the selected rows of tensors to those that :func:`copy_structure` has made, as they are stored."""
-    for new, old in progress(names.items(), shown=progressbar):
-        key = source.schema().tensor(old).key
-        reader = source.reader(key, old)
-        rows = index.rows(reader.state.length)
-        origin = Source(reader, companions(source, old))
+def copy_samples(table: Table, target: Session, *, progressbar: bool) -> None:
+    """Append the rows of a table to the tensors that :func:`copy_structure` has made, as they are stored."""
+    for new in progress(table.names, shown=progressbar):
+        reader = table.reader(new)
+        rows = table.index.rows(reader.state.length)
+        origin = Source(reader, partial(table.companion, new))
         with target.mutex, target.writing() as draft:
             state = target.schema().tensor(new)
             for column in columns(origin, rows, state):
@@ -102,13 +91,12 @@ def is_same_place(source: Session, dest: Path) -> bool:
     return here.url == there.url or (type(here) is type(there) and _is_seen(here, there))
 
 
-def empty_in_place(session: Session, names: Mapping[str, str]) -> None:
+def empty_in_place(table: Table) -> None:
     """Remove all samples of tensors; settings, info and history stay."""
-    with session.mutex, session.writing() as draft:
-        schema = session.schema()
-        for name in names.values():
-            draft.clear(schema.tensor(name).key)
-    session.flush()
+    with table.session.mutex, table.session.writing() as draft:
+        for state in table.states().values():
+            draft.clear(state.key)
+    table.session.flush()
 
 
 def _is_seen(here: Storage, there: Storage) -> bool:
@@ -126,42 +114,35 @@ def _is_seen(here: Storage, there: Storage) -> bool:
 
 
 def copied(
-    source: Session,
-    names: Mapping[str, str],
-    index: Index | None,
-    dest: Path,
-    *,
-    overwrite: bool,
-    progressbar: bool = False,
+    table: Table, dest: Path, *, overwrite: bool, samples: bool = True, progressbar: bool = False
 ) -> Handle:
-    """Make a dataset from tensors of another.
+    """Make a dataset from a table of another.
 
     Parameters
     ----------
-    names
-        New name -> name in the source.
-    index
-        Rows to copy; None copies no samples.
+    samples
+        Copy the rows, too, not only the tensors.
 
     Raises
     ------
     DatasetHandlerError
         If there is a dataset at ``dest`` and ``overwrite`` is false, or ``dest`` is where the source is.
     """
+    source = table.session
     refuse_same_place(source, dest)
-    if index is not None and index.is_trivial and not source.has_unpublished:
-        handle = _flat(source, names, dest, overwrite=overwrite, progressbar=progressbar)
+    if samples and table.index.is_trivial and not source.has_unpublished:
+        handle = _flat(table, dest, overwrite=overwrite, progressbar=progressbar)
         if handle is not None:
             return handle
     handle = make(dest, overwrite=overwrite)
     target = handle.session
     try:
         target.hold()
-        copy_structure(source.schema(), names, target)
+        copy_structure(table, target)
         if source.storage.stat(credentials.KEY) is not None:
             target.storage.put(credentials.KEY, source.storage.get(credentials.KEY))
-        if index is not None:
-            copy_samples(source, names, index, target, progressbar=progressbar)
+        if samples:
+            copy_samples(table, target, progressbar=progressbar)
         target.release()
     except BaseException:
         target.discard()
@@ -170,13 +151,12 @@ def copied(
     return handle
 
 
-def _flat(
-    source: Session, names: Mapping[str, str], dest: Path, *, overwrite: bool, progressbar: bool
-) -> Handle | None:
+def _flat(table: Table, dest: Path, *, overwrite: bool, progressbar: bool) -> Handle | None:
     """Copy whole tensors chunk by chunk; return None if that is not possible, and nothing was done."""
-    schema = source.schema()
-    planned = _planned(schema, names)
-    parts = counterparts(schema, planned, names)
+    source, names = table.session, table.names
+    with source.mutex:
+        planned = _planned(table)
+        parts = counterparts(source.schema(), planned, names)
     if parts is None:
         return None
     origin, location = origin_of(source.storage), whole(dest)
@@ -194,24 +174,14 @@ def _flat(
     return Handle(Session(target), location.shown)
 
 
-def _planned(schema: Snapshot, names: Mapping[str, str]) -> Snapshot:
+def _planned(table: Table) -> Snapshot:
     """Return a dataset of some tensors without their samples, which exists nowhere."""
     storage = MemoryStorage()
     create(storage)
     session = Session(storage)
-    copy_structure(schema, names, session)
+    copy_structure(table, session)
     session.close()
     return session.snapshot
-
-
-def companions(session: Session, name: str) -> Callable[[str], SampleReader | None]:
-    """Return what finds the hidden companions of a tensor by kind: ``id``, ``shape``, ``info``, ``null``."""
-
-    def find(kind: str) -> SampleReader | None:
-        key = companion_key(session.schema().meta, name, kind)
-        return None if key is None else session.reader(key, companion(name, kind))
-
-    return find
 
 
 def copy_everything(

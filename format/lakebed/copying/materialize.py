@@ -10,15 +10,16 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.codecs.block import Block
-from lakebed.copying.copy import companions, refuse_same_place
+from lakebed.copying.copy import refuse_same_place
 from lakebed.copying.resolve_links import BrokenLink, Unlinking
 from lakebed.documents import json_style
 from lakebed.errors import DatasetExistsError, GetDataFromLinkError, KeyNotFound, SampleAppendError
@@ -28,6 +29,7 @@ from lakebed.session.handle import Handle
 from lakebed.session.places import Path, make
 from lakebed.session.schema import add_planned, blank, delete_tensor, rename_tensor
 from lakebed.session.session import Session
+from lakebed.session.table import Table
 from lakebed.storage.base import Storage
 from lakebed.storage.url import open_storage, parse
 from lakebed.versions.opening import TREE_KEY
@@ -77,13 +79,12 @@ class Job:
         return json.dumps(asdict(self), indent=1).encode()
 
     @classmethod
-    def of(cls, session: Session, names: Mapping[str, str], index: Index) -> Job:
+    def of(cls, table: Table) -> Job:
         """Describe what is to be done."""
-        schema = session.schema()
-        states = {new: (old, _digest(schema.tensor(old))) for new, old in names.items()}
-        length = max((schema.tensor(old).length for old in names.values()), default=0)
-        rows = "" if index.is_trivial else hashlib.sha256(_rows(index, length).tobytes()).hexdigest()
-        return cls(session.storage.url, states, rows)
+        states = {new: (table.names[new], _digest(state)) for new, state in table.states().items()}
+        index = table.index
+        rows = "" if index.is_trivial else hashlib.sha256(_rows(index, table.longest).tobytes()).hexdigest()
+        return cls(table.session.storage.url, states, rows)
 
     @classmethod
     def at(cls, storage: Storage) -> Job | None:
@@ -114,21 +115,19 @@ def _rows(index: Index, length: int) -> NDArray[np.int64]:
 
 
 def unlinked_copy(
-    source: Session,
-    names: Mapping[str, str],
-    index: Index,
+    table: Table,
     dest: Path,
     *,
     overwrite: bool = False,
     ignore_errors: bool = False,
     progressbar: bool = False,
 ) -> tuple[Handle, list[BrokenLink]]:
-    """Make a dataset that holds what the links of another lead to, or go on making it.
+    """Make a dataset that holds what the links of a table lead to, or go on making it.
+
+    Tensors without links are copied as they are.
 
     Parameters
     ----------
-    names
-        New name -> name in the source; tensors without links are copied as they are.
     ignore_errors
         Leave an empty sample where a link leads nowhere.
 
@@ -143,17 +142,18 @@ def unlinked_copy(
     GetDataFromLinkError, SampleAppendError
         If a file cannot be had or stored. What was fetched stays at ``dest``: the same call goes on from there.
     """
+    source = table.session
     refuse_same_place(source, dest)
     if not source.read_only:
         source.flush()
-    job = Job.of(source, names, index)
+    job = Job.of(table)
     handle, job = _begun(source, job, dest, overwrite=overwrite)
     target = handle.session
     target.hold()
     try:
-        with _bar(source, names.values(), index, shown=progressbar) as bar:
-            for new, old in names.items():
-                _fill(_Filling(source, old, target, new, job, bar, ignore_errors), index)
+        with _bar(table, shown=progressbar) as bar:
+            for new in table.names:
+                _fill(_Filling(table, new, target, job, bar, ignore_errors))
         target.storage.delete(KEY)
     except (GetDataFromLinkError, SampleAppendError) as error:
         target.flush()
@@ -212,20 +212,20 @@ def unlink_in_place(
     session.hold()
     try:
         session.flush()
-        targets = {f"{name}{_SUFFIX}": name for name in names}
-        job, found = Job.of(session, targets, Index()), Job.at(session.storage)
+        table = Table(session, {f"{name}{_SUFFIX}": name for name in names})
+        job, found = Job.of(table), Job.at(session.storage)
         if found is not None and found.is_same(job):
             job = found
         elif found is not None:
             _drop(session, found)
         session.storage.put(KEY, job.to_bytes())
-        for new, old in targets.items():
+        for new, old in table.names.items():
             if session.schema().key_of(new) is None:
                 add_planned(session, new, blank(session.schema(), old, new, unlink=True))
-        with _bar(session, targets.values(), Index(), shown=progressbar) as bar:
-            for new, old in targets.items():
-                _fill(_Filling(session, old, session, new, job, bar, ignore_errors), Index())
-        for new, old in targets.items():
+        with _bar(table, shown=progressbar) as bar:
+            for new in table.names:
+                _fill(_Filling(table, new, session, job, bar, ignore_errors))
+        for new, old in table.names.items():
             delete_tensor(session, old, large_ok=True)
             rename_tensor(session, new, old)
         session.flush()
@@ -251,37 +251,36 @@ def _drop(session: Session, job: Job) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Filling:
-    """One tensor on its way into another."""
+    """One column of a table on its way into a tensor of that name."""
 
-    source: Session
-    old: str
+    table: Table
+    name: str
     target: Session
-    new: str
     job: Job
     bar: tqdm[Any]
     ignore_errors: bool
 
     def state(self) -> TensorState:
-        return self.target.schema().tensor(self.new)
+        return self.target.schema().tensor(self.name)
 
     def columns(self, rows: NDArray[np.int64]) -> Iterator[tuple[Column, int]]:
         """Yield rows as columns, and the bytes of each."""
-        schema = self.source.schema()
         # The reader keeps to this version, whatever is added to the dataset meanwhile.
-        reader = self.source.reader(schema.tensor(self.old).key, self.old)
+        reader = self.table.reader(self.name)
         if reader.state.meta.is_link:
             yield from Unlinking(reader, self.job.broken if self.ignore_errors else None).columns(
                 rows, self.state
             )
             return
-        for column in columns(Source(reader, companions(self.source, self.old)), rows, self.state()):
+        source = Source(reader, partial(self.table.companion, self.name))
+        for column in columns(source, rows, self.state()):
             yield column, sum(part.block.nbytes for part in column.parts)
 
 
-def _fill(filling: _Filling, index: Index) -> None:
+def _fill(filling: _Filling) -> None:
     """Append the rows that are still missing, and publish now and then."""
-    target, source = filling.target, filling.source
-    rows = _rows(index, source.schema().tensor(filling.old).length)
+    target, source = filling.target, filling.table.session
+    rows = np.asarray(filling.table.rows_of(filling.name), dtype=np.int64)
     done = filling.state().length
     filling.bar.update(done)
     fetched, published = 0, time.monotonic()
@@ -311,8 +310,8 @@ def _keep_ids(filling: _Filling, rows: NDArray[np.int64]) -> None:
     """Let samples that take the place of links keep the ids of those, by which branches are merged."""
     with filling.target.mutex, filling.target.writing() as draft:
         key = filling.state().key
-        hidden = companion_key(draft.meta, filling.new, "id")
-        ids = draft.row_ids(filling.source.schema().tensor(filling.old).key, rows.tolist())
+        hidden = companion_key(draft.meta, filling.name, "id")
+        ids = draft.row_ids(filling.table.state(filling.name).key, rows.tolist())
         if hidden is None or ids is None or not len(rows):
             return
         stop = draft.tensors[key].state.length
@@ -321,9 +320,8 @@ def _keep_ids(filling: _Filling, rows: NDArray[np.int64]) -> None:
         tensor.splice(stop - len(ids), stop, [Encoded(block, tensor.meta)])
 
 
-def _bar(session: Session, names: Any, index: Index, *, shown: bool) -> tqdm[Any]:
+def _bar(table: Table, *, shown: bool) -> tqdm[Any]:
     from tqdm import tqdm
 
-    schema = session.schema()
-    total = sum(len(_rows(index, schema.tensor(name).length)) for name in names)
+    total = sum(len(table.rows_of(name)) for name in table.names)
     return tqdm(total=total, desc="Fetching", unit=" rows", disable=not shown)

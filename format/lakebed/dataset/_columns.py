@@ -14,7 +14,6 @@ from lakebed.session.append import pop_many
 from lakebed.session.columns import read_columns, take_rows
 from lakebed.session.retype import change_type
 from lakebed.session.update import update_rows
-from lakebed.writing.names import normalize
 
 
 class Bulk(Copyable):
@@ -43,7 +42,7 @@ class Bulk(Copyable):
             If there is no such tensor.
         """
         self._check_all_rows("read_columns")
-        return read_columns(self._session, self._chosen(tensors), start, stop)
+        return read_columns(self._table(tensors), start, stop)
 
     def take_rows(
         self, rows: NDArray[np.integer] | Sequence[int], tensors: Sequence[str] | None = None
@@ -71,7 +70,7 @@ class Bulk(Copyable):
             If there is no such tensor.
         """
         self._check_all_rows("take_rows")
-        return take_rows(self._session, self._chosen(tensors), np.asarray(rows))
+        return take_rows(self._table(tensors), np.asarray(rows))
 
     def _check_all_rows(self, what: str) -> None:
         if not self._index.is_trivial:
@@ -106,8 +105,7 @@ class Bulk(Copyable):
         self._check_changeable("update_rows")
         if not isinstance(columns, Mapping):
             raise TypeError(f"update_rows takes a dictionary of columns, not {type(columns).__name__}")
-        names = {name: self._chosen([name])[normalize(name)] for name in columns}
-        update_rows(self._session, names, rows, columns)
+        update_rows(self._table_of(columns), rows, columns)
         self._session.epoch += 1
 
     def change_type(self, tensor: str, htype: str | None = None, dtype: Any = None) -> None:
@@ -132,7 +130,7 @@ class Bulk(Copyable):
             sequences or tiles; then nothing is changed.
         """
         self._check_changeable("change_type")
-        change_type(self._session, self._chosen([tensor])[normalize(tensor)], htype, dtype)
+        change_type(self._session, self._table_of([tensor]).names[tensor], htype, dtype)
         self._session.epoch += 1
 
     def pop_rows(self, rows: NDArray[np.integer] | Sequence[int]) -> None:
@@ -151,4 +149,4 @@ class Bulk(Copyable):
             If the rows do not ascend.
         """
         self._check_changeable("pop_rows")
-        pop_many(self._session, self._chosen(None).values(), rows)
+        pop_many(self._table(), rows)

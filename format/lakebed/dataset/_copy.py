@@ -17,6 +17,7 @@ from lakebed.copying.resolve_links import BrokenLink
 from lakebed.dataset._schema import Structured
 from lakebed.errors import InvalidOperationError, ReadOnlyModeError
 from lakebed.session.places import Path, discard_at
+from lakebed.session.table import Table
 
 
 class Copyable(Structured):
@@ -45,13 +46,13 @@ class Copyable(Structured):
     def like(self, dest: Path, tensors: Sequence[str] | None = None, overwrite: bool = False) -> Self:
         """Create a dataset with the settings of this one and no samples; see ``lakebed.like``."""
         session = self._session
-        names = chosen(session.schema(), self._group, tensors)
+        table = Table(session, chosen(session.schema(), self._group, tensors), self._index)
         is_whole = self._index.is_trivial and not self._group
         if overwrite and is_whole and session.is_head and is_same_place(session, dest):
-            empty_in_place(session, names)
+            empty_in_place(table)
             session.epoch += 1
             return type(self)(self._handle)
-        return type(self)(copied(self._session, names, None, dest, overwrite=overwrite))
+        return type(self)(copied(table, dest, overwrite=overwrite, samples=False))
 
     def copy(
         self,
@@ -68,15 +69,17 @@ class Copyable(Structured):
         unlink: bool = False,
     ) -> Self:
         """Copy what is selected now, without history; see ``lakebed.copy``."""
+        table = self._copied_table(tensors)
+        if unlink:
+            handle, _ = unlinked_copy(table, dest, overwrite=overwrite, progressbar=progressbar)
+            return type(self)(handle)
+        return type(self)(copied(table, dest, overwrite=overwrite, progressbar=progressbar))
+
+    def _copied_table(self, tensors: Sequence[str] | None) -> Table:
+        """Return what is selected of the tensors and groups of these names; None is all."""
         wanted = tensors if tensors is not None else self._columns
         names = chosen(self._session.schema(), self._group, wanted)
-        if unlink:
-            handle, _ = unlinked_copy(
-                self._session, names, self._index, dest, overwrite=overwrite, progressbar=progressbar
-            )
-            return type(self)(handle)
-        handle = copied(self._session, names, self._index, dest, overwrite=overwrite, progressbar=progressbar)
-        return type(self)(handle)
+        return Table(self._session, names, self._index)
 
     def materialize(
         self,
@@ -87,13 +90,10 @@ class Copyable(Structured):
         progressbar: bool = True,
     ) -> list[BrokenLink]:
         """Fetch what links lead to, into a copy or in place; see ``lakebed.materialize``."""
-        wanted = tensors if tensors is not None else self._columns
-        names = chosen(self._session.schema(), self._group, wanted)
+        table = self._copied_table(tensors)
         if dest is not None:
             handle, broken = unlinked_copy(
-                self._session,
-                names,
-                self._index,
+                table,
                 dest,
                 overwrite=overwrite,
                 ignore_errors=ignore_errors,
@@ -106,8 +106,7 @@ class Copyable(Structured):
             raise InvalidOperationError(
                 "a view has no place of its own: name a destination, or call this on the dataset"
             )
-        schema = self._session.schema()
-        links = [name for name in names.values() if schema.tensor(name).meta.is_link]
+        links = [table.names[name] for name, state in table.states().items() if state.meta.is_link]
         return unlink_in_place(self._session, links, ignore_errors=ignore_errors, progressbar=progressbar)
 
     def deepcopy(

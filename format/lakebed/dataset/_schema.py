@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any, Self
 
 from lakebed.dataset._merge import Historic
@@ -11,6 +11,7 @@ from lakebed.dataset.tensor import Tensor
 from lakebed.errors import InvalidInputError, TensorDoesNotExistError
 from lakebed.htypes.registry import UNSPECIFIED
 from lakebed.session import schema as structure
+from lakebed.session.table import Table
 from lakebed.versions.state import Snapshot
 from lakebed.writing.names import normalize, parents
 from lakebed.writing.schema import check_new_group, plan_tensor
@@ -80,13 +81,30 @@ class Structured(Historic):
             return self._sub(full)
         raise TensorDoesNotExistError.among(name, self._names())
 
-    def _chosen(self, tensors: Sequence[str] | None) -> dict[str, str]:
-        """Return {name: full name} of the tensors of these names; None is all."""
-        names = self._names() if tensors is None else [normalize(n) for n in tensors]
-        for name in names:
-            if not isinstance(self._named(name), Tensor):
-                raise TensorDoesNotExistError(f"{name!r} is a group, not a tensor.")
-        return {name: self._full(name) for name in names}
+    def _table(self, tensors: Iterable[str] | None = None) -> Table:
+        """Return the selected rows of tensors; None is all of them."""
+        if tensors is None:
+            names = {name: self._full(name) for name in self._names()}
+            return Table(self._session, names, self._index)
+        return self._table_of([normalize(name) for name in tensors])
+
+    def _table_of(self, tensors: Iterable[str]) -> Table:
+        """Return the selected rows of tensors under the names as they are given.
+
+        Raises
+        ------
+        TensorDoesNotExistError
+            If there is no such tensor, or a group has the name.
+        """
+        schema, names = self._session.structure(), {}
+        for name in tensors:
+            full = normalize(name, self._group)
+            if schema.key_of(full) is None:
+                if full in schema.meta.groups:
+                    raise TensorDoesNotExistError(f"{normalize(name)!r} is a group, not a tensor.")
+                raise TensorDoesNotExistError.among(normalize(name), self._names())
+            names[name] = full
+        return Table(self._session, names, self._index)
 
     @property
     def allow_delete(self) -> bool:
@@ -282,4 +300,4 @@ class Structured(Historic):
         schema = self._session.schema()
         if self._columns is None and not self._group:
             return sum(map(structure.approximate_size, schema.tensors.values()))
-        return sum(structure.approximate_size(schema.tensor(full)) for full in self._chosen(None).values())
+        return sum(map(structure.approximate_size, self._table().states().values()))

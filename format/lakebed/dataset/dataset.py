@@ -12,7 +12,6 @@ from lakebed.dataset._columns import Bulk
 from lakebed.dataset._compat import Accountless
 from lakebed.dataset._creds import Credentialed
 from lakebed.dataset.info import Edit, Info
-from lakebed.dataset.pickling import Address
 from lakebed.dataset.tensor import Tensor
 from lakebed.errors import (
     GroupInfoNotSupportedError,
@@ -25,7 +24,8 @@ from lakebed.session.append import append_row, extend_rows, pop_rows
 from lakebed.session.assign import assign_all
 from lakebed.session.branches import check_info_changeable
 from lakebed.session.columns import Batches, arrow_stream
-from lakebed.session.handle import Live
+from lakebed.session.handle import Handle, Live
+from lakebed.session.pickling import Address
 from lakebed.writing.names import normalize
 
 if TYPE_CHECKING:
@@ -236,13 +236,11 @@ class Dataset(Bulk, Credentialed, Accountless):
         MaskedArray of shape (rows, 1) for numbers of which some are null, a sequence of str for text, else a list.
         Arrays may be views of one chunk and are the caller's; drop a batch before taking the next to reuse its memory.
         """
-        return Batches(self._session, self._chosen(tensors), self._index, batch_size)
+        return Batches(self._table(tensors), batch_size)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Export the rows as an Arrow stream: pyarrow, pandas, polars and DuckDB read a dataset directly."""
-        return arrow_stream(self._session, self._chosen(None), self._index).__arrow_c_stream__(
-            requested_schema
-        )
+        return arrow_stream(self._table()).__arrow_c_stream__(requested_schema)
 
     # -- writing -----------------------------------------------------------------------------------------------
 
@@ -271,9 +269,7 @@ class Dataset(Bulk, Credentialed, Accountless):
             return
         self._check_changeable("append")
         row = sample.tensors if isinstance(sample, Dataset) else sample
-        append_row(
-            self._session, self._chosen(None), self._group, row, skip_ok=skip_ok, append_empty=append_empty
-        )
+        append_row(self._table(), self._group, row, skip_ok=skip_ok, append_empty=append_empty)
         self._session.epoch += 1
 
     def extend(
@@ -303,8 +299,7 @@ class Dataset(Bulk, Credentialed, Accountless):
         self._check_changeable("extend")
         columns = samples.tensors if isinstance(samples, Dataset) else samples
         extend_rows(
-            self._session,
-            self._chosen(None),
+            self._table(),
             self._group,
             columns,
             skip_ok=skip_ok,
@@ -328,8 +323,8 @@ class Dataset(Bulk, Credentialed, Accountless):
             raise TypeError(
                 f"update takes a dictionary from tensor names to samples, not {type(sample).__name__}"
             )
-        chosen = [(self._chosen([name])[normalize(name)], value) for name, value in sample.items()]
-        assign_all(self._session, [(full, self._index, value) for full, value in chosen])
+        names = self._table_of(sample).names
+        assign_all(self._session, [(names[name], self._index, value) for name, value in sample.items()])
 
     def __setitem__(self, item: str, value: Any) -> None:
         """Replace the selected samples of a tensor; see ``Tensor.__setitem__``.
@@ -373,7 +368,7 @@ class Dataset(Bulk, Credentialed, Accountless):
             If a row is named twice.
         """
         self._check_changeable("pop")
-        pop_rows(self._session, self._chosen(None).values(), index)
+        pop_rows(self._table(), index)
 
     def rechunk(
         self,
@@ -397,11 +392,10 @@ class Dataset(Bulk, Credentialed, Accountless):
             If there is no such tensor.
         """
         self._check_changeable("rechunk")
-        names = self._chosen([tensors] if isinstance(tensors, str) else tensors)
+        table = self._table([tensors] if isinstance(tensors, str) else tensors)
         with self._session.mutex, self._session.writing() as draft:
-            schema = self._session.schema()
-            for full in names.values():
-                draft.rechunk(schema.tensor(full).key)
+            for state in table.states().values():
+                draft.rechunk(state.key)
 
     def flush(self) -> None:
         """Publish all changes: durable and visible to every reader when this returns."""
@@ -470,7 +464,8 @@ class Dataset(Bulk, Credentialed, Accountless):
         return sorted(self._names_in(schema), key=lambda name: order.get(self._full(name), 0))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        place = Address.of(self._handle)
+        handle = self._handle
+        place = Address.of(handle.session), handle.path
         return _reopened, (type(self), place, self._group, self._index, self._columns, self._pad)
 
     def __dir__(self) -> list[str]:
@@ -491,10 +486,11 @@ def _names_of(item: Sequence[Any]) -> list[str] | None:
 
 def _reopened(
     cls: type[Dataset],
-    place: Address,
+    place: tuple[Address, str],
     group: str,
     index: Index,
     columns: tuple[str, ...] | None,
     pad: bool,
 ) -> Dataset:
-    return cls(place.open(), group, index, columns, pad=pad)
+    address, path = place
+    return cls(Handle(address.open(), path), group, index, columns, pad=pad)

@@ -9,15 +9,16 @@ import numpy as np
 
 from lakebed.dataset._operators import InPlace
 from lakebed.dataset._read import Readable
-from lakebed.dataset.pickling import Address
 from lakebed.dataset.printing import summary_table
 from lakebed.errors import InvalidOperationError
 from lakebed.history import diff
 from lakebed.htypes.conversion import converted
 from lakebed.reading.index import Index
 from lakebed.session.assign import assign_all
+from lakebed.session.handle import Handle
 from lakebed.session.inputs import encode_sample, encode_samples, encode_singly
 from lakebed.session.new_classes import NewClasses
+from lakebed.session.pickling import Address
 from lakebed.session.removal import checked_rows
 
 
@@ -84,7 +85,8 @@ class Tensor(Readable, InPlace):
         return hash((id(self._handle), self._name))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopened, (type(self), Address.of(self._handle), self._name, self._index, self._pad)
+        place = Address.of(self._handle.session), self._handle.path
+        return _reopened, (type(self), place, self._name, self._index, self._pad)
 
     def _is_same(self, other: Tensor) -> bool:
         """Whether both select the same of the same tensor."""
@@ -221,5 +223,6 @@ class Tensor(Readable, InPlace):
         print(summary_table({self._name: self}, named=False))
 
 
-def _reopened(cls: type[Tensor], place: Address, name: str, index: Index, pad: bool) -> Tensor:
-    return cls(place.open(), name, index, pad=pad)
+def _reopened(cls: type[Tensor], place: tuple[Address, str], name: str, index: Index, pad: bool) -> Tensor:
+    address, path = place
+    return cls(Handle(address.open(), path), name, index, pad=pad)

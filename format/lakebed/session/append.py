@@ -19,7 +19,7 @@ from lakebed.session.columns import ascending
 from lakebed.session.inputs import StoredSamples, after, encode_sample, encode_samples, joined_rows, progress
 from lakebed.session.new_classes import NewClasses
 from lakebed.session.removal import checked_rows
-from lakebed.session.session import Session
+from lakebed.session.table import Table
 from lakebed.versions.state import TensorState
 from lakebed.writing.draft.draft import Draft
 from lakebed.writing.encode.column import is_arrow, ranked
@@ -31,8 +31,7 @@ from lakebed.writing.names import normalize
 
 
 def append_row(
-    session: Session,
-    names: Mapping[str, str],
+    table: Table,
     group: str,
     sample: Mapping[str, Any],
     *,
@@ -45,7 +44,8 @@ def append_row(
             "Cannot append: a row is a dictionary from tensor names to samples, "
             f"for example {{'x': 1}}, not {type(sample).__name__}"
         )
-    missing = _check_names(names, group, sample, skip_ok=skip_ok, append_empty=append_empty)
+    missing = _check_names(table.names, group, sample, skip_ok=skip_ok, append_empty=append_empty)
+    session = table.session
     with session.mutex, NewClasses(session) as new, session.writing() as draft:
         schema = session.schema()
         states = {name: schema.tensor(normalize(name, group)) for name in sample}
@@ -63,8 +63,7 @@ def append_row(
 
 
 def extend_rows(
-    session: Session,
-    names: Mapping[str, str],
+    table: Table,
     group: str,
     samples: Mapping[str, Any],
     *,
@@ -81,12 +80,12 @@ def extend_rows(
         )
     if not samples:
         return
-    missing = _check_names(names, group, samples, skip_ok=skip_ok, append_empty=append_empty)
+    missing = _check_names(table.names, group, samples, skip_ok=skip_ok, append_empty=append_empty)
     columns = {name: _column(values) for name, values in samples.items()}
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"Incoming samples are not of equal lengths. Incoming sample sizes: {lengths}")
-    count = next(iter(lengths.values()))
+    count, session = next(iter(lengths.values())), table.session
     with session.mutex, NewClasses(session) as new, session.writing() as draft:
         schema = session.schema()
         states = {name: schema.tensor(normalize(name, group)) for name in columns}
@@ -170,15 +169,15 @@ def _encoded(values: Any, state: TensorState, linking: Linking) -> Column:
         ) from (error.__cause__ or error)
 
 
-def pop_many(session: Session, names: Iterable[str], rows: Any) -> None:
+def pop_many(table: Table, rows: Any) -> None:
     """Remove many rows from all tensors that have them: see ``Dataset.pop_rows``."""
-    pop_rows(session, names, ascending(rows))
+    pop_rows(table, ascending(rows))
 
 
-def pop_rows(session: Session, names: Iterable[str], index: object) -> None:
+def pop_rows(table: Table, index: object) -> None:
     """Remove rows from all tensors that have them: see ``Dataset.pop``."""
-    with session.mutex, session.writing() as draft:
-        states = [session.schema().tensor(name) for name in names]
+    with table.session.mutex, table.session.writing() as draft:
+        states = list(table.states().values())
         rows = checked_rows(index, max((state.length for state in states), default=0), "dataset")
         for state in states:
             draft.pop(state.key, rows[rows < state.length])

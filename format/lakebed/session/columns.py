@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import InvalidInputError, InvalidOperationError
-from lakebed.reading.index import Index, Rows
+from lakebed.reading.index import Rows
 from lakebed.reading.remote.prefetch import ahead
 from lakebed.reading.scan import ColumnScan
-from lakebed.session.session import Session
-from lakebed.writing.names import companion, companion_key
+from lakebed.session.table import Table
 
 Batch = dict[str, Any]
 
@@ -26,36 +25,15 @@ def row_window(rows: Rows) -> tuple[int, int] | None:
     return None
 
 
-def _scans(session: Session, names: Mapping[str, str], *, keep: bool = False) -> dict[str, ColumnScan]:
-    with session.mutex:  # all of them as they are at one moment
-        return {name: column_scan(session, full, keep=keep) for name, full in names.items()}
-
-
-def column_scan(session: Session, full: str, *, keep: bool = False) -> ColumnScan:
-    """Return what reads consecutive rows of a tensor, this session's own changes included.
-
-    Parameters
-    ----------
-    full
-        Full name of the tensor.
-    keep
-        Put chunks into the cache.
-    """
-    schema = session.schema()
-    null_key = companion_key(schema.meta, full, "null")
-    nulls = None if null_key is None else session.reader(null_key, companion(full, "null"))
-    return ColumnScan(session.reader(schema.tensor(full).key, full), nulls, keep=keep)
-
-
 def _length(scans: Mapping[str, ColumnScan]) -> int:
     return min((scan.reader.state.length for scan in scans.values()), default=0)
 
 
-def read_columns(session: Session, names: Mapping[str, str], start: int, stop: int) -> dict[str, Any]:
+def read_columns(table: Table, start: int, stop: int) -> dict[str, Any]:
     """Return rows ``start`` to ``stop`` (exclusive) of tensors as Arrow arrays; see ``Dataset.read_columns``."""
     from lakebed.reading.arrow import arrow_column, arrow_type
 
-    scans = _scans(session, names, keep=True)
+    scans = table.scans(keep=True)
     _check_rows(scans, start, stop - 1, stop - start)
     with _ahead(scans, start, stop):
         return {
@@ -63,12 +41,12 @@ def read_columns(session: Session, names: Mapping[str, str], start: int, stop: i
         }
 
 
-def take_rows(session: Session, names: Mapping[str, str], rows: NDArray[np.int64]) -> dict[str, Any]:
+def take_rows(table: Table, rows: NDArray[np.int64]) -> dict[str, Any]:
     """Return rows, ascending, of tensors as Arrow arrays; see ``Dataset.take_rows``."""
     from lakebed.reading.arrow import arrow_type, taken_column
 
     wanted = ascending(rows)
-    scans = _scans(session, names)
+    scans = table.scans()
     _check_rows(scans, *((int(wanted[0]), int(wanted[-1])) if len(wanted) else (0, 0)), len(wanted))
     with ahead([part for scan in scans.values() for part in scan.wanted(wanted)]):
         return {name: taken_column(scan, wanted, arrow_type(scan.reader)) for name, scan in scans.items()}
@@ -100,34 +78,25 @@ def _check_rows(scans: Mapping[str, ColumnScan], first: int, last: int, count: i
 
 
 class Batches:
-    """Batches of columns over a dataset's rows; each iteration starts anew.
+    """Batches of columns over the rows of a table; each iteration starts anew."""
 
-    Parameters
-    ----------
-    names
-        Tensors to read: name in the batch -> full name.
-    """
-
-    def __init__(self, session: Session, names: Mapping[str, str], index: Index, batch_size: int) -> None:
+    def __init__(self, table: Table, batch_size: int) -> None:
         if batch_size < 1:
             raise InvalidInputError(f"batch_size is {batch_size}; it must be at least 1")
-        if index.inside:
+        if table.index.inside:
             raise InvalidOperationError(
                 "batches run over rows; drop the subscripts for the inside of samples"
             )
-        self._session = session
-        self._names = dict(names)
-        self._index = index
+        self._table = table
         self._batch_size = batch_size
 
     def __len__(self) -> int:
         """Return the number of batches."""
-        rows = self._index.rows(_length(_scans(self._session, self._names)))
-        return (len(rows) + self._batch_size - 1) // self._batch_size
+        return (len(self._table) + self._batch_size - 1) // self._batch_size
 
     def __iter__(self) -> Iterator[Batch]:
-        scans = _scans(self._session, self._names)
-        rows = self._index.rows(_length(scans))
+        scans = self._table.scans()
+        rows = self._table.index.rows(_length(scans))
         window = row_window(rows)
         size = self._batch_size
         if window is None:
@@ -146,19 +115,19 @@ def _ahead(scans: Mapping[str, ColumnScan], start: int, stop: int) -> AbstractCo
     return ahead([wanted for scan in scans.values() for wanted in scan.wanted(range(start, stop))])
 
 
-def arrow_stream(session: Session, names: Mapping[str, str], index: Index) -> Any:
-    """Return the rows as a ``pyarrow.RecordBatchReader``."""
+def arrow_stream(table: Table) -> Any:
+    """Return the rows of a table as a ``pyarrow.RecordBatchReader``."""
     import pyarrow as pa
 
     from lakebed.reading.arrow import arrow_type
 
-    if index.inside:
+    if table.index.inside:
         raise InvalidOperationError(
             "an Arrow stream runs over rows; drop the subscripts for the inside of samples"
         )
-    scans = _scans(session, names)
+    scans = table.scans()
     schema = pa.schema([pa.field(name, arrow_type(scan.reader)) for name, scan in scans.items()])
-    rows = index.rows(_length(scans))
+    rows = table.index.rows(_length(scans))
     window = row_window(rows)
     batches = (
         _picked_batches(scans, schema, rows) if window is None else _batches_ahead(scans, schema, *window)

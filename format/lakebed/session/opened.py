@@ -51,6 +51,8 @@ class Opened:
         Open the newest commit of this time, in POSIX seconds, or before, on the line of that version.
     start
         The tree, and what the version holds, where both are known already.
+    head_of
+        Branch whose head the version was: it is opened even if another head has taken its place.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class Opened:
         cache_bytes: int | None,
         as_of: float | None,
         start: tuple[TreeAt, Snapshot] | None = None,
+        head_of: str | None = None,
     ) -> None:
         self.storage = storage
         self.versions = OpenedVersions(storage)
@@ -78,6 +81,9 @@ class Opened:
             self.known = at
             self.enter(snapshot.version_id, snapshot, at.tree)
             return
+        if ref is not None and head_of is not None:
+            self._open_head(ref, head_of)
+            return
         while not self._open(ref, as_of):
             pass  # another writer has replaced the version, and removed it, since the tree was read
 
@@ -91,6 +97,24 @@ class Opened:
         except VersionReplaced:
             return False
         return True
+
+    def _open_head(self, version: str, branch: str) -> None:
+        """Open a version that was the head of a branch, as long as its files are there.
+
+        Raises
+        ------
+        VersionReplaced
+            If another head has taken its place, and its files were removed.
+        """
+        self.known = read_tree_at(self.storage)
+        tree = self.known.tree
+        if version not in tree.commits:
+            if branch not in tree.branches:
+                raise VersionReplaced(
+                    f"version {version} of {self.storage.url} was the head of branch {branch!r}, which is gone"
+                )
+            tree = tree.swap_head(branch, version)
+        self.enter(version, tree=tree)
 
     # What belongs together is replaced together: no interrupt leaves one version's tree with another's content.
 

@@ -13,8 +13,8 @@ from lakebed.errors import InvalidOperationError, LakebedError
 from lakebed.htypes.base import Storing
 from lakebed.htypes.registry import UNSPECIFIED, htype_named
 from lakebed.reading.scan import ColumnScan
-from lakebed.session.columns import column_scan
 from lakebed.session.session import Session
+from lakebed.session.table import Table
 from lakebed.versions.state import TensorState
 from lakebed.writing import retyping
 from lakebed.writing.chunk_samples import samples_of
@@ -34,7 +34,7 @@ _OF_NUMBERS = ("logical_type", "class_names")
 def change_type(session: Session, name: str, htype: str | None, dtype: Any) -> None:
     """Let a tensor hold its rows as samples of a wider type; see ``Dataset.change_type``."""
     with session.mutex, session.writing() as draft:
-        scan = column_scan(session, name)
+        scan = Table(session, {name: name}).scan(name)
         state = scan.reader.state  # with everything in chunks
         _check_simple(state, name)
         meta, info = _planned(state, name, htype, dtype)

@@ -55,6 +55,10 @@ class Session(Opened):
         Open the newest commit of this time, in POSIX seconds, or before, on the line of that version.
     start
         The tree, and what the head holds, where both are known already.
+    head_of
+        Branch whose head the version was: it is opened even if another head has taken its place.
+    credentials
+        What links go by; None is what the dataset names.
 
     Attributes
     ----------
@@ -74,11 +78,13 @@ class Session(Opened):
         lock_timeout: float = 0.0,
         as_of: float | None = None,
         start: tuple[TreeAt, Snapshot] | None = None,
+        head_of: str | None = None,
+        credentials: LinkCredentials | None = None,
     ) -> None:
-        super().__init__(storage, ref, cache_bytes=cache_bytes, as_of=as_of, start=start)
+        super().__init__(storage, ref, cache_bytes=cache_bytes, as_of=as_of, start=start, head_of=head_of)
         self.read_only = read_only
         self.lock_timeout = lock_timeout
-        self.credentials = LinkCredentials(storage)
+        self.credentials = LinkCredentials(storage) if credentials is None else credentials
         self.linking = Linking(self.credentials)
         self.epoch = 0
         self.mutex = threading.RLock()

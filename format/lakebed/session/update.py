@@ -14,27 +14,23 @@ from lakebed.session.columns import ascending
 from lakebed.session.inputs import encode_samples
 from lakebed.session.new_classes import NewClasses
 from lakebed.session.session import Session
+from lakebed.session.table import Table
 from lakebed.versions.state import TensorState
 from lakebed.writing.encode.encoded import Column
 
 
-def update_rows(session: Session, names: Mapping[str, str], rows: Any, columns: Mapping[str, Any]) -> None:
-    """Replace rows of several tensors; see ``Dataset.update_rows``.
-
-    Parameters
-    ----------
-    names
-        Key in ``columns`` -> full name of the tensor.
-    """
+def update_rows(table: Table, rows: Any, columns: Mapping[str, Any]) -> None:
+    """Replace rows of several columns of a table; see ``Dataset.update_rows``."""
+    session = table.session
     wanted = ascending(rows)
     for name, values in columns.items():
         if len(values) != len(wanted):
             raise InvalidInputError(f"there are {len(wanted)} rows, but {len(values)} values for {name!r}")
     with session.mutex, NewClasses(session) as new, session.writing() as draft:
-        schema = session.schema()
+        states = table.states()
         encoded: dict[str, Column] = {}
         for name, values in columns.items():
-            state = schema.tensor(names[name])
+            state = states[name]
             new.of([state])
             _check_inside(wanted, state)
             encoded[state.key] = _encoded(session, values, state, wanted)

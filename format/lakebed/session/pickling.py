@@ -1,4 +1,4 @@
-"""Facades on their way to another process: an address to open again instead of open files, caches and locks."""
+"""An open dataset on its way to another process: an address to open again instead of open files, caches and locks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from lakebed import config
 from lakebed.errors import MemoryDatasetCanNotBePickledError
 from lakebed.session.credentials import LinkCredentials
-from lakebed.session.handle import Handle
 from lakebed.session.session import Session
 from lakebed.storage.objects import ObjectStorage
 from lakebed.storage.reader_locks import innermost
@@ -21,10 +20,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a facade's data lies, and how it was opened.
+    """Where a dataset lies, and how it was opened.
 
     Parameters
     ----------
+    version
+        Id of the version that is read.
+    branch
+        The branch that it is on.
+    is_head
+        Whether it is the head of the branch.
     remote
         The storage, if it is that of an object store: of its credentials the secrets stay here.
     populated
@@ -34,8 +39,9 @@ class Address:
     """
 
     url: str
-    shown: str
-    ref: str
+    version: str
+    branch: str
+    is_head: bool
     read_only: bool
     remote: Storage | None = None
     populated: dict[str, Given] = field(default_factory=dict)
@@ -43,27 +49,28 @@ class Address:
     link_hosts: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, handle: Handle) -> Address:
-        """Return the address of a handle; what it has unpublished is published first.
+    def of(cls, session: Session) -> Address:
+        """Return the address of an open dataset; what it has unpublished is published first.
 
         Raises
         ------
         MemoryDatasetCanNotBePickledError
             If the dataset lives in this process only.
         """
-        session = handle.session
         url = session.storage.url
         if url.startswith("mem://"):
             raise MemoryDatasetCanNotBePickledError(
                 f"{url} lives in the memory of this process, where no other can open it; copy it to a path"
             )
-        session.flush()
-        ref = session.branch if session.is_head else session.snapshot.version_id
+        with session.mutex:
+            session.flush()
+            here, branch, is_head = session.snapshot.version_id, session.branch, session.is_head
         remote = session.storage if isinstance(innermost(session.storage), ObjectStorage) else None
         return cls(
             url,
-            handle.path,
-            ref,
+            here,
+            branch,
+            is_head,
             session.read_only,
             remote,
             session.credentials.populated,
@@ -71,14 +78,37 @@ class Address:
             config.LINK_HOSTS,
         )
 
-    def open(self) -> Handle:
-        """Open it."""
+    def open(self) -> Session:
+        """Open the dataset as it was opened: at the tip of the same branch, or at the same commit."""
+        storage = self._storage()
+        return Session(
+            storage,
+            self.branch if self.is_head else self.version,
+            read_only=self.read_only,
+            credentials=LinkCredentials(storage, self.populated),
+        )
+
+    def open_version(self) -> Session:
+        """Open the very version that was open, to be read.
+
+        Raises
+        ------
+        VersionReplaced
+            If it was replaced by another head of its branch, and its files were removed since.
+        """
+        storage = self._storage()
+        return Session(
+            storage,
+            self.version,
+            read_only=True,
+            head_of=self.branch if self.is_head else None,
+            credentials=LinkCredentials(storage, self.populated),
+        )
+
+    def _storage(self) -> Storage:
         config.LINK_ROOTS = _joined(config.LINK_ROOTS, self.link_roots)
         config.LINK_HOSTS = _joined(config.LINK_HOSTS, self.link_hosts)
-        storage = open_storage(parse(self.url)) if self.remote is None else self.remote
-        session = Session(storage, self.ref, read_only=self.read_only)
-        session.credentials = LinkCredentials(storage, self.populated)
-        return Handle(session, self.shown)
+        return open_storage(parse(self.url)) if self.remote is None else self.remote
 
 
 def _joined(here: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,0 +1,168 @@
+"""Which tensors, which rows, at which version: what loaders, queries, views, exporters and workers are given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from lakebed.reading.index import Index, Rows
+from lakebed.reading.samples import SampleReader
+from lakebed.reading.scan import ColumnScan
+from lakebed.session.pickling import Address
+from lakebed.session.session import Session
+from lakebed.versions.state import TensorState
+from lakebed.writing.names import companion, companion_key
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Columns and rows of one open dataset.
+
+    A table holds no data: all that it tells is read from the session when it is asked for, the session's own
+    unpublished rows included. Pickled, it is an address, a version, tensors and rows; the process that unpickles it
+    opens that very version, to read from it.
+
+    Parameters
+    ----------
+    session
+        The open dataset.
+    names
+        Columns in order: name of the column -> full name of the tensor.
+    index
+        Which rows, and which part of each sample.
+
+    Examples
+    --------
+    >>> import lakebed
+    >>> ds = lakebed.empty("mem://table-example")
+    >>> _ = ds.create_tensor("x", dtype="int64")
+    >>> ds.extend({"x": [1, 2, 3]})
+    >>> table = Table(ds._session, {"x": "x"})
+    >>> len(table), len(table[1:]), list(table[1:].rows())
+    (3, 2, [1, 2])
+    """
+
+    session: Session
+    names: Mapping[str, str]
+    index: Index = field(default_factory=Index)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", MappingProxyType(dict(self.names)))
+
+    @property
+    def version(self) -> str:
+        """Id of the version that the session reads; what is unpublished comes on top of it."""
+        return self.session.snapshot.version_id
+
+    # -- which columns -----------------------------------------------------------------------------------------
+
+    def only(self, names: Iterable[str]) -> Table:
+        """Return the table of some of the columns, in this order.
+
+        Raises
+        ------
+        KeyError
+            If there is no such column.
+        """
+        return Table(self.session, {name: self.names[name] for name in names}, self.index)
+
+    def state(self, name: str) -> TensorState:
+        """Return settings, length and chunks of a column's tensor.
+
+        Raises
+        ------
+        KeyError
+            If there is no such column.
+        TensorDoesNotExistError
+            If the tensor is gone.
+        """
+        return self.session.schema().tensor(self.names[name])
+
+    def states(self) -> dict[str, TensorState]:
+        """Return settings, length and chunks of the tensors by column, as they are at one moment."""
+        with self.session.mutex:
+            schema = self.session.schema()
+            return {name: schema.tensor(full) for name, full in self.names.items()}
+
+    # -- which rows --------------------------------------------------------------------------------------------
+
+    def __getitem__(self, item: Any) -> Table:
+        """Return the table of some of the rows: an int, a slice, a list of numbers or of booleans."""
+        return Table(self.session, self.names, self.index[item])
+
+    @property
+    def whole(self) -> Table:
+        """The table of all rows."""
+        return Table(self.session, self.names)
+
+    @property
+    def length(self) -> int:
+        """Rows of the shortest tensor, whatever is selected; 0 without tensors."""
+        return min((state.length for state in self.states().values()), default=0)
+
+    @property
+    def longest(self) -> int:
+        """Rows of the longest tensor, whatever is selected; 0 without tensors."""
+        return max((state.length for state in self.states().values()), default=0)
+
+    def rows(self) -> Rows:
+        """Return the numbers of the selected rows, of those that every tensor has.
+
+        Raises
+        ------
+        IndexError
+            If the selection names a row that is not there.
+        """
+        return self.index.rows(self.length)
+
+    def rows_of(self, name: str) -> Rows:
+        """Return the numbers of the selected rows of one column, which may be longer than others."""
+        return self.index.rows(self.state(name).length)
+
+    def __len__(self) -> int:
+        return len(self.rows())
+
+    def __bool__(self) -> bool:
+        return True
+
+    # -- what reads them ---------------------------------------------------------------------------------------
+
+    def reader(self, name: str) -> SampleReader:
+        """Return what reads single samples of a column."""
+        full = self.names[name]
+        return self.session.reader(self.session.schema().tensor(full).key, full)
+
+    def companion(self, name: str, kind: str) -> SampleReader | None:
+        """Return what reads a hidden tensor beside a column: ``id``, ``shape``, ``info`` or ``null``.
+
+        None if there is no such tensor.
+        """
+        full = self.names[name]
+        key = companion_key(self.session.schema().meta, full, kind)
+        return None if key is None else self.session.reader(key, companion(full, kind))
+
+    def scan(self, name: str, *, keep: bool = False) -> ColumnScan:
+        """Return what reads many rows of a column, nulls included.
+
+        Parameters
+        ----------
+        keep
+            Put chunks into the cache.
+        """
+        return ColumnScan(self.reader(name), self.companion(name, "null"), keep=keep)
+
+    def scans(self, *, keep: bool = False) -> dict[str, ColumnScan]:
+        """Return what reads many rows, by column; all of them as they are at one moment."""
+        with self.session.mutex:
+            return {name: self.scan(name, keep=keep) for name in self.names}
+
+    # -- on the way to other processes -------------------------------------------------------------------------
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopened, (Address.of(self.session), dict(self.names), self.index)
+
+
+def _reopened(address: Address, names: Mapping[str, str], index: Index) -> Table:
+    return Table(address.open_version(), names, index)
