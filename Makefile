@@ -34,7 +34,8 @@ test: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready ## unit tests and the fast 
 		export PYTEST_DEBUG_TEMPROOT=$$(mktemp -d /dev/shm/tests-XXXXXX)
 		trap 'rm -rf "$$PYTEST_DEBUG_TEMPROOT"' EXIT
 	fi
-	$(PYTEST) -n auto --dist worksteal $(TESTS)
+	# A seed: the order of the tests is random, and the same each time.
+	$(PYTEST) -n auto --dist worksteal --durations=15 --randomly-seed=1 $(TESTS)
 
 .PHONY: test-stores
 test-stores: .venv/.dev .cache/stores/.ready ## real object stores: Ceph, Azurite, GCS, rclone, web servers, bad networks
@@ -63,7 +64,7 @@ interop: .venv/.dev $(FAKER)/.ready $(DEEPLAKE3)/.ready ## Deep Lake 3.9.52 read
 
 .PHONY: soak
 soak: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready $(DEEPLAKE3)/.ready .cache/stores/.ready ## the long tests: kills, a million rows, fuzz with sanitizers
-	@$(PYTEST) -m soak
+	@LAKEBED_TESTS=soak $(PYTEST) -m "soak or not (interop or image)" --timeout=86400 -o faulthandler_timeout=7200 $(TESTS)
 	scripts/sanitize.sh $(SANITIZE)
 
 .PHONY: docs

@@ -1,8 +1,30 @@
-"""What all tests share: the proofs say at the end how much they have tried, and with which seeds."""
+"""What all tests share: how much they try, what they cost, and an environment in which it does not matter who began.
+
+The proofs say at the end how much they have tried, and with which seeds.
+"""
 
 from __future__ import annotations
 
+import signal
+
 import pytest
+
+from unit_tests import effort
+
+pytest_plugins = ["unit_tests.cost"]
+
+effort.set_up_property_tests()
+
+
+def pytest_configure() -> None:
+    """Take SIGINT again where a shell has it ignored: background jobs inherit that, and so would what tests start."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_report_header() -> str:
+    """Say what is tried, and what repeats it."""
+    return f"effort: LAKEBED_TESTS={effort.LEVEL}, LAKEBED_SEED={effort.seed()}"
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from integration_tests.postgres import UnavailableError
+from unit_tests.effort import PATIENCE
 
 PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin"])
 
@@ -74,7 +75,7 @@ def server() -> Iterator[str]:
         process = subprocess.Popen([daemon, *common, *options], stdout=log, stderr=log, cwd="/")
         stack.callback(process.wait)
         stack.callback(process.terminate)
-        end = time.monotonic() + 60
+        end = time.monotonic() + PATIENCE
         while subprocess.run(
             [*client(socket), "--execute=select 1"], capture_output=True, check=False
         ).returncode:

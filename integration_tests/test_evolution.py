@@ -22,6 +22,7 @@ from destination_deeplake.config import Place
 from destination_deeplake.lake import Lake
 from destination_deeplake.stream.writer import open_stream
 from destination_deeplake.wire import Wire
+from unit_tests.effort import PATIENCE
 
 Json = Any
 
@@ -570,7 +571,7 @@ def test_deep_lake_opens_what_came_of_it(evolved: Evolved) -> None:
         [python, "-c", program, str(evolved.path)],
         check=True,
         capture_output=True,
-        timeout=100,
+        timeout=PATIENCE,
         env=environment,
     )
     theirs = json.loads(done.stdout.splitlines()[-1])

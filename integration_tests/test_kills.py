@@ -16,6 +16,7 @@ from integration_tests.connector import Connection
 from integration_tests.in_process import completed
 from integration_tests.killing import Attempt, moments, paced
 from integration_tests.messages import Message, configure, lines, record, state, stream
+from unit_tests.effort import EFFORT
 
 STREAMS = ("red", "blue")
 PROPERTIES: dict[str, Message] = {
@@ -62,11 +63,8 @@ def assert_kept(connection: Connection, name: str, acknowledged: Mapping[int, in
         assert json.loads(row["more"]) == {"n": [row["number"]]}
 
 
-@pytest.mark.parametrize("kills", [12, pytest.param(80, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])])
-def test_what_was_acknowledged_before_a_kill_is_there_exactly_once(
-    connection: Connection, kills: int
-) -> None:
-    rows = 1200
+def test_what_was_acknowledged_before_a_kill_is_there_exactly_once(connection: Connection) -> None:
+    kills, rows = EFFORT.sync_kills, 1200
     command = paced(connection, CATALOG, publish_bytes=8_000)
 
     def attempt(number: int, wait: Callable[[Attempt], None] | None) -> tuple[int, int]:
@@ -97,14 +95,8 @@ def test_what_was_acknowledged_before_a_kill_is_there_exactly_once(
     assert partly >= kills // 6
 
 
-SOAK = [pytest.mark.soak, pytest.mark.timeout(1800)]
-
-
-@pytest.mark.parametrize("kills", [6, pytest.param(30, marks=SOAK)])
-def test_an_overwrite_that_is_killed_shows_the_old_rows_until_one_succeeds(
-    connection: Connection, kills: int
-) -> None:
-    rows = 600
+def test_an_overwrite_that_is_killed_shows_the_old_rows_until_one_succeeds(connection: Connection) -> None:
+    kills, rows = max(5, EFFORT.sync_kills // 2), 600
 
     def overwrite(number: int, wait: Callable[[Attempt], None] | None) -> tuple[int, int]:
         streams = [stream(name, **PROPERTIES) for name in STREAMS]
@@ -137,6 +129,7 @@ def test_an_overwrite_that_is_killed_shows_the_old_rows_until_one_succeeds(
 
 # -- syncs that go on where their states say, as the platform has it --------------------------------------------------
 
+SOAK = [pytest.mark.soak, pytest.mark.timeout(1800)]
 CHANGES: dict[str, Message] = {
     "key": {"type": "integer"},
     "number": {"type": "integer"},

@@ -32,6 +32,7 @@ from destination_deeplake.stream.transfers import StagedFileError
 from destination_deeplake.stream.writer import open_stream
 from destination_deeplake.wire import Wire
 from integration_tests.connector import Connection, write_json
+from unit_tests.effort import PATIENCE
 
 Json = Any
 
@@ -346,7 +347,7 @@ def test_deep_lake_reads_the_same_samples(table: lakebed.Dataset) -> None:
         [python, "-c", program, str(table.path), *names],
         check=True,
         capture_output=True,
-        timeout=100,
+        timeout=PATIENCE,
         env=os.environ | {"BUGGER_OFF": "true"},
     )
     theirs = json.loads(done.stdout.splitlines()[-1])

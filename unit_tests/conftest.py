@@ -1,4 +1,4 @@
-"""What the unit tests share: the datasets that Deep Lake 3.9.52 wrote, and reproducible property tests."""
+"""What the unit tests share: the datasets that Deep Lake 3.9.52 wrote."""
 
 from __future__ import annotations
 
@@ -6,12 +6,8 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
 GOLDEN = Path(__file__).parent / "data" / "golden-3.9.52.tar.xz"
-
-settings.register_profile("unit", deadline=None, max_examples=100, database=None)
-settings.load_profile("unit")
 
 
 @pytest.fixture(scope="session")

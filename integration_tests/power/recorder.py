@@ -47,6 +47,7 @@ from integration_tests.power.events import (
     Write,
     to_line,
 )
+from unit_tests.effort import PATIENCE
 
 _MARK, _FAULT, _CALLS = "/.mark-", "/.fault-", "/.calls-"
 CHANGES = (
@@ -134,7 +135,7 @@ def recorded(source: Path, mount: Path, log: Path, *, folds: bool = False) -> It
     command += ["--folds"] if folds else []
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE
         while not mount.is_mount():
             if process.poll() is not None or time.monotonic() > deadline:
                 process.kill()

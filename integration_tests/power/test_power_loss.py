@@ -17,6 +17,7 @@ from integration_tests.power.events import Event, Mark, Rename, read_log
 from integration_tests.power.recorder import recorded, why_not
 from integration_tests.power.verdict import Seen, goes_on, seen
 from integration_tests.power.workload import STEPS, work
+from unit_tests.effort import EFFORT
 
 PATH = "new/folder/ds"
 PUBLISHED = frozenset({"version_control_info.json", "refs.json"})
@@ -133,8 +134,10 @@ def test_power_loss_at_any_moment_loses_nothing_that_was_acknowledged(recording:
     """Whatever of the unforced writes and names survives, the last acknowledged state or the next one is there."""
     chance = random.Random(SEED)
     kinds = ("nothing", "loose", "loose", "loose", "journal", "journal")
-    moments = [(chance.randint(0, len(recording.events)), chance.choice(kinds)) for _ in range(60)]
-    assert judged(recording, moments, SEED) > 45
+    moments = [
+        (chance.randint(0, len(recording.events)), chance.choice(kinds)) for _ in range(EFFORT.power_cuts)
+    ]
+    assert judged(recording, moments, SEED) > EFFORT.power_cuts * 3 // 4
 
 
 @pytest.mark.soak

@@ -17,9 +17,10 @@ from typing import Any
 
 import pytest
 
+from unit_tests.effort import PATIENCE
+
 ROOT = Path(__file__).resolve().parents[2]
 INSTALLED = ROOT / ".cache/stores"
-_PATIENCE = 60.0
 
 
 def free_port() -> int:
@@ -48,7 +49,7 @@ def wait_for_port(port: int, process: subprocess.Popen[bytes], log: Path) -> Non
     RuntimeError
         If the process ends before, or takes too long; with the end of what it said.
     """
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + PATIENCE
     while True:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1.0):
             return

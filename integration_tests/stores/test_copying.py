@@ -19,6 +19,7 @@ from integration_tests.stores import servers
 from integration_tests.stores.servers import Server
 from lakebed.session import copy_journal
 from lakebed.storage.url import Location, open_storage
+from unit_tests.effort import PATIENCE
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +123,7 @@ def test_a_killed_copy_goes_on(moto: Server, local: Path) -> None:
             "AWS_ENDPOINT_URL": moto.through(network)["endpoint_url"],
         }
         child = subprocess.Popen([sys.executable, "-c", script, str(local), url], env=environment)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         while sum(1 for _ in storage.list(copy_journal.FOLDER)) < 4:
             assert child.poll() is None, "it was over before it could be killed"
             assert time.monotonic() < deadline

@@ -16,6 +16,7 @@ import pytest
 import lakebed
 from integration_tests.stores.processes import ROOT, Proxy
 from integration_tests.stores.servers import Server
+from unit_tests.effort import PATIENCE
 
 ROLE = "arn:aws:iam::123456789012:role/reader"
 
@@ -82,7 +83,7 @@ def _read_on(
         process.stdin.close()
         process.stdin = None
     for process in processes:
-        out, err = process.communicate(timeout=seconds + 90)
+        out, err = process.communicate(timeout=seconds + PATIENCE)
         assert process.returncode == 0, err
         assert "canary" not in err + out
         lines += [json.loads(line) for line in out.splitlines()]
@@ -102,7 +103,6 @@ def _read_on(
     assert counts["granted"] >= 4 * seconds / life * 0.5
 
 
-@pytest.mark.timeout(180)
 def test_tokens_of_two_seconds(
     moto: Server, front: TokenFront, record_property: Callable[[str, str], None]
 ) -> None:

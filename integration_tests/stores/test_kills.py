@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from integration_tests.stores.servers import Server
 from integration_tests.versions.test_sigkill import Record, kill_often
+from unit_tests.effort import EFFORT
 
-_FEW, _MANY = 8, 200
 
-
-@pytest.mark.timeout(900)
-def test_a_few_killed_processes(tmp_path: Path, ambient: Server, record_property: Record) -> None:
+def test_a_killed_process_loses_nothing_that_it_acknowledged(
+    tmp_path: Path, ambient: Server, record_property: Record
+) -> None:
     """0 unopenable, 0 torn rows, all acknowledged operations there."""
-    kill_often(tmp_path, _FEW, record_property, ambient.url)
-
-
-@pytest.mark.soak
-@pytest.mark.stores
-@pytest.mark.timeout(7200)
-def test_many_killed_processes(tmp_path: Path, ambient: Server, record_property: Record) -> None:
-    """The same, for longer."""
-    kill_often(tmp_path, _MANY, record_property, ambient.url)
+    kill_often(tmp_path, EFFORT.store_kills, record_property, ambient.url)

@@ -31,6 +31,7 @@ from lakebed.errors import (
 )
 from lakebed.links import policy
 from lakebed.storage.url import Location, open_storage
+from unit_tests.effort import PATIENCE
 from unit_tests.lakebed.codecs.test_remote_video import movie
 
 COUNT = 12
@@ -205,7 +206,7 @@ def test_workers_that_are_forked_follow_links_too(
     ds = opened(mixed, ("ONE", moto), ("TWO", other), monkeypatch=monkeypatch)
     assert ds.photo[0].numpy().shape == (60, 70, 3)
     with multiprocessing.get_context("fork").Pool(2, initializer=_enter, initargs=(ds,)) as pool:
-        sums = pool.map_async(_sum, range(COUNT)).get(timeout=60)
+        sums = pool.map_async(_sum, range(COUNT)).get(timeout=PATIENCE)
     assert sums == [int(picture(n).sum()) for n in range(COUNT)]
 
 
@@ -293,7 +294,7 @@ def test_a_killed_process_is_gone_on_from(pages: Web, tmp_path: Path) -> None:
         done = len(lakebed.load(tmp_path / "copy", read_only=True).photo)
         assert 0 < done < count
         seen = len(proxy.requests)
-        subprocess.run(command, check=True, capture_output=True, timeout=100)
+        subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE)
         again = [request.path for request in proxy.requests[seen:]]
     assert len(again) == count - done
     assert len(before) < count

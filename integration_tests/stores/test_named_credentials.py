@@ -32,6 +32,7 @@ from lakebed.errors import (
     LinkCredentialsError,
     MissingCredsError,
 )
+from unit_tests.effort import PATIENCE
 
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -123,10 +124,10 @@ def test_a_dataset_is_opened_by_name_in_every_process(moto: Server) -> None:
     data = pickle.dumps(ds)
     assert moto.creds["aws_secret_access_key"].encode() not in data
     with concurrent.futures.ProcessPoolExecutor(1, SPAWN) as pool:
-        assert pool.submit(numbers, ds).result(60) == [1, 2, 3]
+        assert pool.submit(numbers, ds).result(PATIENCE) == [1, 2, 3]
         given = lakebed.load(url, creds=moto.creds)
         with pytest.raises(MissingCredsError, match=r"do not travel .*creds_key"):
-            pool.submit(numbers_of, pickle.dumps(given)).result(60)
+            pool.submit(numbers_of, pickle.dumps(given)).result(PATIENCE)
     assert numbers(lakebed.connect(url, "lab")) == [1, 2, 3]
     with pytest.raises(lakebed.errors.ManagedCredentialsNotFoundError):
         lakebed.load(url, creds={"creds_key": "unknown"})
@@ -219,7 +220,7 @@ def test_processes_that_add_names_at_once_all_succeed(moto: Server) -> None:
     lakebed.empty(url, creds=moto.creds).close()
     with concurrent.futures.ProcessPoolExecutor(3, SPAWN) as pool:
         for done in [pool.submit(_add, url, moto.creds, mark) for mark in "abc"]:
-            done.result(100)
+            done.result(PATIENCE)
     names = lakebed.load(url, creds=moto.creds).link_creds.creds_keys
     assert sorted(names) == sorted(f"{mark}{i}" for mark in "abc" for i in range(5))
 
@@ -333,7 +334,7 @@ def test_links_with_managed_names(moto: Server, tmp_path: Path) -> None:
     }
     assert pixels(ds) == [[0, 0, 0], [1, 1, 1]]
     with concurrent.futures.ProcessPoolExecutor(1, SPAWN) as pool:
-        assert pool.submit(pixels, ds).result(60) == [[0, 0, 0], [1, 1, 1]]
+        assert pool.submit(pixels, ds).result(PATIENCE) == [[0, 0, 0], [1, 1, 1]]
     store("lab", {**moto.creds, "urls": ["s3://elsewhere/"]})
     with pytest.raises(GetDataFromLinkError, match="not for s3://") as caught:
         ds.photo[0].numpy()

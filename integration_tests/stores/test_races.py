@@ -24,6 +24,7 @@ from lakebed.versions.gc.collect import collect
 from lakebed.versions.locks.fencing import fences_of
 from lakebed.versions.locks.leases import renew_all
 from lakebed.versions.opening import read_tree
+from unit_tests.effort import PATIENCE
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 RACERS = 6
@@ -57,7 +58,7 @@ class Process:
         with self._process as process:
             assert process.stdin is not None
             process.stdin.close()
-            return process.wait(60)
+            return process.wait(PATIENCE)
 
 
 @pytest.fixture(
@@ -169,7 +170,7 @@ def test_a_forked_child_reads_and_writes_and_does_not_hang(moto: Server) -> None
         ds.flush()
         pid = os.fork()
         if pid == 0:
-            signal.alarm(60)  # the default is to end the process
+            signal.alarm(int(PATIENCE))  # the default is to end the process
             status = 1
             try:
                 status = _in_child(ds, url, moto)

@@ -17,6 +17,7 @@ from integration_tests.stores import servers
 from integration_tests.stores.servers import Counting, Faults, Server
 from lakebed import config
 from lakebed.errors import StorageUnavailableError
+from unit_tests.effort import PATIENCE
 
 ROWS = 160
 SAMPLES = np.random.default_rng(3).integers(0, 256, (ROWS, 110, 150, 3), np.uint8)
@@ -151,7 +152,7 @@ def test_a_forked_child_reads_on_while_its_parent_does(moto: Server, url: str) -
         finally:
             os._exit(code)
     assert sum(len(batch["y"]) for batch in scan) == ROWS - 16
-    end = time.monotonic() + 60
+    end = time.monotonic() + PATIENCE
     while (found := os.waitpid(child, os.WNOHANG))[0] == 0:
         if time.monotonic() > end:
             os.kill(child, 9)

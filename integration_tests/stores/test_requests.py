@@ -33,6 +33,7 @@ from lakebed.errors import (
 from lakebed.storage import buckets
 from lakebed.storage.objects import ObjectStorage
 from lakebed.storage.url import open_storage, parse
+from unit_tests.effort import PATIENCE
 
 LARGE = os.urandom(3_000_000)
 
@@ -366,7 +367,7 @@ def _read_in_child(storage: ObjectStorage, depth: int) -> int:
     pid = os.fork()
     if pid == 0:
         status = 1
-        signal.alarm(60)  # a child that hangs would hold the pipes of the test runner for ever
+        signal.alarm(int(PATIENCE))  # a child that hangs would hold the pipes of the test runner for ever
         try:
             with ThreadPoolExecutor(4) as pool:
                 found = list(pool.map(storage.get, ["k"] * 8))

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import lakebed
 from integration_tests.versions import race
 from lakebed.maintenance.verify import verify
 from lakebed.storage.local import LocalStorage
+from unit_tests.effort import EFFORT
 
 WRITERS, READERS = 8, 4
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -141,14 +140,6 @@ def run(folder: Path, seconds: float, record: Record) -> None:
     assert len({publish.writer for publish in acknowledged.values()}) > WRITERS / 2
 
 
-@pytest.mark.timeout(180)
 def test_eight_writers_and_four_readers(tmp_path: Path, record_property: Record) -> None:
-    """10 seconds."""
-    run(tmp_path, 10, record_property)
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(1800)
-def test_eight_writers_and_four_readers_for_ten_minutes(tmp_path: Path, record_property: Record) -> None:
-    """10 minutes."""
-    run(tmp_path, 600, record_property)
+    """For seconds; for minutes in a soak."""
+    run(tmp_path, EFFORT.race_seconds, record_property)

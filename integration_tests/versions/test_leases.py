@@ -19,6 +19,7 @@ from integration_tests.versions import race
 from integration_tests.versions.test_concurrency import ROOT, Record, check_branches, logs_of, published
 from lakebed.maintenance.verify import verify
 from lakebed.storage.local import LocalStorage
+from unit_tests.effort import EFFORT, seed
 
 LEASE = 1.0
 
@@ -157,8 +158,7 @@ def test_a_killed_writer_keeps_nobody_out(path: Path, writers: tuple[Process, Pr
 
 def torture(folder: Path, seconds: float, record: Record) -> None:
     """Stop writers again and again for longer than their lease, at random moments."""
-    seed = int(os.environ.get("LAKEBED_SEED", random.randrange(1 << 32)))
-    dice, path, stops = random.Random(seed), folder / "dataset", 0
+    dice, path, stops = random.Random(seed()), folder / "dataset", 0
     race.create(path)
     logs, processes = {}, []
     environment = {**os.environ, "LAKEBED_TEST_LEASE": "0.5"}
@@ -184,17 +184,9 @@ def torture(folder: Path, seconds: float, record: Record) -> None:
     assert verify(LocalStorage(path)).is_sound
     lost = sum(line["what"] == "failed" for lines in found.values() for line in lines)
     counts = f"{stops} stops, {len(published(found))} publishes, {lost} lost leases"
-    record("proof", f"stopped writers: {counts}, LAKEBED_SEED={seed}")
+    record("proof", f"stopped writers: {counts}, LAKEBED_SEED={seed()}")
 
 
-@pytest.mark.timeout(120)
 def test_writers_that_are_stopped_at_random(tmp_path: Path, record_property: Record) -> None:
     """Every acknowledged publish is there once, in order; whoever was put out was told."""
-    torture(tmp_path, 10, record_property)
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(900)
-def test_writers_that_are_stopped_at_random_for_minutes(tmp_path: Path, record_property: Record) -> None:
-    """The same for five minutes."""
-    torture(tmp_path, 300, record_property)
+    torture(tmp_path, EFFORT.race_seconds, record_property)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import random
 import time
@@ -10,11 +9,10 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 import lakebed
 from lakebed.maintenance.verify import verify
 from lakebed.storage.url import open_storage
+from unit_tests.effort import EFFORT, seed
 from unit_tests.proofs.content import differences
 from unit_tests.proofs.kill import Ended, Nursery
 from unit_tests.proofs.model import Model
@@ -89,9 +87,8 @@ def kill_often(
     folder: Path, kills: int, record: Record, url: Callable[[], str | None] = in_the_folder
 ) -> None:
     """Kill that many workers at random moments of their work; ``url`` gives each dataset its place."""
-    seed = int(os.environ.get("LAKEBED_SEED", random.randrange(1 << 32)))
-    record("proof", f"SIGKILL: {kills} kills, LAKEBED_SEED={seed}")
-    dice, cut_off, killed = random.Random(seed), Counter[str](), 0
+    record("proof", f"SIGKILL: {kills} kills, LAKEBED_SEED={seed()}")
+    dice, cut_off, killed = random.Random(seed()), Counter[str](), 0
     with Nursery("integration_tests.versions.writer:work") as nursery:
         trial = Trial(folder / "first", nursery, url())
         while killed < kills:
@@ -109,14 +106,6 @@ def kill_often(
     assert sum((cut_off + trial.cut_off).values()) - (cut_off + trial.cut_off)["nothing"] >= kills // 2
 
 
-@pytest.mark.timeout(600)
 def test_a_killed_process_loses_nothing_that_it_acknowledged(tmp_path: Path, record_property: Record) -> None:
-    """100 kills: 0 unopenable, 0 torn rows, all acknowledged operations there."""
-    kill_often(tmp_path, 100, record_property)
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(7200)
-def test_two_thousand_killed_processes_lose_nothing(tmp_path: Path, record_property: Record) -> None:
-    """2,000 kills."""
-    kill_often(tmp_path, 2000, record_property)
+    """0 unopenable, 0 torn rows, all acknowledged operations there."""
+    kill_often(tmp_path, EFFORT.kills, record_property)

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from unit_tests.effort import PATIENCE
+
 pytest.importorskip("airbyte_cdk")
 
 from airbyte_cdk.models import AirbyteMessageSerializer, ConfiguredAirbyteCatalogSerializer, Status, Type
@@ -38,7 +40,7 @@ CATALOG = {"streams": [{"stream": STREAM, "sync_mode": "full_refresh", "destinat
 
 def light(*arguments: str, stdin: bytes) -> tuple[int, bytes]:
     command = [sys.executable, "-c", "from destination_deeplake.run import run; run()", *arguments]
-    done = subprocess.run(command, input=stdin, capture_output=True, timeout=60, check=False)
+    done = subprocess.run(command, input=stdin, capture_output=True, timeout=PATIENCE, check=False)
     return done.returncode, done.stdout
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from destination_deeplake.columns import Column, Kind, RecordTable
 from unit_tests.destination_deeplake.spellings import escaped
 from unit_tests.destination_deeplake.tables import fill, record
+from unit_tests.effort import examples
 
 Numbers = "float | list[Numbers]"
 
@@ -56,7 +57,7 @@ def test_what_is_no_number_is_refused_by_exact(text: str) -> None:
     assert cells(EXACT, text, "null") == ([None, None], [True, False])
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.binary(max_size=60), st.booleans(), st.booleans(), st.integers(0, 4), st.integers(0, 9))
 def test_bytes_come_back_from_every_spelling(
     data: bytes, urlsafe: bool, padded: bool, width: int, seed: int
@@ -106,7 +107,7 @@ near = shapes.flatmap(
 )
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(
     shapes,
     st.lists(st.one_of(arrays, near, near), min_size=1, max_size=6),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from destination_deeplake.pages import contents, pages
+from unit_tests.effort import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -15,7 +16,7 @@ RUN = [sys.executable, "-c", "from destination_deeplake.run import run; run()"]
 
 
 def said(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*RUN, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run([*RUN, *arguments], capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 def test_every_page_that_users_need_can_be_read_without_a_network() -> None:

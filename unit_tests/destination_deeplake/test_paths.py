@@ -13,6 +13,7 @@ from destination_deeplake.wire import Rejected, Wire
 from unit_tests.destination_deeplake.oracle import Cell, expected
 from unit_tests.destination_deeplake.spellings import escaped, values
 from unit_tests.destination_deeplake.tables import fill, record, take
+from unit_tests.effort import examples
 
 Path: TypeAlias = tuple[str, ...]
 Node: TypeAlias = str | list[tuple[str, Any]]
@@ -95,7 +96,7 @@ objects: st.SearchStrategy[Node] = st.recursive(
 records = st.lists(st.tuples(names, objects), max_size=5)
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(schemas, st.lists(st.tuples(records, st.integers(0, 9)), min_size=1, max_size=6))
 def test_objects_of_any_shape_become_columns(
     columns: dict[Path, Kind], rows: Sequence[tuple[list[tuple[str, Node]], int]]

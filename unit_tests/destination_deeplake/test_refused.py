@@ -12,13 +12,14 @@ from destination_deeplake.wire import Wire
 from unit_tests.destination_deeplake.oracle import expected
 from unit_tests.destination_deeplake.spellings import values
 from unit_tests.destination_deeplake.tables import fill, record, take
+from unit_tests.effort import examples
 
 
 def keeping(*columns: Column, **more: Any) -> RecordTable:
     return RecordTable(columns, sync_id=1, generation_id=1, keep_refused=True, **more)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.lists(st.tuples(st.sampled_from(Kind), values), min_size=1, max_size=6), st.integers(1, 4))
 def test_every_refused_value_is_kept_with_its_place(cells: list[tuple[Kind, str]], times: int) -> None:
     target = keeping(*(Column(f"f{n}", kind) for n, (kind, _) in enumerate(cells)))

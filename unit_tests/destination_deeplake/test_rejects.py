@@ -11,6 +11,7 @@ from destination_deeplake.columns import RecordTable
 from destination_deeplake.wire import Rejected, StateEvent, Wire, WireError
 from unit_tests.destination_deeplake.lines import COLUMNS, ids, line, record, state, stream_state
 from unit_tests.destination_deeplake.test_wire import MUTATIONS, is_message
+from unit_tests.effort import examples
 
 S, T = (None, "s"), ("n", "t")
 
@@ -190,7 +191,7 @@ def test_a_state_behind_a_byte_order_mark_comes_back_without_it() -> None:
     }
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     st.lists(st.tuples(st.integers(0, 60), st.sampled_from(MUTATIONS)), min_size=1, max_size=8),
     st.integers(1, 400),

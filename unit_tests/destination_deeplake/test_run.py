@@ -17,6 +17,7 @@ import pytest
 import lakebed
 from destination_deeplake import __version__
 from destination_deeplake.config import specification
+from unit_tests.effort import PATIENCE
 
 RUN = [sys.executable, "-c", "from destination_deeplake.run import run; run()"]
 SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}}
@@ -62,7 +63,7 @@ def state(number: int) -> bytes:
 
 
 def run(command: list[str], stdin: bytes = b"") -> tuple[int, list[dict[str, Any]], str]:
-    done = subprocess.run(command, input=stdin, capture_output=True, timeout=60, check=False)
+    done = subprocess.run(command, input=stdin, capture_output=True, timeout=PATIENCE, check=False)
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr.decode()
 
 
@@ -87,7 +88,7 @@ def commit_message(files: dict[str, str]) -> str:
 
 def test_spec_prints_the_specification_and_imports_nothing_heavy() -> None:
     code = "import sys; from destination_deeplake.run import main; main(['spec']); print(sorted(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=PATIENCE, check=True)
     spec, modules = done.stdout.splitlines()
     assert json.loads(spec) == {"type": "SPEC", "spec": specification()}
     assert not {name.split(".")[0] for name in eval(modules)} & {"airbyte_cdk", "pyarrow", "numpy", "lakebed"}
@@ -160,7 +161,7 @@ def test_sigterm_publishes_acknowledges_and_commits_what_came(files: dict[str, s
             time.sleep(0.05)
         process.send_signal(signal.SIGTERM)
         messages = [json.loads(line) for line in process.stdout.read().splitlines()]
-        assert process.wait(10) == 143
+        assert process.wait(PATIENCE) == 143
     assert "Stopped by SIGTERM; writing what came so far." in log_lines(messages)
     assert [message["state"]["id"] for message in messages if message["type"] == "STATE"] == [7]
     assert ids(files) == [1, 2]
@@ -174,7 +175,7 @@ def test_a_platform_that_hangs_up_does_not_cost_rows(files: dict[str, str]) -> N
         write_command(files), stdin=subprocess.PIPE, stdout=writer, stderr=subprocess.PIPE
     ) as process:
         os.close(writer)
-        _, stderr = process.communicate(record(1) + state(7), timeout=60)
+        _, stderr = process.communicate(record(1) + state(7), timeout=PATIENCE)
     assert process.returncode == 1
     assert b"Nobody reads the output" in stderr
     assert ids(files) == [1]
@@ -255,7 +256,7 @@ def test_a_publish_that_failed_is_not_tried_again_while_the_process_ends(files: 
         write_command(files),
         input=given,
         capture_output=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},  # it would be cut off, too
         preexec_fn=small_files_only,
@@ -273,7 +274,7 @@ def test_a_publish_that_failed_is_not_tried_again_while_the_process_ends(files: 
 
 
 def test_the_version_can_be_asked_for() -> None:
-    done = subprocess.run([*RUN, "--version"], capture_output=True, timeout=60, check=True)
+    done = subprocess.run([*RUN, "--version"], capture_output=True, timeout=PATIENCE, check=True)
     assert done.stdout.decode() == f"destination-deeplake {__version__}\n"
 
 

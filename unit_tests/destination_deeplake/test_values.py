@@ -11,6 +11,7 @@ from destination_deeplake.columns import Kind
 from unit_tests.destination_deeplake.oracle import Cell, expected
 from unit_tests.destination_deeplake.spellings import dates, moments, numbers, values
 from unit_tests.destination_deeplake.tables import fill, record, table, take
+from unit_tests.effort import examples
 
 
 def cells(kind: Kind, texts: Sequence[str]) -> list[Cell]:
@@ -35,7 +36,7 @@ def check(kind: Kind, *texts: str) -> None:
         assert same(found, want), (kind, text)
 
 
-@settings(max_examples=600)
+@settings(max_examples=examples(600))
 @given(st.sampled_from(Kind), st.lists(values, min_size=1, max_size=12))
 def test_every_value_becomes_what_the_oracle_says(kind: Kind, texts: list[str]) -> None:
     check(kind, *texts)
@@ -64,7 +65,7 @@ def test_documents_stay_as_the_source_wrote_them() -> None:
     assert cells(Kind.JSON, [r'["a", "\u00e9"]']) == [Cell(r'["a", "\u00e9"]')]
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.lists(st.one_of(moments, dates).map(json.dumps), min_size=1, max_size=12))
 def test_every_date_and_time_becomes_what_the_oracle_says(texts: list[str]) -> None:
     for kind in (Kind.TIMESTAMP_TZ, Kind.TIMESTAMP, Kind.DATE, Kind.TIME_TZ, Kind.TIME):
@@ -82,7 +83,7 @@ def test_numbers_round_to_the_nearest_double(texts: list[str]) -> None:
     check(Kind.INT64, *texts)
 
 
-@settings(max_examples=600)
+@settings(max_examples=examples(600))
 @given(st.integers(1, 2**53 - 1), st.integers(-1074, 971))
 @example(2**53 - 1, 971)
 @example(1, -1074)

@@ -15,6 +15,7 @@ from destination_deeplake.wire import StateEvent, Wire, WireError
 from unit_tests.destination_deeplake.lines import ids, line, make, read, record, stream_state
 from unit_tests.destination_deeplake.oracle import parsed
 from unit_tests.destination_deeplake.spellings import json_values
+from unit_tests.effort import examples
 
 
 def error(data: bytes) -> WireError:
@@ -110,7 +111,7 @@ MUTATIONS = [
 ]
 
 
-@settings(max_examples=2000)
+@settings(max_examples=examples(2000))
 @given(st.sampled_from(VALID), st.randoms(use_true_random=False))
 def test_a_mutated_message_is_accepted_exactly_if_python_accepts_it(
     text: bytes, choose: random.Random
@@ -125,7 +126,7 @@ def test_a_mutated_message_is_accepted_exactly_if_python_accepts_it(
     assert is_accepted(text, choose.randrange(len(text) + 1)) == is_message(text), text
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     json_values,
     st.sampled_from([(",", ":"), (", ", ": "), (" ,\t", "\r :\t\t")]),

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import random
 from collections.abc import Callable
 
 import pytest
@@ -16,6 +14,7 @@ from lakebed.testing.clock import VirtualClock
 from lakebed.testing.faulty import FaultyStorage
 from lakebed.testing.schedule import Fault, Planned, Sometimes, refused
 from lakebed.versions.create import create
+from unit_tests.effort import EFFORT, seed
 from unit_tests.lakebed.datasets import new_memory
 from unit_tests.proofs.content import shown
 from unit_tests.proofs.crash import end_of_process
@@ -77,11 +76,12 @@ def test_work_goes_on_through_a_storage_that_fails_at_random(
     probability: float, record_property: Record
 ) -> None:
     """Every operation is done once, however often it has to be tried."""
-    seed = int(os.environ.get("LAKEBED_SEED", random.randrange(1 << 32)))
-    record_property("proof", f"flaky storage: LAKEBED_SEED={seed}")
+    record_property("proof", f"flaky storage: LAKEBED_SEED={seed()}")
     faults = retries = 0
-    for run in range(6):
-        more = work_through(seed + run, 25, probability)
+    for run in range(EFFORT.flaky_runs):
+        more = work_through(seed() + run, 25, probability)
         faults, retries = faults + more[0], retries + more[1]
-    record_property("proof", f"flaky storage: {6 * 25} operations, {faults} faults, {retries} retries")
+    record_property(
+        "proof", f"flaky storage: {EFFORT.flaky_runs * 25} operations, {faults} faults, {retries} retries"
+    )
     assert retries > 0

@@ -5,8 +5,6 @@ The script creates, appends, updates, pops, commits, branches, merges, rechunks,
 
 from __future__ import annotations
 
-import os
-import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,11 +13,10 @@ import pytest
 
 import lakebed
 from lakebed.writing import rewriting
+from unit_tests.effort import EFFORT, seed
 from unit_tests.proofs.crash import CrashRunner, Position, Step, sampled
 from unit_tests.proofs.eager import CONFIGURATIONS, configure
 from unit_tests.proofs.model import Model
-
-SAMPLES = 100
 
 Record = Callable[[str, object], None]
 
@@ -141,16 +138,12 @@ def attempt(runner: CrashRunner, positions: list[Position], record: Record, sour
     assert not wrong, f"{len(wrong)} of {len(positions)} wrong:\n" + "\n".join(wrong[:12])
 
 
-@pytest.mark.timeout(600)
 def test_a_sample_of_all_faults(runner: CrashRunner, record_property: Record) -> None:
     """100 with each configuration of all calls x before, after, torn x crash, error; reading calls too."""
-    seed = int(os.environ.get("LAKEBED_SEED", random.randrange(1 << 32)))
     every = [*runner.positions()]
-    attempt(runner, sampled(every, SAMPLES, seed), record_property, f"of {len(every)}, LAKEBED_SEED={seed}")
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(3600)
-def test_all_faults(runner: CrashRunner, record_property: Record) -> None:
-    """Every call x before, after, torn x crash, error."""
-    attempt(runner, [*runner.positions()], record_property, "all")
+    attempt(
+        runner,
+        sampled(every, EFFORT.faults, seed()),
+        record_property,
+        f"of {len(every)}, LAKEBED_SEED={seed()}",
+    )

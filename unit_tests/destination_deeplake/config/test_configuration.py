@@ -22,6 +22,7 @@ from destination_deeplake.config import columns as columns_of_form
 from destination_deeplake.config.credentials import ENCRYPTIONS, METHODS, SECRETS
 from destination_deeplake.config.historic import REPLACED
 from destination_deeplake.failures import ConfigError
+from unit_tests.effort import examples
 
 FORM = specification()["connectionSpecification"]
 PROPERTIES = FORM["properties"]
@@ -179,7 +180,7 @@ ONE_FIELD = st.one_of(
 )
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(80), suppress_health_check=[HealthCheck.too_slow])
 @given(ONE_FIELD)
 def test_whatever_comes_is_a_configuration_or_an_error_that_names_a_field(values: dict[str, Any]) -> None:
     try:

@@ -20,6 +20,7 @@ from destination_deeplake.upserts.store import Budget
 from destination_deeplake.wire import Wire
 from unit_tests.destination_deeplake.stream.test_writer import lake, open_stream, table
 from unit_tests.destination_deeplake.upserts.numbers import nearby, respelled
+from unit_tests.effort import examples
 
 Line = tuple[str, str | None, str | None, str]
 """A record: two columns of a key and a cursor, numbers as they stand in the JSON, and a value."""
@@ -112,7 +113,7 @@ Script = list[tuple[list[list[tuple[str, str | None, str | None]]], bool]]
 
 
 @pytest.mark.parametrize(("schema", "choice", "has_cursor"), TYPES)
-@settings(max_examples=2)
+@settings(max_examples=examples(2, soak=200))
 @given(scripts, st.sampled_from(WAYS))
 def test_rows_are_told_apart_and_ordered_by_their_numbers(
     schema: Mapping[str, Any],
@@ -127,7 +128,7 @@ def test_rows_are_told_apart_and_ordered_by_their_numbers(
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(("schema", "choice", "has_cursor"), TYPES)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(scripts, st.sampled_from(WAYS))
 def test_many_more_numbers(
     schema: Mapping[str, Any],

@@ -23,6 +23,7 @@ from destination_deeplake.upserts import store
 from destination_deeplake.upserts.putting_off import MergePutOffError
 from destination_deeplake.wire import Wire
 from lakebed.errors import LockedException
+from unit_tests.effort import PATIENCE
 
 SCHEMA = {"properties": {"id": {"type": "integer"}, "name": {"type": ["null", "string"]}}}
 
@@ -71,7 +72,7 @@ def column_elsewhere(path: Path, name: str) -> list[Any]:
     """Read a column in another process: in this one, opening a dataset publishes what others here still hold."""
     program = "import sys, lakebed; print(lakebed.load(sys.argv[1])[sys.argv[2]].numpy().ravel().tolist())"
     done = subprocess.run(
-        [sys.executable, "-c", program, str(path), name], check=True, capture_output=True, timeout=60
+        [sys.executable, "-c", program, str(path), name], check=True, capture_output=True, timeout=PATIENCE
     )
     values: list[Any] = json.loads(done.stdout)
     return values

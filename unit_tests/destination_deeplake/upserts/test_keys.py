@@ -14,13 +14,14 @@ from destination_deeplake.native import keys as native
 from destination_deeplake.native.keys import BloomFilter, KeyTable, Values
 from destination_deeplake.upserts.keys import KeyFilter, hash_keys
 from unit_tests.destination_deeplake.upserts.cells import column, columns, key, tables
+from unit_tests.effort import examples
 
 
 def hashed(*given: pa.Array) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in hash_keys(given)]
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(tables(), st.integers(0, 9))
 def test_rows_have_the_same_hash_exactly_if_they_are_the_same_key(
     table: tuple[list[pa.DataType], list[tuple[Any, ...]]], before: int

@@ -27,6 +27,7 @@ from unit_tests.destination_deeplake.upserts.streams import (
     store,
     tombstones,
 )
+from unit_tests.effort import examples
 from unit_tests.lakebed.datasets import create_on, kill, new_memory, open_on
 
 cells = st.none() | st.sampled_from(["", "a", "é" * 3])
@@ -151,8 +152,7 @@ def follow(script: Sequence[tuple[str, Any, Fault | None]], **choices: Any) -> N
     run.check()
 
 
-FEW = settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
-MANY = settings(max_examples=3000, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(max_examples=examples(8, soak=3000), suppress_health_check=[HealthCheck.too_slow])
 # Of the last one a few rows wait, and the others are merged as they come.
 budgets = st.sampled_from(
     [{}, *({"budget": budget} for budget in (TINY, BLIND, AT_ONCE, Budget(unlearned=2.0, at_once=600)))]
@@ -184,7 +184,7 @@ def test_deletions_outlive_their_sync_in_any_order_and_any_crash(
     follow(script, **choices)
 
 
-@settings(FEW, max_examples=4)
+@settings(FEW, max_examples=examples(4))
 @given(steps(rows_with_deletes), budgets)
 def test_hard_deletes_that_nobody_remembers_survive_any_crash(
     script: list[tuple[str, Any, Fault | None]], choices: dict[str, Any]
@@ -193,7 +193,7 @@ def test_hard_deletes_that_nobody_remembers_survive_any_crash(
     follow(in_turn(script), **choices, tombstones=None)
 
 
-@settings(FEW, max_examples=4)
+@settings(FEW, max_examples=examples(4))
 @given(steps(rows_with_deletes))
 def test_soft_deletes_are_rows(script: list[tuple[str, Any, Fault | None]]) -> None:
     # What is deleted stays, marked.
@@ -222,23 +222,3 @@ def test_a_crash_at_any_change_of_a_merge_loses_nothing(when: Literal["before", 
         if not has_crashed:
             break
     assert nth > 8
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(3600)
-@MANY
-@given(steps(rows_in_any_order), budgets)
-def test_many_more_orders_and_crashes(
-    script: list[tuple[str, Any, Fault | None]], choices: dict[str, Any]
-) -> None:
-    follow(script, **choices)
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(3600)
-@MANY
-@given(steps(rows_with_deletes), budgets)
-def test_many_more_deletes_and_crashes(
-    script: list[tuple[str, Any, Fault | None]], choices: dict[str, Any]
-) -> None:
-    follow(script, **choices)

@@ -15,11 +15,12 @@ from destination_deeplake.upserts.keying import Keying
 from destination_deeplake.upserts.keys import hash_keys, values
 from destination_deeplake.upserts.newest import newest_rows
 from unit_tests.destination_deeplake.upserts.cells import columns, ranks, tables
+from unit_tests.effort import examples
 
 Table = tuple[list[pa.DataType], list[tuple[Any, ...]]]
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(tables(most=2), st.data())
 def test_the_newest_row_of_each_key_stays(table: Table, data: st.DataObject) -> None:
     kinds, rows = table
@@ -32,7 +33,7 @@ def test_the_newest_row_of_each_key_stays(table: Table, data: st.DataObject) -> 
     assert found.tolist() == sorted(model.values())
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(tables(most=2), st.data())
 def test_rows_of_two_tables_compare_as_their_values(table: Table, data: st.DataObject) -> None:
     kinds, rows = table

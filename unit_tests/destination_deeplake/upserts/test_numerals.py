@@ -14,6 +14,7 @@ from destination_deeplake.native import keys as native
 from destination_deeplake.upserts.keys import values
 from destination_deeplake.upserts.numerals import differing, floors, numbers_of, ordered, spelled
 from unit_tests.destination_deeplake.upserts.numbers import nearby, numbers
+from unit_tests.effort import examples
 
 
 def with_exponents_around(power: int) -> list[str]:
@@ -27,7 +28,7 @@ def texts(*cells: str) -> pa.Array:
     return pa.array(cells, pa.string())
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(numbers, numbers)
 @example("1e-5", "0.00001")
 @example("-0", "0e9")
@@ -64,7 +65,7 @@ def test_what_is_no_number_stays_and_has_no_order() -> None:
         native.numerals(values(pa.array([1])), order=False)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_cell_stands_for_the_shortest_number_that_becomes_it(number: float) -> None:
     for dtype in (np.float64, np.float32):
@@ -75,7 +76,7 @@ def test_a_cell_stands_for_the_shortest_number_that_becomes_it(number: float) ->
             assert Fraction(text) == Fraction(str(cell))
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     st.lists(nearby, min_size=2, max_size=6),
     st.sampled_from([pa.float64(), pa.float32(), pa.int64(), pa.uint8()]),

@@ -13,6 +13,7 @@ from lakebed.codecs.base import ByteCodec
 from lakebed.codecs.block import Block
 from lakebed.codecs.registry import byte_codec
 from lakebed.errors import FormatError, LimitError
+from unit_tests.effort import examples
 from unit_tests.lakebed.chunks.blocks import Sample, block_lists, fixed, ragged, text
 
 INTERESTING = [0, 1, 2, 127, 128, 254, 255]
@@ -42,7 +43,7 @@ def read_everything(raw: bytes, count: int, codec: ByteCodec | None) -> None:
             pass
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(block_lists(), st.sampled_from([None, "lz4"]), st.data())
 def test_mutations_raise_only_format_errors(
     blocks_and_samples: tuple[list[Block], list[Sample]], compression: str | None, data: st.DataObject

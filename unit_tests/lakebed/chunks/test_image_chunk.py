@@ -19,6 +19,7 @@ from lakebed.codecs.block import Block, empty_block, join_samples
 from lakebed.codecs.images import Image
 from lakebed.codecs.lz4_block import Lz4
 from lakebed.errors import FormatError, LimitError, SampleCompressionError, UnsupportedCompressionError
+from unit_tests.effort import examples
 
 Images = list[NDArray[np.generic]]
 
@@ -58,7 +59,7 @@ def assert_holds(chunk: Chunk, arrays: Images) -> None:
 SIDES = st.integers(0, 9)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.lists(st.tuples(SIDES, SIDES), min_size=1, max_size=8),
     st.sampled_from([("png", "uint8", 3), ("png", "uint8", 4), ("png", "bool", 0), ("png", "uint16", 1),
@@ -198,7 +199,7 @@ def test_runs_end_where_one_canvas_does_not_do() -> None:
     assert counts([(100, 100, 3), (1, 1, 3)], limit=1000) == [1, 1]
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     st.lists(
         st.tuples(st.integers(0, 30), st.integers(0, 30), st.sampled_from([0, 1, 3, 4])),

@@ -19,9 +19,10 @@ from lakebed.codecs.registry import byte_codec
 from lakebed.documents.layouts import Layout
 from lakebed.documents.manifest import LARGE
 from lakebed.errors import FormatError, LimitError
+from unit_tests.effort import examples
 from unit_tests.lakebed.chunks.blocks import Sample, block_lists, fixed, nothing, ragged, text
 
-SMALL = settings(max_examples=60)
+SMALL = settings(max_examples=examples(60))
 
 
 def join(packed: PackedChunk) -> bytes:

@@ -12,6 +12,7 @@ from lakebed.chunks.pack import pack
 from lakebed.chunks.probe import described, probe, read_header
 from lakebed.codecs.block import Block
 from lakebed.errors import FormatError
+from unit_tests.effort import examples
 from unit_tests.lakebed.chunks.blocks import Sample, block_lists, text
 
 
@@ -28,7 +29,7 @@ class CountingFile:
         return self.raw[start : start + length]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(block_lists())
 def test_probe_equals_parse_for_every_sample(blocks_and_samples: tuple[list[Block], list[Sample]]) -> None:
     """Both ways to read a sample see the same bytes and shape."""
@@ -89,7 +90,7 @@ def test_lying_headers_are_format_errors(tail: bytes) -> None:
         probe(CountingFile(raw), len(raw), 2, 1)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(block_lists())
 def test_a_header_gives_every_sample(blocks_and_samples: tuple[list[Block], list[Sample]]) -> None:
     """A header that is read once places all samples as the full parse does."""

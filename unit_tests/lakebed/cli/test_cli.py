@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 
 import lakebed
 from lakebed.cli import main
+from unit_tests.effort import PATIENCE
 
 
 def run(*arguments: Any, ok: bool = True) -> Result:
@@ -229,6 +230,8 @@ def test_a_reader_that_leaves_early_is_no_error(lake: Path) -> None:
     """`lakebed head ... | head -1` ends quietly."""
     code = "import sys; from lakebed.cli import main; main()"
     script = f'{sys.executable} -c "{code}" head {lake}/users --json | head -n 1; exit ${{PIPESTATUS[0]}}'
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
     assert done.stderr == ""
     assert json.loads(done.stdout)["id"] == 1

@@ -21,6 +21,7 @@ from lakebed.cli import main
 from lakebed.credentials.base import plain
 from lakebed.credentials.named import forget, look_up, named
 from lakebed.storage.credentials import Given
+from unit_tests.effort import PATIENCE
 from unit_tests.lakebed.no_credentials import InMemory, keeping, nobody_knows
 
 CANARY = "c4n4ry"
@@ -232,7 +233,7 @@ def test_what_is_typed_at_a_terminal_is_not_shown(place: Path) -> None:
             while not shown.endswith(question):
                 shown += os.read(ours, 1)
             os.write(ours, f"{answer}\n".encode())
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE) == 0
         shown += os.read(ours, 10_000)
     finally:
         os.close(ours)

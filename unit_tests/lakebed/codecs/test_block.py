@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakebed.codecs.block import Block, empty_block, join_samples
+from unit_tests.effort import examples
 from unit_tests.lakebed.chunks.blocks import Sample, block_lists
 
 
@@ -19,7 +20,7 @@ def samples_of(block: Block) -> list[bytes]:
     return [bytes(block.data[a:b]) for a, b in itertools.pairwise(at)]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(block_lists(), st.data())
 def test_cut_is_slicing(blocks_and_samples: tuple[list[Block], list[Sample]], data: st.DataObject) -> None:
     """A cut holds the samples of the range with their sizes and shapes, as slicing a list would."""

@@ -24,6 +24,7 @@ from lakebed.errors import (
     SampleCompressionError,
     SampleDecompressionError,
 )
+from unit_tests.effort import examples
 
 # What 3.9.52 stores and reads back unchanged: compression -> array kinds. JPEG and WebP change values.
 HOLDS = {
@@ -55,7 +56,7 @@ def shaped(height: int, width: int, channels: int) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize(("name", "kind"), EVERY)
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(height=st.integers(1, 40), width=st.integers(1, 40), seed=st.integers(0, 99))
 def test_lossless_kinds_come_back_unchanged(name: str, kind: str, height: int, width: int, seed: int) -> None:
     """Also with one row or column, and with a last axis of one."""
@@ -258,7 +259,7 @@ def test_eps_programs_are_not_run() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(HOLDS))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(data=st.data())
 def test_mutated_files_only_raise_our_errors(name: str, data: st.DataObject) -> None:
     """Whatever is changed or cut, mostly in the header."""

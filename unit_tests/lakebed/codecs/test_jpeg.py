@@ -24,8 +24,9 @@ from lakebed.errors import (
     SampleCompressionError,
     SampleDecompressionError,
 )
+from unit_tests.effort import examples
 
-SMALL = settings(max_examples=40)
+SMALL = settings(max_examples=examples(40))
 JPEG = Jpeg()
 
 

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from lakebed.codecs.lz4_block import Lz4
 from lakebed.codecs.registry import NAMES, byte_codec, normalize
 from lakebed.errors import FormatError, InvalidInputError, LimitError, UnsupportedCompressionError
+from unit_tests.effort import examples
 
 CODEC = Lz4()
 LIMIT = 1 << 20
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.binary(max_size=300), st.integers(1, 50))
 def test_what_was_compressed_comes_back(data: bytes, times: int) -> None:
     """Any bytes survive, repetitive ones in less space than they take."""
@@ -61,7 +62,7 @@ def test_promises_are_checked_before_memory_is_taken() -> None:
     assert CODEC.decode(bomb, 100_000) == bytes(100_000)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.binary(min_size=1, max_size=60), st.integers(0, 70), st.integers(0, 255), st.booleans())
 def test_damage_is_an_error_of_ours(raw: bytes, at: int, value: int, cut: bool) -> None:
     """Changed and cut blocks and frames decode to something or raise FormatError or LimitError."""

@@ -24,6 +24,7 @@ from lakebed.testing.faulty import Crash, FaultyStorage
 from lakebed.versions.state import contradiction
 from lakebed.writing import diffs, rewriting
 from lakebed.writing.draft import tensor
+from unit_tests.effort import examples
 from unit_tests.lakebed.datasets import copy_of, create_on, kill, new_memory, open_on, visible
 
 Rows = list[dict[str, Any]]
@@ -113,19 +114,14 @@ def check(ds: lakebed.Dataset, rows: Rows, known: list[int]) -> None:
     assert shapes == [[len(row["array"])] for row in rows]
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(12, soak=300),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(seed=st.integers(0, 2**32), chunk=st.sampled_from([64, 200, 1000, 40_000]))
 def test_any_changes_leave_what_lists_say(seed: int, chunk: int) -> None:
     """Updates, removals, appends, publishes and commits in any order; earlier commits stay as they were."""
-    change_at_random(seed, chunk)
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(900)
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(seed=st.integers(0, 2**32), chunk=st.sampled_from([64, 200, 1000, 40_000]))
-def test_a_great_many_changes_leave_what_lists_say(seed: int, chunk: int) -> None:
-    """The same, more often."""
     change_at_random(seed, chunk)
 
 

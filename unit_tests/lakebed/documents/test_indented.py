@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakebed.documents.json_style import dump_meta
+from unit_tests.effort import examples
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
 values = st.recursive(
@@ -18,7 +19,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(values)
 def test_the_layout_is_that_of_json_dumps(value: Any) -> None:
     assert dump_meta(value) == json.dumps(value, indent=4, sort_keys=True).encode()

@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from lakebed.documents.commits import OPENING
 from lakebed.documents.version_tree import FIRST, VersionTree, new_id, tail_begins
 from lakebed.errors import BranchExistsError, CheckoutError, FormatError, InvalidInputError
+from unit_tests.effort import examples
 
 A, B, C, D = ("a" * 40, "b" * 40, "c" * 40, "d" * 40)
 
@@ -522,7 +523,9 @@ class Edits(RuleBasedStateMachine):
         assert json.loads(data)["commits"].keys() == plain.commits.keys()
 
 
-Edits.TestCase.settings = settings(max_examples=30, stateful_step_count=20, deadline=None, database=None)
+Edits.TestCase.settings = settings(
+    max_examples=examples(30), stateful_step_count=20, deadline=None, database=None
+)
 test_edits = Edits.TestCase
 
 

@@ -24,13 +24,14 @@ import lakebed
 from lakebed.errors import LakebedError
 from lakebed.maintenance.verify import verify
 from lakebed.storage.local import LocalStorage
+from unit_tests.effort import EFFORT
 from unit_tests.lakebed.fuzz.datasets import KINDS, everything, files, replace, write
 from unit_tests.lakebed.fuzz.mutate import mutate_bytes, mutate_json
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # image libraries warn of what they then refuse
 
-ROUNDS = int(os.environ.get("LAKEBED_FUZZ_DATASETS", "20000"))
-SECONDS = float(os.environ.get("LAKEBED_FUZZ_SECONDS", "600"))
+ROUNDS = int(os.environ.get("LAKEBED_FUZZ_DATASETS", EFFORT.dataset_mutations))
+SECONDS = float(os.environ.get("LAKEBED_FUZZ_SECONDS", EFFORT.fuzz_seconds))
 MOST_SECONDS = 2.0
 MOST_MEMORY = 64 << 20
 
@@ -139,13 +140,5 @@ def fuzz(path: Path, rounds: int, seconds: float, seed: str) -> None:
 
 @pytest.mark.usefixtures("traced")
 def test_mutated_files(bare: Path, request: pytest.FixtureRequest) -> None:
-    """A few mutations of each kind of dataset."""
-    fuzz(bare, 4, 3, request.node.callspec.params["bare"])
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(0)
-@pytest.mark.usefixtures("traced")
-def test_many_mutated_files(bare: Path, request: pytest.FixtureRequest) -> None:
-    """As many as there is time for."""
-    fuzz(bare, ROUNDS, SECONDS, request.node.callspec.params["bare"] + " soak")
+    """A few mutations of each kind of dataset; in a soak as many as there is time for."""
+    fuzz(bare, ROUNDS, SECONDS, request.node.callspec.params["bare"])

@@ -1,24 +1,25 @@
 """Every decoder under mutated input: our errors and nothing else, within a second and little memory.
 
-The suite damages the golden corpus up to 10,000 times per decoder (half of what each target says, which is fewer
-where a call takes a millisecond); `make soak` a million times, or LAKEBED_FUZZ_MUTATIONS, within LAKEBED_FUZZ_SECONDS
-of CPU per decoder. LAKEBED_FUZZ_FIRST starts at another mutation, to go on where an earlier run stopped.
+How often the golden corpus is damaged is what each target says, fewer times where a call takes a millisecond, by the
+level of effort; or LAKEBED_FUZZ_MUTATIONS times, within LAKEBED_FUZZ_SECONDS of CPU per decoder. LAKEBED_FUZZ_FIRST
+starts at another mutation, to go on where an earlier run stopped.
 """
 
 from __future__ import annotations
 
 import os
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from unit_tests.effort import EFFORT, IS_SOAK
 from unit_tests.lakebed.fuzz import chunks, codecs, documents
 from unit_tests.lakebed.fuzz.harness import Target, run
 
-MUTATIONS = int(os.environ.get("LAKEBED_FUZZ_MUTATIONS", "1000000"))
+MUTATIONS = os.environ.get("LAKEBED_FUZZ_MUTATIONS")
 FIRST = int(os.environ.get("LAKEBED_FUZZ_FIRST", "0"))
-SECONDS = float(os.environ.get("LAKEBED_FUZZ_SECONDS", "600"))
+SECONDS = float(os.environ.get("LAKEBED_FUZZ_SECONDS", EFFORT.fuzz_seconds))
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # image libraries warn of what they then refuse
 
@@ -46,22 +47,12 @@ def test_sound_files_are_read(targets: dict[str, Target], name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for _, name in NAMES])
-def test_damage_is_an_error_of_ours(targets: dict[str, Target], name: str) -> None:
-    """Some mutations are refused, and some get through to what lies behind the first check."""
-    report = run(targets[name], targets[name].suite // 2)
-    assert 0 < report.accepted < report.calls
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(0)
-@pytest.mark.parametrize("name", [name for _, name in NAMES])
-def test_a_million_mutations(
-    targets: dict[str, Target], name: str, capsys: pytest.CaptureFixture[str]
+def test_damage_is_an_error_of_ours(
+    targets: dict[str, Target], name: str, record_property: Callable[[str, object], None]
 ) -> None:
-    """The same, for as long as there is time."""
-    report = run(targets[name], MUTATIONS, FIRST, SECONDS, traced=4)
-    with capsys.disabled():
-        sys.stdout.write(
-            f"\n{name}: {report.calls:,} mutations from {FIRST:,}, {report.accepted:,} accepted, "
-            f"slowest {1000 * report.slowest:.1f} ms, at most {report.largest:,} bytes"
-        )
+    """Some mutations are refused, and some get through to what lies behind the first check."""
+    count = int(MUTATIONS or EFFORT.mutations * targets[name].suite)
+    report = run(targets[name], count, FIRST, SECONDS, traced=4 if IS_SOAK else 8)
+    if IS_SOAK:
+        record_property("proof", f"{name}: mutations from {FIRST:,}: {report}")
+    assert 0 < report.accepted < report.calls

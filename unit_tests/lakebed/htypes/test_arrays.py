@@ -17,6 +17,7 @@ from lakebed.errors import (
     TensorMetaInvalidHtypeOverwriteValue,
 )
 from lakebed.htypes.arrays import array_dtype, cast, encode_samples
+from unit_tests.effort import examples
 
 DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 FLOATS = ["float16", "float32", "float64"]
@@ -38,7 +39,7 @@ def as_little(array: NDArray[Any]) -> bytes:
     return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).tobytes()
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     hnp.arrays(
         st.builds(
@@ -166,7 +167,7 @@ def test_values_that_do_not_fit_are_refused(dtype: str, values: Any) -> None:
         encode_samples(values, np.dtype(dtype), None)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(st.integers(-(2**63), 2**64 - 1), min_size=1, max_size=5), st.sampled_from(DTYPES[1:]))
 def test_integers_are_stored_exactly_or_not_at_all(values: list[int], dtype: str) -> None:
     """Python integers of any size come back as they are, or are refused."""

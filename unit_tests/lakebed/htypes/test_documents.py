@@ -15,6 +15,7 @@ from lakebed.codecs.block import Block
 from lakebed.codecs.sample import Sample
 from lakebed.errors import FormatError, LimitError, TensorDtypeMismatchError
 from lakebed.htypes.documents import decode_document, encode_json, encode_list, encode_tags
+from unit_tests.effort import examples
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=4)
 VALUES = st.recursive(
@@ -30,7 +31,7 @@ def stored(block: Block) -> list[bytes]:
     return [bytes(block.data[a:b]) for a, b in itertools.pairwise(at)]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(VALUES, max_size=4))
 def test_json_values_come_back(values: list[Any]) -> None:
     """Any JSON value is stored as Python's json writes it; None is an empty object, as in 3.x."""
@@ -40,7 +41,7 @@ def test_json_values_come_back(values: list[Any]) -> None:
     assert block.shapes == (1,)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(st.none() | st.lists(VALUES, max_size=3) | st.tuples(VALUES), max_size=4))
 def test_lists_come_back(values: list[Any]) -> None:
     """A list's shape is its length; tuples are lists and None is an empty one."""
@@ -124,7 +125,7 @@ def test_stored_bytes_that_are_no_json_are_damage(data: bytes) -> None:
         decode_document(data)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(st.none() | st.text(max_size=4) | st.lists(st.text(max_size=4), max_size=3), max_size=4))
 def test_tags_come_back(values: list[Any]) -> None:
     """A text is a list of one; None and an empty list are a list of one null, as in 3.9.52."""

@@ -19,6 +19,7 @@ from lakebed.errors import (
     TensorInvalidSampleShapeError,
 )
 from lakebed.htypes.polygon import Polygon, Polygons, decode_polygons, encode_polygons
+from unit_tests.effort import examples
 
 F4 = np.dtype("<f4")
 
@@ -45,7 +46,7 @@ def samples(draw: st.DrawFn) -> tuple[np.dtype[Any], list[list[np.ndarray[Any, A
     return dtype, [sample() for _ in range(draw(st.integers(0, 4)))]
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(samples())
 def test_polygons_come_back(given_samples: tuple[np.dtype[Any], list[list[np.ndarray[Any, Any]]]]) -> None:
     """Every point comes back, and the shape says how many polygons, points and axes there are."""

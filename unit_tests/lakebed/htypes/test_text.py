@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from lakebed.codecs.block import Block
 from lakebed.errors import FormatError, TensorDtypeMismatchError
 from lakebed.htypes.text import decode_text, encode_text
+from unit_tests.effort import examples
 
 
 def texts(block: Block) -> list[str]:
@@ -21,7 +22,7 @@ def texts(block: Block) -> list[str]:
     return [decode_text(block.data[a:b]) for a, b in itertools.pairwise(at)]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(st.text(max_size=8)))
 def test_text_comes_back(values: list[str]) -> None:
     """Any valid Unicode is stored as UTF-8, also as a NumPy array of strings."""

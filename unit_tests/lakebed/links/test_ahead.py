@@ -11,6 +11,7 @@ import pytest
 from lakebed import config
 from lakebed.links import ahead
 from lakebed.links.ahead import in_order, threads_for
+from unit_tests.effort import PATIENCE
 
 
 def test_results_come_in_order_though_the_work_does_not() -> None:
@@ -25,7 +26,7 @@ def test_results_come_in_order_though_the_work_does_not() -> None:
 
 def test_several_are_under_way() -> None:
     """Four that wait for each other: one after another they would never end."""
-    barrier = threading.Barrier(4, timeout=20)
+    barrier = threading.Barrier(4, timeout=PATIENCE)
     assert len(list(in_order(range(8), lambda _: barrier.wait(), 4))) == 8
 
 

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from lakebed.native import gather
+from unit_tests.effort import examples
 
 DTYPES = st.sampled_from(["<f4", "<i8", "|u1", "|b1", "<c8", "<M8[s]"])
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(st.data())
 def test_arrays_are_put_back_to_back(data: st.DataObject) -> None:
     """Bytes, shapes and sizes are those of the arrays; None is an empty sample."""

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakebed.native import headers as native
+from unit_tests.effort import examples
 
-SMALL = settings(max_examples=40)
+SMALL = settings(max_examples=examples(40))
 SIDES = st.integers(1, 70)
 
 

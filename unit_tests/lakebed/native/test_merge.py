@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakebed.native import merge as native
+from unit_tests.effort import examples
 
-SMALL = settings(max_examples=60)
+SMALL = settings(max_examples=examples(60))
 
 TEXTS = st.lists(st.binary(max_size=9), max_size=12)
 

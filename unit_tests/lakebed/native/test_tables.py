@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from lakebed.native import chunks as native
+from unit_tests.effort import examples
 
-SMALL = settings(max_examples=60)
+SMALL = settings(max_examples=examples(60))
 
 
 def merged(table: NDArray[Any]) -> list[int]:

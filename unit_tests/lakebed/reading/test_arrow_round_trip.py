@@ -16,8 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lakebed
+from unit_tests.effort import examples
 
-SMALL = settings(max_examples=60)
+SMALL = settings(max_examples=examples(60))
 NUMBER = itertools.count()
 
 

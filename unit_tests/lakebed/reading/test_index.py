@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 import lakebed
 from lakebed.errors import InvalidKeyTypeError
 from lakebed.reading.index import Index
+from unit_tests.effort import examples
 
-SMALL = settings(max_examples=80)
+SMALL = settings(max_examples=examples(80))
 BOUND = st.none() | st.integers(-12, 12)
 SLICES = st.builds(slice, BOUND, BOUND, st.none() | st.integers(-3, 3).filter(bool))
 

@@ -16,6 +16,7 @@ from lakebed.codecs.video import Video
 from lakebed.links import ranged
 from lakebed.links.fetch import fetch
 from lakebed.reading import linked
+from unit_tests.effort import PATIENCE
 from unit_tests.lakebed.codecs.test_remote_video import movie
 from unit_tests.lakebed.links.server import serving
 
@@ -96,7 +97,7 @@ def test_a_part_of_a_grid_follows_the_links_it_touches(
 
 def test_links_are_followed_at_the_same_time(ds: lakebed.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three slow fetches wait for each other's arrival: one after another they would never end."""
-    barrier = threading.Barrier(3, timeout=20)
+    barrier = threading.Barrier(3, timeout=PATIENCE)
 
     def slow(url: str, **rest: Any) -> bytes:
         barrier.wait()
@@ -135,7 +136,7 @@ def test_where_links_lead(ds: lakebed.Dataset, files: Path) -> None:
 
 def test_iteration_fetches_ahead(ds: lakebed.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """What comes next is under way while the caller works; slow fetches wait for each other here."""
-    barrier = threading.Barrier(3, timeout=20)
+    barrier = threading.Barrier(3, timeout=PATIENCE)
 
     def slow(url: str, **rest: Any) -> bytes:
         barrier.wait()

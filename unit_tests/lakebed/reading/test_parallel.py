@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from lakebed.reading.parallel import for_each
+from unit_tests.effort import PATIENCE
 
 
 @pytest.mark.parametrize("threads", [None, 1, 2, 5])
@@ -24,7 +25,7 @@ def test_every_number_is_worked_on_once(count: int, threads: int | None) -> None
 
 def test_several_threads_work_at_once() -> None:
     """A barrier of three is only passed if three threads wait at it."""
-    barrier = threading.Barrier(3, timeout=20)
+    barrier = threading.Barrier(3, timeout=PATIENCE)
     for_each(3, lambda _: barrier.wait(), threads=3)
 
 
@@ -52,11 +53,11 @@ def test_a_call_inside_a_call_does_not_block() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_forked_child_starts_threads_of_its_own() -> None:
-    barrier = threading.Barrier(2, timeout=20)
+    barrier = threading.Barrier(2, timeout=PATIENCE)
     for_each(2, lambda _: barrier.wait(), threads=2)
     child = os.fork()
     if child == 0:
-        other = threading.Barrier(2, timeout=20)
+        other = threading.Barrier(2, timeout=PATIENCE)
         code = 1
         try:
             for_each(2, lambda _: other.wait(), threads=2)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import lakebed
 from lakebed.chunks.tiling import touched
+from unit_tests.effort import examples
 from unit_tests.lakebed.reading.watching import chunk_reads, watched
 
 SAMPLE = np.arange(50 * 60, dtype=np.uint16).reshape(50, 60)
@@ -73,7 +74,7 @@ PART = st.one_of(
 )
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(
     st.lists(PART, min_size=1, max_size=2).filter(
         lambda items: not all(type(i) is list for i in items) or len(items) == 1

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lakebed
+from unit_tests.effort import examples
 from unit_tests.lakebed.datasets import copy_of, create_on, new_memory, open_on, visible
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -481,7 +482,7 @@ def _model_step(
         ds.commit(allow_empty=True)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     steps=STEPS,
     compression=st.sampled_from([{}, {"sample_compression": "lz4"}, {"chunk_compression": "lz4"}]),
@@ -544,7 +545,7 @@ def _sequence_step(ds: lakebed.Dataset, model: list[list[int]], step: tuple[Any,
         ds.commit(allow_empty=True)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(steps=SEQUENCE_STEPS)
 def test_any_changes_of_sequences_read_back_like_those_of_lists(steps: list[tuple[Any, ...]]) -> None:
     """Items and their companions stay in step, whatever lengths change; every version can be opened."""

@@ -26,6 +26,7 @@ from lakebed.session.credentials import LinkCredentials
 from lakebed.storage.credentials import Given
 from lakebed.storage.secret import Secret
 from lakebed.storage.url import open_storage
+from unit_tests.effort import PATIENCE
 from unit_tests.lakebed.no_credentials import nobody_knows
 
 CANARY = "c4n4ry"
@@ -239,7 +240,7 @@ def test_processes_that_add_names_at_once_all_succeed(ds: lakebed.Dataset, place
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join(60)
+        worker.join(PATIENCE)
         assert worker.exitcode == 0
     names = stored(place)["creds_keys"]
     assert sorted(names) == sorted(f"{mark}{i}" for mark in "abcd" for i in range(20))

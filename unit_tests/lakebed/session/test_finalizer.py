@@ -17,6 +17,7 @@ import lakebed
 from lakebed.session import finalizer
 from lakebed.storage.base import Data
 from lakebed.storage.memory import MemoryStorage
+from unit_tests.effort import PATIENCE
 from unit_tests.lakebed.datasets import create_on, open_on
 
 
@@ -43,7 +44,7 @@ def in_a_cycle(ds: lakebed.Dataset) -> None:
 
 
 def eventually(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE
     while not condition():
         if time.monotonic() > deadline:
             return False
@@ -130,5 +131,5 @@ for name in ("found", "kept"):
         del ds, ring
         gc.collect()
 """
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=PATIENCE)
     assert [len(lakebed.load(tmp_path / name).x) for name in ("found", "kept")] == [2, 2]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import subprocess
@@ -20,6 +19,7 @@ from lakebed.dataset.dataset import Dataset
 from lakebed.errors import CommitFailed, DatasetCorruptError
 from lakebed.maintenance.verify import verify
 from lakebed.storage.local import LocalStorage
+from unit_tests.effort import EFFORT, PATIENCE, SOAK, seed
 from unit_tests.lakebed.datasets import open_on
 from unit_tests.lakebed.interrupts import (
     CASES,
@@ -34,9 +34,7 @@ from unit_tests.lakebed.interrupts import (
     states,
 )
 
-# Lines of an operation that are tried: in the suite, and in the long run, where operations of fewer are tried whole.
-FEW, MANY = 2, 450
-SEED = int(os.environ.get("LAKEBED_INTERRUPTS_SEED", "1"))
+SEED = seed()
 
 
 def made_by(case: Case) -> Callable[[], Dataset]:
@@ -55,7 +53,7 @@ def tried(case: Case, count: int) -> list[int]:
 def test_an_interrupt_at_any_line_leaves_a_whole_state(case: Case) -> None:
     """Rows, settings and versions are those before or after; what is published is sound, and no lock stays."""
     allowed = states(case, made_by(case))
-    for at in tried(case, FEW):
+    for at in tried(case, EFFORT.interrupted_lines):
         interrupted(case, made_by(case), allowed, at)
 
 
@@ -68,7 +66,7 @@ def test_an_interrupt_at_every_line_leaves_a_whole_state(
 ) -> None:
     """The same at every line of small operations and at hundreds of large ones, for Ctrl-C and for lack of memory."""
     allowed = states(case, made_by(case))
-    places = tried(case, MANY if error is KeyboardInterrupt else MANY // 5)
+    places = tried(case, SOAK.interrupted_lines // (1 if error is KeyboardInterrupt else 5))
     for at in places:
         interrupted(case, made_by(case), allowed, at, error)
     record_property("proof", f"{error.__name__} at {len(places)} lines of {case.name!r}, seed {SEED}")
@@ -191,7 +189,7 @@ def _run_into_interrupts(path: Path, kind: str, seed: int) -> None:
         time.sleep(random.Random(seed).uniform(0, 0.3))
         process.send_signal(signal.SIGINT)
         # At its very end the interpreter may be past our handler.
-        assert process.wait(60) in (3, 1, -signal.SIGINT)
+        assert process.wait(PATIENCE) in (3, 1, -signal.SIGINT)
 
 
 def _check(path: Path) -> int:
@@ -303,7 +301,7 @@ print("hits", hits, "errors", errors, flush=True)
 def _interrupt_a_notebook(path: Path, count: int, seed: int) -> None:
     """Let a process go on after each of many interrupts, as the kernel of a notebook does."""
     command = [sys.executable, "-c", textwrap.dedent(KERNEL), str(path), str(count), str(seed)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.stdout.endswith("errors 0\n"), done.stdout + done.stderr
     _check(path)
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from lakebed.chunks.tiling import box, grid
 from lakebed.session.regions import expanded, put, region, whole
+from unit_tests.effort import examples
 
 SLICES = st.builds(
     slice,
@@ -41,7 +42,7 @@ def parts(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...], list[tuple
     return shape, tile, chain
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(parts())
 def test_a_region_is_what_numpy_picks(
     case: tuple[tuple[int, ...], tuple[int, ...], list[tuple[Any, ...]]],
@@ -74,7 +75,7 @@ def test_a_region_is_what_numpy_picks(
     assert len(touched) == len(set(touched))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(parts())
 def test_put_goes_through_chains(
     case: tuple[tuple[int, ...], tuple[int, ...], list[tuple[Any, ...]]],

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import lakebed
 from lakebed.errors import InvalidOperationError, TensorDoesNotExistError
 from lakebed.versions.state import contradiction
+from unit_tests.effort import examples
 from unit_tests.lakebed.datasets import create_on, new_memory, open_on
 
 
@@ -169,7 +170,7 @@ def test_no_such_tensor() -> None:
         holding([1]).change_type("y", htype="text")
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.lists(st.none() | st.text(max_size=6), max_size=30))
 def test_any_text_is_itself_as_json(texts: list[str | None]) -> None:
     """Whatever characters there are, the JSON string reads back as the text."""
@@ -180,7 +181,7 @@ def test_any_text_is_itself_as_json(texts: list[str | None]) -> None:
     assert values_of(ds) == texts
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.lists(st.none() | st.floats(allow_nan=False, allow_infinity=False), max_size=30))
 def test_any_float_is_itself_as_text_and_as_json(numbers: list[float | None]) -> None:
     """The text of a float, alone or in JSON, reads back as the same float."""

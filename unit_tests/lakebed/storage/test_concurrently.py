@@ -13,6 +13,7 @@ from functools import partial
 import pytest
 
 from lakebed.storage.concurrently import concurrently
+from unit_tests.effort import PATIENCE
 
 
 def test_results_come_in_the_order_of_the_calls() -> None:
@@ -36,7 +37,7 @@ def test_calls_run_at_the_same_time_and_never_more_than_wanted() -> None:
         with mutex:
             now[0] += 1
             most[0] = max(most[0], now[0])
-        together.wait(10)
+        together.wait(PATIENCE)
         with mutex:
             now[0] -= 1
 

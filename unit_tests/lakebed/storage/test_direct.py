@@ -22,6 +22,7 @@ from lakebed.native.disk import resident
 from lakebed.storage import direct
 from lakebed.storage.direct import BLOCK, read_uncached, write_uncached
 from lakebed.storage.local import LocalStorage
+from unit_tests.effort import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -112,7 +113,7 @@ def is_direct(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return seen
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.lists(SIZES, max_size=3))
 def test_file_holds_what_was_written(tmp_path_factory: pytest.TempPathFactory, sizes: list[int]) -> None:
     """Whatever the sizes of pieces and blocks, and nothing that fills up the last block."""
@@ -256,7 +257,7 @@ def test_child_has_a_buffer_of_its_own(
 # -- reading -------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     st.integers(0, 2 * BLOCK) | st.integers(MIB // 4 - 2, MIB // 4 + 2) | st.integers(4 * MIB - 2, 9 * MIB)
 )

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import lakebed
+from unit_tests.effort import PATIENCE
 
 PROGRAM = """
 import sys, lakebed
@@ -23,7 +24,7 @@ def test_exit_publishes_many_files_when_no_thread_can_start_any_more(tmp_path: P
         check=False,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert (done.returncode, done.stderr) == (0, "")
     ds = lakebed.load(tmp_path / "ds")

@@ -238,7 +238,6 @@ def test_dangling_folder_link_ends_in_an_error(root: Path, storage: LocalStorage
         storage.get("a/b")
 
 
-@pytest.mark.timeout(10)
 def test_special_files_do_not_hang_the_reader(root: Path, storage: LocalStorage) -> None:
     """A FIFO in the place of a file is refused at once."""
     root.mkdir()

@@ -16,6 +16,7 @@ from lakebed.errors import LockedException, StorageError
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.lock import WriterLock
 from lakebed.storage.memory import MemoryStorage, open_memory
+from unit_tests.effort import PATIENCE
 
 HOLD = """
 import sys
@@ -74,7 +75,7 @@ def test_waits_as_long_as_it_is_told(storage: LocalStorage | MemoryStorage) -> N
     first.acquire()
     timer = threading.Timer(0.05, first.release)
     timer.start()
-    second.acquire(timeout=5)
+    second.acquire(timeout=PATIENCE)
     timer.join()
     assert second.held
     second.release()

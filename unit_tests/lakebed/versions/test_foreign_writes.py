@@ -26,6 +26,7 @@ from lakebed.versions.locks.fencing import fences_of
 from lakebed.versions.locks.leases import Lease, renew_all
 from lakebed.versions.locks.marker import lock_key, look
 from lakebed.versions.opening import read_tree, read_tree_at
+from unit_tests.effort import PATIENCE
 from unit_tests.lakebed.afar import Afar, made_on, opened_on
 
 NODE = b"\x01\x02\x03\x04\x05\x06"
@@ -329,7 +330,7 @@ def test_many_writers_take_turns() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE)
     found = opened_on(store).x.numpy().ravel().tolist()
     assert found[:3] == [1, 2, 3]
     assert sorted(found[3:]) == sorted(told)

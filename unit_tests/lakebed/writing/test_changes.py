@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import lakebed
 from lakebed.dataset.dataset import Dataset
 from lakebed.writing.encode.column import encode_column
+from unit_tests.effort import examples
 
 KINDS: dict[str, dict[str, Any]] = {
     "ragged": {"htype": "generic", "dtype": "int16"},
@@ -91,7 +92,9 @@ ACTIONS = st.lists(
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(actions=ACTIONS, chunk=st.sampled_from([None, 200, 1000]))
 def test_any_order_of_changes(kind: str, actions: list[tuple[str, list[int]]], chunk: int | None) -> None:
     """Small chunks make updates and removals cut, merge and drop them."""

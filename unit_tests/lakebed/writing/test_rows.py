@@ -29,6 +29,7 @@ from lakebed.writing.encode.column import encode_column, encode_one
 from lakebed.writing.encode.encoded import Column, Encoded
 from lakebed.writing.encode.links import Linking
 from lakebed.writing.encode.sequences import flattened
+from unit_tests.effort import examples
 
 COLOURS = np.arange(180, dtype="u1").reshape(3, 4, 5, 3)
 FEEDS = {"_x_info": {"extend": "extend_info"}, "_x_shape": {"extend": "extend_shape"}}
@@ -257,7 +258,7 @@ TILED: dict[str, tuple[dict[str, Any], Any]] = {
 
 
 @pytest.mark.parametrize("kind", TILED)
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(st.tuples(st.integers(20, 90), st.integers(20, 90)), st.integers(100, 3000))
 def test_tiles_make_up_the_sample(kind: str, extents: tuple[int, int], threshold: int) -> None:
     """In C order, cropped at the borders, each compressed as the tensor asks."""
@@ -311,7 +312,7 @@ def test_promised_samples_are_tiles_without_data() -> None:
 # -- sequences ---------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(st.none() | st.lists(st.integers(0, 9), max_size=4), max_size=5))
 def test_sequences_are_flattened(rows: list[list[int] | None]) -> None:
     """None is an empty sequence; the items keep their order."""

@@ -20,6 +20,7 @@ from lakebed import config
 from lakebed.errors import StorageError
 from lakebed.testing.faulty import FaultyStorage
 from lakebed.writing.draft import rows as draft_module
+from unit_tests.effort import PATIENCE
 from unit_tests.lakebed.datasets import create_on, kill, new_memory, open_on
 
 
@@ -149,7 +150,7 @@ def test_appends_wait_for_a_limited_time_only(ds: lakebed.Dataset, monkeypatch: 
     storage = ds._session.storage
     ds.append({"n": 2, "t": "x"})
     ds.append({"n": 3, "t": "y"})
-    until = time.monotonic() + 30
+    until = time.monotonic() + PATIENCE
     while len(open_on(storage, read_only=True)) < 3 and time.monotonic() < until:
         time.sleep(0.01)
     assert len(open_on(storage, read_only=True)) == 3
@@ -164,7 +165,7 @@ def test_appends_wait_for_a_limited_time_only(ds: lakebed.Dataset, monkeypatch: 
 def python(code: str, *arguments: Any, check: bool = True) -> subprocess.CompletedProcess[str]:
     """Run a program of its own."""
     command = [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert not check or done.returncode == 0, done.stderr
     return done
 

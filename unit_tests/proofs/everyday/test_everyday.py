@@ -11,15 +11,16 @@ import pytest
 import lakebed
 from lakebed import config
 from lakebed.storage.memory import open_memory
+from unit_tests import effort
+from unit_tests.effort import EFFORT, IS_SOAK
 from unit_tests.proofs.everyday.constants import choice, lowered
 from unit_tests.proofs.everyday.program import LARGE, MEDIUM, SMALL, Program, Size
 
-FIRST = int(os.environ.get("LAKEBED_EVERYDAY_SEED", "0"))
-SUITE = int(os.environ.get("LAKEBED_EVERYDAY_PROGRAMS", "1500"))
-SOAK = int(os.environ.get("LAKEBED_SOAK_EVERYDAY", "50000"))
-"""The first seed, and how many programs `make test` and `make soak` run."""
+FIRST = int(os.environ.get("LAKEBED_EVERYDAY_SEED", 1_000_000 + effort.seed() if IS_SOAK else 0))
+PROGRAMS = int(os.environ.get("LAKEBED_EVERYDAY_PROGRAMS", EFFORT.programs))
+"""The first seed, and how many programs run."""
 
-CHUNKS = 30
+PARTS = 30
 pytestmark = pytest.mark.filterwarnings("ignore:The tensors differ in length")
 
 
@@ -54,16 +55,11 @@ def _run(seeds: range, folder: Path, ways: int | None) -> None:
     assert not failures, f"{len(failures)} of {len(seeds)} programs:\n\n" + "\n\n".join(failures[:5])
 
 
-@pytest.mark.parametrize("part", range(CHUNKS))
-def test_programs_read_back_what_they_gave(part: int, tmp_path: Path) -> None:
-    _run(range(FIRST + part, FIRST + SUITE, CHUNKS), tmp_path, ways=2)
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(6 * 3600)
-def test_tens_of_thousands_of_programs(
-    tmp_path: Path, record_property: Callable[[str, object], None]
+@pytest.mark.parametrize("part", range(PARTS))
+def test_programs_read_back_what_they_gave(
+    part: int, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    first = 1_000_000 + FIRST
-    record_property("proof", f"{SOAK:,} everyday programs from seed {first}")
-    _run(range(first, first + SOAK), tmp_path, ways=None)
+    """A soak reads each tensor in every way, the suite in two."""
+    seeds = range(FIRST + part, FIRST + PROGRAMS, PARTS)
+    record_property("proof", f"{len(seeds):,} everyday programs, each {PARTS}th from seed {seeds.start} on")
+    _run(seeds, tmp_path, ways=None if IS_SOAK else 2)

@@ -18,6 +18,7 @@ import pytest
 import lakebed
 from lakebed import config
 from lakebed.reading.remote import prefetch
+from unit_tests.effort import PATIENCE
 from unit_tests.lakebed.reading.remote.remote_storage import FarStorage, opened, twice
 
 RNG = np.random.default_rng(9)
@@ -186,7 +187,7 @@ def test_what_is_not_wanted_any_more_is_dropped(storage: FarStorage) -> None:
     storage.requests.clear()
     time.sleep(0.2)
     assert storage.requests == []
-    end = time.monotonic() + 10
+    end = time.monotonic() + PATIENCE
     while any(thread.name == "lakebed-reading-ahead" for thread in threading.enumerate()):
         assert time.monotonic() < end
         time.sleep(0.1)
@@ -252,11 +253,11 @@ def test_a_forked_child_reads_on(busy: lakebed.Dataset, storage: FarStorage) -> 
         session = ds._session
         with session.mutex, session.credentials._mutex, session.source._mutex, session.source.pool._mutex:
             is_held.set()
-            is_over.wait(30)
+            is_over.wait(PATIENCE)
 
     holder = threading.Thread(target=hold)
     holder.start()
-    is_held.wait(30)
+    is_held.wait(PATIENCE)
     child = os.fork()
     if child == 0:
         code = 1
@@ -269,7 +270,7 @@ def test_a_forked_child_reads_on(busy: lakebed.Dataset, storage: FarStorage) -> 
             os._exit(code)
     is_over.set()
     holder.join()
-    end = time.monotonic() + 30
+    end = time.monotonic() + PATIENCE
     while (found := os.waitpid(child, os.WNOHANG))[0] == 0:
         if time.monotonic() > end:
             os.kill(child, 9)
@@ -300,7 +301,11 @@ def test_the_interpreter_ends_while_requests_are_under_way(stored: Path) -> None
     root = Path(__file__).parents[3]
     began = time.monotonic()
     ended = subprocess.run(  # noqa: PLW1510 - the code is looked at
-        [sys.executable, "-c", _EXITING, str(stored)], cwd=root, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", _EXITING, str(stored)],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "done\nunder way: 0\n", "")
     assert time.monotonic() - began < 20

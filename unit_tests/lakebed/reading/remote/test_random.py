@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import lakebed
 from lakebed.documents.manifest import BLOCK
+from unit_tests.effort import examples
 from unit_tests.lakebed.reading.remote.remote_storage import FarStorage, opened
 
 ROWS = 60
@@ -74,7 +75,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     st.lists(st.tuples(st.sampled_from(TENSORS), STEPS), max_size=10),
     st.sampled_from([0, 3 * BLOCK, 1 << 28]),
@@ -96,7 +97,7 @@ def test_reads_in_every_order(
     assert far._session.source.far.ahead_bytes <= 1 << 25
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(
     st.lists(st.sampled_from(TENSORS), min_size=1, unique=True), st.integers(1, 70), st.integers(0, ROWS - 1)
 )

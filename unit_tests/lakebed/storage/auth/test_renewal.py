@@ -23,6 +23,7 @@ from lakebed.storage.auth.renewal import Renewal
 from lakebed.storage.auth.resolve import resolve
 from lakebed.storage.credentials import Grant
 from lakebed.testing import VirtualClock
+from unit_tests.effort import PATIENCE
 from unit_tests.lakebed.storage.auth.cloud import ACCESS_KEY, HIDDEN, cloud
 
 EXPLICIT = {"aws_access_key_id": ACCESS_KEY, "aws_secret_access_key": HIDDEN}
@@ -95,10 +96,10 @@ def test_many_threads_ask_once_and_go_on_with_what_is_valid() -> None:
         renewal.grant()
         virtual.advance(50.0)
         entered, leave = threading.Event(), threading.Event()
-        source.before = lambda: (entered.set(), leave.wait(10))
+        source.before = lambda: (entered.set(), leave.wait(PATIENCE))
         # While one thread asks, nobody waits.
         assert [renewal.grant().values["number"] for _ in range(20)] == [1] * 20
-        assert entered.wait(10)
+        assert entered.wait(PATIENCE)
         assert [renewal.grant().values["number"] for _ in range(20)] == [1] * 20
         leave.set()
         assert settled(renewal).grant().values["number"] == 2
@@ -111,7 +112,7 @@ def test_many_threads_ask_once_and_go_on_with_what_is_valid() -> None:
         ]
         for thread in threads:
             thread.start()
-        assert entered.wait(10)
+        assert entered.wait(PATIENCE)
         time.sleep(0.05)
         assert not found  # nothing is valid: all wait
         leave.set()
@@ -167,15 +168,15 @@ def test_a_forked_child_does_not_wait_for_a_lock_of_its_parent() -> None:
         renewal.grant()
         virtual.advance(100.0)
         entered, leave = threading.Event(), threading.Event()
-        source.before = lambda: (entered.set(), leave.wait(30)) if os.getpid() == parent else None
+        source.before = lambda: (entered.set(), leave.wait(PATIENCE)) if os.getpid() == parent else None
         parent = os.getpid()
         slow = threading.Thread(target=renewal.grant)
         slow.start()
-        assert entered.wait(10)
+        assert entered.wait(PATIENCE)
         child = os.fork()
         if child == 0:
             os._exit(0 if renewal.grant().values["number"] == 3 else 1)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + PATIENCE
         pid, status = 0, 0
         while not pid and time.monotonic() < deadline:
             pid, status = os.waitpid(child, os.WNOHANG)
@@ -253,7 +254,7 @@ def test_every_process_asks_for_itself() -> None:
         found = context.Queue()
         child = context.Process(target=_in_child, args=(server.endpoint, found))
         child.start()
-        assert found.get(timeout=30) == "ASIA000002"
+        assert found.get(timeout=PATIENCE) == "ASIA000002"
         child.join()
         found.close()
         found.join_thread()

@@ -22,6 +22,7 @@ from lakebed.storage.objects import ObjectStorage
 from lakebed.storage.url import open_storage, parse
 from lakebed.testing.faulty import FaultyStorage
 from lakebed.testing.storage_conformance import StorageConformance
+from unit_tests.effort import PATIENCE, examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -239,7 +240,7 @@ class Slow(FaultyStorage):
 
     def _wait(self) -> None:
         self.came.release()
-        assert self.go.wait(10)
+        assert self.go.wait(PATIENCE)
 
     def get(self, key: str) -> bytes:
         self._wait()
@@ -273,7 +274,7 @@ def test_threads_share_one_download(tmp_path: Path, is_off: bool, by_range: bool
         found.append(storage.get_range(KEY, 10, 2 * BLOCK) if by_range else storage.get(KEY))
 
     threads = in_threads(read, 8)
-    assert origin.came.acquire(timeout=10)
+    assert origin.came.acquire(timeout=PATIENCE)
     assert not origin.came.acquire(timeout=0.2)
     origin.go.set()
     for thread in threads:
@@ -292,7 +293,7 @@ def test_other_blocks_do_not_wait(tmp_path: Path) -> None:
         t for block in range(3) for t in in_threads(lambda b=block: storage.get_range(KEY, b * BLOCK, 9), 1)
     ]  # type: ignore[misc]
     for _ in threads:
-        assert origin.came.acquire(timeout=10)
+        assert origin.came.acquire(timeout=PATIENCE)
     origin.go.set()
     for thread in threads:
         thread.join()
@@ -321,7 +322,7 @@ def test_waiting_threads_look_for_themselves_when_a_download_fails(tmp_path: Pat
             found.append(str(error))
 
     threads = in_threads(read, 4)
-    assert origin.came.acquire(timeout=10)
+    assert origin.came.acquire(timeout=PATIENCE)
     origin.go.set()
     for thread in threads:
         thread.join()
@@ -335,7 +336,7 @@ def test_forked_child_waits_for_nobody(tmp_path: Path) -> None:
     origin = Slow(inner)
     storage = again(origin, tmp_path)
     threads = in_threads(lambda: storage.get(KEY), 1)
-    assert origin.came.acquire(timeout=10)
+    assert origin.came.acquire(timeout=PATIENCE)
     pid = os.fork()
     if pid == 0:
         origin.go.set()
@@ -360,7 +361,9 @@ steps = st.lists(
 
 
 @given(steps=steps)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_reads_as_its_origin_does(
     steps: list[tuple[object, ...]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

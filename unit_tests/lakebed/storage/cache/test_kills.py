@@ -8,9 +8,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-import pytest
-
 from lakebed.storage.disk import lock_file
+from unit_tests.effort import EFFORT, seed
 from unit_tests.proofs.kill import Nursery
 
 if TYPE_CHECKING:
@@ -88,13 +87,8 @@ def _run(folder: Path, seconds: float, seed: int, record: Callable[[str, object]
     assert max(sizes) <= BOUND * 1.1
 
 
-def test_four_seconds(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
-    """Some sixteen kills."""
-    _run(tmp_path / "cache", 4, random.randrange(1 << 30), record_property)
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(400)
-def test_five_minutes(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
-    """More than a thousand kills."""
-    _run(tmp_path / "cache", 300, random.randrange(1 << 30), record_property)
+def test_killed_readers_leave_the_cache_within_its_bound(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    """Some sixteen kills in four seconds."""
+    _run(tmp_path / "cache", EFFORT.cache_seconds, seed(), record_property)

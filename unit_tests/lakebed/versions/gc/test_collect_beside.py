@@ -18,6 +18,7 @@ from lakebed.errors import LakebedError, LockedException
 from lakebed.maintenance.verify import verify
 from lakebed.storage.local import LocalStorage
 from lakebed.versions.gc import collect as collect_module
+from unit_tests.effort import PATIENCE
 
 ROWS = 25
 
@@ -115,7 +116,7 @@ def test_readers_and_writers_do_not_notice_collections(tmp_path: Path, seconds: 
         )
         for role, branch in CAST
     ]
-    told = [process.communicate(timeout=seconds + 60) for process in running]
+    told = [process.communicate(timeout=seconds + PATIENCE) for process in running]
     assert all(process.returncode == 0 for process in running), "\n".join(o + e for o, e in told)
     done = [json.loads(output.splitlines()[-1])["done"] for output, _ in told]
     assert min(done) > 3, done

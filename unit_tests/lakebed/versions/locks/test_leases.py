@@ -29,6 +29,7 @@ from lakebed.versions.locks.leases import Lease, renew_all
 from lakebed.versions.locks.marker import lock_key, look
 from lakebed.versions.opening import read_tree
 from lakebed.versions.swap import read_tree_at, swap
+from unit_tests.effort import PATIENCE
 
 Start = Callable[[str, Path], subprocess.Popen[str]]
 FOREIGN = DatasetLock(b"\x01\x02\x03\x04\x05\x06", 0.0, 77)
@@ -146,7 +147,7 @@ def test_the_thread_renews_by_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         with pytest.raises(LockedException, match=f"process {writer.pid} on .*s ago"):
             made.x.append(3)
         time.sleep(0.2)
-    assert writer.wait(30) == 0
+    assert writer.wait(PATIENCE) == 0
     assert made.x.numpy().ravel().tolist() == [1, 2] or lakebed.load(path).x.numpy().ravel().tolist() == [
         1,
         2,
@@ -318,7 +319,7 @@ def test_a_stopped_writer_is_overtaken_and_hears_of_it(
     first.stdin.write("\n")
     first.stdin.flush()
     said = first.stdout.read()
-    assert first.wait(30) == 0
+    assert first.wait(PATIENCE) == 0
     assert "LeaseLost" in said
     assert "published" not in said
     assert "again" in said
@@ -355,6 +356,6 @@ def test_loading_says_who_writes_and_never_turns_read_only(tmp_path: Path, start
     waiting = start("import sys, lakebed; lakebed.load(sys.argv[1], read_only=False, lock_timeout=30)", path)
     time.sleep(0.3)
     holder.communicate("\n")
-    assert waiting.wait(40) == 0
+    assert waiting.wait(PATIENCE) == 0
     assert not lakebed.load(path, read_only=False).read_only
     assert issubclass(LeaseLost, CommitFailed)

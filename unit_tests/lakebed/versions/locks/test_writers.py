@@ -19,6 +19,7 @@ from lakebed.versions.create import create
 from lakebed.versions.opening import TREE_KEY, read_tree
 from lakebed.versions.publish import publish
 from lakebed.versions.swap import read_tree_at
+from unit_tests.effort import PATIENCE
 from unit_tests.lakebed.datasets import create_on, kill, new_memory, objects, open_on
 
 
@@ -26,7 +27,11 @@ def elsewhere(code: str, path: Path) -> str:
     """Run code in another process and return what it prints."""
     program = "import sys, lakebed\npath = sys.argv[1]\n" + textwrap.dedent(code)
     done = subprocess.run(
-        [sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", program, str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PATIENCE,
     )
     return done.stdout.strip()
 

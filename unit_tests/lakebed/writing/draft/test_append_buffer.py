@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import lakebed
 from lakebed.dataset.dataset import Dataset
+from unit_tests.effort import examples
 from unit_tests.lakebed.datasets import create_on, new_memory, open_on
 
 
@@ -120,7 +121,7 @@ VALUES = st.one_of(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(values=st.lists(VALUES, max_size=20), dtype=st.sampled_from(["int16", "float32", "float64", "bool"]))
 def test_waiting_changes_neither_values_nor_errors(values: list[Any], dtype: str) -> None:
     """Each sample is taken or refused as when it comes alone."""

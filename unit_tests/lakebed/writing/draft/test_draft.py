@@ -23,6 +23,7 @@ from lakebed.versions.derive import empty_snapshot
 from lakebed.versions.state import TensorState
 from lakebed.writing.draft.draft import Draft
 from lakebed.writing.encode.encoded import Column, Encoded, Tiled
+from unit_tests.effort import examples
 
 LINKS = {
     "_x_shape": {"extend": "extend_shape", "flatten_sequence": True, "update": "update_shape"},
@@ -81,7 +82,7 @@ ROWS = st.lists(st.lists(ITEM, max_size=3), min_size=1, max_size=4)
 ACTIONS = st.lists(st.tuples(st.sampled_from(["extend", "update", "items", "pop"]), ROWS), max_size=8)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(actions=ACTIONS)
 def test_sequences(actions: list[tuple[str, list[list[list[int]]]]]) -> None:
     """Rows grow, shrink and vanish; shapes and infos follow each item, ids each row."""

@@ -13,6 +13,7 @@ from PIL import Image
 
 import lakebed
 from lakebed.errors import SampleAppendError
+from unit_tests.effort import examples
 
 _numbers = count()
 
@@ -37,7 +38,7 @@ def some(array: pa.Array) -> list[Any]:
 
 
 @pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()])
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(rows=st.lists(st.none() | st.binary(max_size=9), max_size=8))
 def test_bytes_are_samples_of_uint8(kind: pa.DataType, rows: list[bytes | None]) -> None:
     for values in some(pa.array(rows, kind)):

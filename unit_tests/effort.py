@@ -1,0 +1,171 @@
+"""How much the tests try: what LAKEBED_TESTS=quick, standard (where it is not set) and soak mean, all in one place.
+
+The standard level is `make test`: always the same examples and faults, so that it passes or fails by the change that is
+tested. The quick level is `make check`, with fewer of them; the soak level is `make soak`, with many more and others
+each time: what it drew is printed, and LAKEBED_SEED repeats it.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from dataclasses import dataclass
+from enum import StrEnum
+
+PATIENCE = 300.0
+"""Seconds that tests wait for what must come: a hang is told in the end, and a busy machine breaks nothing."""
+
+
+class Level(StrEnum):
+    """How long the tests may take: a minute or two, minutes, a day."""
+
+    QUICK = "quick"
+    STANDARD = "standard"
+    SOAK = "soak"
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What one level tries."""
+
+    examples: float
+    """Examples of a property test: a multiple of what its module asks for."""
+    mutations: float
+    """Damaged files for each decoder: a multiple of what it gets in the suite, by its speed."""
+    fuzz_seconds: float
+    """CPU seconds for each decoder and each kind of dataset at most."""
+    dataset_mutations: int
+    """Times that files of one dataset are damaged."""
+    programs: int
+    """Everyday programs."""
+    machine_runs: int
+    """Runs of the state machine with each configuration."""
+    machine_steps: int
+    """Steps of one of them at most."""
+    faults: int
+    """Calls of a storage that fail, with each configuration."""
+    faults_afar: int
+    """The same for a storage that is far away."""
+    flaky_runs: int
+    """Runs through a storage that fails at random."""
+    interrupted_lines: int
+    """Lines of each operation that are interrupted."""
+    kills: int
+    """Writing processes that are killed."""
+    sync_kills: int
+    """Syncs that are killed."""
+    store_kills: int
+    """Writing processes that are killed, on each object store."""
+    store_faults: int
+    """Requests to each object store that fail."""
+    store_operations: int
+    """Random operations on a dataset in each object store."""
+    cache_seconds: float
+    """How long processes that share a cache are killed."""
+    race_seconds: float
+    """How long writers and readers compete for one dataset."""
+    power_cuts: int
+    """Moments at which the power is cut."""
+
+
+QUICK = Effort(
+    examples=0.1,
+    mutations=0.02,
+    fuzz_seconds=0.5,
+    dataset_mutations=1,
+    programs=120,
+    machine_runs=5,
+    machine_steps=20,
+    faults=10,
+    faults_afar=6,
+    flaky_runs=1,
+    interrupted_lines=1,
+    kills=10,
+    sync_kills=6,
+    store_kills=3,
+    store_faults=3,
+    store_operations=8,
+    cache_seconds=2,
+    race_seconds=4,
+    power_cuts=15,
+)
+STANDARD = Effort(
+    examples=0.5,
+    mutations=0.2,
+    fuzz_seconds=5,
+    dataset_mutations=3,
+    programs=1_500,
+    machine_runs=30,
+    machine_steps=30,
+    faults=50,
+    faults_afar=30,
+    flaky_runs=3,
+    interrupted_lines=1,
+    kills=40,
+    sync_kills=8,
+    store_kills=4,
+    store_faults=6,
+    store_operations=15,
+    cache_seconds=4,
+    race_seconds=6,
+    power_cuts=60,
+)
+SOAK = Effort(
+    examples=20,
+    mutations=500,
+    fuzz_seconds=600,
+    dataset_mutations=20_000,
+    programs=50_000,
+    machine_runs=2_000,
+    machine_steps=50,
+    faults=10**9,
+    faults_afar=10**9,
+    flaky_runs=200,
+    interrupted_lines=450,
+    kills=2_000,
+    sync_kills=80,
+    store_kills=200,
+    store_faults=250,
+    store_operations=400,
+    cache_seconds=300,
+    race_seconds=600,
+    power_cuts=3_000,
+)
+
+LEVEL = Level(os.environ.get("LAKEBED_TESTS") or Level.STANDARD)
+EFFORT = {Level.QUICK: QUICK, Level.STANDARD: STANDARD, Level.SOAK: SOAK}[LEVEL]
+IS_SOAK = LEVEL is Level.SOAK
+
+
+# In the environment, so that all processes that run tests have the same.
+_SEED = int(
+    os.environ.setdefault("LAKEBED_SEED", str(random.SystemRandom().randrange(1 << 32) if IS_SOAK else 1))
+)
+
+
+def examples(count: int, soak: int | None = None) -> int:
+    """Return how many examples a property test tries that would be well served by ``count`` of them."""
+    return soak if IS_SOAK and soak is not None else max(2, round(count * EFFORT.examples))
+
+
+def seed() -> int:
+    """Return the seed of a test that draws: always the same, but in a soak; LAKEBED_SEED says another.
+
+    Tests print it: ``record_property("proof", f"... LAKEBED_SEED={seed}")``.
+    """
+    return _SEED
+
+
+def set_up_property_tests() -> None:
+    """Let Hypothesis draw the same examples each time, but in a soak."""
+    from hypothesis import settings  # programs that tests start read this module in environments without it
+
+    settings.register_profile(
+        "lakebed",
+        deadline=None,
+        max_examples=examples(100),
+        database=None,
+        derandomize=not IS_SOAK,
+        print_blob=IS_SOAK,
+    )
+    settings.load_profile("lakebed")
