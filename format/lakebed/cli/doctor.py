@@ -17,10 +17,8 @@ from lakebed import config
 from lakebed.cli.output import say, say_json, say_lines
 from lakebed.errors import LakebedError
 from lakebed.native import chunks as native
-from lakebed.storage.base import CachingStorage, Storage
+from lakebed.storage.base import Storage, is_bucket, is_conditional, traits_of, without_cache
 from lakebed.storage.guarantees import TABLE, file_system, guarantees_of
-from lakebed.storage.local import LocalStorage
-from lakebed.storage.objects import ObjectStorage
 from lakebed.storage.url import open_storage, parse
 
 _PACKAGES = ("numpy", "pyarrow", "pillow", "simplejpeg", "obstore", "boto3", "fsspec", "keyring", "av")
@@ -72,8 +70,7 @@ def examined(url: str, creds_key: str | None, *, read_only: bool) -> dict[str, A
     result: dict[str, Any] = {"address": location.shown}
     try:
         storage = open_storage(location)
-        base = storage.origin if isinstance(storage, CachingStorage) else storage
-        _examine(base, result, read_only=read_only)
+        _examine(without_cache(storage), result, read_only=read_only)
     except LakebedError as error:
         result["problem"] = str(error)
         result["kind of problem"] = type(error).__name__
@@ -82,19 +79,20 @@ def examined(url: str, creds_key: str | None, *, read_only: bool) -> dict[str, A
 
 def _examine(storage: Storage, result: dict[str, Any], *, read_only: bool) -> None:
     conditional = True
-    if isinstance(storage, LocalStorage):
-        result["file system"] = file_system(storage.url) or "unknown"
-    if isinstance(storage, ObjectStorage):
+    traits = traits_of(storage)
+    if traits.folder:
+        result["file system"] = file_system(traits.folder) or "unknown"
+    if is_bucket(storage):
         result["server"] = storage.endpoint or "the cloud's own"
         result["let in by"] = storage.authenticated_by
     result["dataset"] = "yes" if storage.stat(_TREE) is not None else "none here"
     result["milliseconds for a small read"] = _median(lambda: storage.stat(_TREE))
-    if read_only or _is_absent(storage) or getattr(storage, "scheme", "") in ("http", "https"):
+    if read_only or _is_absent(storage) or traits.read_only:
         result["writing"] = "not tried"
     else:
         result["milliseconds for a small write"] = _writes(storage)
         result["writing"] = "works"
-        conditional = bool(getattr(storage, "conditional", True))
+        conditional = is_conditional(storage)
         result["conditional writes"] = "enforced" if conditional else "NOT enforced"
     row = guarantees_of(storage, conditional=conditional)
     result["guarantees"] = {
@@ -106,7 +104,8 @@ def _examine(storage: Storage, result: dict[str, Any], *, read_only: bool) -> No
 
 
 def _is_absent(storage: Storage) -> bool:
-    return isinstance(storage, LocalStorage) and not os.path.isdir(storage.url)  # noqa: PTH112
+    folder = traits_of(storage).folder
+    return bool(folder) and not os.path.isdir(folder)  # noqa: PTH112
 
 
 def _writes(storage: Storage) -> float:

@@ -20,9 +20,8 @@ from lakebed.session.places import Path, make, remove, vacate, whole
 from lakebed.session.schema import add_planned, blank
 from lakebed.session.session import Session
 from lakebed.session.table import Table
-from lakebed.storage.base import CachingStorage, Storage
+from lakebed.storage.base import Storage, is_bucket, traits_of, without_cache
 from lakebed.storage.memory import MemoryStorage
-from lakebed.storage.objects import ObjectStorage
 from lakebed.storage.url import open_storage
 from lakebed.versions.create import create
 from lakebed.versions.opening import TREE_KEY
@@ -87,7 +86,7 @@ def refuse_same_place(source: Session, dest: Path) -> None:
 
 def is_same_place(source: Session, dest: Path) -> bool:
     """Tell whether an address leads to where a dataset lies."""
-    here, there = origin_of(source.storage), open_storage(dest)
+    here, there = without_cache(source.storage), open_storage(dest)
     return here.url == there.url or (type(here) is type(there) and _is_seen(here, there))
 
 
@@ -101,9 +100,10 @@ def empty_in_place(table: Table) -> None:
 
 def _is_seen(here: Storage, there: Storage) -> bool:
     """Tell whether two storages are one place under two names: what is put into one is seen in the other."""
-    if os.path.isabs(here.url):  # noqa: PTH117
-        return os.path.exists(there.url) and os.path.samefile(here.url, there.url)  # noqa: PTH110, PTH121
-    if not isinstance(here, ObjectStorage) or here.url.partition(":")[0] != there.url.partition(":")[0]:
+    ours, theirs = traits_of(here).folder, traits_of(there).folder
+    if ours:
+        return os.path.exists(theirs) and os.path.samefile(ours, theirs)  # noqa: PTH110, PTH121
+    if not is_bucket(here) or here.url.partition(":")[0] != there.url.partition(":")[0]:
         return False
     key = f"{FOLDER}probe-{uuid.uuid4().hex}"
     there.put(key, b"is this the same place?")
@@ -159,7 +159,7 @@ def _flat(table: Table, dest: Path, *, overwrite: bool, progressbar: bool) -> Ha
         parts = counterparts(source.schema(), planned, names)
     if parts is None:
         return None
-    origin, location = origin_of(source.storage), whole(dest)
+    origin, location = without_cache(source.storage), whole(dest)
     target = open_storage(location)
     goal = Origin.of(origin, [f"{new}={old}" for new, old in names.items()], new_id())
     begun = unfinished(target)
@@ -202,15 +202,10 @@ def copy_everything(
         If the source is damaged.
     """
     refuse_same_place(source, dest)
-    origin = origin_of(source.storage)
+    origin = without_cache(source.storage)
     location = whole(dest)
     target = open_storage(location)
     if unfinished(target) != Origin.of(origin, tensors):
         target, location = vacate(location, overwrite=overwrite)
     replicate(origin, target, tensors, progressbar=progressbar)
     return Handle(Session(target), location.shown)
-
-
-def origin_of(storage: Storage) -> Storage:
-    """Return the storage without a cache before it: what is read once need not be kept."""
-    return storage.origin if isinstance(storage, CachingStorage) else storage

@@ -23,9 +23,8 @@ from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import ChecksumError, CorruptError, DatasetExistsError, KeyNotFound
 from lakebed.progress import bytes_bar
 from lakebed.session.copy_journal import FOLDER, Journal, Origin
-from lakebed.storage.base import Storage
+from lakebed.storage.base import Storage, traits_of
 from lakebed.storage.concurrently import concurrently
-from lakebed.storage.lock import frees_itself
 from lakebed.versions.add_digests import reseal, seal
 from lakebed.versions.digests import seals_of
 from lakebed.versions.locks.marker import released_file
@@ -75,7 +74,7 @@ def replicate(source: Storage, target: Storage, tensors: Sequence[str] | None, *
     sealed = seals_of(
         seal(target, at, sums) if tensors is None else reseal(target, at, _visible(at.tree), sums)
     )
-    if not frees_itself(target):
+    if not traits_of(target).system_locks:
         # There the lock file of a head vouches for its manifest.
         heads = set(at.tree.branches.values())
         vouched = [i for i in heads if i in sealed and (i in plan.trusted or i not in had)]
@@ -224,7 +223,7 @@ def _snapshots(source: Storage, tree: VersionTree, damaged: dict[str, str]) -> I
 
     for first in range(0, len(ids), _AT_ONCE):
         calls = [partial(opened, version_id) for version_id in ids[first : first + _AT_ONCE]]
-        found = [call() for call in calls] if frees_itself(source) else concurrently(calls)
+        found = [call() for call in calls] if traits_of(source).local else concurrently(calls)
         yield from (snapshot for snapshot in found if snapshot is not None)
 
 

@@ -17,10 +17,8 @@ from lakebed import config
 from lakebed.documents.manifest import block_sums
 from lakebed.errors import KeyNotFound, StoragePermissionError
 from lakebed.progress import Advance
-from lakebed.storage.base import Stat, Storage
+from lakebed.storage.base import Stat, Storage, is_bucket, traits_of
 from lakebed.storage.concurrently import concurrently
-from lakebed.storage.lock import frees_itself
-from lakebed.storage.objects import ObjectStorage
 
 Sums = tuple[int, Sequence[int]]
 """Size of an object, and the xxh3-64 of each of its blocks."""
@@ -100,13 +98,13 @@ class Transfer:
         self._done, self._advance = done, advance
         self._inside = inside(source, target)
         self._room = _Room(config.UPLOAD_BYTES)
-        self._is_disk = frees_itself(target)
+        self._is_disk = traits_of(target).local
         self._batch = threading.Lock()
         self.outcome = Outcome()
 
     def run(self, items: Sequence[Item]) -> Outcome:
         """Copy all; after an error of a storage nothing further is begun."""
-        near = frees_itself(self._source) and frees_itself(self._target)
+        near = traits_of(self._source).local and traits_of(self._target).local
         workers = _LOCAL_WORKERS if near else config.REQUESTS
         concurrently((partial(self._some, batch) for batch in _batches(items, near=near)), workers=workers)
         return self.outcome
@@ -176,7 +174,7 @@ def difference(data: bytes, sums: Sums) -> str | None:
 
 def inside(source: Storage, target: Storage) -> tuple[Storage, str, str] | None:
     """Return the storage that holds two others, and the prefixes of their keys in it; None if there is no such."""
-    if isinstance(source, ObjectStorage) and isinstance(target, ObjectStorage):
+    if is_bucket(source) and is_bucket(target):
         return target.around(source)
     return None
 

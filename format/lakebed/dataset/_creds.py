@@ -8,9 +8,8 @@ from lakebed.credentials.named import named
 from lakebed.documents.linked_creds import check_name
 from lakebed.errors import InvalidInputError, ReadOnlyModeError
 from lakebed.session.credentials import LinkCredentials
+from lakebed.storage.base import innermost, is_bucket
 from lakebed.storage.credentials import kept
-from lakebed.storage.objects import ObjectStorage
-from lakebed.storage.reader_locks import innermost
 
 if TYPE_CHECKING:
     from lakebed.session.handle import Handle
@@ -151,7 +150,7 @@ class Credentialed:
                 "The creds_key argument must be provided: the name of credentials to open with"
             )
         storage = innermost(self._handle.session.storage)
-        if not isinstance(storage, ObjectStorage):
+        if not is_bucket(storage):
             raise InvalidInputError(
                 f"{storage.url} is opened without credentials; there is nothing to connect"
             )

@@ -35,8 +35,7 @@ from lakebed.maintenance.repair_tensors import Mended, Mender
 from lakebed.maintenance.salvage import Salvage
 from lakebed.maintenance.verify import Check, read_whole_tree
 from lakebed.session.session import Session
-from lakebed.storage.base import Data, Storage
-from lakebed.storage.lock import frees_itself
+from lakebed.storage.base import Data, Storage, traits_of
 from lakebed.versions.add_digests import reseal
 from lakebed.versions.derive import inherited
 from lakebed.versions.locks.leases import Lease
@@ -377,7 +376,7 @@ class _Repair:
         found = look(self._storage, version)
         if may_live(found.lock) or (found.lock is not None and found.lock.is_released):
             return
-        keeps = found.lock is not None and found.seal and not frees_itself(self._storage)
+        keeps = found.lock is not None and found.seal and not traits_of(self._storage).system_locks
         self._step("lock", f"{key} is {'given back' if keeps else 'removed'}: its writer is gone")
         if not self._apply:
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import TypeVar
 
 import xxhash
 
@@ -22,18 +22,9 @@ from lakebed.errors import (
 )
 from lakebed.reading.buffers import BufferPool
 from lakebed.reading.open_chunk import Bytes, OpenChunk, Span
-from lakebed.storage.base import CachingStorage, MappableStorage, Storage
+from lakebed.storage.base import Storage, is_cache, is_mappable, is_viewed
 
 T = TypeVar("T")
-
-
-@runtime_checkable
-class _Viewed(Protocol):
-    """A storage that hands out its client's memory: a copy less."""
-
-    def view(self, key: str) -> memoryview: ...
-
-    def view_range(self, key: str, start: int, length: int) -> memoryview: ...
 
 
 class ChunkFiles:
@@ -53,8 +44,8 @@ class ChunkFiles:
     def __init__(self, storage: Storage, pool: BufferPool) -> None:
         self._storage = storage
         self._pool = pool
-        self.mappable = storage if isinstance(storage, MappableStorage) else None
-        self._cache = storage if isinstance(storage, CachingStorage) else None
+        self.mappable = storage if is_mappable(storage) else None
+        self._cache = storage if is_cache(storage) else None
         # Requests that are under way at the same time, over a network.
         self._slots = threading.BoundedSemaphore(max(1, config.REQUESTS))
 
@@ -130,7 +121,7 @@ class ChunkFiles:
 
     def _asked(self, storage: Storage, chunk: OpenChunk, start: int, stop: int) -> memoryview:
         def ask() -> Bytes:
-            if isinstance(storage, _Viewed):
+            if is_viewed(storage):
                 return storage.view_range(chunk.key, start, stop - start) if stop else storage.view(chunk.key)
             return storage.get_range(chunk.key, start, stop - start) if stop else storage.get(chunk.key)
 

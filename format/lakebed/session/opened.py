@@ -9,8 +9,7 @@ from lakebed.documents.version_tree import FIRST, MAIN, VersionTree
 from lakebed.errors import DatasetCorruptError, VersionReplaced
 from lakebed.reading.fetch import ChunkSource
 from lakebed.reading.samples import SampleReader
-from lakebed.storage.base import Storage
-from lakebed.storage.reader_locks import knows_readers
+from lakebed.storage.base import Storage, traits_of
 from lakebed.versions.gc.collect import Collector
 from lakebed.versions.locks.marker import Found
 from lakebed.versions.opened import OpenedVersions
@@ -168,7 +167,7 @@ class Opened:
             return read_version(self.storage, tree, version_id)
         except DatasetCorruptError:
             # Where readers are not known to collectors, what was replaced long ago may be gone.
-            if knows_readers(self.storage) or version_id in read_tree_at(self.storage).tree.commits:
+            if traits_of(self.storage).reader_leases or version_id in read_tree_at(self.storage).tree.commits:
                 raise
             raise VersionReplaced(
                 f"version {version_id} of {self.storage.url} was replaced and removed meanwhile; try again"

@@ -9,8 +9,7 @@ from lakebed import config
 from lakebed.errors import MemoryDatasetCanNotBePickledError
 from lakebed.session.credentials import LinkCredentials
 from lakebed.session.session import Session
-from lakebed.storage.objects import ObjectStorage
-from lakebed.storage.reader_locks import innermost
+from lakebed.storage.base import innermost, is_bucket
 from lakebed.storage.url import open_storage, parse
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ class Address:
         with session.mutex:
             session.flush()
             here, branch, is_head = session.snapshot.version_id, session.branch, session.is_head
-        remote = session.storage if isinstance(innermost(session.storage), ObjectStorage) else None
+        remote = session.storage if is_bucket(innermost(session.storage)) else None
         return cls(
             url,
             here,

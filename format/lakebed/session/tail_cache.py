@@ -11,9 +11,8 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 
 from lakebed.reading.fetch import ChunkSource
-from lakebed.storage.base import Data, Storage, pieces
+from lakebed.storage.base import Data, Storage, pieces, traits_of
 from lakebed.storage.concurrently import concurrently
-from lakebed.storage.lock import frees_itself
 from lakebed.versions.state import Snapshot, TensorState
 
 _SMALL = 256 * 1024
@@ -35,7 +34,7 @@ class Tails:
 
     def __init__(self, storage: Storage, source: ChunkSource) -> None:
         self._source = source
-        self._is_far = not frees_itself(storage)
+        self._is_far = not traits_of(storage).local
         self._kept: OrderedDict[str, bytes | memoryview] = OrderedDict()
         self._bytes = 0
 

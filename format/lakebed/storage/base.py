@@ -6,13 +6,16 @@ all: no reader sees half of a put.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 from lakebed.errors import InvalidInputError, InvalidKeyError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+    from lakebed.storage.credentials import Creds
 
 Buffer: TypeAlias = "bytes | bytearray | memoryview"
 Data: TypeAlias = "Buffer | Sequence[Buffer]"
@@ -39,11 +42,54 @@ class Tail:
     stat: Stat
 
 
+@dataclass(frozen=True, slots=True)
+class StorageTraits:
+    """What a storage can do beside the methods of :class:`Storage`, as data: the attribute ``traits`` of a storage.
+
+    The defaults are those of an unknown store behind a network.
+
+    Parameters
+    ----------
+    local
+        A request costs no round trip over a network.
+    folder
+        Path of the folder whose files the objects are, by the same names; empty where objects are no files.
+    system_locks
+        The writer's lock of :mod:`lakebed.storage.lock` ends with the process that holds it. Without, writers keep
+        lock files in the dataset, which expire.
+    reader_leases
+        Readers can be told from the outside, see :mod:`lakebed.storage.reader_locks`.
+    conditional
+        `put_if` holds against writers on all machines; None where only the store itself can tell, by its attribute
+        ``conditional``.
+    read_only
+        Objects cannot be written.
+    mappable, bulk_delete, uncached_writes, views, cache, bucket
+        It is a :class:`MappableStorage`, :class:`BulkStorage`, :class:`UncachedStorage`, :class:`ViewedStorage`,
+        :class:`CachingStorage`, :class:`BucketStorage`.
+    """
+
+    local: bool = False
+    folder: str = ""
+    system_locks: bool = False
+    reader_leases: bool = False
+    conditional: bool | None = True
+    read_only: bool = False
+    mappable: bool = False
+    bulk_delete: bool = False
+    uncached_writes: bool = False
+    views: bool = False
+    cache: bool = False
+    bucket: bool = False
+
+
 @runtime_checkable
 class Storage(Protocol):
     """Objects under keys.
 
-    `url` names the storage for people and for locks: two storages with the same url hold the same objects.
+    `url` names the storage for people and for locks: two storages with the same url hold the same objects. A storage
+    should have an attribute ``traits`` (:class:`StorageTraits`); of one without, :func:`traits_of` infers them. A
+    wrapper names the storage that it wraps ``inner``.
     """
 
     @property
@@ -172,6 +218,36 @@ class MappableStorage(Storage, Protocol):
 
 
 @runtime_checkable
+class ViewedStorage(Storage, Protocol):
+    """A storage that returns the memory of its client: a copy less."""
+
+    def view(self, key: str) -> memoryview:
+        """Read a whole object, as `get` does."""
+
+    def view_range(self, key: str, start: int, length: int) -> memoryview:
+        """Read exactly `length` bytes from offset `start`, as `get_range` does."""
+
+
+@runtime_checkable
+class BucketStorage(Storage, Protocol):
+    """Objects of a bucket of some server, which asks for credentials."""
+
+    @property
+    def endpoint(self) -> str:
+        """Address of the server if it is not that of the cloud, else empty."""
+
+    @property
+    def authenticated_by(self) -> str:
+        """Name of what supplied the credentials in use: never a secret."""
+
+    def use(self, creds: Creds) -> None:
+        """Do the next requests with other credentials."""
+
+    def around(self, other: BucketStorage) -> tuple[Storage, str, str] | None:
+        """Return a storage of the bucket that both lie in, the prefix of the other and ours; None if there is none."""
+
+
+@runtime_checkable
 class CachingStorage(Storage, Protocol):
     """A storage that keeps on this machine what it has read of another, and for how long is its own affair.
 
@@ -194,6 +270,81 @@ class CachingStorage(Storage, Protocol):
 
     def forget(self, key: str) -> None:
         """Drop what is kept of an object."""
+
+
+def innermost(storage: Storage) -> Storage:
+    """Return the storage that does the work below wrappers, which name what they wrap `inner`."""
+    while (inner := getattr(storage, "inner", None)) is not None:
+        storage = inner
+    return storage
+
+
+def traits_of(storage: Storage) -> StorageTraits:
+    """Return what a storage can do: its ``traits``, or what its url, its methods and what it wraps tell."""
+    found: StorageTraits | None = getattr(storage, "traits", None)
+    return _inferred(storage) if found is None else found
+
+
+def _inferred(storage: Storage) -> StorageTraits:
+    inner: Storage | None = getattr(storage, "inner", None)
+    below = StorageTraits() if inner is None else traits_of(inner)
+    is_folder = os.path.isabs(storage.url)  # noqa: PTH117 - paths are strings here
+    is_local = is_folder or storage.url.startswith("mem://")
+    return StorageTraits(
+        local=is_local,
+        folder=below.folder or (storage.url if is_folder else ""),
+        system_locks=is_local,
+        reader_leases=below.reader_leases,
+        conditional=None if hasattr(type(storage), "conditional") else below.conditional,
+        read_only=below.read_only,
+        mappable=isinstance(storage, MappableStorage),
+        bulk_delete=isinstance(storage, BulkStorage),
+        uncached_writes=isinstance(storage, UncachedStorage),
+        views=isinstance(storage, ViewedStorage),
+        cache=isinstance(storage, CachingStorage),
+        bucket=isinstance(storage, BucketStorage),
+    )
+
+
+def is_conditional(storage: Storage) -> bool:
+    """Whether a store replaces an object only if it is the one that is meant; the store may be asked."""
+    found = traits_of(storage).conditional
+    return bool(getattr(innermost(storage), "conditional", True)) if found is None else found
+
+
+def is_mappable(storage: Storage) -> TypeGuard[MappableStorage]:
+    """Whether objects can be read without a copy."""
+    return traits_of(storage).mappable
+
+
+def is_bulk(storage: Storage) -> TypeGuard[BulkStorage]:
+    """Whether many objects are removed at the price of one."""
+    return traits_of(storage).bulk_delete
+
+
+def is_uncached(storage: Storage) -> TypeGuard[UncachedStorage]:
+    """Whether writes can go past the cache of the operating system."""
+    return traits_of(storage).uncached_writes
+
+
+def is_viewed(storage: Storage) -> TypeGuard[ViewedStorage]:
+    """Whether objects can be had in the memory of the client."""
+    return traits_of(storage).views
+
+
+def is_cache(storage: Storage) -> TypeGuard[CachingStorage]:
+    """Whether what is read may come from a cache on this machine."""
+    return traits_of(storage).cache
+
+
+def is_bucket(storage: Storage) -> TypeGuard[BucketStorage]:
+    """Whether the objects are those of a bucket."""
+    return traits_of(storage).bucket
+
+
+def without_cache(storage: Storage) -> Storage:
+    """Return the storage without a cache before it: what is read once need not be kept."""
+    return storage.origin if is_cache(storage) else storage
 
 
 def place_of(storage: Storage) -> str:

@@ -11,7 +11,7 @@ import threading
 from typing import TYPE_CHECKING, TypeVar
 
 from lakebed import config
-from lakebed.storage.lock import frees_itself
+from lakebed.storage.base import traits_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -91,4 +91,4 @@ def concurrently(calls: Iterable[Callable[[], T]], *, workers: int | None = None
 
 def together(storage: Storage, calls: Sequence[Callable[[], T]]) -> list[T]:
     """Make calls that read from a storage: at the same time where waiting for answers is most of it."""
-    return [call() for call in calls] if frees_itself(storage) else concurrently(calls)
+    return [call() for call in calls] if traits_of(storage).local else concurrently(calls)

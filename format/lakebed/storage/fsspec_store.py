@@ -22,7 +22,7 @@ from lakebed.errors import (
     StorageUnavailableError,
     TruncatedReadError,
 )
-from lakebed.storage.base import Stat, Tail, check_key, check_spans, fill, pieces
+from lakebed.storage.base import Stat, StorageTraits, Tail, check_key, check_spans, fill, pieces
 from lakebed.storage.conditional_put import put_weakly, warn_of
 from lakebed.storage.credentials import NAMED, Given, kept, named
 from lakebed.storage.secret import Secret
@@ -78,6 +78,7 @@ class FsspecStorage:
     """
 
     conditional = False
+    traits = StorageTraits(conditional=False)
 
     def __init__(self, scheme: str, path: str, creds: Creds | None = None) -> None:
         self._scheme, self._place = scheme, path.rstrip("/")

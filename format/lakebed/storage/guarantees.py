@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakebed.storage.local import LocalStorage
-from lakebed.storage.memory import MemoryStorage
-from lakebed.storage.objects import ObjectStorage
+from lakebed.storage.base import is_bucket, traits_of
 
 if TYPE_CHECKING:
     from lakebed.storage.base import Storage
@@ -82,20 +80,20 @@ def guarantees_of(storage: Storage, *, conditional: bool = True) -> Guarantees:
     conditional
         Whether its conditional puts were found to be enforced.
     """
-    if isinstance(storage, MemoryStorage):
-        return MEMORY
-    if isinstance(storage, LocalStorage):
-        kind = file_system(storage.url)
+    traits = traits_of(storage)
+    if traits.folder:
+        kind = file_system(traits.folder)
         return NETWORK_FOLDER if kind.startswith(_NETWORK) else LOCAL
-    if not isinstance(storage, ObjectStorage):
-        return WEAK
-    if storage.scheme in ("http", "https"):
+    if traits.local:
+        return MEMORY
+    if traits.read_only:
         return WEB
-    if not conditional:
+    if not conditional or not is_bucket(storage):
         return WEAK
-    if storage.scheme == "s3":
+    scheme = storage.url.partition("://")[0]
+    if scheme == "s3":
         return S3_LIKE if storage.endpoint else S3
-    return GOOGLE if storage.scheme == "gs" else AZURE
+    return GOOGLE if scheme == "gs" else AZURE
 
 
 def file_system(path: str) -> str:

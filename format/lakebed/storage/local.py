@@ -29,7 +29,7 @@ from lakebed.errors import (
     TruncatedReadError,
     UnsafePathError,
 )
-from lakebed.storage.base import Stat, Tail, check_spans, pieces
+from lakebed.storage.base import Stat, StorageTraits, Tail, check_spans, pieces
 from lakebed.storage.direct import read_uncached, write_uncached
 from lakebed.storage.disk import (
     OpenFiles,
@@ -75,6 +75,14 @@ class LocalStorage:
         self._folders = Folders(self._root)
         self._path = self._folders.path
         self._unforced = Unforced()
+        self.traits = StorageTraits(
+            local=True,
+            folder=self._root,
+            system_locks=True,
+            reader_leases=True,
+            mappable=True,
+            uncached_writes=True,
+        )
 
     @property
     def url(self) -> str:

@@ -7,7 +7,7 @@ locked one, and the old holder finds that its lock is no longer `intact`.
 """
 
 # Paths are strings throughout this package.
-# ruff: noqa: PTH103, PTH108, PTH116, PTH117, PTH120, PTH123
+# ruff: noqa: PTH103, PTH108, PTH116, PTH120, PTH123
 from __future__ import annotations
 
 import hashlib
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Self
 
 from lakebed import clock
 from lakebed.errors import LockedException
-from lakebed.storage.base import place_of
+from lakebed.storage.base import place_of, traits_of
 from lakebed.storage.boot_id import boot_id
 from lakebed.storage.disk import LockedFile, exclusive, lock_file, storage_error
 
@@ -104,11 +104,6 @@ _table = _Table()
 _all: weakref.WeakSet[WriterLock] = weakref.WeakSet()
 
 
-def frees_itself(storage: Storage) -> bool:
-    """Whether nothing is left of a writer's lock when its holder ends: in files the system sees to that."""
-    return storage.url.startswith("mem://") or os.path.isabs(storage.url)
-
-
 class WriterLock:
     """Right to write one branch of one dataset.
 
@@ -123,6 +118,8 @@ class WriterLock:
     ----------
     left
         Who had the lock last, as a file tells it that the system freed when that process ended.
+    is_system_lock
+        Whether the lock ends with the process that holds it; else it keeps only writers of this process apart.
     """
 
     def __init__(self, storage: Storage, branch: str) -> None:
@@ -132,7 +129,9 @@ class WriterLock:
         self._url = storage.url
         self._place = place_of(storage)
         self._branch = branch
-        self.frees_itself = frees_itself(storage)
+        traits = traits_of(storage)
+        self._folder = traits.folder if traits.system_locks else ""
+        self.is_system_lock = traits.system_locks
 
     @property
     def held(self) -> bool:
@@ -151,10 +150,6 @@ class WriterLock:
             and (left.pid, left.node) == (pid, node)
             and left.boot == boot_id().hex() != bytes(16).hex()
         )
-
-    @property
-    def _in_memory(self) -> bool:
-        return self._url.startswith("mem://")
 
     @property
     def is_intact(self) -> bool:
@@ -207,7 +202,7 @@ class WriterLock:
         LockedException
             If it may not, or is unknown, or belongs to this process.
         """
-        if self._in_memory or not self.frees_itself:
+        if not self._folder:
             raise self._refusal(self._try())
         path = self._lock_path()
         with exclusive(f"{os.path.dirname(path)}/seize.lock"):
@@ -263,7 +258,7 @@ class WriterLock:
             other = _table.enter(slot, me, self)
             if other is not me:
                 return other
-            if self.frees_itself and not self._in_memory:
+            if self._folder:
                 self._file = self._lock_file()
                 if self._file is None:
                     return _read_owner(self._lock_path())
@@ -283,7 +278,7 @@ class WriterLock:
 
     def _lock_path(self) -> str:
         name = hashlib.blake2b(self._branch.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-        return f"{self._url.rstrip('/')}/.lakebed/writer-{name}.lock"
+        return f"{self._folder.rstrip('/')}/.lakebed/writer-{name}.lock"
 
     def _lock_file(self) -> LockedFile | None:
         path = self._lock_path()

@@ -10,7 +10,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from lakebed.errors import InvalidInputError, KeyNotFound, PreconditionFailed, TruncatedReadError
-from lakebed.storage.base import Stat, Tail, check_key, check_spans, fill, pieces
+from lakebed.storage.base import Stat, StorageTraits, Tail, check_key, check_spans, fill, pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -29,6 +29,8 @@ class MemoryStorage:
     name
         Part of the url after `mem://`; a random one if not given.
     """
+
+    traits = StorageTraits(local=True, system_locks=True, reader_leases=True)
 
     def __init__(self, name: str | None = None) -> None:
         self._name = name or f"anonymous-{uuid.uuid4().hex}"

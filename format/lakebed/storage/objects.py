@@ -19,7 +19,7 @@ from lakebed.errors import (
     StorageUnavailableError,
     TruncatedReadError,
 )
-from lakebed.storage.base import Stat, Tail, check_key, check_spans, pieces
+from lakebed.storage.base import Stat, StorageTraits, Tail, check_key, check_spans, pieces
 from lakebed.storage.batches import put_in_parallel
 from lakebed.storage.concurrently import concurrently
 from lakebed.storage.conditional_put import Conditions, conditions, put_weakly, warn_of
@@ -29,7 +29,7 @@ from lakebed.storage.requests import Requests
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from lakebed.storage.base import Data
+    from lakebed.storage.base import BucketStorage, Data, Storage
     from lakebed.storage.credentials import Creds
 
 _log = logging.getLogger(__name__)
@@ -86,6 +86,13 @@ class ObjectStorage:
         if self._is_web:
             tail = (f"/{self._prefix}" if self._prefix else "") + (f"?{query}" if query else "")
         self._requests = Requests(scheme, bucket, creds, tail, self.url)
+        self.traits = StorageTraits(
+            conditional=False if self._is_web else None,
+            read_only=self._is_web,
+            bulk_delete=True,
+            views=True,
+            bucket=True,
+        )
 
     @property
     def url(self) -> str:
@@ -131,13 +138,15 @@ class ObjectStorage:
         """Do the next requests with other credentials."""
         self._requests.use(creds)
 
-    def around(self, other: ObjectStorage) -> tuple[ObjectStorage, str, str] | None:
+    def around(self, other: BucketStorage) -> tuple[Storage, str, str] | None:
         """Return a storage of the bucket that both lie in, the prefix of the other and ours; None if there is none."""
-        if self._is_web or (self._scheme, self._bucket) != (other._scheme, other._bucket):
+        if not isinstance(other, ObjectStorage) or self._is_web:
+            return None
+        if (self._scheme, self._bucket) != (other.scheme, other._bucket):  # noqa: SLF001 - of this class
             return None
         if self.endpoint != other.endpoint:
             return None
-        return type(self)(self._scheme, self._bucket, "", self._requests.creds), other._root, self._root
+        return type(self)(self._scheme, self._bucket, "", self._requests.creds), other._root, self._root  # noqa: SLF001
 
     def _path(self, key: str) -> str:
         return self._root + check_key(key)

@@ -8,11 +8,9 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
-from lakebed.storage.base import BulkStorage
+from lakebed.storage.base import is_bulk, traits_of
 from lakebed.storage.disk import storage_error
 from lakebed.storage.folders import TEMPORARY
-from lakebed.storage.local import LocalStorage
-from lakebed.storage.reader_locks import innermost
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -28,7 +26,7 @@ def remove(storage: Storage, keys: Iterable[str]) -> None:
     StorageError
         If one can not be removed; others, those before it in any case, may be gone.
     """
-    if isinstance(storage, BulkStorage):
+    if is_bulk(storage):
         storage.delete_many(list(keys))
         return
     folders = set()
@@ -42,10 +40,10 @@ def remove(storage: Storage, keys: Iterable[str]) -> None:
 
 def prune(storage: Storage, folders: Iterable[str]) -> None:
     """Remove folders, given as keys, that are empty, and those above them that this empties."""
-    base = innermost(storage)
-    if not isinstance(base, LocalStorage):
+    root = traits_of(storage).folder
+    if not root:
         return
-    root = base.url.rstrip("/")
+    root = root.rstrip("/")
     wanted = set()
     for folder in folders:
         above = folder
@@ -70,10 +68,10 @@ def temporary_files(storage: Storage) -> Iterator[tuple[str, int, float]]:
 
     A file whose writer is a living process of this machine is left out.
     """
-    base = innermost(storage)
-    if not isinstance(base, LocalStorage):
+    root = traits_of(storage).folder
+    if not root:
         return
-    root = base.url.rstrip("/")
+    root = root.rstrip("/")
     for folder, _, names in os.walk(root):
         for name in names:
             if TEMPORARY.fullmatch(name) is None or _lives(int(name.split("-")[1], 16)):
@@ -92,7 +90,7 @@ def remove_temporary(storage: Storage, key: str) -> None:
     StorageError
         If it can not be removed.
     """
-    path = f"{innermost(storage).url.rstrip('/')}/{key}"
+    path = f"{traits_of(storage).folder.rstrip('/')}/{key}"
     try:
         os.unlink(path)
     except FileNotFoundError:

@@ -16,10 +16,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from lakebed.errors import KeyNotFound
-from lakebed.storage.base import check_key
+from lakebed.storage.base import check_key, innermost, traits_of
 from lakebed.storage.disk import storage_error
-from lakebed.storage.local import LocalStorage
-from lakebed.storage.memory import MemoryStorage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -108,18 +106,6 @@ class _TableLease:
             self.release()
 
 
-def innermost(storage: Storage) -> Storage:
-    """Return the storage that does the work below wrappers, which name what they wrap `inner`."""
-    while (inner := getattr(storage, "inner", None)) is not None:
-        storage = inner
-    return storage
-
-
-def knows_readers(storage: Storage) -> bool:
-    """Whether this storage can tell who reads, on most file systems at least."""
-    return isinstance(innermost(storage), LocalStorage | MemoryStorage)
-
-
 def share(storage: Storage, key: str) -> Lease | None:
     """Hold an object as a reader; None where the storage knows no leases.
 
@@ -130,8 +116,11 @@ def share(storage: Storage, key: str) -> Lease | None:
     StorageError
         If the file can not be opened.
     """
+    traits = traits_of(storage)
+    if not traits.reader_leases:
+        return None
     base = innermost(storage)
-    if isinstance(base, MemoryStorage):
+    if not traits.folder:
         slot = base.url, check_key(key)
         if base.stat(key) is None or not _table.share(slot):
             raise KeyNotFound(f"{key!r} does not exist in {base.url}")
@@ -139,9 +128,7 @@ def share(storage: Storage, key: str) -> Lease | None:
         if base.stat(key) is None:
             raise KeyNotFound(f"{key!r} does not exist in {base.url}")
         return lease
-    if not isinstance(base, LocalStorage):
-        return None
-    path = f"{base.url.rstrip('/')}/{check_key(key)}"
+    path = f"{traits.folder.rstrip('/')}/{check_key(key)}"
     try:
         fd = os.open(path, os.O_RDONLY | _FLAGS)
     except _GONE:
@@ -171,9 +158,12 @@ def claimed(storage: Storage, key: str) -> Iterator[bool | None]:
     ------
     True if nobody reads it, or there is no such object; False if somebody does; None where nobody knows.
     """
-    base = innermost(storage)
-    if isinstance(base, MemoryStorage):
-        slot = base.url, check_key(key)
+    traits = traits_of(storage)
+    if not traits.reader_leases:
+        yield None
+        return
+    if not traits.folder:
+        slot = innermost(storage).url, check_key(key)
         free = _table.claim(slot)
         try:
             yield free
@@ -181,10 +171,7 @@ def claimed(storage: Storage, key: str) -> Iterator[bool | None]:
             if free:
                 _table.leave(slot)
         return
-    if not isinstance(base, LocalStorage):
-        yield None
-        return
-    path = f"{base.url.rstrip('/')}/{check_key(key)}"
+    path = f"{traits.folder.rstrip('/')}/{check_key(key)}"
     fd = None
     try:
         try:

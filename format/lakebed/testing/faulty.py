@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from lakebed import clock
-from lakebed.storage.base import MappableStorage, pieces, place_of
+from lakebed.storage.base import MappableStorage, StorageTraits, is_mappable, pieces, place_of, traits_of
 from lakebed.testing.schedule import Call, Crash, Fault, Schedule
 
 if TYPE_CHECKING:
@@ -73,13 +74,25 @@ class FaultyStorage:
         self.changed: list[str] = []
         self._error = error or Crash
         self._dead = False
-        if isinstance(inner, MappableStorage):
+        if is_mappable(inner):
             self.map = self._mapper(inner)
 
     @property
     def url(self) -> str:
         """Address of the inner storage."""
         return self.inner.url
+
+    @property
+    def traits(self) -> StorageTraits:
+        """What the inner storage can do, as far as it is passed on here."""
+        return replace(
+            traits_of(self.inner),
+            bulk_delete=False,
+            uncached_writes=False,
+            views=False,
+            cache=False,
+            bucket=False,
+        )
 
     @property
     def place(self) -> str:

@@ -10,6 +10,7 @@ Subclass `StorageConformance` in a test module and override the fixture `storage
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import TYPE_CHECKING, ClassVar
 
@@ -21,10 +22,23 @@ from lakebed.errors import (
     InvalidKeyError,
     KeyNotFound,
     LakebedError,
+    LockedException,
     PreconditionFailed,
     TruncatedReadError,
 )
-from lakebed.storage.base import Stat, Storage
+from lakebed.storage.base import (
+    Stat,
+    Storage,
+    is_bulk,
+    is_cache,
+    is_conditional,
+    is_mappable,
+    is_uncached,
+    is_viewed,
+    traits_of,
+)
+from lakebed.storage.lock import WriterLock
+from lakebed.storage.reader_locks import is_shared, share
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -364,6 +378,80 @@ class StorageConformance:
         storage.delete_prefix("")
         storage.put("v/2/a", b"again")
         expect(storage.get("v/2/a") == b"again")
+
+    # -- traits ---------------------------------------------------------------------------------------------
+
+    def test_traits_tell_of_methods_that_work(self, storage: Storage) -> None:
+        """What the traits promise beside the contract of all storages can be done."""
+        storage.put_many([("a/b", b"0123"), ("a/c", b"45"), ("d", b"")])
+        if is_mappable(storage):
+            view = storage.map("a/b")
+            view[0:1] = b"x"
+            expect(
+                view.tobytes() == b"x123" and storage.get("a/b") == b"0123", "writes to a map stay private"
+            )
+        if is_viewed(storage):
+            expect(bytes(storage.view("a/b")) == b"0123" and bytes(storage.view_range("a/b", 1, 2)) == b"12")
+        if is_cache(storage):
+            expect(storage.origin.get("a/b") == storage.sealed.get("a/b") == b"0123")
+            storage.forget("a/b")
+        if is_uncached(storage):
+            storage.put_uncached([("a/b", b"new")])
+            expect(storage.get("a/b") == b"new")
+        if is_bulk(storage):
+            storage.delete_many(["a/b", "missing", "a/c"])
+            expect([key for key, _ in storage.list()] == ["d"])
+
+    def test_traits_tell_where_files_are(self, storage: Storage) -> None:
+        """An object of a storage with a folder is a file of the object's name in there."""
+        storage.put("a/b", b"content")
+        folder = traits_of(storage).folder
+        if folder:
+            expect(traits_of(storage).local, "a folder is on this machine")
+            with open(os.path.join(folder, "a", "b"), "rb") as file:  # noqa: PTH118, PTH123
+                expect(file.read() == b"content")
+
+    def test_traits_tell_what_locks_hold(self, storage: Storage) -> None:
+        """A lock of the system keeps a second writer out and is gone when it is released; a reader's lease shows."""
+        traits = traits_of(storage)
+        storage.put("held", b"")
+        lease = share(storage, "held")
+        expect((lease is not None) == traits.reader_leases)
+        expect(is_shared(storage, "held") is (True if lease else None))
+        if lease is not None:
+            lease.release()
+            expect(is_shared(storage, "held") is False)
+        first, second = WriterLock(storage, "main"), WriterLock(storage, "main")
+        first.acquire()
+        try:
+            expect(first.is_system_lock == traits.system_locks)
+            with pytest.raises(LockedException):
+                second.acquire()
+        finally:
+            first.release()
+        with second:
+            expect(second.is_intact)
+
+    def test_traits_tell_whether_conditions_hold(self, storage: Storage) -> None:
+        """A storage whose conditional puts hold lets one of two writers win each step, however close they are."""
+        expect(traits_of(storage).conditional in (None, is_conditional(storage)))
+        expect(not traits_of(storage).read_only, "this suite writes")
+        if not is_conditional(storage):
+            return
+        etag = storage.put("k", b"0")
+        won: list[int] = []
+        start = threading.Barrier(4)
+
+        def race(number: int) -> None:
+            start.wait()
+            try:
+                storage.put_if("k", b"by %d" % number, etag)
+            except PreconditionFailed:
+                return
+            won.append(number)
+
+        _in_threads([lambda n=n: race(n) for n in range(4)])  # type: ignore[misc]
+        expect(len(won) == 1 and storage.get("k") == b"by %d" % won[0])
 
     # -- safety ---------------------------------------------------------------------------------------------
 

@@ -7,8 +7,7 @@ from lakebed.documents.manifest import Manifest
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import FormatError
-from lakebed.storage.base import Storage
-from lakebed.storage.lock import frees_itself
+from lakebed.storage.base import Storage, traits_of
 from lakebed.versions.digests import sealed_at, seals_of
 from lakebed.versions.locks.marker import Found, look
 from lakebed.versions.state import TILES, Snapshot, folder_of
@@ -16,7 +15,7 @@ from lakebed.versions.state import TILES, Snapshot, folder_of
 
 def is_witnessed(storage: Storage, tree: VersionTree, version_id: str) -> bool:
     """Whether the lock file of a version tells that: it is a head, on a store without locks of its own."""
-    return not frees_itself(storage) and _is_open_head(tree, version_id)
+    return not traits_of(storage).system_locks and _is_open_head(tree, version_id)
 
 
 def _is_open_head(tree: VersionTree, version_id: str) -> bool:

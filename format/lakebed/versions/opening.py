@@ -25,9 +25,8 @@ from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_tree import FIRST, VersionTree
 from lakebed.errors import DatasetCorruptError, FormatError, KeyNotFound, LimitError
-from lakebed.storage.base import CachingStorage, Storage
+from lakebed.storage.base import Storage, is_cache, traits_of
 from lakebed.storage.concurrently import concurrently, together
-from lakebed.storage.lock import frees_itself
 from lakebed.versions.digests import seals_of
 from lakebed.versions.foreign_writes import is_witnessed, untouched
 from lakebed.versions.locks.marker import Found, look
@@ -138,7 +137,7 @@ def _read_manifest(
 
 
 def _load(storage: Storage, version_id: str, seal: str | None) -> Read | None:
-    if isinstance(storage, CachingStorage):
+    if is_cache(storage):
         with suppress(KeyNotFound, FormatError, LimitError):
             kept = load_manifest(storage.sealed, version_id)
             if kept.seal == seal:
@@ -156,7 +155,7 @@ def _still_true(storage: Storage, manifest: Manifest) -> bool:
     names = ["dataset_info.json", "dataset_diff"]
     names += [f"{key}/{name}" for key in manifest.chunks for name in _SOMETIMES]
     absent = [name for name in names if name not in files]
-    if not frees_itself(storage):
+    if not traits_of(storage).local:
         found = _fetched(storage, folder, [*files, *absent])
         return found == dict(files)
     try:

@@ -17,9 +17,8 @@ from lakebed.documents.chunk_set import ChunkSet
 from lakebed.documents.manifest import Manifest, seal_of
 from lakebed.documents.version_tree import FIRST, VersionTree
 from lakebed.errors import KeyNotFound
-from lakebed.storage.base import Data, Storage
+from lakebed.storage.base import Data, Storage, traits_of
 from lakebed.storage.concurrently import concurrently
-from lakebed.storage.lock import frees_itself
 from lakebed.versions.digests import with_seals
 from lakebed.versions.locks.leases import Lease
 from lakebed.versions.locks.marker import lock_file, released_file
@@ -115,7 +114,7 @@ def publish(
     new.items += node_files(at.tree, tree)
     heads = set(tree.branches.values())
     locked = [v.version_id for v in versions if v.version_id in heads]
-    if frees_itself(storage):
+    if traits_of(storage).system_locks:
         # The locks first: a collector that meets anything else in those folders finds somebody at work there.
         storage.put_many(chain(map(lock_file, locked), chunks, new.items), durable=True)
         storage.sync([*spilled, *new.copied()])

@@ -17,8 +17,7 @@ from lakebed.errors import (
     KeyNotFound,
     LimitError,
 )
-from lakebed.storage.base import Storage, place_of
-from lakebed.storage.lock import frees_itself
+from lakebed.storage.base import Storage, place_of, traits_of
 
 TREE_KEY = "version_control_info.json"
 
@@ -61,7 +60,7 @@ def read_tree_at(storage: Storage) -> TreeAt:
         If the file can not be parsed.
     """
     with _reading(storage):
-        part = storage.get_tail(TREE_KEY, _TAIL_BYTES if frees_itself(storage) else _TAIL_BYTES_AFAR)
+        part = storage.get_tail(TREE_KEY, _TAIL_BYTES if traits_of(storage).local else _TAIL_BYTES_AFAR)
         begins = tail_begins(part.data)
         while len(part.data) < part.stat.size - (begins or 0):
             part = storage.get_tail(TREE_KEY, part.stat.size - (begins or 0))

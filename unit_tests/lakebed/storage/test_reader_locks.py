@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from lakebed.errors import KeyNotFound
-from lakebed.storage.base import Storage
+from lakebed.storage.base import Storage, innermost, traits_of
 from lakebed.storage.local import LocalStorage
-from lakebed.storage.reader_locks import claimed, innermost, is_shared, knows_readers, share
+from lakebed.storage.reader_locks import claimed, is_shared, share
 from lakebed.testing import FaultyStorage
 from unit_tests.lakebed.datasets import new_memory
 
@@ -27,7 +27,7 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
 
 def test_a_lease_is_known_until_it_is_released(storage: Storage) -> None:
     """An object is shared from the first lease to the last."""
-    assert knows_readers(storage)
+    assert traits_of(storage).reader_leases
     assert is_shared(storage, "v/meta") is False
     first, second = share(storage, "v/meta"), share(storage, "v/meta")
     assert first is not None
@@ -143,7 +143,7 @@ def test_other_storages_know_no_readers(tmp_path: Path) -> None:
 
     other: Storage = Elsewhere()  # type: ignore[assignment]
     assert innermost(other) is other
-    assert not knows_readers(other)
+    assert not traits_of(other).reader_leases
     assert share(other, "meta") is None
     assert is_shared(other, "meta") is None
     del tmp_path

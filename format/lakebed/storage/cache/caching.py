@@ -25,10 +25,11 @@ from __future__ import annotations
 import os
 import re
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakebed.storage import orphan_files
-from lakebed.storage.base import check_key, check_spans, fill, place_of
+from lakebed.storage.base import check_key, check_spans, fill, place_of, traits_of
 from lakebed.storage.cache.files import CacheFiles, Item
 from lakebed.storage.cache.layout import BLOCK
 from lakebed.storage.cache.singleflight import Flights
@@ -101,6 +102,15 @@ class CachedStorage:
     ) -> None:
         self.origin = origin
         self.inner = origin
+        self.traits = replace(
+            traits_of(origin),
+            mappable=False,
+            bulk_delete=True,
+            uncached_writes=False,
+            views=False,
+            cache=True,
+            bucket=False,
+        )
         self._files = files
         self._place = place
         self._asks = asks

@@ -18,9 +18,9 @@ from lakebed import clock, config
 from lakebed.documents.chunk_ids import chunk_name
 from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import LakebedError
-from lakebed.storage.base import Storage
+from lakebed.storage.base import Storage, traits_of
 from lakebed.storage.orphan_files import prune, remove
-from lakebed.storage.reader_locks import Lease, claimed, knows_readers
+from lakebed.storage.reader_locks import Lease, claimed
 from lakebed.versions.gc.report import Report
 from lakebed.versions.gc.sweep import YOUNG_SECONDS, Sweep, split_chunk
 from lakebed.versions.gc.tombstones import Retired, collected, suspected
@@ -94,7 +94,7 @@ class Collector:
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
-        self._knows_readers = knows_readers(storage)
+        self._knows_readers = traits_of(storage).reader_leases
         self._number = 0
         # Heads that this writer made since the last commit: what lies in their folders is in no other branch.
         self._line: dict[str, int] = {}

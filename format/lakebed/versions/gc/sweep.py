@@ -16,10 +16,10 @@ from functools import partial
 from lakebed import clock, config
 from lakebed.documents.version_tree import FIRST, VersionTree
 from lakebed.errors import CorruptError, FormatError
-from lakebed.storage.base import Stat, Storage
+from lakebed.storage.base import Stat, Storage, traits_of
 from lakebed.storage.concurrently import together
 from lakebed.storage.orphan_files import remove, remove_temporary, temporary_files
-from lakebed.storage.reader_locks import claimed, is_shared, knows_readers
+from lakebed.storage.reader_locks import claimed, is_shared
 from lakebed.versions.gc.mark import Live, mark, mark_kept, viewed
 from lakebed.versions.gc.report import Report
 from lakebed.versions.gc.tombstones import Retired
@@ -98,7 +98,7 @@ class Sweep:
         self.report = Report(storage.url, dry_run=dry_run)
         self._storage = storage
         self._grace = grace
-        self._keep = keep if knows_readers(storage) else None
+        self._keep = keep if traits_of(storage).reader_leases else None
         self._mine = mine
         self._dry_run = dry_run
         self._now = clock.now()
@@ -165,7 +165,7 @@ class Sweep:
 
     def _compare_clocks(self) -> None:
         """Find out what time it is where the files are, if that is another clock than ours."""
-        if knows_readers(self._storage) or self._dry_run:
+        if traits_of(self._storage).reader_leases or self._dry_run:
             return
         self._storage.put(_CLOCK, b"now")
         found = self._storage.stat(_CLOCK)
@@ -212,7 +212,7 @@ class Sweep:
                 break
         else:
             busy = True
-        if not knows_readers(self._storage):
+        if not traits_of(self._storage).reader_leases:
             # Files of a publish come in any order there, so that it can not be told from one that was cut off.
             self._unlisted_wait = max(self._grace, config.GRACE_SECONDS if busy else _UNDER_WAY)
         elif busy:
@@ -275,7 +275,7 @@ class Sweep:
         key = held_key(version)
         if self._dry_run:
             return "somebody reads it" if is_shared(self._storage, key) else None
-        if not knows_readers(self._storage):
+        if not traits_of(self._storage).reader_leases:
             return None  # it is so old that nobody begins to read it
         with claimed(self._storage, key) as free:
             if free is False:
@@ -292,7 +292,7 @@ class Sweep:
                 self._seen.add(version)  # it refers to nothing that is younger than itself
             elif version not in self._live.versions:
                 wanted.append(version)
-        step = 1 if knows_readers(self._storage) else _AT_ONCE
+        step = 1 if traits_of(self._storage).reader_leases else _AT_ONCE
         for at in range(0, len(wanted), step):
             together(
                 self._storage, [partial(self._mark_one, tree, version) for version in wanted[at : at + step]]
@@ -333,7 +333,7 @@ class Sweep:
     def _remove(self, what: str, name: str, found: dict[str, Stat], why: str) -> None:
         if not found:
             return
-        if not self._dry_run and knows_readers(self._storage):
+        if not self._dry_run and traits_of(self._storage).reader_leases:
             remove(self._storage, found)
         elif not self._dry_run:
             self._going += found

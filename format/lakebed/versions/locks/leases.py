@@ -92,7 +92,7 @@ class Lease:
             except LockedException:
                 if clock.monotonic() >= deadline:
                     raise
-            if self._lock.frees_itself:
+            if self._lock.is_system_lock:
                 clock.sleep(pause)
             else:
                 clock.sleep(CHANCE.uniform(pause / 2, pause))
@@ -103,7 +103,7 @@ class Lease:
         try:
             self._lock.acquire()
         except LockedException:
-            if not self._lock.frees_itself:
+            if not self._lock.is_system_lock:
                 raise
             self._lock.seize(self._is_stale)
             seized = True
@@ -112,7 +112,7 @@ class Lease:
             head = at.tree.head(self._branch).id
             expired = self._enter(head, found)
             self.found_traces = seized or expired
-            if seized or (expired and not self._lock.frees_itself):
+            if seized or (expired and not self._lock.is_system_lock):
                 at = self._fence(at)
                 now = at.tree.head(self._branch).id
                 if now != head:  # the other one was faster this last time
@@ -128,7 +128,7 @@ class Lease:
 
     def _read(self, expected: str | None) -> tuple[TreeAt, Found | None]:
         """Return the tree, and the lock file of its head if that is the expected one."""
-        if expected is None or self._lock.frees_itself:
+        if expected is None or self._lock.is_system_lock:
             return read_tree_at(self._storage), None
         trees: list[TreeAt] = []
         locks: list[Found] = []
@@ -155,7 +155,7 @@ class Lease:
                 check_foreign_lock(self._storage, head, found.lock)
             self._guards.enter(head, found)
         except LockedException as error:
-            if not self._lock.frees_itself:
+            if not self._lock.is_system_lock:
                 self._check_current(head, error)
             raise
         self.found = found

@@ -17,11 +17,10 @@ from typing import Protocol
 from lakebed import clock, config
 from lakebed.documents.lock import DatasetLock
 from lakebed.errors import LockedException, PreconditionFailed, StorageError
-from lakebed.storage.base import Storage
+from lakebed.storage.base import Storage, is_conditional, traits_of
 from lakebed.storage.concurrently import concurrently
-from lakebed.storage.lock import frees_itself
 from lakebed.versions.locks.marker import Found, is_own, lock_file, lock_key, look, named, own_lock
-from lakebed.versions.locks.weak_lock import confirm, is_conditional
+from lakebed.versions.locks.weak_lock import confirm
 
 _log = logging.getLogger(__name__)
 
@@ -74,7 +73,7 @@ class Guards(Protocol):
 
 def guards_of(storage: Storage, branch: str) -> Guards:
     """Return what keeps the lock files of a writer of a branch."""
-    return _BesideOthers(storage) if frees_itself(storage) else _Alone(storage, branch)
+    return _BesideOthers(storage) if traits_of(storage).system_locks else _Alone(storage, branch)
 
 
 class _BesideOthers:

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from lakebed import clock, config
 from lakebed.documents.lock import LOCK_SECONDS, DatasetLock, is_live_foreign
 from lakebed.errors import FormatError, KeyNotFound, LockedException, StorageError
-from lakebed.storage.base import Data, Storage
-from lakebed.storage.lock import frees_itself
+from lakebed.storage.base import Data, Storage, traits_of
 from lakebed.versions.state import folder_of
 
 LOCK_NAME = "dataset_lock.lock"
@@ -162,7 +161,7 @@ def release_lock(storage: Storage, head: str) -> None:
 
     Where the storage has no locks of its own, such a head is released from the start.
     """
-    if not frees_itself(storage):
+    if not traits_of(storage).system_locks:
         return
     try:
         storage.delete(lock_key(head))

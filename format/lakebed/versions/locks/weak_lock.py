@@ -9,17 +9,10 @@ from __future__ import annotations
 
 from lakebed import clock
 from lakebed.errors import KeyNotFound, PreconditionFailed
-from lakebed.storage.base import CachingStorage, Storage
-from lakebed.storage.reader_locks import innermost
+from lakebed.storage.base import Storage, is_conditional
 
 # What 3.9.52 waits too.
 SETTLING_SECONDS = 0.5
-
-
-def is_conditional(storage: Storage) -> bool:
-    """Whether a store replaces an object only if it is the one that is meant."""
-    base = storage.origin if isinstance(storage, CachingStorage) else storage
-    return bool(getattr(innermost(base), "conditional", True))
 
 
 def confirm(storage: Storage, key: str, data: bytes) -> None:

@@ -13,7 +13,7 @@ from lakebed.documents.dataset_diff import DatasetDiff
 from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import StorageError
-from lakebed.storage.base import Storage, UncachedStorage
+from lakebed.storage.base import Storage, is_uncached
 from lakebed.versions.state import Snapshot, TensorState
 from lakebed.writing import diffs, structure
 from lakebed.writing.draft.append_buffer import Loose
@@ -37,7 +37,7 @@ class _Spill:
         if not self._guarded:
             self._guard()
             self._guarded = True
-        if is_rewrite and isinstance(self._storage, UncachedStorage):
+        if is_rewrite and is_uncached(self._storage):
             # A merge may rewrite more than memory holds: what readers of older versions use is to stay there.
             self._storage.put_uncached(files.items())
         else:

@@ -11,7 +11,7 @@ import lakebed
 from lakebed.documents.manifest import BLOCK
 from lakebed.errors import ChecksumError, GetChunkError, StorageUnavailableError
 from lakebed.reading.remote.prefetch import Wanted, ahead
-from lakebed.storage.base import CachingStorage, Storage
+from lakebed.storage.base import CachingStorage, Storage, StorageTraits, is_cache
 from lakebed.storage.memory import MemoryStorage
 from unit_tests.lakebed.reading.remote.remote_storage import FarStorage, opened
 
@@ -146,6 +146,8 @@ class Cached(MemoryStorage):
         Keys that it was told to forget; those that it was asked for with the question whether they are the same still.
     """
 
+    traits = StorageTraits(local=True, system_locks=True, reader_leases=True, cache=True)
+
     def __init__(self, origin: FarStorage) -> None:
         super().__init__()
         self._origin = origin
@@ -185,6 +187,7 @@ def test_a_cache_that_is_wrong_is_told_and_passed_by(
     """The block is read once more, from the store."""
     cached = Cached(storage)
     assert isinstance(cached, CachingStorage)
+    assert is_cache(cached)
     ds = opened(cached)
     key = third(ds)
     content = cached.kept.get(key)

@@ -20,6 +20,7 @@ from lakebed.documents.lock import DatasetLock
 from lakebed.errors import CommitFailed, LeaseLost, LockedException, LockedWarning
 from lakebed.session.handle import Handle
 from lakebed.session.session import Session
+from lakebed.storage.base import StorageTraits
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.memory import MemoryStorage
 from lakebed.testing import VirtualClock
@@ -42,6 +43,8 @@ def foreign(expiry: float) -> bytes:
 
 class Elsewhere(MemoryStorage):
     """A store whose locks nobody frees, as an object store's: the lock file is all there is."""
+
+    traits = StorageTraits(reader_leases=True)
 
     @property
     def url(self) -> str:

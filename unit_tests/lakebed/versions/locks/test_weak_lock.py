@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from lakebed import clock
 from lakebed.documents.lock import DatasetLock
 from lakebed.errors import LockedException
-from lakebed.storage.base import Data
+from lakebed.storage.base import Data, is_conditional
 from lakebed.storage.memory import MemoryStorage
 from lakebed.testing.clock import VirtualClock
 from lakebed.versions.locks.lock_files import _Alone
 from lakebed.versions.locks.marker import Found, lock_key, look
-from lakebed.versions.locks.weak_lock import SETTLING_SECONDS, confirm, is_conditional
+from lakebed.versions.locks.weak_lock import SETTLING_SECONDS, confirm
 
 RIVAL = DatasetLock(b"\1\2\3\4\5\6", 4e9, 77)
 
@@ -20,7 +22,7 @@ RIVAL = DatasetLock(b"\1\2\3\4\5\6", 4e9, 77)
 class Weak(MemoryStorage):
     """Takes conditional puts and does not look at the condition; a rival may write right behind."""
 
-    conditional = False
+    traits = replace(MemoryStorage.traits, conditional=False)
     rival: bytes | None = None
 
     def put_if(self, key: str, data: Data, etag: str | None) -> str:
