@@ -316,23 +316,33 @@ class StreamWriter:
             with self._held:
                 if self._is_changed:
                     self.commit_id = self._target.commit(message, allow_empty=True)
-        except Exception:
-            self._give_up()
+        except BaseException as error:
+            self.give_up(error)
             raise
         self._let_go()
+
+    def give_up(self, error: BaseException) -> None:
+        """Do as `commit` does after a step that failed; an error on the way becomes a note of that of the step."""
+        self._is_over = True
+        try:
+            self._give_up()
+        except Exception as another:  # noqa: BLE001 - the caller raises what came first
+            error.add_note(f"Then the dataset could not be given back: {type(another).__name__}: {another}")
 
     def _give_up(self) -> None:
         """Forget what is not published, or the end of the process would try to publish it once more."""
         if self._is_let_go:
             return
-        for dataset in (self._staged, self._target):
-            if dataset is not None:
-                dataset.discard()
-        if self._store is not None:
-            self._store.forget()
-        self._staged_held.close()
-        self._held.close()
-        self._let_go()
+        with contextlib.ExitStack() as steps:
+            # Each of them, the last one first, even if another one fails.
+            steps.callback(self._let_go)
+            steps.callback(self._held.close)
+            steps.callback(self._staged_held.close)
+            if self._store is not None:
+                steps.callback(self._store.forget)
+            for dataset in (self._target, self._staged):
+                if dataset is not None:
+                    steps.callback(dataset.discard)
 
     def _let_go(self) -> None:
         """Keep only numbers: what hundreds of open datasets have read and built would fill the memory."""

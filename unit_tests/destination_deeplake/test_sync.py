@@ -408,3 +408,25 @@ def test_a_sync_that_cannot_open_a_stream_gives_the_others_back(tmp_path: Path) 
     with pytest.raises(ConfigError, match="not of this connector"):
         sync_module.begin(config, [plan("a"), plan("b")], Lines())
     sync_module.begin(config, [plan("a")], Lines()).complete()
+
+
+def test_a_stream_that_cannot_be_finished_is_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(tmp_path, "a")
+    sync = start(tmp_path, [plan("a")], Lines())
+    feed(sync, record("a", 2))
+    (writer,) = sync._writers
+
+    def fail() -> bool:
+        writer._dataset.append({"id": 3}, append_empty=True)  # what a step leaves that fails in the middle
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(writer, "finish", fail)
+    with pytest.raises(OSError, match="gone"):
+        sync.complete()
+    assert ids(tmp_path / "a") == [1, 2]
+    again = start(tmp_path, [plan("a")], Lines())
+    feed(again, record("a", 4))
+    again.complete()
+    assert ids(tmp_path / "a") == [1, 2, 4]

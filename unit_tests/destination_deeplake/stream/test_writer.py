@@ -408,6 +408,38 @@ def test_rows_of_a_refresh_that_was_given_up_are_added_once_although_that_is_int
     assert column(tmp_path / "users", "id") == [1, 2, 3]
 
 
+@pytest.mark.parametrize("clean_up_fails", [False, True])
+@pytest.mark.parametrize("kind", [OSError, KeyboardInterrupt])
+def test_a_commit_that_fails_says_so_and_gives_the_dataset_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[BaseException], clean_up_fails: bool
+) -> None:
+    error = kind("the disk is gone")
+    keyed = plan(WriteMode.DEDUP, primary_key=(("id",),))
+    sync(tmp_path, keyed, {"id": 1})
+    writer = open_stream(lake(tmp_path), keyed)
+    put(writer, {"id": 2})
+    writer.publish()
+    writer.finish()
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    def fail_again(_: object) -> None:
+        raise ValueError("nor the other one")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lakebed.Dataset, "commit", fail)
+        if clean_up_fails:
+            patch.setattr(store.UpsertStore, "forget", fail_again)
+        with pytest.raises(type(error)) as caught:
+            writer.commit("complete")
+    assert caught.value is error
+    assert any("nor the other one" in note for note in getattr(error, "__notes__", [])) == clean_up_fails
+    # It is not held any more, and what was durable before stays.
+    sync(tmp_path, keyed, {"id": 3})
+    assert column(tmp_path / "users", "id") == [1, 2, 3]
+
+
 def test_an_interrupted_overwrite_adds_nothing_to_later_syncs(tmp_path: Path) -> None:
     sync(tmp_path, plan(), {"id": 1})
     attempt(tmp_path, plan(WriteMode.OVERWRITE, generation_id=1), {"id": 2})
