@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from lakebed import config
 from lakebed.errors import InvalidInputError, UnsupportedUrlError
@@ -27,7 +28,13 @@ _FOREVER = timedelta(days=7)
 _RETRIES = 1000  # it is the time that ends them
 
 
-@dataclass(slots=True)
+# All clients of this process, those among them that are garbage and not collected yet.
+_ways: WeakSet[Way] = WeakSet()
+# Clients of a parent process: to free them here could wait for threads that are not here.
+_left_alone: list[Way] = []
+
+
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class Way:
     """Clients of one bucket in this process, and what let them in.
 
@@ -47,6 +54,9 @@ class Way:
     quick: Any
     slow: Any
     pid: int = field(default_factory=os.getpid)
+
+    def __post_init__(self) -> None:
+        _ways.add(self)
 
     @property
     def endpoint(self) -> str:
@@ -108,3 +118,12 @@ def connect_as(
         f"{scheme}://{bucket.partition('?')[0]} can not be opened like this ({kind}): check the address, endpoint_url, "
         f"the region and the form of the credentials, which come from {access.name or 'nowhere'}"
     )
+
+
+def _after_fork() -> None:
+    """Hold all clients of the parent, so that neither this process nor its garbage collector frees one."""
+    _left_alone.extend(_ways)
+    _ways.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)

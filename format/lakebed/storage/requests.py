@@ -29,9 +29,8 @@ T = TypeVar("T")
 _mutex = threading.Lock()
 # Servers from which anything ever came back.
 _answering: set[str] = set()
-
-# Clients of a parent process: to free them here could wait for threads that are not here.
-_left_alone: list[Way] = []
+# Clients that gave way to others while threads may be in the middle of a request.
+_in_use: list[Way] = []
 
 
 class Requests:
@@ -62,8 +61,6 @@ class Requests:
         if new is None or new.pid != os.getpid():
             new = way(self._scheme, self._bucket, self.creds, self._tail)
         with _mutex:
-            ways = (self._way, made.get(self._shared_as))
-            _left_alone.extend(old for old in ways if old is not None and old.pid != os.getpid())
             if self._way is None or self._way.pid != os.getpid():
                 other = made.get(self._shared_as)
                 self._way = new if other is None or other.pid != os.getpid() else other
@@ -87,7 +84,7 @@ class Requests:
         with _mutex:
             self.creds = kept(creds)
             if self._way is not None:
-                _left_alone.append(self._way)  # other threads may be in the middle of a request
+                _in_use.append(self._way)
             self._way = None
 
     def ask(

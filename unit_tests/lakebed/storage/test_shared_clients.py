@@ -1,8 +1,10 @@
 """Who holds the same credentials shares the clients of a bucket, and so their connections."""
 
+import gc
 import os
 import pickle
 import threading
+import weakref
 
 import lakebed
 from lakebed.storage.buckets import Way
@@ -54,6 +56,25 @@ def test_clients_that_were_given_up_are_given_up_by_all() -> None:
     assert second._requests.way() is new
     second._requests._forget(old)
     assert second._requests.way() is new
+
+
+def test_a_forked_child_frees_no_clients_of_its_parent() -> None:
+    """Nor does its garbage collector: to free a client could wait for threads that are not there."""
+    gc.disable()
+    try:
+        cycle: list[object] = [way(KEYS)]
+        cycle.append(cycle)
+        found = weakref.ref(cycle[0])
+        del cycle
+        pid = os.fork()
+        if pid == 0:
+            gc.collect()
+            os._exit(0 if found() is not None else 1)
+        assert os.waitpid(pid, 0)[1] == 0
+        gc.collect()
+        assert found() is None
+    finally:
+        gc.enable()
 
 
 def test_a_forked_child_and_another_process_make_their_own() -> None:
