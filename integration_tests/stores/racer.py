@@ -14,13 +14,14 @@ import json
 import sys
 
 import lakebed
-from lakebed.documents.version_tree import VersionTree, new_id
+from lakebed.documents.version_tree import new_id
 from lakebed.errors import CommitFailed, LockedException
 from lakebed.storage.url import open_storage, parse
 from lakebed.versions.derive import inherited
 from lakebed.versions.opening import open_version
 from lakebed.versions.publish import publish
 from lakebed.versions.swap import TreeAt, read_tree_at
+from lakebed.versions.updates import SwapHead
 
 
 class Racer:
@@ -43,12 +44,8 @@ class Racer:
         if at is None:
             raise ValueError("open comes first")
         head = inherited(open_version(self._storage, at.tree, at.tree.branches["main"]), new_id())
-
-        def edit(tree: VersionTree) -> VersionTree:
-            return tree.swap_head("main", head.version_id)
-
         try:
-            publish(self._storage, at, edit, [head])
+            publish(self._storage, at, [SwapHead("main", head.version_id)], [head])
         except CommitFailed:
             return None
         return head.version_id

@@ -21,9 +21,9 @@ from lakebed.errors import LockedException, LockedWarning
 from lakebed.storage.base import Storage
 from lakebed.storage.url import open_storage, parse
 from lakebed.versions.gc.collect import collect
-from lakebed.versions.locks.fencing import fences_of
 from lakebed.versions.locks.leases import renew_all
 from lakebed.versions.opening import read_tree
+from lakebed.versions.updates import fences_of
 from unit_tests.effort import PATIENCE
 
 ROOT = Path(__file__).resolve().parent.parent.parent

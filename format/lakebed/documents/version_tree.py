@@ -342,11 +342,18 @@ class VersionTree:
         Raises
         ------
         InvalidInputError
-            If the head has children, or the new id is taken.
+            If the head has children, another branch begins on what would go, or the new id is taken.
         """
         tree, gone = self.swap_head(branch, new_id), []
         node = tree.commits[str(tree.commits[new_id].parent)]
         while not node.is_committed and node.parent is not None and node.branch == branch:
+            below = (tree.commits[child].branch for child in node.children if child in tree.commits)
+            other = next((name for name in below if name != branch), None)
+            if other is not None:
+                raise InvalidInputError(
+                    f"branch {branch!r} cannot go back to its last commit: branch {other!r} begins on a version after "
+                    "it; delete that one first"
+                )
             gone.append(node.id)
             node = tree.commits[node.parent]
         if not gone:

@@ -114,7 +114,15 @@ class VersionReplaced(ConflictError):
 
 
 class CommitFailed(ConflictError):
-    """Nothing was published: reading again and retrying is safe."""
+    """Nothing was published: reading again and retrying is safe.
+
+    Attributes
+    ----------
+    updates : str
+        What was to change in the version tree, as one line; empty if the failure came before that was known.
+    """
+
+    updates: str = ""
 
 
 class LeaseLost(CommitFailed):
@@ -122,7 +130,15 @@ class LeaseLost(CommitFailed):
 
 
 class CommitStateUnknown(ConflictError):
-    """The answer of the store was lost: whether the version is published shows only by reading again."""
+    """The answer of the store was lost: whether the version is published shows only by reading again.
+
+    Attributes
+    ----------
+    updates : str
+        What was to change in the version tree, as one line; empty if that is not known.
+    """
+
+    updates: str = ""
 
 
 class LockedException(LakebedError, RuntimeError):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from lakebed import clock, config
 from lakebed.documents.version_tree import VersionTree, new_id
 from lakebed.errors import VersionControlError
@@ -13,6 +11,7 @@ from lakebed.session.session import Session
 from lakebed.versions.derive import as_commit, empty_snapshot, inherited
 from lakebed.versions.opening import open_version
 from lakebed.versions.refs import read_refs
+from lakebed.versions.updates import CommitHead, ReplaceHistory, RewindHead
 
 
 def reset(session: Session, *, force: bool) -> None:
@@ -37,12 +36,7 @@ def reset(session: Session, *, force: bool) -> None:
                 head = empty_snapshot(new_id())
             else:
                 head = inherited(open_version(session.storage, tree, parent), new_id())
-            branch = session.branch
-
-            def edit(tree: VersionTree) -> VersionTree:
-                return tree.rewind_head(branch, head.version_id)
-
-            session.publish(draft, edit, [head], leaving=True)
+            session.publish(draft, [RewindHead(session.branch, head.version_id)], [head], leaving=True)
             session.source.clear()
             session.flush()
 
@@ -78,12 +72,11 @@ def squash(session: Session, message: str) -> str:
             )
         commit = as_commit(draft.snapshot() if draft.dirty else session.snapshot, new_id())
         head = inherited(commit, new_id())
-        branch, now, user = session.branch, clock.now(), config.author()
-
-        def edit(tree: VersionTree) -> VersionTree:
-            fresh = VersionTree.initial(commit.version_id, branch)
-            return replace(fresh, extra=tree.extra).seal_head(branch, head.version_id, message, now, user)
-
-        session.publish(draft, edit, [commit, head], leaving=True)
+        branch = session.branch
+        updates = [
+            ReplaceHistory(branch, commit.version_id),
+            CommitHead(branch, head.version_id, message, clock.now(), config.author()),
+        ]
+        session.publish(draft, updates, [commit, head], leaving=True)
         session.flush()
         return commit.version_id

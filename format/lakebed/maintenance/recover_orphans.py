@@ -8,8 +8,8 @@ appended again on top of the present head; then it leaves the tree, in the same 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from lakebed.versions.opening import manifest_key, open_version
 from lakebed.versions.publish import publish
 from lakebed.versions.state import Snapshot, TensorState, folder_of
 from lakebed.versions.swap import read_tree_at
+from lakebed.versions.updates import DropVersion, NameVersion, SwapHead, Update
 from lakebed.writing.encode.column import encode_column
 from lakebed.writing.names import companion_key
 
@@ -153,7 +154,7 @@ class Rebase:
             self._tell(f"its branch is gone; it is branch {self._name!r} from now on")
             self._is_left = True
             if apply:
-                publish(self._storage, read_tree_at(self._storage), self._edit(branch, None), [])
+                publish(self._storage, read_tree_at(self._storage), [self._update()], [])
             return None
         if not apply:
             head = open_version(self._storage, self._tree, self._tree.branches[branch])
@@ -166,24 +167,17 @@ class Rebase:
                 found = self._found(lost, session.snapshot)
                 for one in found:
                     self._append(session, one, lost)
-                edit = self._edit(branch, draft.version_id if draft.dirty else None)
                 if draft.dirty:
-                    session.publish(draft, edit, [draft.snapshot()])
+                    updates = [self._update(), SwapHead(branch, draft.version_id)]
+                    session.publish(draft, updates, [draft.snapshot()])
                 else:
-                    publish(self._storage, read_tree_at(self._storage), edit, [])
+                    publish(self._storage, read_tree_at(self._storage), [self._update()], [])
             return session.snapshot.version_id if found else None
         finally:
             session.close()
 
-    def _edit(self, branch: str, head: str | None) -> Callable[[VersionTree], VersionTree]:
-        version, name, is_left = self._node.id, self._name, self._is_left
-
-        def edit(tree: VersionTree) -> VersionTree:
-            if version in tree.commits:
-                tree = on_branch(tree, version, name) if is_left else without(tree, version)
-            return tree if head is None else tree.swap_head(branch, head)
-
-        return edit
+    def _update(self) -> Update:
+        return NameVersion(self._node.id, self._name) if self._is_left else DropVersion(self._node.id)
 
     def _tell(
         self, message: str, tensor: str | None = None, rows: Sequence[int] = (), kind: str = "rebase"
@@ -337,17 +331,3 @@ class Rebase:
 
             for part in columns(Source(reader, companion), np.array(found.rows), target):
                 draft.extend({target.key: part})
-
-
-def on_branch(tree: VersionTree, version: str, branch: str) -> VersionTree:
-    """Return a tree in which a version without children is the head of a branch of its own."""
-    commits = {**tree.commits, version: replace(tree.commits[version], branch=branch)}
-    return replace(tree, commits=commits, branches={**tree.branches, branch: version})
-
-
-def without(tree: VersionTree, version: str) -> VersionTree:
-    """Return a tree without a version that has no children."""
-    commits = {i: node for i, node in tree.commits.items() if i != version}
-    parent = commits[str(tree.commits[version].parent)]
-    commits[parent.id] = replace(parent, children=tuple(c for c in parent.children if c != version))
-    return replace(tree, commits=commits)

@@ -8,9 +8,7 @@ content is known from elsewhere (the sealed manifest, the version tree) are put 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 from lakebed import clock
 from lakebed.documents.dataset_meta import DatasetMeta
@@ -46,6 +44,7 @@ from lakebed.versions.refs import resolve
 from lakebed.versions.state import Snapshot, folder_of
 from lakebed.versions.swap import TreeAt
 from lakebed.versions.tree_file import is_dataset
+from lakebed.versions.updates import CutBranch, DropBranch, SetTree, SwapHead, Update
 
 _BLANK = VersionTree({}, {})
 
@@ -179,7 +178,7 @@ class _Repair:
         tree, heads = self._with_heads(found)
         if self._apply:
             at = TreeAt(_BLANK, None if stat is None else stat.etag)
-            tree = publish(self._storage, at, lambda _: tree, heads).tree
+            tree = publish(self._storage, at, [SetTree(tree)], heads).tree
             for head in heads:
                 release_lock(self._storage, head.version_id)
         return tree
@@ -214,18 +213,12 @@ class _Repair:
                 self._step(
                     "branch", f"dropped: its deletion was cut off, {len(gone)} versions are gone", branch
                 )
-                tree = self._changed(tree, partial(VersionTree.drop_branch, name=branch), [])
+                tree = self._changed(tree, DropBranch(branch), [])
                 continue
             start = inherited(open_version(self._storage, tree, last), new_id())
             self._step("branch", "goes back to this commit: the versions after it are gone", branch, last)
             self.report.versions[branch] = start.version_id
-
-            def edit(
-                now: VersionTree, b: str = branch, base: str = last, new: str = start.version_id
-            ) -> VersionTree:
-                return _taken_back(now, b, base, new)
-
-            tree = self._changed(tree, edit, [start])
+            tree = self._changed(tree, CutBranch(branch, last, start.version_id), [start])
         return tree
 
     def _is_going(self, tree: VersionTree, version: str) -> bool:
@@ -246,13 +239,11 @@ class _Repair:
             return False
         return False
 
-    def _changed(
-        self, tree: VersionTree, edit: Callable[[VersionTree], VersionTree], versions: list[Snapshot]
-    ) -> VersionTree:
+    def _changed(self, tree: VersionTree, update: Update, versions: list[Snapshot]) -> VersionTree:
         """Publish a change of the tree, if this is no plan."""
         if not self._apply:
-            return edit(tree)
-        at = publish(self._storage, read_whole_tree(self._storage), edit, versions)
+            return update.apply(tree)
+        at = publish(self._storage, read_whole_tree(self._storage), [update], versions)
         for version in versions:
             release_lock(self._storage, version.version_id)
         return at.tree
@@ -324,7 +315,7 @@ class _Repair:
             at = publish(
                 self._storage,
                 at,
-                lambda now: now.swap_head(branch, new),
+                [SwapHead(branch, new)],
                 [mended.snapshot],
                 mended.files.items(),
             )
@@ -391,18 +382,3 @@ class _Repair:
             return DatasetLock.from_bytes(self._storage.get(key)).expiry > clock.now()
         except (KeyNotFound, FormatError):
             return False
-
-
-def _taken_back(tree: VersionTree, branch: str, base: str, new: str) -> VersionTree:
-    """Return the tree with a new head of a branch below one of its commits; what was below that is left out."""
-    gone = {base}
-    while True:
-        more = {i for i, node in tree.commits.items() if node.parent in gone} - gone
-        if not more:
-            break
-        gone |= more
-    gone.discard(base)
-    commits = {i: node for i, node in tree.commits.items() if i not in gone}
-    commits[base] = replace(commits[base], children=())
-    branches = {name: head for name, head in tree.branches.items() if name != branch}
-    return replace(tree, commits=commits, branches=branches).add_branch(branch, new, base)

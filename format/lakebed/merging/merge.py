@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Literal
 
 from lakebed import clock, config
-from lakebed.documents.version_tree import VersionTree, new_id
+from lakebed.documents.version_tree import new_id
 from lakebed.errors import (
     CheckoutError,
     CommitFailed,
@@ -23,10 +23,10 @@ from lakebed.session.open_sessions import flush_open
 from lakebed.session.session import Session
 from lakebed.versions.ancestry import Ancestry, merge_message
 from lakebed.versions.derive import inherited
-from lakebed.versions.digests import without_doubtful
 from lakebed.versions.locks.leases import Lease
 from lakebed.versions.refs import read_refs, record_merge, resolve
 from lakebed.versions.state import Snapshot
+from lakebed.versions.updates import CommitHead, HeadIs, Requirement, SwapHead, Update, drop_unverified
 from lakebed.writing.draft.draft import Draft
 
 Resolution = Literal["ours", "theirs"] | Callable[[str, Any, Any], Any] | None
@@ -241,26 +241,26 @@ def _publish(session: Session, draft: Draft, target: _Target, lease: Lease | Non
     sealed = draft.snapshot()
     head = inherited(sealed, new_id())
     versions: list[Snapshot] = [sealed, head]
-    side = other = None
+    side = None
+    message = merge_message(target.version_id, branch)
+    updates: list[Update | Requirement] = [
+        SwapHead(branch, sealed.version_id),
+        CommitHead(branch, head.version_id, message, now, user),
+    ]
     if target.branch is not None:
         other = session.versions.get(session.tree, target.version_id)
         side = inherited(other, new_id())
         versions.insert(0, side)
-
-    def edit(tree: VersionTree) -> VersionTree:
-        if side is not None and target.branch is not None:
-            if tree.branches.get(target.branch) != target.version_id:
-                raise CommitFailed(
-                    f"branch {target.branch!r} was written to while it was merged; merge again"
-                )
-            text = f"Auto commit before merging into {branch}"
-            tree = tree.seal_head(target.branch, side.version_id, text, now, user)
-        tree = tree.swap_head(branch, sealed.version_id)
-        return tree.seal_head(branch, head.version_id, merge_message(target.version_id, branch), now, user)
-
+        failure = f"branch {target.branch!r} was written to while it was merged; merge again"
+        text = f"Auto commit before merging into {branch}"
+        updates = [
+            HeadIs(target.branch, target.version_id, failure),
+            CommitHead(target.branch, side.version_id, text, now, user),
+            *updates,
+            *drop_unverified(other),
+        ]
     with suppress(DatasetCorruptError):  # the message tells the same
         record_merge(session.storage, sealed.version_id, (target.version_id,))
-    sound = edit if other is None else without_doubtful(edit, other)
-    session.publish(draft, sound, versions, leaving=True)
+    session.publish(draft, updates, versions, leaving=True)
     if lease is not None and side is not None:
         lease.moved(side.version_id)

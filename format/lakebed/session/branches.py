@@ -28,6 +28,7 @@ from lakebed.versions.publish import publish
 from lakebed.versions.refs import HEAD, read_refs, resolve
 from lakebed.versions.state import Snapshot
 from lakebed.versions.swap import read_tree_at
+from lakebed.versions.updates import CommitHead, DropBranch, SwapHead, Update
 
 _NO_CHANGES = "There are no changes, commit is not done. Try again with allow_empty=True."
 
@@ -58,12 +59,10 @@ def commit(session: Session, message: str | None, *, allow_empty: bool) -> str:
         branch, is_new, now = session.branch, sealed.version_id != session.snapshot.version_id, clock.now()
         text, user = None if message is None else str(message), config.author()
 
-        def edit(tree: VersionTree) -> VersionTree:
-            if is_new:
-                tree = tree.swap_head(branch, sealed.version_id)
-            return tree.seal_head(branch, head.version_id, text, now, user)
-
-        session.publish(draft, edit, [sealed, head] if is_new else [head], leaving=True)
+        updates: list[Update] = [CommitHead(branch, head.version_id, text, now, user)]
+        if is_new:
+            updates.insert(0, SwapHead(branch, sealed.version_id))
+        session.publish(draft, updates, [sealed, head] if is_new else [head], leaving=True)
         session.flush()
         return sealed.version_id
 
@@ -157,7 +156,7 @@ def _refresh_with_tags(session: Session) -> Collection[str]:
 def drop_branch(session: Session, name: str) -> None:
     """Remove a branch from the tree; its folders become garbage."""
     with session.mutex:
-        publish(session.storage, read_tree_at(session.storage), lambda tree: tree.drop_branch(name), [])
+        publish(session.storage, read_tree_at(session.storage), [DropBranch(name)], [])
         session.refresh()
 
 
@@ -170,12 +169,9 @@ def adopt(session: Session, name: str) -> None:
         side = open_version(session.storage, at.tree, at.tree.head(name).id)
         parent_id = at.tree.commits[session.snapshot.version_id].parent or FIRST
         parent = open_version(session.storage, at.tree, parent_id)
-        head, branch = replacing(parent, side, new_id()), session.branch
-
-        def edit(tree: VersionTree) -> VersionTree:
-            return tree.swap_head(branch, head.version_id).drop_branch(name)
-
-        session.publish(draft, edit, [head], leaving=True)
+        head = replacing(parent, side, new_id())
+        updates = [SwapHead(session.branch, head.version_id), DropBranch(name)]
+        session.publish(draft, updates, [head], leaving=True)
         session.flush()
 
 
@@ -196,7 +192,7 @@ def delete_branch(session: Session, name: str, *, force: bool) -> None:
         lease = Lease(session.storage, name)
         try:
             at = lease.acquire(session.lock_timeout)
-            publish(session.storage, at, lambda tree: tree.drop_branch(name), [])
+            publish(session.storage, at, [DropBranch(name)], [])
         finally:
             lease.release()
         session.refresh()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakebed.documents.version_tree import FIRST, VersionTree, new_id
+from lakebed.documents.version_tree import FIRST, new_id
 from lakebed.errors import ReadOnlyModeError
 from lakebed.storage.lock import WriterLock
 from lakebed.versions.derive import inherited
 from lakebed.versions.locks.marker import release_lock
 from lakebed.versions.publish import publish
 from lakebed.versions.swap import read_tree_at
+from lakebed.versions.updates import AddBranch
 
 if TYPE_CHECKING:
     from lakebed.session.session import Session
@@ -33,14 +34,11 @@ def create_branch(session: Session, name: str) -> None:
 
 def start_branch(session: Session, name: str, base: str, head: Snapshot) -> None:
     """Publish a new branch below ``base`` whose head holds what ``head`` says, and go there."""
-
-    def edit(tree: VersionTree) -> VersionTree:
-        return tree.add_branch(name, head.version_id, base)
-
+    updates = [AddBranch(name, head.version_id, base)]
     lock = WriterLock(session.storage, name)
     try:
         lock.acquire()
-        at = publish(session.storage, session.known or read_tree_at(session.storage), edit, [head])
+        at = publish(session.storage, session.known or read_tree_at(session.storage), updates, [head])
         release_lock(session.storage, head.version_id)
         session.known = at
     finally:

@@ -10,7 +10,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from lakebed import clock, config
-from lakebed.documents.version_tree import VersionTree, new_id
+from lakebed.documents.version_tree import new_id
 from lakebed.errors import (
     CommitFailed,
     CommitStateUnknown,
@@ -28,12 +28,12 @@ from lakebed.session.opened import Opened
 from lakebed.session.tail_cache import Tails
 from lakebed.storage.base import Storage
 from lakebed.versions.derive import inherited, own_chunks
-from lakebed.versions.digests import without_doubtful
 from lakebed.versions.foreign_writes import is_as_read
 from lakebed.versions.locks.leases import Lease
 from lakebed.versions.publish import publish
 from lakebed.versions.state import Snapshot, contradiction
 from lakebed.versions.swap import TreeAt, kept, read_tree_at
+from lakebed.versions.updates import CheckpointHead, SwapHead, Updates, drop_unverified, reported
 from lakebed.writing.draft.draft import Draft
 from lakebed.writing.encode.links import Linking
 
@@ -289,10 +289,9 @@ class Session(Opened):
     def _go_on_below(self) -> None:
         """Let a new head inherit what is uncommitted, so that it need not name all of it at every publish."""
         head, branch = inherited(self.snapshot, new_id()), self.branch
-        edit = without_doubtful(lambda tree: tree.grow_head(branch, head.version_id), self.snapshot)
-        edit = self._collector.noting(edit, self.tree, branch)
+        updates = self._completed([CheckpointHead(branch, head.version_id)])
         try:
-            at = publish(self.storage, self.tree_at(), edit, [head], lease=self._lock)
+            at = publish(self.storage, self.tree_at(), updates, [head], lease=self._lock)
         except (CommitFailed, CommitStateUnknown, StorageError):
             self.unlock()  # whoever takes the lock again finds out what has become of it
             raise
@@ -483,12 +482,7 @@ class Session(Opened):
             ) from lost
 
     def _publish_draft(self, draft: Draft, snapshot: Snapshot) -> None:
-        branch, version_id = self.branch, draft.version_id
-
-        def edit(tree: VersionTree) -> VersionTree:
-            return tree.swap_head(branch, version_id)
-
-        self.publish(draft, edit, [snapshot], leaving=True)
+        self.publish(draft, [SwapHead(self.branch, draft.version_id)], [snapshot], leaving=True)
 
     def sealed(self, draft: Draft) -> Snapshot:
         """Return what a draft holds, in chunks; what must be read for that is read at the same time."""
@@ -498,7 +492,7 @@ class Session(Opened):
     def publish(
         self,
         draft: Draft,
-        edit: Callable[[VersionTree], VersionTree],
+        updates: Updates,
         versions: Sequence[Snapshot],
         *,
         leaving: bool = False,
@@ -507,8 +501,8 @@ class Session(Opened):
 
         Parameters
         ----------
-        edit
-            Change of the version tree; applied anew where another branch was published meanwhile.
+        updates
+            Changes of the version tree; applied anew where another branch was published meanwhile.
         versions
             Complete, under ids of their own.
         leaving
@@ -525,13 +519,13 @@ class Session(Opened):
             self._check_in_step(versions)
         try:
             if self._lock is not None:
-                self._lock.check()
+                with reported(updates):
+                    self._lock.check()
             self._unsettled = versions
-            edit = self._collector.noting(without_doubtful(edit, self.snapshot), self.tree, self.branch)
             at = publish(
                 self.storage,
                 self.tree_at(),
-                edit,
+                self._completed(updates),
                 versions,
                 draft.new_chunks().items(),
                 draft.spilled,
@@ -544,6 +538,11 @@ class Session(Opened):
             self.unlock()
             raise
         self._published(at, versions)
+
+    def _completed(self, updates: Updates) -> Updates:
+        """Add what every publish of a session changes in the tree besides."""
+        collected = self._collector.updates(self.tree, self.branch)
+        return [*updates, *drop_unverified(self.snapshot), *collected]
 
     def _check_in_step(self, versions: Sequence[Snapshot]) -> None:
         """Refuse to publish a version whose lengths contradict each other: no reader may meet it."""

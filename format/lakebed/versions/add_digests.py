@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -10,12 +11,13 @@ from lakebed.documents.manifest import BLOCK, ChunkPlaces, Manifest, block_sums,
 from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import CorruptError, KeyNotFound, PreconditionFailed
 from lakebed.storage.base import Storage
-from lakebed.versions.digests import seals_of, with_seals
+from lakebed.versions.digests import seals_of
 from lakebed.versions.foreign_writes import is_witnessed
 from lakebed.versions.locks.marker import Found, live_owner, look, released_file
 from lakebed.versions.opening import TREE_KEY, manifest_key, open_version
 from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, ChunkTable, Snapshot, folder_of
 from lakebed.versions.swap import TreeAt
+from lakebed.versions.updates import SetDigests
 
 _DATASET_FILES = ("dataset_meta.json", "dataset_info.json", "dataset_diff")
 _TENSOR_FILES = ("tensor_meta.json", "tensor_info.json", "chunks_index/unsharded", "chunk_set", "commit_diff")
@@ -75,7 +77,7 @@ def reseal(
                 seals[version_id] = seal_of(data)
     if not seals:
         return tree
-    sealed = with_seals(tree, seals)
+    sealed = SetDigests(seals, time.time_ns()).apply(tree)
     storage.put_if(TREE_KEY, sealed.to_bytes(), at.etag)
     return sealed
 

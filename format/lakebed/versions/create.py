@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from lakebed.documents.version_tree import FIRST, VersionTree, new_id
+from lakebed.documents.version_tree import FIRST, MAIN, VersionTree, new_id
 from lakebed.storage.base import Storage
 from lakebed.versions.derive import empty_snapshot
 from lakebed.versions.locks.marker import release_lock
 from lakebed.versions.publish import publish
 from lakebed.versions.state import Snapshot
 from lakebed.versions.swap import TreeAt
+from lakebed.versions.updates import ReplaceHistory
 
 
 def create(storage: Storage, filled: Snapshot | None = None) -> tuple[TreeAt, Snapshot]:
@@ -25,7 +26,7 @@ def create(storage: Storage, filled: Snapshot | None = None) -> tuple[TreeAt, Sn
         If another process has just created one there.
     """
     head, root = empty_snapshot(new_id()) if filled is None else filled, empty_snapshot(FIRST)
-    tree = VersionTree.initial(head.version_id)
-    at = publish(storage, TreeAt(VersionTree({}, {}), None), lambda _: tree, [root, head])
+    updates = [ReplaceHistory(MAIN, head.version_id)]
+    at = publish(storage, TreeAt(VersionTree({}, {}), None), updates, [root, head])
     release_lock(storage, head.version_id)
     return at, head

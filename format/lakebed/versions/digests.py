@@ -8,14 +8,11 @@ must be no younger than the seal, too.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from lakebed.documents.commits import Commits
 from lakebed.documents.version_tree import OURS, VersionTree
-from lakebed.versions.state import Snapshot
 
 
 class Seals(Mapping[str, str]):
@@ -50,9 +47,8 @@ def sealed_at(tree: VersionTree, version: str) -> int:
     return found if isinstance(found, int) else 0
 
 
-def with_seals(tree: VersionTree, seals: Mapping[str, str]) -> VersionTree:
-    """Return the tree with seals added, made now; those of versions that it lacks are dropped."""
-    now = time.time_ns()
+def with_seals(tree: VersionTree, seals: Mapping[str, str], now: int) -> VersionTree:
+    """Return the tree with seals added, made at a time in nanoseconds; those of versions that it lacks are dropped."""
     times = {
         head: now if head in seals else sealed_at(tree, head)
         for head in sorted(set(tree.branches.values()))
@@ -61,23 +57,3 @@ def with_seals(tree: VersionTree, seals: Mapping[str, str]) -> VersionTree:
     ours = tree.extra.get(OURS)
     other = dict(ours) if isinstance(ours, dict) else {}
     return replace(tree.with_seals(seals), extra={**tree.extra, OURS: {**other, "times": times}})
-
-
-def without_doubtful(
-    edit: Callable[[VersionTree], VersionTree], head: Snapshot
-) -> Callable[[VersionTree], VersionTree]:
-    """Return an edit that also drops the seal of a head that stays in the tree, unless it was read from its manifest.
-
-    Deep Lake 3.9.52 may have changed the head in place. As a commit it would be taken for what its manifest says.
-    """
-    if head.origin is not None:
-        return edit
-
-    def edited(tree: VersionTree) -> VersionTree:
-        after = edit(tree)
-        node = after.commits.get(head.version_id)
-        if node is None or node.seal is None or head.version_id in after.branches.values():
-            return after
-        return replace(after, commits=Commits.of(after.commits).edited([], [replace(node, seal=None)]))
-
-    return edited

@@ -7,6 +7,7 @@ it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain
@@ -19,12 +20,12 @@ from lakebed.documents.version_tree import FIRST, VersionTree
 from lakebed.errors import KeyNotFound
 from lakebed.storage.base import Data, Storage, traits_of
 from lakebed.storage.concurrently import concurrently
-from lakebed.versions.digests import with_seals
 from lakebed.versions.locks.leases import Lease
 from lakebed.versions.locks.marker import lock_file, released_file
 from lakebed.versions.manifests import manifest_key, write_manifest
 from lakebed.versions.state import Origin, Snapshot, TensorState, folder_of
 from lakebed.versions.swap import TreeAt, node_files, swap
+from lakebed.versions.updates import SetDigests, Updates, apply
 
 COPY_BYTES = 65_536
 """From this length on, files that did not change are copied by the storage: blocks are shared, or bytes stay there."""
@@ -73,7 +74,7 @@ def _chunk_set(version_id: str, tensor: TensorState) -> ChunkSet:
 def publish(
     storage: Storage,
     at: TreeAt,
-    edit: Callable[[VersionTree], VersionTree],
+    updates: Updates,
     versions: Sequence[Snapshot],
     chunks: Iterable[tuple[str, Data]] = (),
     spilled: Sequence[str] = (),
@@ -87,8 +88,8 @@ def publish(
     ----------
     at
         The tree as read when the writer took its lock.
-    edit
-        What changes in the tree: pure, applied to the tree that is stored at the time.
+    updates
+        What changes in the tree; applied to the tree that is stored at the time.
     versions
         The new version folders, complete; their ids are not in the tree yet (or are the root of a new dataset).
     chunks, spilled
@@ -107,7 +108,7 @@ def publish(
     LockedException
         If a Deep Lake 3.x writer holds the branch.
     """
-    tree = edit(at.tree)
+    tree = apply(at.tree, updates)
     new = _Files(storage)
     for version in versions:
         new.add(version, tree)
@@ -120,7 +121,8 @@ def publish(
         storage.sync([*spilled, *new.copied()])
     else:
         _write_at_once(storage, new, chunks, locked, lease, leaving=leaving)
-    return swap(storage, at, edit, with_seals(tree, new.seals), new.seals)
+    digests = SetDigests(new.seals, time.time_ns())
+    return swap(storage, at, [*updates, digests], digests.apply(tree))
 
 
 class _Files:

@@ -1,8 +1,8 @@
-"""The one commit point: conditional replacement of the version tree, retried or settled where that is safe."""
+"""The one commit point: conditional replacement of the version tree, repeated where that is safe."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
 
 from lakebed import clock
 from lakebed.documents.version_tree import VersionTree
@@ -16,15 +16,14 @@ from lakebed.errors import (
     StorageError,
 )
 from lakebed.storage.base import Data, Storage
-from lakebed.versions.digests import with_seals
 from lakebed.versions.gc.tombstones import with_retired
-from lakebed.versions.locks.fencing import fences_of
 from lakebed.versions.opening import TREE_KEY, TreeAt, read_tree_at, remembered
 from lakebed.versions.state import folder_of
+from lakebed.versions.updates import FenceIs, Updates, apply, changed_branches, describe, reported, required
 
-__all__ = ["Edit", "TreeAt", "node_files", "read_tree_at", "swap"]
+__all__ = ["TreeAt", "node_files", "read_tree_at", "swap"]
 
-Edit = Callable[[VersionTree], VersionTree]
+_log = logging.getLogger(__name__)
 
 # So many other writers may be faster, one after the other, before this one gives up.
 _ATTEMPTS = 50
@@ -40,8 +39,8 @@ def node_files(before: VersionTree, after: VersionTree) -> list[tuple[str, Data]
     return [(f"{folder_of(i)}commit_info.json", after.node_bytes(i)) for i in changed]
 
 
-def swap(storage: Storage, at: TreeAt, edit: Edit, tree: VersionTree, seals: dict[str, str]) -> TreeAt:
-    """Replace the version tree by ``tree``, which is ``edit(at.tree)`` with seals.
+def swap(storage: Storage, at: TreeAt, updates: Updates, tree: VersionTree) -> TreeAt:
+    """Replace the version tree by ``tree``, which is ``at.tree`` with the updates.
 
     A lost race on another branch is repeated on top of what is there now. After an error the tree is read again: where
     it holds the new versions the put has worked, and only its answer was lost.
@@ -49,10 +48,26 @@ def swap(storage: Storage, at: TreeAt, edit: Edit, tree: VersionTree, seals: dic
     Raises
     ------
     CommitFailed
-        If somebody changed the branches that this edit changes. Nothing of it is visible.
+        If another writer changed the branches that the updates change. Nothing of them is visible.
     CommitStateUnknown
         If neither the put nor the reading afterwards was answered, or the disk fails to keep what is there.
     """
+    _log.debug("%s: %s", storage.url, _Line(updates))
+    with reported(updates):
+        return _swap(storage, at, updates, tree)
+
+
+class _Line:
+    """Updates as a line of text, made where a log wants it."""
+
+    def __init__(self, updates: Updates) -> None:
+        self._updates = updates
+
+    def __str__(self) -> str:
+        return describe(self._updates)
+
+
+def _swap(storage: Storage, at: TreeAt, updates: Updates, tree: VersionTree) -> TreeAt:
     tree = with_retired(at.tree, tree, clock.now())
     for _ in range(_ATTEMPTS):
         try:
@@ -63,8 +78,9 @@ def swap(storage: Storage, at: TreeAt, edit: Edit, tree: VersionTree, seals: dic
             if _took_effect(at.tree, tree, now.tree):
                 return kept(storage, now)  # an earlier attempt, whose answer was lost
             _check_untouched(storage, at.tree, tree, now.tree, error)
-            # Somebody published on another branch: the same change on top of that is still right.
-            tree = with_retired(now.tree, with_seals(edit(now.tree), seals), clock.now())
+            # Another branch was published: the same updates on top of that are still right.
+            _log.debug("%s: applied again, as another branch was published: %s", storage.url, _Line(updates))
+            tree = with_retired(now.tree, apply(now.tree, updates), clock.now())
             storage.put_many(node_files(now.tree, tree), durable=True)
             at = now
         except StorageError as error:
@@ -112,15 +128,9 @@ def kept(storage: Storage, now: TreeAt) -> TreeAt:
     return now if stat is None or stat.etag == now.etag else read_tree_at(storage)
 
 
-def _changed(before: VersionTree, after: VersionTree) -> list[str]:
-    """Return the branches whose head a change replaces, adds or drops."""
-    names = before.branches.keys() | after.branches.keys()
-    return [name for name in names if before.branches.get(name) != after.branches.get(name)]
-
-
 def _took_effect(before: VersionTree, after: VersionTree, stored: VersionTree) -> bool:
     """Whether the stored tree has what this change brought: its heads, or versions that nobody else can have made."""
-    changed = _changed(before, after)
+    changed = changed_branches(before, after)
     if changed:
         return all(stored.branches.get(name) == after.branches.get(name) for name in changed)
     return stored.commits == after.commits and stored.extra == after.extra
@@ -129,14 +139,14 @@ def _took_effect(before: VersionTree, after: VersionTree, stored: VersionTree) -
 def _check_untouched(
     storage: Storage, before: VersionTree, after: VersionTree, stored: VersionTree, error: PreconditionFailed
 ) -> None:
-    changed = _changed(before, after)
-    old, new = fences_of(before), fences_of(stored)
-    if any(old.get(name, 0) != new.get(name, 0) for name in changed):
+    broken = [one for one in required(before, after) if not one.holds(stored)]
+    if any(isinstance(one, FenceIs) for one in broken):
+        names = ", ".join(map(repr, changed_branches(before, after)))
         raise LeaseLost(
-            f"another writer took over {', '.join(map(repr, changed))} of {storage.url}: this one did not renew its "
+            f"another writer took over {names} of {storage.url}: this one did not renew its "
             "lease in time. Nothing of this publish is visible. Open the dataset again and repeat the change."
         ) from error
-    if any(stored.branches.get(name) != before.branches.get(name) for name in changed):
+    if broken:
         raise CommitFailed(
             f"another writer published to {storage.url} first; nothing of this publish is visible. "
             "Open the dataset again and repeat the change."

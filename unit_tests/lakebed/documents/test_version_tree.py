@@ -478,6 +478,24 @@ class Edits(RuleBasedStateMachine):
         self.tree = self.tree.seal_head(branch, self.fresh(), "m", float(self.serial), "public")
         assert list(self.tree.ancestors(self.tree.resolve(branch)))[1:] == before
 
+    @rule(n=st.integers(0, 9))
+    def checkpoint(self, n: int) -> None:
+        branch = self.branch(n)
+        before = list(self.tree.ancestors(self.tree.resolve(branch)))
+        self.tree = self.tree.grow_head(branch, self.fresh())
+        assert list(self.tree.ancestors(self.tree.resolve(branch)))[1:] == before
+
+    @rule(n=st.integers(0, 9))
+    def rewind(self, n: int) -> None:
+        branch = self.branch(n)
+        before = list(self.tree.ancestors(self.tree.resolve(branch)))
+        try:
+            self.tree = self.tree.rewind_head(branch, self.fresh())
+        except InvalidInputError:
+            return
+        _, *after = self.tree.ancestors(self.tree.resolve(branch))
+        assert after == before[-len(after) :]
+
     @rule(n=st.integers(0, 99))
     def start(self, n: int) -> None:
         base = sorted(self.tree.commits)[n % len(self.tree.commits)]

@@ -64,8 +64,8 @@ def test_a_removal_is_completed_where_others_have_it_behind_them() -> None:
 def test_sequences_are_kept_whole() -> None:
     """One whose items are not all there goes."""
     sequence = SequenceIndex.from_lengths([2, 0, 3])
-    assert plan.kept_sequences(sequence, 4).lengths.tolist() == [2, 0]
-    assert plan.kept_sequences(sequence, 5) is sequence
+    assert sequence.within(4).lengths.tolist() == [2, 0]
+    assert sequence.within(5) is sequence
     restored = plan.restored_sequences(SequenceIndex.from_lengths([2, 3]), 6, [7, 8, 9], {8})
     assert restored is not None
     assert restored.lengths.tolist() == [2, 1, 3]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import lakebed
 from lakebed import config
 from lakebed.documents.commit_diff import CommitDiff
-from lakebed.errors import CommitStateUnknown, EmptyCommitError, StorageError
+from lakebed.errors import CommitStateUnknown, EmptyCommitError, InvalidInputError, StorageError
 from lakebed.history.squash_diffs import is_checkpoint, joined_diff
 from lakebed.maintenance.verify import verify
 from lakebed.storage.base import Storage
@@ -110,6 +110,34 @@ def test_a_commit_right_after_a_checkpoint_is_not_empty() -> None:
     assert ds.has_head_changes
     two = ds.commit("two")
     assert [c["commit"] for c in ds.commits] == [two, one]
+
+
+def test_a_branch_below_a_checkpoint_keeps_it() -> None:
+    """A reset of the other branch would take away what it stands on: it is refused, and the dataset still opens."""
+    storage = new_memory()
+    ds = started(storage)
+    ds.commit("one")
+    publish(ds, 9)
+    ds.checkout(checkpoints_of(ds)[0])
+    ds.checkout("side", create=True)
+    rows = len(ds.n)
+    ds.checkout("main")
+    with pytest.raises(InvalidInputError, match="branch 'side' begins on a version after it"):
+        ds.reset()
+    again = open_on(storage)
+    assert len(again.n) == 900
+    again.checkout("side")
+    assert len(again.n) == rows > 0
+    again.checkout("main")
+    again.delete_branch("side")
+    again.reset()
+    assert len(again.n) == 0
+
+
+def checkpoints_of(ds: lakebed.Dataset) -> list[str]:
+    """The checkpoints of the branch, newest first."""
+    tree = ds._session.tree
+    return [i for i in tree.ancestors(tree.branches["main"]) if is_checkpoint(tree.commits[i])]
 
 
 def work(ds: lakebed.Dataset) -> None:

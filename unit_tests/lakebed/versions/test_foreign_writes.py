@@ -22,10 +22,10 @@ from lakebed.errors import (
 from lakebed.storage.base import Data
 from lakebed.testing import VirtualClock
 from lakebed.versions.add_digests import reseal
-from lakebed.versions.locks.fencing import fences_of
 from lakebed.versions.locks.leases import Lease, renew_all
 from lakebed.versions.locks.marker import lock_key, look
 from lakebed.versions.opening import read_tree, read_tree_at
+from lakebed.versions.updates import fences_of
 from unit_tests.effort import PATIENCE
 from unit_tests.lakebed.afar import Afar, made_on, opened_on
 

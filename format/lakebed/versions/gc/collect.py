@@ -23,11 +23,12 @@ from lakebed.storage.orphan_files import prune, remove
 from lakebed.storage.reader_locks import Lease, claimed
 from lakebed.versions.gc.report import Report
 from lakebed.versions.gc.sweep import YOUNG_SECONDS, Sweep, split_chunk
-from lakebed.versions.gc.tombstones import Retired, collected, suspected
+from lakebed.versions.gc.tombstones import Retired
 from lakebed.versions.locks.marker import lock_key
 from lakebed.versions.locks.reader_lease import held_key, hold
 from lakebed.versions.opening import manifest_key
 from lakebed.versions.state import ChunkTable, Snapshot, folder_of
+from lakebed.versions.updates import DropTombstones, RequestSweep, Update
 
 # Publishes between two looks for what may go: one look serves many heads.
 _EVERY = 16
@@ -142,12 +143,11 @@ class Collector:
         """Note that a writer before this one crashed: what it left is looked for once the grace period is over."""
         self._suspicious = True
 
-    def noting(
-        self, edit: Callable[[VersionTree], VersionTree], tree: VersionTree, branch: str
-    ) -> Callable[[VersionTree], VersionTree]:
-        """Return an edit of the tree that also notes in it what was collected.
+    def updates(self, tree: VersionTree, branch: str) -> list[Update]:
+        """Return what the next publish is to record in the tree of what was collected.
 
-        What has to be collected at once is collected first: a writer that publishes only once would not note it after.
+        What has to be collected at once is collected first: a writer that publishes only once would not record it
+        later.
 
         Parameters
         ----------
@@ -161,14 +161,13 @@ class Collector:
         wanted = self._wanted(self._retired)
         if wanted is not None and wanted[1]:
             self._try(lambda: self._go_on_sweeping(wanted, branch))
-        gone, swept, self._noted = self._gone, self._swept, self._gone
-        due = clock.now() + config.GRACE_SECONDS if self._suspicious else None
-
-        def noted(tree: VersionTree) -> VersionTree:
-            tree = collected(edit(tree), gone, swept=swept)
-            return tree if due is None else suspected(tree, due)
-
-        return noted
+        self._noted = set(self._gone)
+        found: list[Update] = []
+        if self._gone or self._swept:
+            found.append(DropTombstones(frozenset(self._gone), self._swept))
+        if self._suspicious:
+            found.append(RequestSweep(clock.now() + config.GRACE_SECONDS))
+        return found
 
     def published(self, old: Snapshot, new: Sequence[Snapshot], tree: VersionTree, branch: str) -> None:
         """Take in a publish, read what it published, and remove what may go; see :meth:`superseded`, :meth:`run`."""

@@ -14,17 +14,16 @@ import threading
 
 from lakebed import clock, config
 from lakebed.documents.lock import DatasetLock
-from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import LeaseLost, LockedException, StorageError
 from lakebed.jitter import CHANCE
 from lakebed.storage.base import Storage
 from lakebed.storage.concurrently import concurrently
 from lakebed.storage.lock import Owner, WriterLock
-from lakebed.versions.locks.fencing import with_fence
 from lakebed.versions.locks.lock_files import guards_of
 from lakebed.versions.locks.marker import Found, check_foreign_lock, is_own, lock_key, look
 from lakebed.versions.swap import TreeAt, read_tree_at, swap
 from lakebed.versions.tree_file import TREE_KEY
+from lakebed.versions.updates import RaiseFence, apply
 
 # Seconds between two attempts to become the writer; on a store, where each is two requests, they grow to the second.
 _PAUSE = 0.05
@@ -171,10 +170,8 @@ class Lease:
             raise _Overtaken(*error.args) from error
 
     def _fence(self, at: TreeAt) -> TreeAt:
-        def edit(tree: VersionTree) -> VersionTree:
-            return with_fence(tree, self._branch)
-
-        return swap(self._storage, at, edit, edit(at.tree), {})
+        updates = [RaiseFence(self._branch)]
+        return swap(self._storage, at, updates, apply(at.tree, updates))
 
     def guard(self, version_id: str) -> None:
         """Mark the folder of a version in the making, so that nobody takes it for garbage."""

@@ -25,11 +25,11 @@ from lakebed.storage.local import LocalStorage
 from lakebed.storage.memory import MemoryStorage
 from lakebed.testing import VirtualClock
 from lakebed.versions.create import create
-from lakebed.versions.locks.fencing import fences_of, with_fence
 from lakebed.versions.locks.leases import Lease, renew_all
 from lakebed.versions.locks.marker import lock_key, look
 from lakebed.versions.opening import read_tree
 from lakebed.versions.swap import read_tree_at, swap
+from lakebed.versions.updates import RaiseFence, fences_of
 from unit_tests.effort import PATIENCE
 
 Start = Callable[[str, Path], subprocess.Popen[str]]
@@ -266,7 +266,7 @@ def test_a_writer_behind_the_fence_can_not_publish(storage: MemoryStorage) -> No
     ds = lakebed.Dataset(_handle(storage))
     ds.create_tensor("x", dtype="int64")
     at = read_tree_at(storage)
-    swap(storage, at, lambda tree: with_fence(tree, "main"), with_fence(at.tree, "main"), {})
+    swap(storage, at, [RaiseFence("main")], RaiseFence("main").apply(at.tree))
     before = head_of(storage)
     with pytest.raises(LeaseLost, match="took over 'main'"):
         ds.flush()

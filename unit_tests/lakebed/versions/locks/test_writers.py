@@ -19,6 +19,7 @@ from lakebed.versions.create import create
 from lakebed.versions.opening import TREE_KEY, read_tree
 from lakebed.versions.publish import publish
 from lakebed.versions.swap import read_tree_at
+from lakebed.versions.updates import SwapHead
 from unit_tests.effort import PATIENCE
 from unit_tests.lakebed.datasets import create_on, kill, new_memory, objects, open_on
 
@@ -159,7 +160,7 @@ def test_a_lost_race_is_an_error_and_nothing_of_it_is_visible() -> None:
     fast.flush()
     before = storage.get("version_control_info.json")
     with pytest.raises(CommitFailed, match="another writer"):
-        publish(storage, at, lambda tree: tree.swap_head("main", "0" * 40), [slow._session.snapshot])
+        publish(storage, at, [SwapHead("main", "0" * 40)], [slow._session.snapshot])
     assert storage.get("version_control_info.json") == before
 
 

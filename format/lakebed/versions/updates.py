@@ -1,0 +1,482 @@
+"""Changes of the version tree as data: what a publish does to the tree, and what must hold for it.
+
+    SwapHead         a new uncommitted head takes the place of the head of a branch
+    CheckpointHead   a new head goes below the head, which stays uncommitted
+    CommitHead       the head becomes a commit, a new head goes below it
+    RewindHead       a new head takes the place of all that is uncommitted
+    AddBranch        a branch begins below a version
+    DropBranch       a branch and its versions leave the tree
+    CutBranch        a branch goes back to one of its commits (repair)
+    NameVersion      a version without children becomes a branch (repair)
+    DropVersion      a version without children leaves the tree (repair)
+    ReplaceHistory   a new history takes the place of all versions and branches (create, squash)
+    SetTree          another tree takes the place of this one (repair)
+    SetDigests       the tree names the checksums of manifests
+    DropUnverified   a digest that was not verified goes when its version becomes a commit
+    RaiseFence       the fence of a branch grows, so that its former writer can publish no more
+    DropTombstones   versions that were collected leave the list of tombstones
+    RequestSweep     the next full sweep is due earlier
+
+    HeadIs, FenceIs  requirements: :func:`apply` refuses the whole list where one does not hold
+
+A list of them is what a writer wants. It is applied to the tree that the writer knows and, where another branch was
+published meanwhile, once more to the tree that is stored then. Pure.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lakebed import clock
+from lakebed.documents.commits import Commits
+from lakebed.documents.version_tree import OURS, VersionTree
+from lakebed.errors import CommitFailed, CommitStateUnknown, LeaseLost
+from lakebed.versions.digests import with_seals
+from lakebed.versions.gc.tombstones import collected, suspected
+from lakebed.versions.state import Snapshot
+
+_SHORT = 12
+
+
+class Update(ABC):
+    """One change of a version tree; ``str`` gives it in a few words."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def apply(self, tree: VersionTree) -> VersionTree:
+        """Return the tree with the change."""
+
+    @abstractmethod
+    def __str__(self) -> str: ...
+
+
+class Requirement(ABC):
+    """One condition under which a list of updates may be applied."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def holds(self, tree: VersionTree) -> bool:
+        """Whether a tree fulfils it."""
+
+    @abstractmethod
+    def error(self) -> CommitFailed:
+        """Return the error to raise where a tree does not."""
+
+    @abstractmethod
+    def __str__(self) -> str: ...
+
+
+Updates = Sequence[Update | Requirement]
+
+
+def apply(tree: VersionTree, updates: Updates) -> VersionTree:
+    """Return a tree with all updates, in the order given.
+
+    Raises
+    ------
+    CommitFailed
+        If a requirement does not hold for the tree.
+    BranchExistsError, CheckoutError, InvalidInputError
+        If an update is impossible: its branch, or the id that it gives to a version, is there already or is missing.
+    """
+    with reported(updates):
+        for one in updates:
+            if isinstance(one, Requirement) and not one.holds(tree):
+                raise one.error()
+    for one in updates:
+        if isinstance(one, Update):
+            tree = one.apply(tree)
+    return tree
+
+
+def drop_unverified(head: Snapshot) -> list[Update]:
+    """Return the update for a version that may stop being a head: none if it was read from its manifest."""
+    return [] if head.origin is not None else [DropUnverified(head.version_id)]
+
+
+def describe(updates: Updates) -> str:
+    """Return a list of updates as one line of text, for logs and errors."""
+    return "; ".join(map(str, updates))
+
+
+@contextmanager
+def reported(updates: Updates) -> Iterator[None]:
+    """Let an error of a publish tell what was to be published: as its attribute ``updates``, and as a note."""
+    try:
+        yield
+    except (CommitFailed, CommitStateUnknown) as error:
+        if not error.updates:
+            error.updates = describe(updates)
+            error.add_note(f"updates of the version tree: {error.updates}")
+        raise
+
+
+def required(before: VersionTree, after: VersionTree) -> list[Requirement]:
+    """Return what must still hold of another tree to repeat on it what made one tree from another.
+
+    Those are the fences, then the heads, of the branches that were changed.
+    """
+    names = changed_branches(before, after)
+    fences = fences_of(before)
+    return [
+        *(FenceIs(name, fences.get(name, 0)) for name in names),
+        *(HeadIs(name, before.branches.get(name)) for name in names),
+    ]
+
+
+def changed_branches(before: VersionTree, after: VersionTree) -> list[str]:
+    """Return the branches whose head is another one, or that are in one of the trees only."""
+    names = before.branches.keys() | after.branches.keys()
+    return [name for name in names if before.branches.get(name) != after.branches.get(name)]
+
+
+def fences_of(tree: VersionTree) -> Mapping[str, int]:
+    """Return {branch: number}; branches that were never taken over are missing."""
+    ours = tree.extra.get(OURS)
+    found: Any = ours.get("fences") if isinstance(ours, dict) else None
+    return {b: n for b, n in found.items() if type(n) is int} if isinstance(found, dict) else {}
+
+
+# -- requirements --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class HeadIs(Requirement):
+    """A branch has this head; None: there is no such branch."""
+
+    branch: str
+    head: str | None
+    failure: str = field(default="", compare=False)
+    """Message of the error where it does not hold."""
+
+    def holds(self, tree: VersionTree) -> bool:
+        """Whether the branch has this head."""
+        return tree.branches.get(self.branch) == self.head
+
+    def error(self) -> CommitFailed:
+        """Return the error for another head."""
+        return CommitFailed(self.failure or f"branch {self.branch!r} was written to by another writer")
+
+    def __str__(self) -> str:
+        if self.head is None:
+            return f"require that there is no branch {self.branch!r}"
+        return f"require head {_short(self.head)} of {self.branch!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class FenceIs(Requirement):
+    """The fence of a branch has this number: no writer took the branch over."""
+
+    branch: str
+    number: int
+
+    def holds(self, tree: VersionTree) -> bool:
+        """Whether the fence has this number."""
+        return fences_of(tree).get(self.branch, 0) == self.number
+
+    def error(self) -> CommitFailed:
+        """Return the error for another number."""
+        return LeaseLost(f"another writer took over branch {self.branch!r}")
+
+    def __str__(self) -> str:
+        return f"require fence {self.number} of {self.branch!r}"
+
+
+# -- heads ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SwapHead(Update):
+    """A new uncommitted version takes the place of a branch's head."""
+
+    branch: str
+    head: str
+
+    def apply(self, tree: VersionTree) -> VersionTree:
+        """Return the tree with the new head."""
+        return tree.swap_head(self.branch, self.head)
+
+    def __str__(self) -> str:
+        return f"swap head of {self.branch!r} to {_short(self.head)}"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointHead(Update):
+    """A new head goes below that of a branch, which stays as it is."""
+
+    branch: str
+    head: str
+
+    def apply(self, tree: VersionTree) -> VersionTree:
+        """Return the tree with the new head."""
+        return tree.grow_head(self.branch, self.head)
+
+    def __str__(self) -> str:
+        return f"checkpoint head of {self.branch!r}, new head {_short(self.head)}"
+
+
+@dataclass(frozen=True, slots=True)
+class CommitHead(Update):
+    """The head of a branch becomes a commit, and a new head goes below it; ``time`` in POSIX seconds."""
+
+    branch: str
+    head: str
+    message: str | None
+    time: float
+    user: str
+
+    def apply(self, tree: VersionTree) -> VersionTree:
+        """Return the tree with the commit."""
+        return tree.seal_head(self.branch, self.head, self.message, self.time, self.user)
+
+    def __str__(self) -> str:
+        return f"commit head of {self.branch!r}, new head {_short(self.head)}"
+
+
+@dataclass(frozen=True, slots=True)
+class RewindHead(Update):
+    """A new head takes the place of everything uncommitted at the end of a branch."""
+
+    branch: str
+    head: str
+
+    def apply(self, tree: VersionTree) -> VersionTree:
+        """Return the tree without what was uncommitted."""
+        return tree.rewind_head(self.branch, self.head)
+
+    def __str__(self) -> str:
+        return f"rewind {self.branch!r} to its last commit, new head {_short(self.head)}"
+
+
+# -- branches and versions -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AddBranch(Update):
+    """A branch begins with a new head below a version."""
+
+    branch: str
+    head: str
+    base: str
+
+    def apply(self, tree: VersionTree) -> VersionTree:
+        """Return the tree with the branch."""
+        return tree.add_branch(self.branch, self.head, self.base)
+
+    def __str__(self) -> str:
+        return f"add branch {self.branch!r} below {_short(self.base)}, head {_short(self.head)}"
+
+
+@dataclass(frozen=True, slots=True)
+class DropBranch(Update):
+    """A branch and its versions leave the tree."""
+
+    branch: str
+
+    def apply(self, tree: VersionTree) -> VersionTree:
+        """Return the tree without the branch."""
+        return tree.drop_branch(self.branch)
+
+    def __str__(self) -> str:
+        return f"drop branch {self.branch!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class CutBranch(Update):
+    """A branch gets a new head below one of its commits; what was below that commit leaves the tree."""
+
+    branch: str
+    base: str
+    head: str
+
+    def apply(self, tree: VersionTree) -> VersionTree:
+        """Return the tree with the shorter branch."""
+        gone = {self.base}
+        while more := {i for i, node in tree.commits.items() if node.parent in gone} - gone:
+            gone |= more
+        gone.discard(self.base)
+        commits = {i: node for i, node in tree.commits.items() if i not in gone}
+        commits[self.base] = replace(commits[self.base], children=())
+        branches = {name: head for name, head in tree.branches.items() if name != self.branch}
+        return replace(tree, commits=commits, branches=branches).add_branch(self.branch, self.head, self.base)
+
+    def __str__(self) -> str:
+        return f"cut branch {self.branch!r} below {_short(self.base)}, new head {_short(self.head)}"
+
+
+@dataclass(frozen=True, slots=True)
+class NameVersion(Update):
+    """A version without children becomes the head of a branch of its own; no effect if it is gone."""
+
+    version: str
+    branch: str
+
+    def apply(self, tree: VersionTree) -> VersionTree:
+        """Return the tree with the branch."""
+        if self.version not in tree.commits:
+            return tree
+        commits = {**tree.commits, self.version: replace(tree.commits[self.version], branch=self.branch)}
+        return replace(tree, commits=commits, branches={**tree.branches, self.branch: self.version})
+
+    def __str__(self) -> str:
+        return f"name version {_short(self.version)} branch {self.branch!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class DropVersion(Update):
+    """A version without children leaves the tree; no effect if it is gone."""
+
+    version: str
+
+    def apply(self, tree: VersionTree) -> VersionTree:
+        """Return the tree without the version."""
+        if self.version not in tree.commits:
+            return tree
+        commits = {i: node for i, node in tree.commits.items() if i != self.version}
+        parent = commits[str(tree.commits[self.version].parent)]
+        children = tuple(child for child in parent.children if child != self.version)
+        commits[parent.id] = replace(parent, children=children)
+        return replace(tree, commits=commits)
+
+    def __str__(self) -> str:
+        return f"drop version {_short(self.version)}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceHistory(Update):
+    """The empty root version with one head below it takes the place of all versions and branches."""
+
+    branch: str
+    head: str
+
+    def apply(self, tree: VersionTree) -> VersionTree:
+        """Return the new tree."""
+        return replace(VersionTree.initial(self.head, self.branch), extra=tree.extra)
+
+    def __str__(self) -> str:
+        return f"replace the history by branch {self.branch!r}, head {_short(self.head)}"
+
+
+@dataclass(frozen=True, slots=True)
+class SetTree(Update):
+    """Another tree takes the place of this one."""
+
+    tree: VersionTree
+
+    def apply(self, tree: VersionTree) -> VersionTree:  # noqa: ARG002
+        """Return the other tree."""
+        return self.tree
+
+    def __str__(self) -> str:
+        branches = ", ".join(map(repr, self.tree.branches))
+        return f"set the tree to {len(self.tree.commits)} versions, branches {branches}"
+
+
+# -- what lakebed adds to the tree ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SetDigests(Update):
+    """The tree names the checksums of some versions' manifests; ``time``, in nanoseconds since 1970, is that of heads.
+
+    Every file of those versions must have been written by then.
+    """
+
+    digests: Mapping[str, str]
+    time: int
+
+    def apply(self, tree: VersionTree) -> VersionTree:
+        """Return the tree with the digests; those of versions that it lacks are left out."""
+        return with_seals(tree, self.digests, self.time)
+
+    def __str__(self) -> str:
+        return f"set digests of {_listed(self.digests)}"
+
+
+@dataclass(frozen=True, slots=True)
+class DropUnverified(Update):
+    """The digest of a version goes if the version is in the tree and no head any more.
+
+    Deep Lake 3.9.52 may have changed the head in place. As a commit it would be taken for what its manifest says.
+    """
+
+    version: str
+
+    def apply(self, tree: VersionTree) -> VersionTree:
+        """Return the tree without the digest."""
+        node = tree.commits.get(self.version)
+        if node is None or node.seal is None or self.version in tree.branches.values():
+            return tree
+        return replace(tree, commits=Commits.of(tree.commits).edited([], [replace(node, seal=None)]))
+
+    def __str__(self) -> str:
+        return f"drop the digest of {_short(self.version)} unless it stays a head"
+
+
+@dataclass(frozen=True, slots=True)
+class RaiseFence(Update):
+    """The fence of a branch gets the next number; numbers of branches that are gone are dropped.
+
+    A writer takes over from another that may still live. The tree carries the number, so a publish of the former
+    writer fails, however late it comes: it would have to replace a tree that has another number than the one it knows.
+    """
+
+    branch: str
+
+    def apply(self, tree: VersionTree) -> VersionTree:
+        """Return the tree with the next number."""
+        known = fences_of(tree)
+        fences = {name: number for name, number in known.items() if name in tree.branches}
+        fences[self.branch] = known.get(self.branch, 0) + 1
+        ours = tree.extra.get(OURS)
+        other = dict(ours) if isinstance(ours, dict) else {}
+        return replace(tree, extra={**tree.extra, OURS: {**other, "fences": fences}})
+
+    def __str__(self) -> str:
+        return f"raise the fence of {self.branch!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class DropTombstones(Update):
+    """Versions that were collected leave the list; ``swept`` is when a full sweep was done, if one was."""
+
+    versions: Collection[str]
+    swept: float | None = None
+
+    def apply(self, tree: VersionTree) -> VersionTree:
+        """Return the tree with the shorter list."""
+        return collected(tree, self.versions, swept=self.swept)
+
+    def __str__(self) -> str:
+        done = "" if self.swept is None else f", full sweep done {clock.utc(self.swept)} UTC"
+        return f"drop tombstones of {_listed(self.versions)}{done}"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSweep(Update):
+    """A full sweep is due at a time, in POSIX seconds, or before."""
+
+    due: float
+
+    def apply(self, tree: VersionTree) -> VersionTree:
+        """Return the tree with the time of the next sweep."""
+        return suspected(tree, self.due)
+
+    def __str__(self) -> str:
+        return f"request a full sweep by {clock.utc(self.due)} UTC"
+
+
+def _short(version: str) -> str:
+    return version[:_SHORT]
+
+
+def _listed(versions: Collection[str]) -> str:
+    if len(versions) > 2:
+        return f"{len(versions)} versions"
+    return ", ".join(map(_short, versions)) or "no version"
