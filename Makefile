@@ -19,6 +19,14 @@ unexport PYTHONDONTWRITEBYTECODE
 export DO_NOT_TRACK := 1
 export AIRBYTE_OFFLINE_MODE := 1
 
+# Files in memory: the suite writes and syncs a hundred thousand. Real disks: integration_tests/power, make soak.
+define IN_MEMORY
+if [[ -w /dev/shm && $$(df --output=avail -k /dev/shm | tail -1) -ge 4000000 ]]; then
+	export PYTEST_DEBUG_TEMPROOT=$$(mktemp -d /dev/shm/tests-XXXXXX)
+	trap 'rm -rf "$$PYTEST_DEBUG_TEMPROOT"' EXIT
+fi
+endef
+
 .PHONY: help
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -27,13 +35,14 @@ help: ## list the commands
 demo: .venv/.run $(FAKER)/.ready ## a real Airbyte source -> ./demo-lake -> batches
 	@demo/demo.sh
 
+.PHONY: check
+check: .venv/.dev ## what was changed, in two minutes: style, types, its tests and a fast core
+	@$(IN_MEMORY)
+	.venv/bin/python scripts/check.py
+
 .PHONY: test
 test: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready ## unit tests and the fast integration tests
-	@if [[ -w /dev/shm && $$(df --output=avail -k /dev/shm | tail -1) -ge 4000000 ]]; then
-		# Files in memory: the suite writes and syncs a hundred thousand. Real disks: integration_tests/power, make soak.
-		export PYTEST_DEBUG_TEMPROOT=$$(mktemp -d /dev/shm/tests-XXXXXX)
-		trap 'rm -rf "$$PYTEST_DEBUG_TEMPROOT"' EXIT
-	fi
+	@$(IN_MEMORY)
 	# A seed: the order of the tests is random, and the same each time.
 	$(PYTEST) -n auto --dist worksteal --durations=15 --randomly-seed=1 $(TESTS)
 
