@@ -162,7 +162,7 @@ def test_time_is_bounded(web: Web) -> None:
     started = time.monotonic()
     with pytest.raises(UnableToReadFromUrlError, match="timed out"):
         fetch(f"{web.url}/drip", timeout=0.3)
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 4.5  # it drips for 5 s
 
 
 def test_size_is_bounded(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:

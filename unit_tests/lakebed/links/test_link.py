@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -200,12 +199,9 @@ def test_many_links_at_the_same_time(folder: Path, monkeypatch: pytest.MonkeyPat
     """Waiting for a server is shared, by no more threads than configured."""
     monkeypatch.setattr(config, "LINK_THREADS", 8)
     with serving({"/t0.png": (folder / "t0.png").read_bytes()}) as web:
-        started = time.monotonic()
         found = list(inspect_all([link(f"{web.url}/slow/t0.png")] * 24))
-        elapsed = time.monotonic() - started
         assert 1 < web.most_at_once <= 8
     assert all(getattr(item, "shape", None) == (20, 30, 3) for item in found)
-    assert elapsed < 24 * 0.05
 
 
 def test_looking_behind_a_grid(folder: Path) -> None:

@@ -44,13 +44,12 @@ def storage(stored: Path) -> FarStorage:
 
 
 def test_a_scan_reads_chunks_at_the_same_time(storage: FarStorage) -> None:
-    """It takes a few round trips, not one for each chunk."""
+    """Requests are on their way together; one after the other there is never more than one."""
     ds = opened(storage)
     storage.latency, storage.most = 0.1, 0
-    began = time.monotonic()
     with storage.chunk_requests() as requests:
         found = np.concatenate([batch["x"] for batch in ds.batches(50, ["x", "y"])])
-    assert time.monotonic() - began < 0.1 * len(requests) / 3
+    assert len(requests) >= 14
     assert np.array_equal(found, SAMPLES)
     assert storage.most >= 8
 
@@ -299,7 +298,6 @@ print("done")
 def test_the_interpreter_ends_while_requests_are_under_way(stored: Path) -> None:
     """It waits for those that were begun and makes no others."""
     root = Path(__file__).parents[3]
-    began = time.monotonic()
     ended = subprocess.run(  # noqa: PLW1510 - the code is looked at
         [sys.executable, "-c", _EXITING, str(stored)],
         cwd=root,
@@ -308,4 +306,3 @@ def test_the_interpreter_ends_while_requests_are_under_way(stored: Path) -> None
         timeout=PATIENCE,
     )
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "done\nunder way: 0\n", "")
-    assert time.monotonic() - began < 20
