@@ -262,6 +262,6 @@ def chunk_codec(name: str | None, dtype: str | np.dtype[np.generic] | None) -> C
     if name not in IMAGE_NAMES:
         return byte_codec(name)
     codec = file_codec(name)
-    if codec is None or name == "dcm":
+    if codec is None or not codec.traits.chunks:
         raise UnsupportedCompressionError(f"chunks cannot be compressed as {name}")
     return Canvas(name, np.dtype(np.uint8 if dtype is None else dtype), codec)

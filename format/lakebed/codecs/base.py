@@ -7,6 +7,8 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from numpy.typing import NDArray
 
+from lakebed.codecs.traits import CodecTraits
+
 Buffer = bytes | bytearray | memoryview
 D_contra = TypeVar("D_contra", contravariant=True)
 
@@ -52,6 +54,11 @@ class ByteCodec(Protocol):
         """Name of the compression in the format."""
         ...
 
+    @property
+    def traits(self) -> CodecTraits:
+        """What this compression can do."""
+        ...
+
     def encode(self, raw: Buffer) -> bytes:
         """Compress; empty input gives empty output."""
         ...
@@ -91,6 +98,11 @@ class FileCodec(Protocol):
     @property
     def name(self) -> str:
         """Name of the compression in the format."""
+        ...
+
+    @property
+    def traits(self) -> CodecTraits:
+        """What this compression can do."""
         ...
 
     @property

@@ -7,11 +7,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from lakebed.codecs.traits import Described
 from lakebed.errors import SampleCompressionError
 
 
 @dataclass(frozen=True, slots=True)
-class FilesOnly:
+class FilesOnly(Described):
     """A kind of file that only files of that kind become."""
 
     name: str

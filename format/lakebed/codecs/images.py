@@ -23,6 +23,7 @@ from lakebed import limits
 from lakebed.codecs.base import Buffer, FileFacts
 from lakebed.codecs.eps import decode_eps
 from lakebed.codecs.exif import exif_of
+from lakebed.codecs.traits import Described
 from lakebed.errors import (
     CorruptedSampleError,
     FormatError,
@@ -100,7 +101,7 @@ _EXIF_NAMES = frozenset("jpeg mpo png webp tiff".split())
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
+class Image(Described):
     """Codec of one kind of image file.
 
     Parameters

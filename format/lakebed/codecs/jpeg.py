@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from lakebed.codecs.base import Buffer, FileFacts
 from lakebed.codecs.exif import exif_of
 from lakebed.codecs.images import Image, as_pixels, check_pixels, into
+from lakebed.codecs.traits import Described
 from lakebed.errors import CorruptedSampleError
 from lakebed.native import headers as native
 
@@ -30,7 +31,7 @@ _PILLOW = Image("jpeg")
 
 
 @dataclass(frozen=True, slots=True)
-class Jpeg:
+class Jpeg(Described):
     """Codec of JPEG files; ``mpo`` files are JPEG files with more images behind the first, which is the one we read.
 
     Parameters

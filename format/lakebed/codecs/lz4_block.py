@@ -15,6 +15,7 @@ import lz4.block
 import lz4.frame
 
 from lakebed.codecs.base import Buffer
+from lakebed.codecs.traits import Described
 from lakebed.errors import FormatError, LimitError
 
 _FRAME_MAGIC = b"\x04\x22\x4d\x18"
@@ -24,7 +25,7 @@ _STEP = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Lz4:
+class Lz4(Described):
     """Size-prefixed LZ4 blocks."""
 
     name: str = "lz4"

@@ -9,24 +9,23 @@ from typing import cast
 
 from lakebed.codecs.base import Buffer, ByteCodec, FileCodec
 from lakebed.codecs.lz4_block import Lz4
+from lakebed.codecs.traits import TRAITS, names_of
 from lakebed.errors import ModuleNotInstalledException, UnsupportedCompressionError
 
 ALIASES = {"jpg": "jpeg", "tif": "tiff", "jp2": "jpeg2000"}
 
-BYTE_NAMES = frozenset({"lz4"})
-IMAGE_NAMES = frozenset(
-    "bmp dib eps fli gif ico im jpeg jpeg2000 msp mpo pcx png ppm sgi tga tiff webp wmf xbm dcm".split()
-)
-DICOM_NAMES = frozenset({"dcm"})
-VIDEO_NAMES = frozenset("mp4 mkv avi".split())
-AUDIO_NAMES = frozenset("mp3 flac wav".split())
-POINT_CLOUD_NAMES = frozenset({"las"})
-MESH_NAMES = frozenset("ply stl".split())
-NIFTI_NAMES = frozenset("nii nii.gz".split())
+BYTE_NAMES = names_of("bytes")
+IMAGE_NAMES = names_of("image", "dicom")
+DICOM_NAMES = names_of("dicom")
+VIDEO_NAMES = names_of("video")
+AUDIO_NAMES = names_of("audio")
+POINT_CLOUD_NAMES = names_of("point_cloud")
+MESH_NAMES = names_of("mesh")
+NIFTI_NAMES = names_of("nifti")
 OTHER_NAMES = VIDEO_NAMES | AUDIO_NAMES | POINT_CLOUD_NAMES | MESH_NAMES | NIFTI_NAMES
-NAMES = BYTE_NAMES | IMAGE_NAMES | OTHER_NAMES
+NAMES = frozenset(TRAITS)
 
-READ_ONLY_NAMES = frozenset({"fli", "wmf"}) | DICOM_NAMES | OTHER_NAMES
+READ_ONLY_NAMES = frozenset(name for name, traits in TRAITS.items() if not traits.encodes)
 """Only files of these kinds can be stored: there is no way from an array to one of them."""
 
 COMPRESSIONS: list[str | None] = [*sorted(NAMES), None]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from lakebed.codecs.registry import IMAGE_NAMES
+from lakebed.codecs.traits import Kind, names_of
 from lakebed.errors import InvalidInputError, TensorMetaInvalidHtype
 from lakebed.htypes.base import Demand, Htype, Storing
 
 UNSPECIFIED = "unspecified"
 
-_LZ4 = frozenset({"lz4"})
-_IMAGES = (IMAGE_NAMES - {"dcm"}) | _LZ4
+_BYTES = names_of("bytes")
+_IMAGES = names_of("image", "bytes")
 
 
 def _described(info: Mapping[str, Any]) -> dict[str, Any]:
@@ -40,12 +40,12 @@ def _image(name: str, dtype: str | None, info: Mapping[str, Any]) -> Htype:
     )
 
 
-def _file(name: str, dtype: str | None, compressions: str, **rest: Any) -> Htype:
+def _file(name: str, dtype: str | None, kind: Kind, **rest: Any) -> Htype:
     rest = {"demand": Demand.SAMPLE, **rest}
     return Htype(
         name,
         dtype=dtype,
-        compressions=frozenset(compressions.split()),
+        compressions=names_of(kind),
         by_chunk=False,
         has_info_tensor=True,
         **rest,
@@ -63,10 +63,10 @@ _TABLE = (
         meta_extra={**_described(_NAMES), "_disable_temp_transform": False},
         info=_NAMES,
     ),
-    Htype("tag", Storing.LIST, "List", _LZ4, has_shape_tensor=False),
+    Htype("tag", Storing.LIST, "List", _BYTES, has_shape_tensor=False),
     Htype("bbox", dtype="float32", meta_extra=_described(_COORDS), info=_COORDS),
     Htype("bbox.3d", dtype="float32", meta_extra=_described(_COORDS), info=_COORDS),
-    _file("video", "uint8", "mp4 mkv avi"),
+    _file("video", "uint8", "video"),
     Htype("binary_mask", dtype="bool", has_pyramid=True),
     Htype("instance_label", dtype="uint32"),
     Htype(
@@ -79,17 +79,17 @@ _TABLE = (
     ),
     Htype("keypoints_coco", dtype="int32", meta_extra=_described(_KEYPOINTS), info=_KEYPOINTS),
     Htype("point", dtype="int32"),
-    _file("audio", "float64", "mp3 flac wav"),
-    Htype("text", Storing.TEXT, "str", _LZ4, meta_extra=_INDEXES, has_shape_tensor=False),
-    Htype("json", Storing.JSON, "Any", _LZ4, has_shape_tensor=False),
-    Htype("list", Storing.LIST, "List", _LZ4),
-    _file("dicom", None, "dcm", demand=Demand.NOTHING, default_compression="dcm"),
-    _file("nifti", None, "nii nii.gz"),
-    _file("point_cloud", "float32", "las"),
+    _file("audio", "float64", "audio"),
+    Htype("text", Storing.TEXT, "str", _BYTES, meta_extra=_INDEXES, has_shape_tensor=False),
+    Htype("json", Storing.JSON, "Any", _BYTES, has_shape_tensor=False),
+    Htype("list", Storing.LIST, "List", _BYTES),
+    _file("dicom", None, "dicom", demand=Demand.NOTHING, default_compression="dcm"),
+    _file("nifti", None, "nifti"),
+    _file("point_cloud", "float32", "point_cloud"),
     Htype("intrinsics", dtype="float32"),
-    Htype("polygon", Storing.POLYGON, "float32", _LZ4),
-    _file("mesh", None, "ply stl", compression_needed=True),
-    Htype("embedding", dtype="float32", compressions=_LZ4, meta_extra=_INDEXES),
+    Htype("polygon", Storing.POLYGON, "float32", _BYTES),
+    _file("mesh", None, "mesh", compression_needed=True),
+    Htype("embedding", dtype="float32", compressions=_BYTES, meta_extra=_INDEXES),
 )
 
 HTYPES = {htype.name: htype for htype in _TABLE}

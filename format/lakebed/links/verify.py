@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakebed.codecs.registry import VIDEO_NAMES, sniff
+from lakebed.codecs.registry import sniff
 from lakebed.codecs.sample import Sample
+from lakebed.codecs.traits import TRAITS
 from lakebed.errors import (
     BadLinkError,
     FormatError,
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     Credentials = Callable[[str | None, str], Creds | None]
     """Credentials by key and address. Raises MissingCredsError for a key that has none."""
 
-# Images whose extents and EXIF lie before their pixels.
-_HEADED = frozenset({"jpeg", "png"})
 # A header with a large preview or colour profile in it.
 _LONG_HEAD = 1 << 20
 
@@ -76,13 +75,13 @@ def described(file: RangedFile, path: str) -> Found:
         If it cannot be fetched.
     """
     name = sniff(file.head, path)
-    if not file.is_whole and name in _HEADED:
+    if not file.is_whole and name is not None and TRAITS[name].early_header:
         for length in (HEAD, _LONG_HEAD):
             try:
                 return _found(Sample(buffer=file[0:length], path=path, compression=name))
             except (FormatError, LimitError):
                 continue  # the rest may say more
-    if not file.is_whole and name in VIDEO_NAMES:
+    if not file.is_whole and name is not None and TRAITS[name].ranges:
         from lakebed.codecs.remote_video import Film
 
         facts, info = Film(name).described(file)

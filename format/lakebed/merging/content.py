@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.codecs.registry import BYTE_NAMES
+from lakebed.codecs.traits import keeps_values
 from lakebed.errors import InvalidOperationError, MergeMismatchError
 from lakebed.merging.compare import Comparison, Held
 from lakebed.merging.incoming import Incoming, meant
@@ -47,9 +47,6 @@ from lakebed.writing.encode.links import Linking
 from lakebed.writing.names import companion_key
 
 _NO_ROWS = Line.of(np.empty(0, np.uint64), 0)
-
-# Compressions of whole chunks that give back what was put in.
-_KEEPS_PIXELS = (None, *BYTE_NAMES, "png", "bmp", "tiff", "ppm", "tga")
 
 Choice = str | Callable[[str, Any, Any], Any] | None
 
@@ -131,7 +128,7 @@ class Merger:
     def _written(self, number: int, key: str) -> NDArray[np.bool_] | None:
         """Return which rows of a line were written since the common ancestor, where only the commits tell."""
         compression = self._versions[number].tensors[key].meta.chunk_compression
-        if compression in _KEEPS_PIXELS or number not in (self._ours, self._theirs):
+        if keeps_values(compression) or number not in (self._ours, self._theirs):
             return None
         tip = self._versions[number].version_id
         since = self._ancestry.of(tip) - self._ancestry.of(self.base.version_id)

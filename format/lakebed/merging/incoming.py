@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.codecs.block import Block
-from lakebed.codecs.registry import BYTE_NAMES
+from lakebed.codecs.traits import is_plain
 from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.creds_index import CredsIndex
 from lakebed.documents.pad_index import PadIndex
@@ -354,7 +354,7 @@ class Incoming:
     def _append_chunks(self, tensor: TensorDraft, reader: SampleReader, row: int, whole: int) -> None:
         table = reader.state.table
         alone = np.isin(np.arange(row, whole), _tile_rows(reader.state, row, whole))
-        lossy = tensor.meta.chunk_compression not in (None, *BYTE_NAMES)
+        lossy = not is_plain(tensor.meta.chunk_compression)
         sizes = table.places.sizes[row:whole]
         small = (sizes > 0) & (sizes <= _SMALL) & ~alone & (not lossy)
         taken = np.isin(table.ids.ids[row:whole], tensor.state.table.ids.ids)

@@ -279,8 +279,8 @@ def _files_of_rows(reader: SampleReader, rows: Rows) -> Iterator[tuple[int, Buff
 
 def _rooms(reader: SampleReader, window: Sequence[Pending]) -> list[NDArray[Any] | None]:
     """Return memory for each file of a window; None where the file decides on the shape itself."""
-    dtype, codec = reader.known_dtype(), reader.decoder.files
-    if codec is None or codec.name not in reader.rooms or dtype.kind == "O":
+    dtype = reader.known_dtype()
+    if not reader.decoder.traits.decodes_into or dtype.kind == "O":
         return [None] * len(window)
     rooms: list[NDArray[Any] | None] = []
     sizes = [-(-dtype.itemsize * math.prod(shape) // _ALIGNMENT) * _ALIGNMENT for *_, shape in window]

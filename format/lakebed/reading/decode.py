@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from lakebed import limits
 from lakebed.codecs.base import Buffer, ByteCodec, FileCodec, Parted
-from lakebed.codecs.registry import IMAGE_NAMES, VIDEO_NAMES, byte_codec, file_codec, normalize, sniff
+from lakebed.codecs.registry import VIDEO_NAMES, byte_codec, file_codec, normalize, sniff
+from lakebed.codecs.traits import TRAITS, UNCOMPRESSED
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import EmptyTensorError, FormatError
 from lakebed.htypes.base import Htype, Storing
@@ -24,15 +25,6 @@ from lakebed.htypes.text import decode_text
 Shape = tuple[int, ...]
 Value = Any
 D = TypeVar("D")
-
-# Files of which a part of the first axis can be decoded alone; not mp3, whose true length only decoding tells.
-PARTS = frozenset("mp4 mkv avi flac wav nii nii.gz".split())
-# Files whose shape row counts all that a point has, while reading gives coordinates only.
-_OTHER_SHAPE = frozenset({"las", "ply"})
-# Files whose codecs limit pixels and frames themselves; a still picture that is filmed compresses without bound.
-_LIMITED = IMAGE_NAMES | VIDEO_NAMES
-# Sounds of which a decoder may give a little more or less than the file promises.
-_OTHER_LENGTH = frozenset({"mp3"})
 
 
 class Decoder:
@@ -51,6 +43,7 @@ class Decoder:
         self.storing: Storing = self.htype.storing
         self.dtype = stored_dtype(meta.dtype) if self.storing in (Storing.ARRAY, Storing.POLYGON) else None
         self.compression = None if meta.is_link else normalize(meta.sample_compression)
+        self.traits = UNCOMPRESSED if self.compression is None else TRAITS[self.compression]
 
     @cached_property
     def files(self) -> FileCodec | None:
@@ -60,8 +53,10 @@ class Decoder:
     @cached_property
     def direct(self) -> Callable[[Buffer, NDArray[Any]], bool] | None:
         """The codec's shortest way into an array of the sample's shape, where it has one."""
-        found: Callable[[Buffer, NDArray[Any]], bool] | None = getattr(self.files, "decode_as", None)
-        return found if self.dtype == np.uint8 else None
+        if not self.traits.decodes_directly or self.dtype != np.uint8:
+            return None
+        found: Callable[[Buffer, NDArray[Any]], bool] = self.files.decode_as  # type: ignore[union-attr]
+        return found
 
     @cached_property
     def _bytes(self) -> ByteCodec | None:
@@ -75,7 +70,7 @@ class Decoder:
     @property
     def is_as_recorded(self) -> bool:
         """Whether arrays have the shape and dtype that are on record."""
-        return self.compression not in _OTHER_SHAPE and (self.dtype is None or self.dtype.kind != "O")
+        return self.traits.decodes_as_recorded and (self.dtype is None or self.dtype.kind != "O")
 
     def known_dtype(self) -> np.dtype[Any]:
         """Dtype of array samples.
@@ -120,7 +115,7 @@ class Decoder:
         if self.storing in (Storing.TEXT, Storing.JSON):
             return (1,)
         codec, meta = self.files, self.meta
-        if codec is None or codec.name not in IMAGE_NAMES or not len(data):
+        if codec is None or not self.traits.shape_from_file or not len(data):
             return None
         shape = codec.facts(data).shape
         if len(shape) == 2 and len(meta.max_shape) == 3:
@@ -208,10 +203,10 @@ class Decoder:
         array = codec.decode(data, target)
         if array is target and target is not None:
             return target
-        if codec.name in _OTHER_SHAPE:
-            points = array[:, :3] if codec.name == "las" else array
+        if not self.traits.decodes_as_recorded:
+            points = array if self.traits.value_columns is None else array[:, : self.traits.value_columns]
             return unchanged(points, dtype) if dtype.kind != "O" else points
-        if codec.name in _OTHER_LENGTH and array.shape != shape:
+        if not self.traits.exact_length and array.shape != shape:
             array = _fitted(array, shape)
         if array.shape != shape:
             if array.size != math.prod(shape):
@@ -230,9 +225,9 @@ class Decoder:
             If they disagree, or promise too much.
         """
         facts = codec.facts(data)
-        if codec.name not in _LIMITED:
+        if not self.traits.limits_itself:
             limits.check_sample(facts.shape, np.dtype(facts.dtype).itemsize, f"{codec.name} file", len(data))
-        if codec.name in _OTHER_SHAPE or codec.name in _OTHER_LENGTH:
+        if not (self.traits.decodes_as_recorded and self.traits.exact_length):
             return
         if math.prod(facts.shape) != math.prod(shape):
             raise FormatError(

@@ -22,7 +22,7 @@ from lakebed.links.part import Part
 from lakebed.links.policy import Policy
 from lakebed.links.ranged import RangedFile
 from lakebed.links.verify import described
-from lakebed.reading.decode import PARTS, file_part, timestamps
+from lakebed.reading.decode import file_part, timestamps
 from lakebed.reading.index import Rows
 from lakebed.storage.address import shown
 
@@ -132,7 +132,7 @@ class Links:
                 return self._scene(row, url, subscript)
             data = self.fetch(row, url)
             codec = _codec(self._reader.storing, url, data)
-            if codec is not None and codec.name in PARTS:
+            if codec is not None and codec.traits.parts:
                 return file_part(codec, data, subscript)
         except CAUGHT as error:
             if isinstance(error, GetDataFromLinkError | IndexError):
@@ -146,10 +146,10 @@ class Links:
 
         file = self.open(row, url)
         codec = _codec(self._reader.storing, url, file.head)
-        if codec is not None and codec.name in VIDEO_NAMES and not file.is_whole:
+        if codec is not None and codec.traits.ranges and not file.is_whole:
             return file_part(Film(codec.name), file, subscript)
         data = file.whole()
-        if codec is not None and codec.name in PARTS:
+        if codec is not None and codec.traits.parts:
             return file_part(codec, data, subscript)
         return self.decode(row, url, data)[subscript]
 
@@ -237,7 +237,7 @@ class Links:
             if codec is None:
                 return self._reader.decoder.value(data, None)
             facts = codec.facts(data)
-            stored = None if codec.name in VIDEO_NAMES else len(data)
+            stored = None if codec.traits.kind == "video" else len(data)
             limits.check_sample(
                 facts.shape, np.dtype(facts.dtype).itemsize, f"linked {codec.name} file", stored
             )

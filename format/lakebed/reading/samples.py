@@ -19,7 +19,7 @@ from lakebed.credentials.named import Keys
 from lakebed.errors import DynamicTensorNumpyError, FormatError
 from lakebed.htypes.base import Storing
 from lakebed.reading.bulk import listed, stacked
-from lakebed.reading.decode import PARTS, file_part, unchanged
+from lakebed.reading.decode import file_part, unchanged
 from lakebed.reading.fetch import ChunkSource
 from lakebed.reading.index import Rows
 from lakebed.reading.linked import Links
@@ -46,9 +46,6 @@ class SampleReader(StoredSamples):
     credentials
         What the links go by.
     """
-
-    # Files that are decoded straight into an array of the shape on record; others give an array of their own.
-    rooms = frozenset({"jpeg", "png"})
 
     def __init__(
         self,
@@ -114,8 +111,7 @@ class SampleReader(StoredSamples):
     @property
     def reads_parts(self) -> bool:
         """Whether a part of a sample can be had for less than the whole."""
-        codec = self.decoder.files
-        return self.has_tiles or self.is_link or (codec is not None and codec.name in PARTS)
+        return self.has_tiles or self.is_link or self.decoder.traits.parts
 
     def ahead(self, rows: Rows) -> AbstractContextManager[object]:
         """Return a context in which these rows are read ahead, where they lie on a store."""
@@ -172,7 +168,7 @@ class SampleReader(StoredSamples):
         """Return memory to decode a file into; None where the file decides on the shape itself."""
         decoder = self.decoder
         codec, dtype = decoder.files, decoder.known_dtype()
-        if codec is None or codec.name not in self.rooms or dtype.kind == "O":
+        if codec is None or not decoder.traits.decodes_into or dtype.kind == "O":
             return None
         decoder.check_facts(codec, data, shape)
         return self.source.pool.array(shape, dtype)
@@ -196,7 +192,7 @@ class SampleReader(StoredSamples):
                 return found
             data, shape = self._stored(ordinal, inside)
             codec = self.decoder.files
-            if codec is not None and codec.name in PARTS and len(data) and shape is not None:
+            if codec is not None and self.decoder.traits.parts and len(data) and shape is not None:
                 self.decoder.check_facts(codec, data, shape)
                 return unchanged(file_part(codec, data, subscript), self.known_dtype())
             return self.decode(data, shape)[subscript]

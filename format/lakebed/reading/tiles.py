@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from lakebed import limits
 from lakebed.chunks.chunk import Chunk
 from lakebed.chunks.tiling import box, choose_tile_shape, grid, layouts, touched
+from lakebed.codecs.traits import is_plain
 from lakebed.errors import FormatError, InvalidInputError
 from lakebed.reading.parts import shifted
 from lakebed.reading.remote.prefetch import tiles_ahead
@@ -66,7 +67,7 @@ class TiledSample:
         meta = decoder.meta
         compression = decoder.compression or meta.chunk_compression
         nbytes = math.prod(shape) * decoder.known_dtype().itemsize
-        whole_last = not ((meta.htype or "generic") == "generic" and compression in (None, "lz4"))
+        whole_last = not ((meta.htype or "generic") == "generic" and is_plain(compression))
         try:
             rule = choose_tile_shape(
                 shape,

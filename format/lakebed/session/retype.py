@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lakebed.codecs.registry import BYTE_NAMES
+from lakebed.codecs.traits import is_plain
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import InvalidOperationError, LakebedError
 from lakebed.htypes.base import Storing
@@ -50,10 +50,7 @@ def _check_simple(state: TensorState, name: str) -> None:
         what = "sequences"
     elif state.meta.is_link:
         what = "links"
-    elif state.meta.sample_compression not in (None, *BYTE_NAMES) or state.meta.chunk_compression not in (
-        None,
-        *BYTE_NAMES,
-    ):
+    elif not (is_plain(state.meta.sample_compression) and is_plain(state.meta.chunk_compression)):
         what = "files"
     elif htype_named(state.meta.htype).storing is Storing.POLYGON:
         what = "polygons"

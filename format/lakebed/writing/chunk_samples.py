@@ -6,7 +6,8 @@ import numpy as np
 
 from lakebed.chunks.chunk import Chunk
 from lakebed.codecs.block import Block
-from lakebed.codecs.registry import IMAGE_NAMES, normalize
+from lakebed.codecs.registry import normalize
+from lakebed.codecs.traits import TRAITS
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.htypes.base import Storing
 from lakebed.htypes.registry import htype_named
@@ -16,7 +17,8 @@ def tells_shape(meta: TensorMeta) -> bool:
     """Whether a reader needs no more than the stored bytes of a sample to know its shape: pictures and text."""
     if htype_named(meta.htype).storing in (Storing.TEXT, Storing.JSON):
         return not meta.is_link
-    return not meta.is_link and normalize(meta.sample_compression) in IMAGE_NAMES
+    compression = None if meta.is_link else normalize(meta.sample_compression)
+    return compression is not None and TRAITS[compression].shape_from_file
 
 
 def samples_of(chunk: Chunk, meta: TensorMeta) -> Block:

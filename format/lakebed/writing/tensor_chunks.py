@@ -11,7 +11,7 @@ from lakebed.chunks.chunk import Chunk, parse_chunk
 from lakebed.chunks.image_chunk import ChunkCodec, chunk_codec
 from lakebed.chunks.pack import PackedChunk, groups, pack
 from lakebed.codecs.block import Block
-from lakebed.codecs.registry import BYTE_NAMES
+from lakebed.codecs.traits import is_plain
 from lakebed.documents.chunk_ids import chunk_name
 from lakebed.documents.manifest import block_sums
 from lakebed.documents.tensor_meta import TensorMeta
@@ -99,7 +99,7 @@ class TensorChunks:
 
     @property
     def _is_lossy(self) -> bool:
-        return self.meta.chunk_compression is not None and self.meta.chunk_compression not in BYTE_NAMES
+        return not is_plain(self.meta.chunk_compression)
 
     def _chunk_size(self, row: int) -> int:
         return int(self.state.table.places.sizes[row]) or len(self._read(self.state, row))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lakebed.codecs.traits import is_plain
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import TensorDtypeMismatchError
 from lakebed.htypes.arrays import array_dtype
@@ -86,7 +87,7 @@ def _is_plain(meta: TensorMeta, htype: Htype, storing: Storing) -> bool:
         return storing is not Storing.TEXT
     if htype.storing is Storing.POLYGON or htype.name == "tag" or htype.is_image:
         return False
-    return meta.sample_compression in (None, "lz4") and meta.chunk_compression in (None, "lz4")
+    return is_plain(meta.sample_compression) and is_plain(meta.chunk_compression)
 
 
 def _encode_array(array: Any, meta: TensorMeta, info: Mapping[str, Any], htype: Htype) -> Encoded:

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.codecs.block import Block
-from lakebed.codecs.registry import BYTE_NAMES
 from lakebed.codecs.sample import Sample
+from lakebed.codecs.traits import is_plain
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.links.link import LinkedSample, link
 
@@ -49,7 +49,7 @@ def is_binary(array: pa.Array) -> bool:
 
 def takes_files(meta: TensorMeta) -> bool:
     """Tell whether each sample of a tensor is a file."""
-    return meta.sample_compression is not None and meta.sample_compression not in BYTE_NAMES
+    return not is_plain(meta.sample_compression)
 
 
 def files(array: pa.Array) -> list[Sample | None]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.codecs.registry import BYTE_NAMES
+from lakebed.codecs.traits import is_plain
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import (
     InvalidInputError,
@@ -225,7 +225,7 @@ def _encoded(
         kinds = None
         if names != known:
             changes["class_names"] = names
-    files = meta.sample_compression is not None and meta.sample_compression not in BYTE_NAMES
+    files = not is_plain(meta.sample_compression)
     parts = encode_files(rows, meta) if files else encode_arrays(rows, meta, kinds)
     if changes and parts:
         parts = [replace(parts[0], info=changes), *parts[1:]]

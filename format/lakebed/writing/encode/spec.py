@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lakebed.codecs.base import FileCodec
-from lakebed.codecs.registry import IMAGE_NAMES, file_codec
+from lakebed.codecs.registry import BYTE_NAMES, IMAGE_NAMES, file_codec
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import SampleCompressionError, TensorInvalidSampleShapeError
 from lakebed.htypes.arrays import array_dtype
@@ -66,7 +66,7 @@ class Target:
     def canvas(self) -> FileCodec | None:
         """Codec of the images that chunks are stored as."""
         name = self.meta.chunk_compression
-        if name is None or name == "lz4":
+        if name is None or name in BYTE_NAMES:
             return None
         if name not in IMAGE_NAMES:
             raise SampleCompressionError(

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from lakebed.codecs.block import Block
 from lakebed.codecs.sample import Sample
+from lakebed.codecs.traits import TRAITS, HeaderScan
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.native import disk
 from lakebed.native import headers as native
@@ -26,7 +27,6 @@ from lakebed.writing.encode.spec import Target, learned
 _ROOM = 1 << 25
 # A shorter column is read file by file.
 _FEWEST = 16
-_HEADERS = {"jpeg": native.packed_jpeg_headers, "png": native.packed_png_headers}
 
 
 class UnreadFiles(list[Sample]):
@@ -47,12 +47,17 @@ class UnreadFiles(list[Sample]):
         return list(self)
 
 
+def _scan_of(meta: TensorMeta) -> HeaderScan | None:
+    traits = TRAITS.get(meta.sample_compression or "")
+    return None if traits is None else traits.header_scan
+
+
 def is_unread(rows: Any, meta: TensorMeta) -> bool:
     """Tell whether a column is best taken in slices: it holds nothing but files that may be stored as they are."""
     if not isinstance(rows, list | tuple) or len(rows) < _FEWEST or meta.is_link or meta.is_sequence:
         return False
     target = Target(meta)
-    if meta.sample_compression not in _HEADERS or target.converts or "downsample" in target.feeds:
+    if _scan_of(meta) is None or target.converts or "downsample" in target.feeds:
         return False
     return all(isinstance(row, Sample) and row.is_unread_as(meta.sample_compression) for row in rows)
 
@@ -90,9 +95,11 @@ def _read(paths: list[bytes], room: NDArray[np.uint8]) -> NDArray[np.int64]:
 
 def encode_unread(rows: UnreadFiles, meta: TensorMeta) -> Encoded | None:
     """Return the files as one block that borrows their memory; None if one of them needs a closer look."""
-    target, name = Target(meta), meta.sample_compression or ""
+    target, name, scan = Target(meta), meta.sample_compression or "", _scan_of(meta)
+    if scan is None:
+        return None
     room, offsets = rows.room, rows.offsets
-    shapes, flags = _HEADERS[name](room, offsets)
+    shapes, flags = scan(room, offsets)
     sizes = np.diff(offsets)
     known = bool((flags & native.PLAIN).all()) and bool((shapes[:, 2] == 3).all())
     if not known or target.ndim not in (None, 3) or 0 <= target.threshold < int(sizes.max()):

@@ -7,6 +7,7 @@ import logging
 import os
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from lakebed.session import branches
 from lakebed.session import opened as opened_module
 from lakebed.storage.base import Storage
 from lakebed.storage.local import LocalStorage
+from lakebed.storage.memory import MemoryStorage
 from lakebed.testing import Crash, FaultyStorage, VirtualClock
 from lakebed.testing.schedule import Fault, Planned, refused
 from lakebed.versions.gc import collect as collect_module
@@ -134,6 +136,8 @@ def test_nothing_goes_early_where_nobody_knows_the_readers(virtual: VirtualClock
 
     class Elsewhere:
         """Another storage, as far as anybody can tell."""
+
+        traits = replace(MemoryStorage.traits, reader_leases=False)
 
         def __init__(self) -> None:
             self.url = inner.url
