@@ -119,7 +119,7 @@ class CommitFailed(ConflictError):
     Attributes
     ----------
     updates : str
-        What was to change in the version tree, as one line; empty if the failure came before that was known.
+        What was to change in the version tree or in `refs.json`, as one line; empty if not known.
     """
 
     updates: str = ""
@@ -135,7 +135,7 @@ class CommitStateUnknown(ConflictError):
     Attributes
     ----------
     updates : str
-        What was to change in the version tree, as one line; empty if that is not known.
+        What was to change in the version tree or in `refs.json`, as one line; empty if not known.
     """
 
     updates: str = ""

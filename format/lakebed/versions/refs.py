@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection
-from dataclasses import replace
+from abc import ABC, abstractmethod
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from lakebed import clock
@@ -29,6 +30,7 @@ from lakebed.errors import (
 )
 from lakebed.storage.base import Storage
 from lakebed.versions.opening import read_tree
+from lakebed.versions.updates import reported
 
 __all__ = [
     "HEAD",
@@ -82,6 +84,91 @@ def read_refs(storage: Storage) -> Refs:
         ) from error
 
 
+class RefsUpdate(ABC):
+    """One change of tags or merges; ``str`` gives it in a few words."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def apply(self, refs: Refs) -> Refs:
+        """Return the refs with the change."""
+
+    @abstractmethod
+    def holds(self, refs: Refs) -> bool:
+        """Whether the refs are as the change leaves them."""
+
+    @abstractmethod
+    def __str__(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RecordMerge(RefsUpdate):
+    """A merge commit has further parents; ``time`` of the record in POSIX seconds."""
+
+    commit: str
+    parents: tuple[str, ...]
+    time: float
+
+    def apply(self, refs: Refs) -> Refs:
+        """Return the refs with the parents."""
+        merges, recorded = (
+            {**refs.merges, self.commit: self.parents},
+            {**refs.recorded, self.commit: self.time},
+        )
+        return replace(refs, merges=merges, recorded=recorded)
+
+    def holds(self, refs: Refs) -> bool:
+        """Whether the commit has these parents."""
+        return refs.merges.get(self.commit) == self.parents
+
+    def __str__(self) -> str:
+        return (
+            f"record parents {', '.join(parent[:12] for parent in self.parents)} of merge {self.commit[:12]}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SetTag(RefsUpdate):
+    """A commit gets a tag."""
+
+    tag: Tag
+    replacing: bool = True
+
+    def apply(self, refs: Refs) -> Refs:
+        """Return the refs with the tag."""
+        known = refs.tags.get(self.tag.name)
+        if known is not None and not self.replacing:
+            raise TagExistsError(
+                f"there is already a tag {known.name!r}, for {known.commit}; choose another name, or delete it first"
+            )
+        return replace(refs, tags={**refs.tags, self.tag.name: self.tag})
+
+    def holds(self, refs: Refs) -> bool:
+        """Whether there is exactly this tag."""
+        return refs.tags.get(self.tag.name) == self.tag
+
+    def __str__(self) -> str:
+        return f"set tag {self.tag.name!r} to {self.tag.commit[:12]}"
+
+
+@dataclass(frozen=True, slots=True)
+class DropTag(RefsUpdate):
+    """A tag goes."""
+
+    name: str
+
+    def apply(self, refs: Refs) -> Refs:
+        """Return the refs without the tag."""
+        return replace(refs, tags={name: tag for name, tag in refs.tags.items() if name != self.name})
+
+    def holds(self, refs: Refs) -> bool:
+        """Whether there is no such tag."""
+        return self.name not in refs.tags
+
+    def __str__(self) -> str:
+        return f"drop tag {self.name!r}"
+
+
 def record_merge(storage: Storage, commit_id: str, parents: tuple[str, ...]) -> None:
     """Remember the further parents of a merge commit, durably; call it before the commit is published.
 
@@ -94,13 +181,7 @@ def record_merge(storage: Storage, commit_id: str, parents: tuple[str, ...]) -> 
     CommitFailed, CommitStateUnknown
         If the file could not be replaced, or nobody knows.
     """
-    now = clock.now()
-
-    def edit(refs: Refs) -> Refs:
-        merges, recorded = {**refs.merges, commit_id: parents}, {**refs.recorded, commit_id: now}
-        return replace(refs, merges=merges, recorded=recorded)
-
-    _change(storage, edit, lambda refs: refs.merges.get(commit_id) == parents)
+    _change(storage, RecordMerge(commit_id, parents, clock.now()))
 
 
 def set_tag(storage: Storage, tag: Tag, *, replacing: bool = True) -> None:
@@ -118,16 +199,7 @@ def set_tag(storage: Storage, tag: Tag, *, replacing: bool = True) -> None:
     DatasetCorruptError, CommitFailed, CommitStateUnknown
         As for :func:`record_merge`.
     """
-
-    def edit(refs: Refs) -> Refs:
-        if tag.name in refs.tags and not replacing:
-            known = refs.tags[tag.name]
-            raise TagExistsError(
-                f"there is already a tag {tag.name!r}, for {known.commit}; choose another name, or delete it first"
-            )
-        return replace(refs, tags={**refs.tags, tag.name: tag})
-
-    _change(storage, edit, lambda refs: refs.tags.get(tag.name) == tag)
+    _change(storage, SetTag(tag, replacing=replacing))
 
 
 def drop_tag(storage: Storage, name: str) -> None:
@@ -143,27 +215,28 @@ def drop_tag(storage: Storage, name: str) -> None:
     refs = read_refs(storage)
     if name not in refs.tags:
         raise CheckoutError(f"there is no tag {name!r}{_listed(refs)}")
-
-    def edit(refs: Refs) -> Refs:
-        return replace(refs, tags={other: tag for other, tag in refs.tags.items() if other != name})
-
-    _change(storage, edit, lambda refs: name not in refs.tags)
+    _change(storage, DropTag(name))
 
 
-def _change(storage: Storage, edit: Callable[[Refs], Refs], holds: Callable[[Refs], bool]) -> None:
-    """Replace the file by an edited one, unless it ``holds`` already what is wanted."""
+def _change(storage: Storage, update: RefsUpdate) -> None:
+    """Replace the file by an updated one, unless what is wanted holds already."""
+    with reported([update]):
+        _replace_file(storage, update)
+
+
+def _replace_file(storage: Storage, update: RefsUpdate) -> None:
     for attempt in range(_TRIES):
         stat = storage.stat(REFS_KEY)
         refs = read_refs(storage)
-        if holds(refs):
+        if update.holds(refs):
             return
-        data = _pruned(edit(refs), storage).to_bytes()
+        data = _pruned(update.apply(refs), storage).to_bytes()
         try:
             storage.put_if(REFS_KEY, data, None if stat is None else stat.etag)
         except PreconditionFailed:
             clock.sleep(0.001 * attempt)
         except StorageError as error:
-            if _took_effect(storage, holds, error):
+            if _took_effect(storage, update, error):
                 return
             raise
         else:
@@ -173,10 +246,10 @@ def _change(storage: Storage, edit: Callable[[Refs], Refs], holds: Callable[[Ref
     )
 
 
-def _took_effect(storage: Storage, holds: Callable[[Refs], bool], error: StorageError) -> bool:
+def _took_effect(storage: Storage, update: RefsUpdate, error: StorageError) -> bool:
     """Find out whether a put whose answer is an error was done all the same."""
     try:
-        return holds(read_refs(storage))
+        return update.holds(read_refs(storage))
     except StorageError as again:
         raise CommitStateUnknown(
             f"the answer to a change of {REFS_KEY} of {storage.url} was lost ({error}) and reading again failed "

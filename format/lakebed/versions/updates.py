@@ -100,20 +100,20 @@ def drop_unverified(head: Snapshot) -> list[Update]:
     return [] if head.origin is not None else [DropUnverified(head.version_id)]
 
 
-def describe(updates: Updates) -> str:
+def describe(updates: Sequence[object]) -> str:
     """Return a list of updates as one line of text, for logs and errors."""
     return "; ".join(map(str, updates))
 
 
 @contextmanager
-def reported(updates: Updates) -> Iterator[None]:
+def reported(updates: Sequence[object]) -> Iterator[None]:
     """Let an error of a publish tell what was to be published: as its attribute ``updates``, and as a note."""
     try:
         yield
     except (CommitFailed, CommitStateUnknown) as error:
         if not error.updates:
             error.updates = describe(updates)
-            error.add_note(f"updates of the version tree: {error.updates}")
+            error.add_note(f"updates: {error.updates}")
         raise
 
 

@@ -28,7 +28,10 @@ from lakebed.versions.create import create
 from lakebed.versions.opening import TREE_KEY, read_tree
 from lakebed.versions.refs import (
     REFS_KEY,
+    DropTag,
+    RecordMerge,
     Refs,
+    SetTag,
     Tag,
     drop_tag,
     read_refs,
@@ -197,8 +200,9 @@ class Racing(FaultyStorage):
 
 def test_a_file_that_never_rests_is_an_error(storage: MemoryStorage) -> None:
     """Nobody tries for ever."""
-    with clock.replaced(VirtualClock()), pytest.raises(CommitFailed, match="rewritten all the time"):
+    with clock.replaced(VirtualClock()), pytest.raises(CommitFailed, match="rewritten all the time") as found:
         set_tag(Racing(storage), TAG)
+    assert found.value.updates == f"set tag 'v1' to {TAG.commit[:12]}"
     assert "v1" not in read_refs(storage).tags
 
 
@@ -235,6 +239,15 @@ def test_a_lost_answer_is_settled(storage: MemoryStorage, name: str) -> None:
 
     act(Losing(storage))
     assert holds(read_refs(storage))
+
+
+def test_changes_are_printed_in_a_few_words() -> None:
+    """As they stand in errors: names quoted, ids short."""
+    assert str(RecordMerge("ab" * 20, ("cd" * 20, "ef" * 20), 1.0)) == (
+        "record parents cdcdcdcdcdcd, efefefefefef of merge abababababab"
+    )
+    assert str(SetTag(replace(TAG, name="a\nb"))) == f"set tag 'a\\nb' to {TAG.commit[:12]}"
+    assert str(DropTag("old")) == "drop tag 'old'"
 
 
 def test_an_answer_lost_for_good_is_said_to_be_unknown(storage: MemoryStorage) -> None:

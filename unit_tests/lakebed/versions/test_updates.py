@@ -112,7 +112,7 @@ def test_requirements_are_checked_before_anything_changes() -> None:
         apply(apply(tree, [swap]), [head, SwapHead(MAIN, id_of(2))])
     line = "require head 000000000000 of 'main'; swap head of 'main' to 000000000002"
     assert found.value.updates == line
-    assert found.value.__notes__ == [f"updates of the version tree: {line}"]
+    assert found.value.__notes__ == [f"updates: {line}"]
     with pytest.raises(CommitFailed, match="'main' was written to"):
         apply(tree, [HeadIs(MAIN, None)])
     assert apply(tree, [HeadIs("dev", None)]) == tree
@@ -254,6 +254,6 @@ def test_an_error_tells_what_was_to_be_published(caplog: pytest.LogCaptureFixtur
             ds.flush()
     updates = found.value.updates
     assert updates.startswith("swap head of 'main' to ")
-    assert f"updates of the version tree: {updates}" in found.value.__notes__
+    assert f"updates: {updates}" in found.value.__notes__
     assert pickle.loads(pickle.dumps(found.value)).updates == updates
     assert str(found.value) == found.value.message, "the text itself stays as it was"
