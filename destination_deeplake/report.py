@@ -128,6 +128,11 @@ def warnings(writers: Sequence[StreamWriter], ignored: Mapping[str, int]) -> Ite
         if writer.replaced is not None and writer.replaced[0] > 2 * writer.replaced[1]:
             before, now = writer.replaced
             yield f"{stream}: {before} rows were replaced by {now}. The old ones are in the version before."
+        if writer.merged is not None and writer.merged.collapsed:
+            yield (
+                f"{stream}: {writer.merged.collapsed:,} rows are gone because a newer one has the same key, which was "
+                "another one before, or none. They are in the version before."
+            )
         misfits = writer.misfits
         for misfit in misfits[:_COLUMNS]:
             yield f"{stream}, {misfit}. They are stored as null; _airbyte_meta.changes of their rows names the column."

@@ -79,7 +79,8 @@ def newest_in(batch: Mapping[str, pa.Array], keying: Keying, hashes: Hashes) -> 
     slots = table.insert(hashes)
     order = [values(column) for column in keying.ordered(batch)]
     rows = native.newest(slots, len(table), order)
-    return Winners(table, rows, order, keying.is_deleted(batch, len(hashes))[rows])
+    blank = keying.is_blank(batch)[rows]
+    return Winners(table, rows, order, keying.is_deleted(batch, len(hashes))[rows], blank)
 
 
 def apply(base: lakebed.Dataset, batch: Mapping[str, pa.Array], plan: Plan) -> None:

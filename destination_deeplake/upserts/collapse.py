@@ -1,6 +1,8 @@
 """Rows of a dataset that have the key of a newer row.
 
-There are none unless the key was made of other columns before, or rows were only appended. Finding them takes a table
+There are none unless the key was made of other columns before, or rows were only appended. A row that has no value at
+all in the key may be of a time when the dataset had no such columns: nothing tells whether it is another one than its
+like, so it is none of them. Finding them takes a table
 of all keys, so it is done in as many passes as the memory asks for.
 """
 
@@ -42,7 +44,7 @@ def _of_part(
     for first, columns in windows(base, keying.tensors_in(base)):
         checkpoint()
         hashes = keying.hashes_of_window(base, first, columns)
-        here = np.flatnonzero(hashes[:, 0] % np.uint64(parts) == part)
+        here = np.flatnonzero((hashes[:, 0] % np.uint64(parts) == part) & ~keying.is_blank(columns))
         rows.append(first + here)
         slots.append(table.insert(hashes[here]))
         order.append(keying.ordered(taken(columns, here)))

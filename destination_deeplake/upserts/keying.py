@@ -100,6 +100,19 @@ class Keying:
         found: NDArray[np.bool_] = columns[self.deleted].is_valid().to_numpy(zero_copy_only=False)
         return found
 
+    def is_blank(self, columns: Mapping[str, pa.Array]) -> NDArray[np.bool_]:
+        """Tell for each row whether all values of its key are missing."""
+        found: NDArray[np.bool_] = np.logical_and.reduce(self._missing(columns))
+        return found
+
+    def _missing(self, columns: Mapping[str, pa.Array]) -> list[NDArray[np.bool_]]:
+        """Tell for each column of the key, and each row, whether the value is missing."""
+        texts = [self._numbers_beside(name, columns) for name in self.key]
+        return [
+            is_null(columns[name]) if beside is None else is_null(columns[name]) & is_null(beside)
+            for name, beside in zip(self.key, texts, strict=True)
+        ]
+
     def ordered(self, columns: Mapping[str, pa.Array]) -> list[pa.Array]:
         """Return columns of which greater values are newer, the most significant first."""
         return [column for name in self.order for column in self._ordered(name, columns)]
@@ -139,11 +152,7 @@ class Keying:
         hashes = hash_keys(keys, numbers)
         if not self.fields or not any(column.null_count for column in keys):
             return hashes
-        nulls = [
-            is_null(column) if texts is None else is_null(column) & is_null(texts)
-            for column, texts in zip(keys, numbers, strict=True)
-        ]
-        rows = np.flatnonzero(np.logical_or.reduce(nulls))
+        rows = np.flatnonzero(np.logical_or.reduce(self._missing(columns)))
         if not len(rows):
             return hashes
         lost = self._are_lost(more(rows, [self.changes])[self.changes], numbers, rows)

@@ -78,12 +78,15 @@ class Winners:
         Order columns of the delta, all rows.
     deleted : bool, shape (slots,)
         Whether the row says that its key is gone.
+    blank : bool, shape (slots,)
+        Whether all values of the key are missing.
     """
 
     table: KeyTable
     rows: Rows
     order: list[Values]
     deleted: NDArray[np.bool_]
+    blank: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,14 +183,16 @@ def newest_of(delta: lakebed.Dataset, keying: Keying, checkpoint: Checkpoint = g
     slots: list[NDArray[np.int32]] = []
     order: list[list[pa.Array]] = []
     gone: list[NDArray[np.bool_]] = []
+    blank: list[NDArray[np.bool_]] = []
     for first, columns in windows(delta, keying.tensors_in(delta)):
         checkpoint()
         slots.append(table.insert(keying.hashes_of_window(delta, first, columns)))
         order.append(keying.ordered(columns))
         gone.append(keying.is_deleted(columns, len(slots[-1])))
+        blank.append(keying.is_blank(columns))
     joined = [values(pa.concat_arrays(parts)) for parts in zip(*order, strict=True)]
     rows = native.newest(np.concatenate(slots), len(table), joined)
-    return Winners(table, rows, joined, np.concatenate(gone)[rows])
+    return Winners(table, rows, joined, np.concatenate(gone)[rows], np.concatenate(blank)[rows])
 
 
 def matched(
@@ -218,6 +223,8 @@ def planned(
         best = native.newest(slots, len(times), order)
         stays[:] = False
         stays[best[best >= 0]] = True
+    # Rows without a value in the key may be older than its columns: the newest is updated, and none goes.
+    spared = ~stays & winners.blank[slots]
     wins = native.not_older(winners.order, winners.rows[slots], order, np.arange(len(rows)))
     gone, unknown = winners.deleted[slots], times == 0
     updates, removals = stays & wins & ~gone, stays & wins & gone
@@ -228,7 +235,7 @@ def planned(
     return Plan(
         updated=rows[updates],
         sources=winners.rows[slots[updates]],
-        removed=rows[removals | ~stays],
+        removed=rows[removals | (~stays & ~spared)],
         inserted=inserted,
         deletions=np.sort(winners.rows[winners.deleted]),
         count=MergeCount(
@@ -236,7 +243,7 @@ def planned(
             inserted=len(inserted),
             deleted=int(removals.sum()),
             superseded=int((stays & ~wins).sum() + (unknown & (winners.deleted | hidden)).sum()),
-            collapsed=int((~stays).sum()),
+            collapsed=int((~stays & ~spared).sum()),
         ),
     )
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from destination_deeplake.catalog import StreamPlan, WriteMode
+from destination_deeplake.report import warnings
 from destination_deeplake.upserts.store import Budget
 from destination_deeplake.wire import Wire
 from unit_tests.destination_deeplake.stream.test_writer import lake, open_stream, put, table
@@ -101,3 +103,31 @@ def test_what_a_source_says_of_its_changes_may_be_anything(tmp_path: Path, chang
     writer.finish()
     writer.commit("done")
     assert values(tmp_path) == ["b"]
+
+
+@pytest.mark.usefixtures("_budget")
+@pytest.mark.parametrize("key", [(("other",),), (("another",), ("other",))])
+def test_rows_that_are_older_than_the_columns_of_their_key_stay(
+    tmp_path: Path, key: tuple[tuple[str, ...], ...]
+) -> None:
+    sync(tmp_path, keyed(), [{"id": number, "v": "same"} for number in range(4)])
+    types = {name: {"type": "integer"} for name in ("other", "another")}
+    after = replace(keyed(**types), primary_key=key)
+    # None of them is the row of the new key.
+    sync(tmp_path, after, [{"id": 9, "other": 1}])
+    sync(tmp_path, after, [{"id": 10, "other": 1}, {"id": 11, "v": "without a key"}])
+    assert sorted(row["id"] for row in table(tmp_path / "s")) == [0, 1, 2, 10, 11]
+
+
+@pytest.mark.usefixtures("_budget")
+def test_rows_that_another_key_makes_one_are_told_of(tmp_path: Path) -> None:
+    sync(tmp_path, keyed(), [{"id": number, "v": "same"} for number in range(4)])
+    writer = open_stream(lake(tmp_path), replace(keyed(), primary_key=(("v",),)))
+    writer.finish()
+    assert [
+        text
+        for text in warnings([writer], {})
+        if "3 rows are gone because a newer one has the same key" in text
+    ]
+    writer.commit("done")
+    assert [row["id"] for row in table(tmp_path / "s")] == [3]
