@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import queue
 import random
 import time
@@ -14,14 +13,15 @@ from typing import Any
 import pytest
 
 import lakebed
-from lakebed.reading.verify import verify
+from lakebed.maintenance.verify import verify
 from lakebed.storage.local import LocalStorage
+from unit_tests.effort import seed
 
 jupyter_client = pytest.importorskip("jupyter_client", reason="needs `pip install ipykernel`")
 pytest.importorskip("ipykernel", reason="needs `pip install ipykernel`")
 
 INTERRUPTS = 60
-SEED = int(os.environ.get("LAKEBED_INTERRUPTS_SEED", "1"))
+SEED = seed()
 
 # `states`: the numbers of the rows before the operation that runs, and after it. Whatever ends the operation, the
 # dataset holds one of the two.
@@ -169,7 +169,8 @@ class Notebook:
 
     @staticmethod
     def _is(message: Any, number: str, kind: str) -> bool:
-        return message["msg_type"] == kind and message["parent_header"].get("msg_id") == number
+        about: str | None = message["parent_header"].get("msg_id")
+        return bool(message["msg_type"] == kind) and about == number
 
     def _finish(self, number: str, seconds: float) -> tuple[Any, str]:
         """Wait for the end of a cell; return the kernel's reply, and what the cell has printed."""

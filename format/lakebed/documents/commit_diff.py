@@ -35,7 +35,7 @@ def _none() -> NDArray[np.uint64]:
     return np.zeros(0, np.uint64)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class CommitDiff:
     """Changes to one tensor since the parent version; index arrays are uint64, shape (n,)."""
 

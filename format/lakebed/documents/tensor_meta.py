@@ -15,17 +15,18 @@ anything else                              members of the htype, and unknown one
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from lakebed.documents import fields, json_style
+from lakebed.documents.frozen import changed
 from lakebed.documents.version_prefix import FORMAT_VERSION
 from lakebed.errors import FormatError
 
 _WHAT = "tensor_meta.json"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TensorMeta:
     """Settings and extent of a tensor; members of the htype and unknown ones are in `extra`."""
 
@@ -108,7 +109,10 @@ class TensorMeta:
 
     def with_(self, **changes: Any) -> TensorMeta:
         """Return a copy with some members changed."""
-        return replace(self, **changes)
+        if not changes.keys() <= _FIELDS:
+            raise TypeError(f"there is no member {', '.join(sorted(changes.keys() - _FIELDS))}")
+        return changed(self, **changes, raw=None)
 
 
-_MEMBERS = frozenset(TensorMeta.__dataclass_fields__) - {"extra", "raw"}
+_FIELDS = frozenset(TensorMeta.__dataclass_fields__) - {"raw"}
+_MEMBERS = _FIELDS - {"extra"}

@@ -104,7 +104,7 @@ def _check_items(state: TensorState, rows: Sequence[int], value: Any) -> None:
 
 def _kept_whole(session: Session, state: TensorState, rows: Sequence[int]) -> TensorState:
     """Return the state with tiling switched off: an ordinary sample stays one, however large (FORMAT.md 6.2)."""
-    tensor = session.draft().tensors[state.key]
+    tensor = session.draft().tensors.seen[state.key]
     if state.sequence is not None or any(map(tensor.is_tiled, rows)):
         return state
     return replace(state, meta=state.meta.with_(tiling_threshold=-1))

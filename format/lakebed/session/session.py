@@ -110,19 +110,21 @@ class Session(Opened):
     def schema(self) -> Snapshot:
         """Return what there is, lengths included; samples that still wait in the draft may lack chunks."""
         with self.mutex:
-            draft = self._unpublished.draft
+            work = self._unpublished.work
+            draft = self._unpublished.draft if work is None else work
             if draft is not None and draft.loose.rows:
                 with _Change(self) as draft:
                     draft.settle()
-            return self.structure()
+            return self._structure(draft, is_final=work is None)
 
     def structure(self) -> Snapshot:
         """Return names, keys and settings; lengths and extents may lag behind samples that were just added."""
         with self.mutex:
-            draft = self._unpublished.draft
-            if draft is None or not draft.dirty:
-                return self.snapshot
-            return draft.structure(is_final=not self._unpublished.is_changing)
+            work = self._unpublished.work
+            return self._structure(self._unpublished.draft if work is None else work, is_final=work is None)
+
+    def _structure(self, draft: Draft | None, *, is_final: bool) -> Snapshot:
+        return self.snapshot if draft is None or not draft.dirty else draft.structure(is_final=is_final)
 
     def reader(self, key: str, name: str) -> SampleReader:
         """Return a reader of a tensor that also sees this session's own unpublished samples."""
@@ -231,21 +233,28 @@ class Session(Opened):
         )
         publisher.watch(self)
 
-    def begin_change(self, prepare: Callable[[], None] | None, frame: FrameType) -> bool:
-        """Begin a change that a frame makes, unless that is part of one already; tell whether it is one of its own."""
-        is_part = self._unpublished.is_changing
-        if not is_part:
+    def begin_change(self, prepare: Callable[[], None] | None, frame: FrameType) -> tuple[Draft, bool]:
+        """Begin a change that a frame makes, unless that is part of one already.
+
+        Returns
+        -------
+        tuple
+            What to work on, and whether the change is one of its own.
+        """
+        draft = self._unpublished.work
+        is_own = draft is None
+        if draft is None:
             if prepare is not None:
                 prepare()
-            self._unpublished.begin(frame)
+            draft = self._unpublished.begin(frame)
         try:
             if prepare is not None:
-                self.draft().settle()
+                draft.settle()
         except BaseException:
-            if not is_part:
+            if is_own:
                 self.end_change(is_made=False)
             raise
-        return not is_part
+        return draft, is_own
 
     def end_change(self, *, is_made: bool) -> None:
         """End a change: keep what it has made, or go on as if it had not begun."""
@@ -657,8 +666,8 @@ class _Change:
         self._is_own = False
 
     def __enter__(self) -> Draft:
-        self._is_own = self._session.begin_change(self._prepare, sys._getframe(1))  # noqa: SLF001
-        return self._session.draft()
+        draft, self._is_own = self._session.begin_change(self._prepare, sys._getframe(1))  # noqa: SLF001
+        return draft
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -237,7 +237,7 @@ def empty_table() -> ChunkTable:
     return ChunkTable(ChunkIds.empty(), places)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TensorState:
     """One tensor in one version.
 

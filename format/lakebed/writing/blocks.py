@@ -28,13 +28,13 @@ class Blocks(Sequence[Block]):
         copy._all, copy._count, copy.nbytes = self._all, self._count, self.nbytes
         return copy
 
-    def append(self, block: Block) -> None:
-        """Add a block."""
+    def append(self, block: Block, nbytes: int) -> None:
+        """Add a block that will take so many bytes: see :func:`cost`."""
         if len(self._all) > self._count:  # what a fork added that was given up
             self._all = self._all[: self._count]
         self._all.append(block)
         self._count += 1
-        self.nbytes += cost(block)
+        self.nbytes += nbytes
 
     def __len__(self) -> int:
         return self._count

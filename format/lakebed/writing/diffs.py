@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.documents.commit_diff import CommitDiff
+from lakebed.documents.frozen import changed
 from lakebed.versions.state import TensorState
 
 Rows = Sequence[int] | NDArray[np.integer]
@@ -35,7 +36,7 @@ def touched(state: TensorState) -> CommitDiff:
 
 def with_added(diff: CommitDiff, rows: int) -> CommitDiff:
     """Record rows added at the end."""
-    return replace(diff, last=diff.last + rows)
+    return changed(diff, last=diff.last + rows)
 
 
 def with_updated(diff: CommitDiff, rows: Rows) -> CommitDiff:

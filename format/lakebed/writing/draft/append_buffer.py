@@ -21,6 +21,7 @@ from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.htypes.base import Storing
 from lakebed.htypes.registry import htype_named
 from lakebed.versions.state import TensorState
+from lakebed.writing.draft.tensor import TensorDraft
 
 # Values and bytes that may wait before they are encoded, and the largest sample that may wait.
 _MOST_VALUES = 2048
@@ -33,9 +34,12 @@ Take = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class _Gate:
-    """The check for values of a tensor, and what it was made from: it holds as long as that stays."""
+    """The check for values of a tensor, and what it was made from: it holds as long as that stays.
 
-    take: Take
+    No check: each value needs the long way.
+    """
+
+    take: Take | None
     meta: TensorMeta
 
     def fits(self, state: TensorState) -> bool:
@@ -56,71 +60,71 @@ Row = tuple[tuple[str, ...], tuple[Any, ...]]
 class Loose:
     """Waiting values: whole rows, or values of single tensors, in the order in which they came.
 
-    A row counts from the moment at which it stands in the list, which is one step that nothing can interrupt.
+    A row counts from the moment at which it stands in the list, which is one step that nothing can interrupt. Forks
+    share what is prepared: it is replaced, never changed.
     """
 
     rows: list[Row] = field(default_factory=list)
-    _gates: dict[str, _Gate | None] = field(default_factory=dict)
-    _names: dict[tuple[str, frozenset[str]], Mapping[str, str]] = field(default_factory=dict)
+    _gates: Mapping[str, _Gate] = field(default_factory=dict)
+    _names: Mapping[tuple[str, frozenset[str]], Mapping[str, str]] = field(default_factory=dict)
     _values: int = 0
     _nbytes: int = 0
     _even: tuple[tuple[str, ...], int] = ((), 0)
 
     def fork(self) -> Loose:
         """Return a copy that goes its own way."""
-        return Loose(
-            list(self.rows), dict(self._gates), dict(self._names), self._values, self._nbytes, self._even
-        )
+        return Loose(self.rows.copy(), self._gates, self._names, self._values, self._nbytes, self._even)
 
     def prepare(self, state: TensorState) -> None:
         """Get ready for values of a tensor."""
         gate = self._gates.get(state.key)
         if gate is None or not gate.fits(state):
-            take = _take_of(state)
-            self._gates[state.key] = None if take is None else _Gate(take, state.meta)
+            self._gates = {**self._gates, state.key: _Gate(_take_of(state), state.meta)}
 
     def prepare_rows(self, group: str, keys: Mapping[str, str]) -> None:
         """Get ready for rows of a group that name just these tensors: name in the row -> tensor key."""
-        self._names[group, frozenset(keys)] = dict(keys)
+        known = group, frozenset(keys)
+        if self._names.get(known) != keys:
+            self._names = {**self._names, known: dict(keys)}
 
     def forget(self) -> None:
         """Take nothing more until prepared again, as after a change of the schema."""
         self._gates, self._names = {}, {}
 
-    def offer(self, key: str, value: Any, states: Mapping[str, TensorState]) -> bool:
+    def offer(self, key: str, value: Any, tensors: Mapping[str, TensorDraft]) -> bool:
         """Keep a value of one tensor if it surely fits; tell whether it was kept."""
-        kept = self._kept(key, value, states)
+        kept = self._kept(key, value, tensors)
         if kept is None:
             return False
         self._put((key,), (kept,))
         return True
 
-    def offer_row(self, group: str, row: Mapping[str, Any], states: Mapping[str, TensorState]) -> bool:
+    def offer_row(self, group: str, row: Mapping[str, Any], tensors: Mapping[str, TensorDraft]) -> bool:
         """Keep a row if all of it surely fits and the tensors are of one length; tell whether it was kept."""
         names = self._names.get((group, frozenset(row)))
         if not names:
             return False
         values = []
         for name, key in names.items():
-            kept = self._kept(key, row[name], states)
+            kept = self._kept(key, row[name], tensors)
             if kept is None:
                 return False
             values.append(kept)
         keys = tuple(names.values())
-        if self._even != (keys, len(self.rows)) and not self._is_even(keys, states):
+        if self._even != (keys, len(self.rows)) and not self._is_even(keys, tensors):
             return False
         self._put(keys, tuple(values))
         self._even = keys, len(self.rows)
         return True
 
-    def _is_even(self, keys: Iterable[str], states: Mapping[str, TensorState]) -> bool:
+    def _is_even(self, keys: Iterable[str], tensors: Mapping[str, TensorDraft]) -> bool:
         """Whether tensors are of one length, with what waits."""
         waiting = Counter(key for some, _ in self.rows for key in some)
-        return len({states[key].meta.length + waiting[key] for key in keys}) == 1
+        return len({tensors[key].meta.length + waiting[key] for key in keys}) == 1
 
-    def _kept(self, key: str, value: Any, states: Mapping[str, TensorState]) -> Any:
-        gate = self._gates.get(key)
-        if gate is None or key not in states or not gate.fits(states[key]):
+    def _kept(self, key: str, value: Any, tensors: Mapping[str, TensorDraft]) -> Any:
+        gate, tensor = self._gates.get(key), tensors.get(key)
+        if gate is None or gate.take is None or tensor is None or not gate.fits(tensor.state):
             return None
         return gate.take(value)
 

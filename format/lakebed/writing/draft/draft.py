@@ -6,7 +6,7 @@ refers to them until the publish.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -69,14 +69,11 @@ class Draft(AddingDraft):
 
     def offer_row(self, group: str, row: Mapping[str, Any]) -> bool:
         """Keep a row of a group if it surely fits; tell whether it was kept."""
-        return self.loose.offer_row(group, row, self._states())
+        return self.loose.offer_row(group, row, self.tensors.seen)
 
     def offer(self, key: str, sample: Any) -> bool:
         """Keep a sample of a tensor if it surely fits; tell whether it was kept."""
-        return self.loose.offer(key, sample, self._states())
-
-    def _states(self) -> Mapping[str, TensorState]:
-        return _States(self.tensors.seen)
+        return self.loose.offer(key, sample, self.tensors.seen)
 
     def expect(self, group: str, keys: Mapping[str, str]) -> None:
         """Get ready for more rows like the one that was just added: name in the row -> tensor key."""
@@ -465,27 +462,6 @@ class Draft(AddingDraft):
         if is_final:
             self._structure = found
         return found
-
-
-class _States(Mapping[str, TensorState]):
-    """States of tensors by key, as they are at the moment."""
-
-    __slots__ = ("_tensors",)
-
-    def __init__(self, tensors: Mapping[str, TensorDraft]) -> None:
-        self._tensors = tensors
-
-    def __getitem__(self, key: str) -> TensorState:
-        return self._tensors[key].state
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._tensors
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tensors)
-
-    def __len__(self) -> int:
-        return len(self._tensors)
 
 
 def _singles(parts: Iterable[Encoded]) -> list[Encoded]:

@@ -96,9 +96,8 @@ class AddingDraft(SchemaDraft):
     def _links(self, tensor: TensorDraft, *, flat: bool) -> Iterable[tuple[TensorDraft, Mapping[str, Any]]]:
         """Yield the hidden tensors that a tensor feeds: one entry per flat sample, or one per row."""
         for key, link in tensor.meta.links.items():
-            hidden = self.tensors.get(key)
-            if hidden is not None and bool(link.get("flatten_sequence", False)) is flat:
-                yield hidden, link
+            if key in self.tensors and bool(link.get("flatten_sequence", False)) is flat:
+                yield self.tensors[key], link
 
     # -- nulls -------------------------------------------------------------------------------------------------
 
@@ -112,6 +111,8 @@ class AddingDraft(SchemaDraft):
         self._extend_tensor(hidden, null_column(mask, hidden.meta))
 
     def _keep_absent(self, tensor: TensorDraft, parts: Iterable[Encoded]) -> None:
+        if not _may_hold_absent(tensor):
+            return
         parts = list(parts)
         bounds = [part.block.shape_bounds() for part in parts]
         as_lists = any("list<" in str(part.info.get("logical_type")) for part in parts)
@@ -131,7 +132,7 @@ class AddingDraft(SchemaDraft):
             Whether the tensor's numbers are lists of numbers from now on, however short.
         """
         meta = tensor.meta
-        if list(meta.max_shape) != [1] or list(meta.min_shape) != [0] or tensor.state.sequence is not None:
+        if not _may_hold_absent(tensor) or tensor.state.sequence is not None:
             return
         if htype_named(meta.htype).storing is not Storing.ARRAY or meta.is_link:
             return
@@ -192,6 +193,12 @@ class AddingDraft(SchemaDraft):
     def bound_memory(self) -> None:
         """Write waiting samples to storage if there are too many of them."""
         self._bound_memory()
+
+
+def _may_hold_absent(tensor: TensorDraft) -> bool:
+    """Whether a tensor has held single numbers, or samples without any, and nothing larger so far."""
+    meta = tensor.meta
+    return meta.max_shape == (1,) and meta.min_shape == (0,)
 
 
 def tells_names(tensor: TensorDraft, part: Encoded) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, Self
 from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.creds_index import CredsIndex
 from lakebed.documents.dataset_diff import DatasetDiff
+from lakebed.documents.frozen import changed
 from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import StorageError
@@ -69,8 +70,8 @@ class Tensors(MutableMapping[str, TensorDraft]):
 
     def fork(self) -> Tensors:
         """Return a copy to change, which may be given up; this one may not change any more."""
-        copy = Tensors({})
-        copy._all = self._all.copy()
+        copy = object.__new__(Tensors)
+        copy._all, copy._own = self._all.copy(), set()
         return copy
 
     def __getitem__(self, key: str) -> TensorDraft:
@@ -306,7 +307,7 @@ class SchemaDraft:
         self._record(self.tensors[key], diff)
 
     def _record(self, tensor: TensorDraft, diff: CommitDiff) -> None:
-        tensor.state = replace(tensor.state, diff=diff)
+        tensor.state = changed(tensor.state, diff=diff)
 
 
 def _free_key(name: str, taken: Mapping[str, Any]) -> str:

@@ -17,6 +17,7 @@ from lakebed.chunks.pack import PackedChunk, groups, pack, pack_tile
 from lakebed.chunks.tiling import boxes
 from lakebed.codecs.block import Block
 from lakebed.documents.commit_diff import CommitDiff
+from lakebed.documents.frozen import changed
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_prefix import FORMAT_VERSION
@@ -55,6 +56,7 @@ class TensorDraft(TensorChunks):
         super().__init__(state, folder, read, spill, take)
         self.pending = Blocks()
         self._edits = Edits()
+        self._owns_pending = self._owns_edits = True
         self._tiles = state.tiles.entries
         self._new_tiles: set[int] = set()  # rows of the table that the tile index of the state lacks yet
 
@@ -71,8 +73,22 @@ class TensorDraft(TensorChunks):
     def fork(self) -> Self:
         """Return a copy to change, which may be given up; this one may not change any more."""
         copy = super().fork()
-        copy.__dict__.update(pending=self.pending.fork(), _edits=self._edits.fork())
+        copy.__dict__.update(_owns_pending=False, _owns_edits=False)
         return copy
+
+    def _wait(self, block: Block, nbytes: int) -> None:
+        """Let a block wait that will take so many bytes."""
+        if not self._owns_pending:
+            self.pending = self.pending.fork()
+            self._owns_pending = True
+        self.pending.append(block, nbytes)
+
+    def _own_edits(self) -> Edits:
+        """Return the edits as an object that no fork shares."""
+        if not self._owns_edits:
+            self._edits = self._edits.fork()
+            self._owns_edits = True
+        return self._edits
 
     @property
     def is_sealed(self) -> bool:
@@ -93,10 +109,11 @@ class TensorDraft(TensorChunks):
         if part.tiled is not None:
             self._append_tiled(before, block, part.tiled)
             return
-        if self.pending.nbytes + cost(block) < self.chunk_limit:
-            self.pending.append(block if part.owned else _own(block))
+        nbytes = cost(block)
+        if self.pending.nbytes + nbytes < self.chunk_limit:
+            self._wait(block if part.owned else _own(block), nbytes)
             return
-        self.pending.append(block)
+        self._wait(block, nbytes)
         self.seal(full_only=True)
         self.spill()
         if not part.owned and self.pending:
@@ -110,7 +127,7 @@ class TensorDraft(TensorChunks):
         )
         kept = {"links": state.meta.links, "tiling_threshold": state.meta.tiling_threshold}
         meta = part.meta.with_(length=length, min_shape=low, max_shape=high, **kept)
-        self.state = replace(state, meta=meta, info=info)
+        self.state = changed(state, meta=meta, info=info)
 
     def _append_tiled(self, row: int, block: Block, tiled: Tiled) -> None:
         self.seal()
@@ -190,7 +207,7 @@ class TensorDraft(TensorChunks):
             self._tiles = {**self._tiles, row: shapes}
             low, high = widened(self.meta, None if self.meta.is_link else (shapes[0], shapes[0]))
             self.state = replace(self.state, meta=self.meta.with_(min_shape=low, max_shape=high))
-        self._edits.replace(row, tuple(chunks))
+        self._own_edits().replace(row, tuple(chunks))
 
     # -- changing ----------------------------------------------------------------------------------------------
 
@@ -201,11 +218,11 @@ class TensorDraft(TensorChunks):
         if part.tiled is not None:
             self._flush_pending(row)
             self._tiles = {**self._tiles, row: (part.tiled.sample_shape, part.tiled.tile_shape)}
-            self._edits.replace(row, tuple(self._tile_chunks(part.block, part.tiled)))
+            self._own_edits().replace(row, tuple(self._tile_chunks(part.block, part.tiled)))
             return
         block = part.block if part.owned else _own(part.block)
         if row < self._sealed:
-            self._edits.replace(row, block)
+            self._own_edits().replace(row, block)
             return
         at = row - self._sealed
         self.pending = Blocks(splice_blocks(self.pending, at, at + 1, [block]))
@@ -223,7 +240,7 @@ class TensorDraft(TensorChunks):
         sealed = self._sealed
         for row in reversed([r for r in rows if r >= sealed]):
             self.pending = Blocks(splice_blocks(self.pending, row - sealed, row - sealed + 1))
-        self._edits.remove([r for r in rows if r < sealed])
+        self._own_edits().remove([r for r in rows if r < sealed])
         self._drop_tiles(np.asarray(rows, dtype=np.int64))
         self._resize(self.meta.length - len(rows))
 

@@ -24,6 +24,13 @@ class Held:
         self.files = files
 
 
+def _is_inside(frame: FrameType | None, sought: FrameType) -> bool:
+    """Whether a frame (of `sys._getframe`: that of `inspect` costs the same) is another one, or was called from it."""
+    while frame is not None and frame is not sought:
+        frame = frame.f_back
+    return frame is not None
+
+
 class Unpublished(Mapping[str, bytes]):
     """What is not published: chunk files that only this process has, by key; pieces are joined when one is asked for.
 
@@ -41,23 +48,20 @@ class Unpublished(Mapping[str, bytes]):
     def draft(self) -> Draft | None:
         """The draft as a change that is running sees it, and as it is otherwise; None if nothing was begun."""
         kept, work, frame = self._now
-        return kept if frame is None or not self.is_changing else work
+        return kept if frame is None or not _is_inside(sys._getframe(1), frame) else work  # noqa: SLF001
 
     @draft.setter
     def draft(self, draft: Draft | None) -> None:
         self._now = draft, None, None
 
     @property
-    def is_changing(self) -> bool:
-        """Whether the caller is part of a change.
+    def work(self) -> Draft | None:
+        """What the change works on that the caller is part of; None if it is part of none.
 
         Where two interrupts came one upon the other, a change may have ended without saying so: its frame is gone.
         """
-        sought = self._now[2]
-        frame = None if sought is None else sys._getframe(1)  # noqa: SLF001 - inspect's currentframe costs the same
-        while frame is not None and frame is not sought:
-            frame = frame.f_back
-        return frame is not None
+        _, work, frame = self._now
+        return work if frame is not None and _is_inside(sys._getframe(1), frame) else None  # noqa: SLF001
 
     def begin(self, frame: FrameType) -> Draft:
         """Begin a change that runs in a frame: return the fork of the draft to work on."""

@@ -78,6 +78,8 @@ def _other_types() -> set[type]:
 def _pandas() -> Any:
     """Return pandas if the program has imported it: nobody else can hand in what is its own."""
     pandas = sys.modules.get("pandas")
+    if pandas is None:
+        return None
     return pandas if hasattr(pandas, "api") and hasattr(pandas, "Series") else None
 
 
