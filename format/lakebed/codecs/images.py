@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -148,9 +149,10 @@ class Image(Described):
     def decode(self, data: Buffer, out: NDArray[Any] | None = None) -> NDArray[Any]:
         if self.name == "eps":
             return into(decode_eps(data), out)
-        with self.opened(data) as image:
+        promised = self._check_promise(data)
+        with self._image(data) as image:
             facts = _facts(image, self.name, len(data))
-            if self.name == "png" and _png_facts(data).shape != facts.shape:
+            if promised is not None and promised.shape != facts.shape:
                 raise SampleDecompressionError(
                     f"damaged png file of {len(data)} bytes: it has headers of two images"
                 )
@@ -195,23 +197,41 @@ class Image(Described):
         CorruptedSampleError
             If it is no file of this kind.
         """
-        import PIL.Image
+        self._check_promise(data)
+        with self._image(data) as image:
+            yield image
 
+    def _check_promise(self, data: Buffer) -> FileFacts | None:
+        """Check what Pillow's header does not tell; return the facts where that told all of them."""
+        if self.name == "png":  # exact, where Pillow's header says less
+            return _png_facts(data)
         if self.name in _PROMISES:
             _PROMISES[self.name](data)
-        module, cls, *_ = _PLUGINS[self.name]
-        plugin = getattr(import_module("PIL." + module), cls)
+        return None
+
+    def _image(self, data: Buffer) -> ImageFile:
+        import PIL.Image
+
+        plugin = _plugin(self.name)
         try:
-            with _undisturbed(self.name):
-                image = plugin(io.BytesIO(data))
+            if self.name == "im":
+                with _undisturbed(self.name):
+                    return plugin(io.BytesIO(data))
+            return plugin(io.BytesIO(data))
         except PIL.Image.DecompressionBombError as error:
             raise _too_large(self.name, error) from error
         except DAMAGE as error:
             raise CorruptedSampleError(
                 f"{len(data)} bytes are no {self.name} file, or a damaged one: {error}"
             ) from error
-        with image:
-            yield image
+
+
+@cache
+def _plugin(name: str) -> Callable[[io.BytesIO], ImageFile]:
+    """Return Pillow's class of image files of this kind."""
+    module, cls, *_ = _PLUGINS[name]
+    found: Callable[[io.BytesIO], ImageFile] = getattr(import_module("PIL." + module), cls)
+    return found
 
 
 def _undisturbed(name: str) -> AbstractContextManager[object]:
@@ -350,12 +370,11 @@ def _check_tiles(data: Buffer) -> None:
         )
 
 
-_PROMISES: Mapping[str, Callable[[Buffer], object]] = {
+_PROMISES: Mapping[str, Callable[[Buffer], None]] = {
     "bmp": _check_palette,
     "dib": _check_palette,
     "ico": _check_icons,
     "jpeg2000": _check_tiles,
-    "png": _png_facts,  # exact, where Pillow's header says less
 }
 """Checks of what a file promises beyond the extents that Pillow tells, before it is decoded."""
 

@@ -101,7 +101,7 @@ TRAITS: Mapping[str, CodecTraits] = {
     "im": _IMAGE,
     "jpeg": replace(_JPEG, decodes_into=True, early_header=True, header_scan=native.packed_jpeg_headers),
     "jpeg2000": _IMAGE,
-    "mpo": _JPEG,
+    "mpo": replace(_JPEG, decodes_into=True),
     "msp": _IMAGE,
     "pcx": _IMAGE,
     "png": replace(_LOSSLESS, decodes_into=True, early_header=True, header_scan=native.packed_png_headers),

@@ -41,14 +41,24 @@ class Described:
         What is selected; None is everything.
     pad
         Let rows behind the last one read as empty samples.
+    key
+        Name of the folder that holds the samples, where the caller knows it.
     """
 
-    def __init__(self, handle: Handle, name: str, index: Index | None = None, *, pad: bool = False) -> None:
+    def __init__(
+        self,
+        handle: Handle,
+        name: str,
+        index: Index | None = None,
+        *,
+        pad: bool = False,
+        key: str | None = None,
+    ) -> None:
         self._handle = handle
         self._name = name
         self._index = index or Index()
         self._pad = pad
-        self._key = handle.session.structure().key_of(name)
+        self._key = key or handle.session.structure().key_of(name)
 
     @property
     def _session(self) -> Session:

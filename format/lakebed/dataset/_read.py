@@ -16,6 +16,7 @@ from lakebed.htypes.base import Storing
 from lakebed.links.link import LinkedSample, LinkedTiledSample
 from lakebed.reading.index import Index
 from lakebed.reading.selection import Selection
+from lakebed.reading.stored import Locating
 from lakebed.session.copy_samples import Source, columns
 from lakebed.session.inputs import StoredSamples
 
@@ -207,7 +208,7 @@ class Readable(Described, StoredSamples):
         codec: Any = file_codec(reader.state.meta.sample_compression)
         found = []
         for row in self._selection.flat_rows().tolist():
-            with reader.locating(row):
+            with Locating(reader, row):
                 if reader.is_link:
                     data: Any = reader.links.content(row)
                     codec = file_codec(sniff(data, reader.links.path(row)))

@@ -44,8 +44,8 @@ class Structured(Historic):
     def _full(self, name: str) -> str:
         return f"{self._group}/{name}" if self._group else name
 
-    def _tensor(self, full_name: str) -> Tensor:
-        return Tensor(self._handle, full_name, self._index, pad=self._pad)
+    def _tensor(self, full_name: str, key: str | None = None) -> Tensor:
+        return Tensor(self._handle, full_name, self._index, pad=self._pad, key=key)
 
     @property
     def groups(self) -> dict[str, Self]:
@@ -75,8 +75,9 @@ class Structured(Historic):
     def _named(self, name: str) -> Tensor | Self:
         full = normalize(name, self._group)
         schema = self._session.structure()
-        if schema.key_of(full) is not None:
-            return self._tensor(full)
+        key = schema.key_of(full)
+        if key is not None:
+            return self._tensor(full, key)
         if full in schema.meta.groups:
             return self._sub(full)
         raise TensorDoesNotExistError.among(name, self._names())

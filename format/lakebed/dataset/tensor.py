@@ -71,7 +71,7 @@ class Tensor(Readable, InPlace):
         index = self._index[item]
         if isinstance(item, int | list) and not self._index.is_single and not self._pad:
             index.rows(self._state.length)
-        return Tensor(self._handle, self._name, index, pad=self._pad)
+        return Tensor(self._handle, self._name, index, pad=self._pad, key=self._key)
 
     def __iter__(self) -> Iterator[Tensor]:
         count = int(self.shape[0] or 0) if self._index.is_single else len(self)

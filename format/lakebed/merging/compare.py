@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from lakebed.chunks.chunk import Chunk
 from lakebed.reading.samples import SampleReader
+from lakebed.reading.stored import Locating
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -197,7 +198,7 @@ def _same_chunk(one: SampleReader, other: SampleReader, left: Ints, right: Ints)
 def _chunks_differ(
     one: SampleReader, other: SampleReader, left: tuple[int, Ints], right: tuple[int, Ints], row: int
 ) -> Mask:
-    with one.locating(row):
+    with Locating(one, row):
         a = one.source.chunk(one.state.table, left[0], one.chunk_codec())
         b = other.source.chunk(other.state.table, right[0], other.chunk_codec())
     if a.uniform is not None and b.uniform is not None:

@@ -27,6 +27,7 @@ from lakebed.htypes.base import Storing
 from lakebed.merging.compare import Held
 from lakebed.reading.fetch import ChunkSource
 from lakebed.reading.samples import SampleReader
+from lakebed.reading.stored import Locating
 from lakebed.versions.state import Snapshot, TensorState, empty_table
 from lakebed.writing import diffs, structure
 from lakebed.writing.bounds import Bounds
@@ -376,7 +377,7 @@ class Incoming:
         """Return samples of one chunk as they are stored."""
         table = reader.state.table
         start = table.first(row)
-        with reader.locating(first):
+        with Locating(reader, first):
             chunk = self._source.chunk(table, row, reader.chunk_codec())
             block = samples_of(chunk, reader.state.meta).cut(first - start, end - start)
         return Encoded(block, tensor.meta, shapes=_linked_shapes(reader, block), owned=False)

@@ -19,6 +19,7 @@ from lakebed.native import views
 from lakebed.reading.index import Rows
 from lakebed.reading.open_chunk import OpenChunk
 from lakebed.reading.parallel import for_each
+from lakebed.reading.stored import Locating
 
 if TYPE_CHECKING:
     from lakebed.reading.samples import SampleReader
@@ -93,7 +94,7 @@ def _gathered(reader: SampleReader, rows: Rows) -> NDArray[Any]:
     out: NDArray[Any] | None = None
     at = 0
     for ordinal, first, insides in _pieces(reader, rows):
-        with reader.locating(first):
+        with Locating(reader, first):
             chunk = reader.by_range(ordinal, len(insides))
             data = None if chunk is not None else _fixed(reader, ordinal, item)
             if out is None:  # only now that there is data, so that a lie about the length costs nothing
@@ -162,7 +163,7 @@ def _views(reader: SampleReader, rows: range) -> Iterator[list[NDArray[Any]]]:
         if reader.source.far is not None and reader.by_range(ordinal, end - inside) is not None:
             yield list(reader.values(range(row, row + end - inside)))
             continue
-        with reader.locating(row):
+        with Locating(reader, row):
             chunk = reader.source.chunk(reader.state.table, ordinal, reader.chunk_codec())
             if chunk.is_unwritten or chunk.ndim is None:
                 yield [reader.decode(*reader.stored(chunk, i)) for i in range(inside, end)]
@@ -218,13 +219,13 @@ def _windows(reader: SampleReader, rows: Rows) -> Iterator[list[Pending]]:
     dtype = reader.known_dtype()
     window: list[Pending] = []
     stored = decoded = 0
-    direct, codec = reader.decoder.direct, reader.decoder.files
+    codec, is_told = reader.decoder.files, reader.decoder.traits.decodes_into
     for position, (row, data, shape) in enumerate(_files(reader, rows)):
         size = dtype.itemsize * math.prod(shape)
-        if direct is None or size > limits.FREE_BYTES:  # else the file is held against it when it is decoded
-            with reader.locating(row):
+        if not is_told or size > limits.FREE_BYTES:  # else the file is held against it when it is decoded
+            with Locating(reader, row):
                 if len(data) and codec is not None:
-                    reader.decoder.check_facts(codec, data, shape)
+                    reader.decoder.check_facts(data, shape)
                 else:
                     limits.check_sample(shape, dtype.itemsize, "sample without data")
         if window and (stored + len(data) > _WINDOW_STORED or decoded + size > _WINDOW_DECODED):
@@ -243,7 +244,7 @@ def _files(reader: SampleReader, rows: Rows) -> Iterator[tuple[int, Buffer, Shap
         yield from _files_of_rows(reader, rows)
         return
     for ordinal, first, inside, end in reader.runs(rows.start, rows.stop):
-        with reader.locating(first):
+        with Locating(reader, first):
             found = reader.source.stretch(reader.state.table, ordinal, inside, end)
         if found is None:
             yield from _files_of_rows(reader, range(first, first + end - inside))
@@ -261,7 +262,7 @@ def _telling(
 ) -> Iterator[tuple[int, Buffer, Shape]]:
     """Yield neighbouring samples that tell their shapes; one that does not is asked for alone, header and all."""
     for row, (start, stop) in enumerate(pairwise(bounds), first):
-        with reader.locating(row):
+        with Locating(reader, row):
             part = data[start:stop]
             shape = reader.decoder.told_shape(part)
             if shape is None:
@@ -272,7 +273,7 @@ def _telling(
 
 def _files_of_rows(reader: SampleReader, rows: Rows) -> Iterator[tuple[int, Buffer, Shape]]:
     for row, data, given in reader.many(rows):
-        with reader.locating(row):
+        with Locating(reader, row):
             shape = reader.decoder.shape_of(given)
         yield row, data, shape
 
@@ -317,7 +318,7 @@ def _decode_window(
         if direct is not None and room is not None and len(data) and direct(data, room):
             found[i] = room
             return
-        with reader.locating(row):
+        with Locating(reader, row):
             if room is not None and not len(data):
                 room[...] = 0
                 found[i] = room

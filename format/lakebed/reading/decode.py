@@ -185,7 +185,7 @@ class Decoder:
         if self.files is None or len(data) == 0:
             return _raw(self.decompressed(data), shape, dtype, out)
         if not checked:
-            self.check_facts(self.files, data, shape)
+            self.check_facts(data, shape)
         found = self._file(self.files, data, shape, dtype, out)
         if out is None or found is out:
             return found
@@ -216,14 +216,17 @@ class Decoder:
             array = array.reshape(shape)
         return unchanged(array, dtype)
 
-    def check_facts(self, codec: FileCodec, data: Buffer, shape: Shape) -> None:
-        """Compare what a file says of its content with its shape row, before anything is allocated.
+    def check_facts(self, data: Buffer, shape: Shape) -> None:
+        """Compare what a file of the tensor says of its content with its shape row, before anything is allocated.
 
         Raises
         ------
         FormatError, LimitError
             If they disagree, or promise too much.
         """
+        codec = self.files
+        if codec is None:
+            return
         facts = codec.facts(data)
         if not self.traits.limits_itself:
             limits.check_sample(facts.shape, np.dtype(facts.dtype).itemsize, f"{codec.name} file", len(data))

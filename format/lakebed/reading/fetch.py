@@ -99,9 +99,15 @@ class ChunkSource:
 
     # -- single samples --------------------------------------------------------------------------------------
 
-    def by_range(self, table: ChunkTable, row: int) -> OpenChunk | None:
-        """Return the chunk of a row for reading single samples, or None if it is better read as a whole."""
-        key = table.key(row)
+    def by_range(self, table: ChunkTable, row: int, key: str | None = None) -> OpenChunk | None:
+        """Return the chunk of a row for reading single samples, or None if it is better read as a whole.
+
+        Parameters
+        ----------
+        key
+            That of the chunk, from who has it at hand.
+        """
+        key = key or table.key(row)
         with self._mutex:
             far = self.far
             if far is not None and (key in self.cache or far.is_coming(key)):
@@ -109,13 +115,11 @@ class ChunkSource:
             found = self.cache.opened(key)
             if found is not None:
                 return found
-            if self.is_here(key):
-                return None
             size = int(table.places.sizes[row])
-            if 0 < size <= RANGES_ABOVE:
+            if 0 < size <= RANGES_ABOVE or self.is_here(key):
                 return None
         size = size or self._files.size(key)
-        return None if size <= RANGES_ABOVE else self._opened(table, row, size)
+        return None if size <= RANGES_ABOVE else self._opened(table, row, size, key)
 
     def sample(self, table: ChunkTable, row: int, inside: int, chunk: OpenChunk) -> tuple[Bytes, SamplePlace]:
         """Read the stored bytes of one sample, and nothing else but the header where it is not known yet.
@@ -227,8 +231,8 @@ class ChunkSource:
             self._place(chunk, table.samples(row), 0)
         return chunk.header
 
-    def _opened(self, table: ChunkTable, row: int, size: int) -> OpenChunk:
-        chunk = described(table, row, self.heads)
+    def _opened(self, table: ChunkTable, row: int, size: int, key: str) -> OpenChunk:
+        chunk = described(table, row, self.heads, key)
         with self._mutex:
             found = self.cache.opened(chunk.key)
             if found is not None:
@@ -248,6 +252,7 @@ class ChunkSource:
         *,
         keep: bool = True,
         count: int | None = None,
+        key: str | None = None,
     ) -> Chunk:
         """Read, verify and parse the whole chunk of a row.
 
@@ -257,29 +262,31 @@ class ChunkSource:
             Put it into the cache.
         count
             Samples in it, where the table does not say: one in each tile of a sample.
+        key
+            That of the chunk, from who has it at hand.
 
         Raises
         ------
         ChecksumError, GetChunkError, CorruptError, LimitError
             If the chunk is damaged, missing, or no chunk, or promises too much.
         """
-        key = table.key(row)
-        samples = table.samples(row) if count is None else count
-
-        def parse(data: Bytes) -> Chunk:
-            try:
-                return parse_chunk(data, samples, codec, None if keep else self.pool.take)
-            except (FormatError, LimitError) as error:
-                raise self._files.located(error, key) from error
-
+        key = key or table.key(row)
         with self._mutex:
             cached = self.cache.chunk(key)
             if cached is not None:
                 return cached
+            samples = table.samples(row) if count is None else count
+
+            def parse(data: Bytes) -> Chunk:
+                try:
+                    return parse_chunk(data, samples, codec, None if keep else self.pool.take)
+                except (FormatError, LimitError) as error:
+                    raise self._files.located(error, key) from error
+
             mine = self._unpublished.get(key)
             if self.far is None or mine is not None:
-                return self._near_chunk(table, row, codec, parse, mine, keep=keep)
-        chunk = self.far.whole(described(table, row, self.heads), parse, is_last=not keep)
+                return self._near_chunk(table, row, codec, parse, mine, key, keep=keep)
+        chunk = self.far.whole(described(table, row, self.heads, key), parse, is_last=not keep)
         if keep:
             size = int(table.places.sizes[row])
             with self._mutex:
@@ -293,13 +300,14 @@ class ChunkSource:
         codec: ChunkCodec | None,
         parse: Callable[[Bytes], Chunk],
         mine: bytes | None,
+        key: str,
         *,
         keep: bool,
     ) -> Chunk:
         """Read a chunk on this machine, or take one that is not published yet."""
-        key, size = table.key(row), int(table.places.sizes[row])
+        size = int(table.places.sizes[row])
         near = keep and codec is None and self._files.mappable is not None and size > RANGES_ABOVE
-        data = mine or self._near_file(table, row, fresh=not keep, pooled=near or not keep)
+        data = mine or self._near_file(table, row, key, fresh=not keep, pooled=near or not keep)
         chunk = parse(data)
         if keep:
             opened = self.cache.opened(key)
@@ -317,26 +325,27 @@ class ChunkSource:
         pooled
             Read it into memory that is used again, rather than map it: for whoever reads many files once.
         """
+        key = table.key(row)
         with self._mutex:
-            mine = self._unpublished.get(table.key(row))
+            mine = self._unpublished.get(key)
             if mine is not None:
                 return mine
             if self.far is None:
                 if pooled:
-                    return self._files.whole(described(table, row, self.heads), pooled=True)
-                return self._near_file(table, row, fresh=False, pooled=False)
-        return self.far.file(described(table, row, self.heads))
+                    return self._files.whole(described(table, row, self.heads, key), pooled=True)
+                return self._near_file(table, row, key, fresh=False, pooled=False)
+        return self.far.file(described(table, row, self.heads, key))
 
-    def _near_file(self, table: ChunkTable, row: int, *, fresh: bool, pooled: bool) -> Bytes:
+    def _near_file(self, table: ChunkTable, row: int, key: str, *, fresh: bool, pooled: bool) -> Bytes:
         """Read and verify a chunk file: ``fresh`` for memory that nobody else sees, ``pooled`` for used one."""
         size = int(table.places.sizes[row])
         # Pages that are mapped are pages of the system's cache.
         wanted = (size and config.OS_CACHE) if pooled else size > RANGES_ABOVE
         if wanted and self._files.mappable is not None and table.folder(row)[0] not in self.heads:
-            chunk = self.cache.opened(table.key(row)) or self._opened(table, row, size)
+            chunk = self.cache.opened(key) or self._opened(table, row, size, key)
             if chunk.mapped is not None:
                 return self._mapped_whole(chunk, shared=not fresh)
-        return self._files.whole(described(table, row, self.heads), pooled=pooled)
+        return self._files.whole(described(table, row, self.heads, key), pooled=pooled)
 
     def _mapped_whole(self, chunk: OpenChunk, *, shared: bool) -> memoryview:
         """Return the whole verified file; not shared, what the caller writes into it is seen by nobody else."""

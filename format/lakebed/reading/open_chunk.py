@@ -118,10 +118,12 @@ class OpenChunk:
         return Span(start // BLOCK * BLOCK, min(-(-stop // BLOCK) * BLOCK, self.size))
 
 
-def described(table: ChunkTable, row: int, heads: frozenset[str]) -> OpenChunk:
+def described(table: ChunkTable, row: int, heads: frozenset[str], key: str | None = None) -> OpenChunk:
     """Return the chunk of a row as its table describes it."""
     size, words = int(table.places.sizes[row]), table.places.layout(row)
-    chunk = OpenChunk(table.key(row), size, table.sums(row), is_settled=table.folder(row)[0] not in heads)
+    chunk = OpenChunk(
+        key or table.key(row), size, table.sums(row), is_settled=table.folder(row)[0] not in heads
+    )
     if len(words):
         chunk.lay_out(words, table.samples(row))
     return chunk

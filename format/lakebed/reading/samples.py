@@ -25,7 +25,7 @@ from lakebed.reading.index import Rows
 from lakebed.reading.linked import Links
 from lakebed.reading.raw_parts import plain_part
 from lakebed.reading.remote.prefetch import Following, Wanted, ahead, headers_ahead
-from lakebed.reading.stored import Shape, StoredSamples
+from lakebed.reading.stored import Locating, Shape, StoredSamples
 from lakebed.reading.tiles import TiledSample
 from lakebed.versions.state import TensorState
 
@@ -99,7 +99,7 @@ class SampleReader(StoredSamples):
         entry = self.tile_entries.get(row)
         if not several and (last[ordinal - 1] + 1 if ordinal else 0) != row:
             return None  # a stale entry: the sample shares its chunk
-        with self.locating(row):
+        with Locating(self, row):
             return TiledSample(self, range(ordinal, end), entry)
 
     # -- stored samples --------------------------------------------------------------------------------------
@@ -137,10 +137,10 @@ class SampleReader(StoredSamples):
         ordinal, inside = self._place(row)
         if self.following is not None:
             self.following.note(self, row, row + 1)
-        with self.locating(row):
+        with Locating(self, row):
             if self.is_link:
                 return self.links.value(row)
-            tiles = self.tiles_of(row, ordinal)
+            tiles = self.tiles_of(row, ordinal) if self.has_tiles else None
             if tiles is not None:
                 return tiles.array()
             return self.decode(*self._stored(ordinal, inside))
@@ -150,28 +150,19 @@ class SampleReader(StoredSamples):
         decoder = self.decoder
         if self.storing is not Storing.ARRAY:
             return decoder.value(data, shape)
-        if decoder.files is not None and len(data) and decoder.dtype is not None and shape is not None:
-            size = math.prod(shape)
-            if decoder.direct is not None and size <= limits.FREE_BYTES:
-                # No more than blank images may have anyway, so the shape row needs no second opinion beforehand.
-                # The allocator reuses memory for small arrays faster than the pool finds some.
-                dtype = decoder.dtype
-                room = np.empty(shape, dtype) if size < _POOLED_FROM else self.source.pool.array(shape, dtype)
-                if decoder.direct(data, room):
-                    return room
-            wanted = self.room(shape, data)
-            if wanted is not None:
-                return decoder.array(data, shape, wanted, checked=True)
+        dtype = decoder.dtype
+        is_image = decoder.traits.decodes_into and dtype is not None and dtype.kind != "O"
+        if is_image and dtype is not None and len(data) and shape is not None:
+            size = math.prod(shape) * dtype.itemsize
+            if size > limits.FREE_BYTES:
+                decoder.check_facts(data, shape)
+            # Else it is no more than blank images may have anyway: the shape row needs no second opinion beforehand.
+            # The allocator reuses memory for small arrays faster than the pool finds some.
+            room = np.empty(shape, dtype) if size < _POOLED_FROM else self.source.pool.array(shape, dtype)
+            if decoder.direct is not None and decoder.direct(data, room):
+                return room
+            return decoder.array(data, shape, room, checked=True)
         return decoder.array(data, shape)
-
-    def room(self, shape: Shape, data: Buffer) -> NDArray[Any] | None:
-        """Return memory to decode a file into; None where the file decides on the shape itself."""
-        decoder = self.decoder
-        codec, dtype = decoder.files, decoder.known_dtype()
-        if codec is None or not decoder.traits.decodes_into or dtype.kind == "O":
-            return None
-        decoder.check_facts(codec, data, shape)
-        return self.source.pool.array(shape, dtype)
 
     def part(self, row: int, subscript: Any) -> Value:
         """Return ``sample[subscript]``, reading and decoding only what it needs where the layout allows it.
@@ -182,7 +173,7 @@ class SampleReader(StoredSamples):
             If the subscript leaves the sample.
         """
         ordinal, inside = self._place(row)
-        with self.locating(row):
+        with Locating(self, row):
             if self.is_link:
                 return self.links.part(row, subscript)
             tiles = self.tiles_of(row, ordinal)
@@ -193,7 +184,7 @@ class SampleReader(StoredSamples):
             data, shape = self._stored(ordinal, inside)
             codec = self.decoder.files
             if codec is not None and self.decoder.traits.parts and len(data) and shape is not None:
-                self.decoder.check_facts(codec, data, shape)
+                self.decoder.check_facts(data, shape)
                 return unchanged(file_part(codec, data, subscript), self.known_dtype())
             return self.decode(data, shape)[subscript]
 
@@ -209,7 +200,7 @@ class SampleReader(StoredSamples):
         decode = self.decode
         with self.ahead(rows):
             for row, data, shape in self.many(rows):
-                with self.locating(row):
+                with Locating(self, row):
                     value = decode(data, shape)
                 yield value
 
@@ -218,7 +209,7 @@ class SampleReader(StoredSamples):
     def shape(self, row: int) -> Shape:
         """Return the shape of one sample without decoding it."""
         ordinal, inside = self._place(row)
-        with self.locating(row):
+        with Locating(self, row):
             if self.storing in (Storing.TEXT, Storing.JSON):
                 return (1,)
             if self.is_link:
@@ -252,7 +243,7 @@ class SampleReader(StoredSamples):
         ends = np.append(np.flatnonzero(np.diff(ordinals)) + 1, len(ordinals)).tolist() if len(rows) else []
         with headers_ahead(self, ordinals):
             for begin, end in zip([0, *ends], ends, strict=False):
-                with self.locating(int(rows[begin])):
+                with Locating(self, int(rows[begin])):
                     found = self._header_shapes(int(ordinals[begin]))
                     if found.shape[1] not in (0, rank):
                         raise FormatError(

@@ -21,6 +21,7 @@ from lakebed.reading.index import Index, Rows
 from lakebed.reading.remote.prefetch import Wanted
 from lakebed.reading.samples import SampleReader
 from lakebed.reading.selection import Selection
+from lakebed.reading.stored import Locating
 from lakebed.reading.strings import Documents, Encoded, Lists, Strings, join
 
 Column = Any
@@ -195,12 +196,12 @@ class ColumnScan:
     def _run_values(self, run: Run) -> Iterator[Any]:
         reader = self.reader
         if reader.decoder.is_plain and reader.dtype is not None and not run.chunk.is_unwritten:
-            with reader.locating(run.row):
+            with Locating(reader, run.row):
                 if run.chunk.ndim is not None:
                     yield from cut(run.chunk, run.start, run.stop, reader.dtype, reader.source.pool.take)
                     return
         for i in range(run.start, run.stop):
-            with reader.locating(run.row + i - run.start):
+            with Locating(reader, run.row + i - run.start):
                 value = reader.decode(*reader.stored(run.chunk, i))
             yield value
 

@@ -17,6 +17,7 @@ from lakebed.reading.index import Index, Rows
 from lakebed.reading.parts import as_rows, ints, object_array, run_of, within
 from lakebed.reading.samples import SampleReader
 from lakebed.reading.sequences import Pick, Spans, Subscript, pick
+from lakebed.reading.stored import Locating
 
 Companion = Callable[[str], SampleReader | None]
 
@@ -424,7 +425,7 @@ class Selection:
         if len(chosen) != 1:
             raise InvalidInputError("Only one sample can be selected for timestamps.")
         inside = self._picks(self.rows())[0].inside if self._spans is not None else self.index.inside
-        with reader.locating(chosen[0]):
+        with Locating(reader, chosen[0]):
             first = inside[0][0] if inside else slice(None)
             if reader.is_link and isinstance(first, int | slice):
                 found = reader.links.timestamps(chosen[0], first)

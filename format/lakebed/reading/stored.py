@@ -19,13 +19,19 @@ from lakebed.chunks.image_chunk import ChunkCodec, chunk_codec
 from lakebed.codecs.base import Buffer
 from lakebed.codecs.registry import normalize
 from lakebed.documents.layouts import layout_words
-from lakebed.errors import CorruptError, LakebedError, LimitError, ReadSampleFromChunkError, StorageError
+from lakebed.errors import (
+    CorruptError,
+    FormatError,
+    LakebedError,
+    LimitError,
+    ReadSampleFromChunkError,
+    StorageError,
+)
 from lakebed.htypes.base import Storing
 from lakebed.native import chunks as native
 from lakebed.reading.decode import Decoder
 from lakebed.reading.fetch import ChunkSource
 from lakebed.reading.index import Rows
-from lakebed.reading.locating import Locating
 from lakebed.reading.open_chunk import OpenChunk
 from lakebed.versions.state import TensorState
 
@@ -39,6 +45,25 @@ _FINE_BELOW = 16_000
 _WHOLE_BELOW = 16 << 20
 # Characters of the version in a chunk's header at most (FORMAT.md 5.5).
 _LONGEST_VERSION = 10
+
+
+class Locating:
+    """Context that makes errors name dataset, tensor, row and chunk; a class, since it is entered for every sample."""
+
+    __slots__ = ("_reader", "_row")
+
+    def __init__(self, reader: StoredSamples, row: int) -> None:
+        self._reader = reader
+        self._row = row
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, FormatError | LimitError | StorageError):
+            located = self._reader.located(error, self._row)
+            if located is not error:  # it says where already
+                raise located from error
 
 
 class StoredSamples:
@@ -55,15 +80,12 @@ class StoredSamples:
         self.state = state
         self.source = source
         self.decoder = Decoder(name, state.meta)
+        self.storing = self.decoder.storing
         self.is_link = state.meta.is_link
         # Chunks that are read by range, by row of the chunk table.
         self._ranged: dict[int, OpenChunk] = {}
 
     # -- what kind of values ---------------------------------------------------------------------------------
-
-    @property
-    def storing(self) -> Storing:
-        return self.decoder.storing
 
     @property
     def dtype(self) -> np.dtype[Any] | None:
@@ -159,10 +181,6 @@ class StoredSamples:
 
     # -- errors ----------------------------------------------------------------------------------------------
 
-    def locating(self, row: int) -> Locating:
-        """Return a context whose format errors come out naming tensor and row."""
-        return Locating(self, row)
-
     def located(self, error: LakebedError, row: int) -> LakebedError:
         """Return an error of damage, limits or the storage that names tensor and row."""
         if isinstance(error, StorageError):
@@ -197,7 +215,7 @@ class StoredSamples:
             If the chunk or the sample is damaged; the error names tensor and row.
         """
         ordinal, inside = self._place(row)
-        with self.locating(row):
+        with Locating(self, row):
             data, shape = self._stored(ordinal, inside)
             return (self.decoder.decompressed(data) if decompress else data), shape
 
@@ -207,9 +225,10 @@ class StoredSamples:
             return self._far_stored(ordinal, inside)
         chunk = self._ranged.get(ordinal)
         if chunk is None or not chunk.is_open:
-            chunk = self.source.by_range(table, ordinal) if self._codec is None else None
+            key = table.key(ordinal)
+            chunk = self.source.by_range(table, ordinal, key) if self._codec is None else None
             if chunk is None:
-                return self.stored(self.source.chunk(table, ordinal, self._codec), inside)
+                return self.stored(self.source.chunk(table, ordinal, self._codec, key=key), inside)
             self._ranged[ordinal] = chunk
         return self._ranged_sample(ordinal, inside, chunk)
 
@@ -262,11 +281,11 @@ class StoredSamples:
                 for ordinal, row, inside, end in self.runs(rows.start, rows.stop)
             ]
         for ordinal, run, insides_of_run in runs:
-            with self.locating(run[0]):
+            with Locating(self, run[0]):
                 ranged = self.by_range(ordinal, len(run)) is not None
                 chunk = None if ranged else self.source.chunk(table, ordinal, codec)
             for row, inside in zip(run, insides_of_run, strict=True):
-                with self.locating(row):
+                with Locating(self, row):
                     data, shape = (
                         self._stored(ordinal, inside) if chunk is None else self.stored(chunk, inside)
                     )
