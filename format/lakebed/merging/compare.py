@@ -7,7 +7,6 @@ at them. Where a chunk was rewritten, the stored bytes and shapes of its samples
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,37 +14,10 @@ from numpy.typing import NDArray
 from lakebed.chunks.chunk import Chunk
 from lakebed.reading.samples import SampleReader
 from lakebed.reading.stored import Locating
+from lakebed.session.incoming import Held
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A tensor in one version.
-
-    Parameters
-    ----------
-    reader
-        Reads its samples.
-    nulls
-        Reads the marks of nulls, if there are any; they may be fewer than rows.
-    written
-        For each row whether it was ever written since the common ancestor; None where the samples tell. Images that
-        are compressed together with a loss change a little whenever their chunk is written anew.
-    """
-
-    reader: SampleReader
-    nulls: SampleReader | None = None
-    written: Mask | None = None
-
-    def null_marks(self) -> Mask:
-        """Tell for each row whether it is marked as null: shape (rows,)."""
-        marks = np.zeros(self.reader.state.length, np.bool_)
-        if self.nulls is not None:
-            count = min(self.nulls.state.length, len(marks))
-            marks[:count] = self.nulls.stacked(range(count)).reshape(count)
-        return marks
 
 
 class Comparison:

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from lakebed.codecs.traits import keeps_values
 from lakebed.errors import InvalidOperationError, MergeMismatchError
-from lakebed.merging.compare import Comparison, Held
-from lakebed.merging.incoming import Incoming, meant
-from lakebed.merging.infos import merged_info, merged_names
+from lakebed.merging.compare import Comparison
+from lakebed.merging.infos import merged_info
 from lakebed.merging.plan import (
     Conflict,
     Keep,
@@ -37,6 +36,7 @@ from lakebed.merging.schema import (
     plan_schema,
 )
 from lakebed.reading.samples import SampleReader
+from lakebed.session.incoming import Held, Incoming, meant, merged_names
 from lakebed.session.inputs import encode_sample
 from lakebed.session.session import Session
 from lakebed.versions.ancestry import Ancestry

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -81,11 +81,8 @@ def extend_rows(
     if not samples:
         return
     missing = _check_names(table.names, group, samples, skip_ok=skip_ok, append_empty=append_empty)
-    columns = {name: _column(values) for name, values in samples.items()}
-    lengths = {name: len(values) for name, values in columns.items()}
-    if len(set(lengths.values())) > 1:
-        raise ValueError(f"Incoming samples are not of equal lengths. Incoming sample sizes: {lengths}")
-    count, session = next(iter(lengths.values())), table.session
+    columns = columns_of(samples)
+    count, session = len(next(iter(columns.values()))), table.session
     with session.mutex, NewClasses(session) as new, session.writing() as draft:
         schema = session.schema()
         states = {name: schema.tensor(normalize(name, group)) for name in columns}
@@ -97,32 +94,26 @@ def extend_rows(
             encoded = _row_by_row(
                 columns, states, count, session.linking, strict=not ignore_errors, progressbar=progressbar
             )
-        elif unread := [name for name, rows in columns.items() if is_unread(rows, states[name].meta)]:
-            keys = {name: state.key for name, state in states.items()}
-            _extend_by_slices(draft, columns, keys, unread, session.linking)
-            return
+            draft.extend(encoded)
         else:
-            encoded = {
-                states[name].key: _encoded(values, states[name], session.linking)
-                for name, values in columns.items()
-            }
-        draft.extend(encoded)
+            extend_draft(
+                draft, {states[name].key: values for name, values in columns.items()}, session.linking
+            )
 
 
-def _extend_by_slices(
-    draft: Draft,
-    columns: Mapping[str, Any],
-    keys: Mapping[str, str],
-    unread: Sequence[str],
-    linking: Linking,
-) -> None:
-    """Append columns of which some are files that are read slice by slice."""
+def extend_draft(draft: Draft, columns: Mapping[str, Any], linking: Linking) -> None:
+    """Append columns of one length, by tensor key; those that are files are read slice by slice.
+
+    After an error some tensors may have their samples and others not: the draft must be given up.
+    """
+    states = {key: draft.tensors.seen[key].state for key in columns}
+    unread = [key for key, values in columns.items() if is_unread(values, states[key].meta)]
+    if not unread:
+        draft.extend({key: _encoded(values, states[key], linking) for key, values in columns.items()})
+        return
     for part in slices(columns, unread):
         draft.extend(
-            {
-                keys[name]: _encoded(rows, draft.tensors[keys[name]].state, linking)
-                for name, rows in part.items()
-            }
+            {key: _encoded(rows, draft.tensors.seen[key].state, linking) for key, rows in part.items()}
         )
 
 
@@ -181,6 +172,23 @@ def pop_rows(table: Table, index: object) -> None:
         rows = checked_rows(index, max((state.length for state in states), default=0), "dataset")
         for state in states:
             draft.pop(state.key, rows[rows < state.length])
+
+
+def columns_of(samples: Mapping[str, Any]) -> dict[str, Any]:
+    """Return columns that have a length and can be sliced.
+
+    Raises
+    ------
+    ValueError
+        If they differ in length.
+    SampleExtendError
+        If one is no column.
+    """
+    columns = {name: _column(values) for name, values in samples.items()}
+    lengths = {name: len(values) for name, values in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"Incoming samples are not of equal lengths. Incoming sample sizes: {lengths}")
+    return columns
 
 
 def _column(values: Any) -> Any:

@@ -18,17 +18,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
-    """Where a dataset lies, and how it was opened.
+class Place:
+    """Where a dataset lies, and by which credentials its links go.
 
     Parameters
     ----------
-    version
-        Id of the version that is read.
-    branch
-        The branch that it is on.
-    is_head
-        Whether it is the head of the branch.
     remote
         The storage, if it is that of an object store: of its credentials the secrets stay here.
     populated
@@ -38,14 +32,58 @@ class Address:
     """
 
     url: str
-    version: str
-    branch: str
-    is_head: bool
-    read_only: bool
     remote: Storage | None = None
     populated: dict[str, Given] = field(default_factory=dict)
     link_roots: tuple[str, ...] = ()
     link_hosts: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, storage: Storage, credentials: LinkCredentials) -> Place:
+        """Return the place of a dataset.
+
+        Raises
+        ------
+        MemoryDatasetCanNotBePickledError
+            If the dataset lives in this process only.
+        """
+        if storage.url.startswith("mem://"):
+            raise MemoryDatasetCanNotBePickledError(
+                f"{storage.url} lives in the memory of this process, where no other can open it; copy it to a path"
+            )
+        remote = storage if is_bucket(innermost(storage)) else None
+        return cls(storage.url, remote, credentials.populated, config.LINK_ROOTS, config.LINK_HOSTS)
+
+    def open(self) -> tuple[Storage, LinkCredentials]:
+        """Open the storage here; links may lead where they were allowed to lead there."""
+        config.LINK_ROOTS = _joined(config.LINK_ROOTS, self.link_roots)
+        config.LINK_HOSTS = _joined(config.LINK_HOSTS, self.link_hosts)
+        storage = open_storage(parse(self.url)) if self.remote is None else self.remote
+        return storage, LinkCredentials(storage, self.populated)
+
+
+def _joined(here: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
+    return (*here, *(entry for entry in more if entry not in here))
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Which version of a dataset is open, and how.
+
+    Parameters
+    ----------
+    version
+        Id of the version that is read.
+    branch
+        The branch that it is on.
+    is_head
+        Whether it is the head of the branch.
+    """
+
+    place: Place
+    version: str
+    branch: str
+    is_head: bool
+    read_only: bool
 
     @classmethod
     def of(cls, session: Session) -> Address:
@@ -56,36 +94,16 @@ class Address:
         MemoryDatasetCanNotBePickledError
             If the dataset lives in this process only.
         """
-        url = session.storage.url
-        if url.startswith("mem://"):
-            raise MemoryDatasetCanNotBePickledError(
-                f"{url} lives in the memory of this process, where no other can open it; copy it to a path"
-            )
+        place = Place.of(session.storage, session.credentials)
         with session.mutex:
             session.flush()
-            here, branch, is_head = session.snapshot.version_id, session.branch, session.is_head
-        remote = session.storage if is_bucket(innermost(session.storage)) else None
-        return cls(
-            url,
-            here,
-            branch,
-            is_head,
-            session.read_only,
-            remote,
-            session.credentials.populated,
-            config.LINK_ROOTS,
-            config.LINK_HOSTS,
-        )
+            return cls(place, session.snapshot.version_id, session.branch, session.is_head, session.read_only)
 
     def open(self) -> Session:
         """Open the dataset as it was opened: at the tip of the same branch, or at the same commit."""
-        storage = self._storage()
-        return Session(
-            storage,
-            self.branch if self.is_head else self.version,
-            read_only=self.read_only,
-            credentials=LinkCredentials(storage, self.populated),
-        )
+        storage, credentials = self.place.open()
+        ref = self.branch if self.is_head else self.version
+        return Session(storage, ref, read_only=self.read_only, credentials=credentials)
 
     def open_version(self) -> Session:
         """Open the very version that was open, to be read.
@@ -95,20 +113,6 @@ class Address:
         VersionReplaced
             If it was replaced by another head of its branch, and its files were removed since.
         """
-        storage = self._storage()
-        return Session(
-            storage,
-            self.version,
-            read_only=True,
-            head_of=self.branch if self.is_head else None,
-            credentials=LinkCredentials(storage, self.populated),
-        )
-
-    def _storage(self) -> Storage:
-        config.LINK_ROOTS = _joined(config.LINK_ROOTS, self.link_roots)
-        config.LINK_HOSTS = _joined(config.LINK_HOSTS, self.link_hosts)
-        return open_storage(parse(self.url)) if self.remote is None else self.remote
-
-
-def _joined(here: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
-    return (*here, *(entry for entry in more if entry not in here))
+        storage, credentials = self.place.open()
+        head_of = self.branch if self.is_head else None
+        return Session(storage, self.version, read_only=True, head_of=head_of, credentials=credentials)

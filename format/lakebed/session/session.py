@@ -97,6 +97,7 @@ class Session(Opened):
         self._lost: CommitFailed | None = None
         self._holds = 0
         self._first_unpublished = 0.0
+        self._part_folders: tuple[str, ...] = ()  # where others write what this session will adopt
         self._promised: dict[str, str] = {}  # by branch, the id that its next commit will get
         open_sessions.enter(self)
 
@@ -310,6 +311,21 @@ class Session(Opened):
         if self._lock is not None:
             self._lock.guard(version_id)
 
+    def open_part_folder(self) -> str:
+        """Make a folder for chunks that others write while this session holds the lock; return its version id.
+
+        Collectors leave it alone until it is closed, or the session ends.
+        """
+        folder = new_id()
+        with self.mutex:
+            self._guard(folder)
+            self._part_folders = (*self._part_folders, folder)
+        return folder
+
+    def close_part_folder(self, folder: str) -> None:
+        """Leave what was not adopted of a folder's chunks to collectors, from the next publish on."""
+        self._part_folders = tuple(other for other in self._part_folders if other != folder)
+
     def begin_in_child(self) -> None:
         """Go on in a forked child, which has none of its parent's other threads.
 
@@ -327,6 +343,7 @@ class Session(Opened):
         if self._pid != os.getpid():
             self._pid, self._holds, self._lock, self._passing = os.getpid(), 0, None, None
             self._unpublished.draft = None
+            self._part_folders = ()
             self._promised.clear()
             self._readers.clear()
             self._collector.forget()
@@ -605,6 +622,8 @@ class Session(Opened):
         self._readers.clear()
         if self._lock is not None:
             self._lock.moved(head.version_id)
+            for folder in self._part_folders:
+                self._lock.guard(folder)
         self._unsettled = ()
         try:
             self._collector.published(old, versions, at.tree, self.branch)

@@ -132,7 +132,7 @@ class AddingDraft(SchemaDraft):
             Whether the tensor's numbers are lists of numbers from now on, however short.
         """
         meta = tensor.meta
-        if not _may_hold_absent(tensor) or tensor.state.sequence is not None:
+        if not meta.length or not _may_hold_absent(tensor) or tensor.state.sequence is not None:
             return
         if htype_named(meta.htype).storing is not Storing.ARRAY or meta.is_link:
             return

@@ -7,8 +7,8 @@ by their names) are decoded.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -24,7 +24,6 @@ from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.tile_index import TileIndex
 from lakebed.htypes.base import Storing
-from lakebed.merging.compare import Held
 from lakebed.reading.fetch import ChunkSource
 from lakebed.reading.samples import SampleReader
 from lakebed.reading.stored import Locating
@@ -39,6 +38,7 @@ from lakebed.writing.encode.encoded import Encoded
 from lakebed.writing.names import companion_key, parents
 
 Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 # Smaller chunks are copied, so that they are packed with their neighbours.
 _SMALL = 32_768
@@ -50,6 +50,34 @@ _LONG_RUN = 16
 _BY_ROW = ("id", "null")
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A tensor in one version.
+
+    Parameters
+    ----------
+    reader
+        Reads its samples.
+    nulls
+        Reads the marks of nulls, if there are any; they may be fewer than rows.
+    written
+        For each row whether it was ever written since the common ancestor; None where the samples tell. Images that
+        are compressed together with a loss change a little whenever their chunk is written anew.
+    """
+
+    reader: SampleReader
+    nulls: SampleReader | None = None
+    written: Mask | None = None
+
+    def null_marks(self) -> Mask:
+        """Tell for each row whether it is marked as null: shape (rows,)."""
+        marks = np.zeros(self.reader.state.length, np.bool_)
+        if self.nulls is not None:
+            count = min(self.nulls.state.length, len(marks))
+            marks[:count] = self.nulls.stacked(range(count)).reshape(count)
+        return marks
+
+
 class Incoming:
     """Rows of one version on their way into a draft of another.
 
@@ -59,12 +87,17 @@ class Incoming:
         Takes them in.
     theirs, source
         The version that they come from, and what reads its chunks.
+    is_whole
+        All rows come in, so that no chunk need be read for the extents of some of them.
     """
 
-    def __init__(self, draft: Draft, theirs: Snapshot, source: ChunkSource) -> None:
+    def __init__(
+        self, draft: Draft, theirs: Snapshot, source: ChunkSource, *, is_whole: bool = False
+    ) -> None:
         self._draft = draft
         self._theirs = theirs
         self._source = source
+        self._is_whole = is_whole
 
     # -- whole tensors -----------------------------------------------------------------------------------------
 
@@ -180,7 +213,7 @@ class Incoming:
             return
         draft = self._draft
         draft.dirty = True
-        tensor, held = draft.tensors[key], self._held(their_key)
+        tensor, held = draft.tensors[key], self.held(their_key)
         state = held.reader.state
         flat, lengths = _flat(state, rows)
         if lengths is None:
@@ -222,7 +255,7 @@ class Incoming:
             return
         draft = self._draft
         draft.dirty = True
-        tensor, held = draft.tensors[key], self._held(their_key)
+        tensor, held = draft.tensors[key], self.held(their_key)
         pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
         ours, theirs = pairs[:, 0], pairs[:, 1]
         companions = [c for c in self._companions(key, their_key) if c[0] not in _BY_ROW]
@@ -290,7 +323,8 @@ class Incoming:
 
     # -- tensors and their companions --------------------------------------------------------------------------
 
-    def _held(self, key: str) -> Held:
+    def held(self, key: str) -> Held:
+        """Return what reads a tensor there, and its marks of nulls."""
         state = self._theirs.tensors[key]
         nulls = companion_key(self._theirs.meta, state.meta.name or key, "null")
         return Held(self._reader(key), None if nulls is None else self._reader(nulls))
@@ -328,7 +362,7 @@ class Incoming:
     def _append_flat(
         self, tensor: TensorDraft, reader: SampleReader, flat: Ints, meanings: Ints | None = None
     ) -> None:
-        settle(tensor, reader.state.meta)
+        adopt_dtype(tensor, reader.state.meta)
         for start, stop in _cuts(np.flatnonzero(np.diff(flat) != 1) + 1, len(flat)):
             first, end = int(flat[start]), int(flat[stop - 1]) + 1
             if meanings is not None:
@@ -369,9 +403,15 @@ class Incoming:
                     tensor.append(self._cut(tensor, reader, each, table.first(each), last))
             elif how[start] == 2:
                 files = [bytes(self._source.file(table, each)) for each in rows]
-                tensor.copy_chunks(reader.state, rows, files, _bounds(reader, first, end))
+                tensor.copy_chunks(reader.state, rows, files, self._bounds(reader, first, end))
             else:
-                tensor.take(reader.state, rows.start, rows.stop, _bounds(reader, first, end))
+                tensor.take(reader.state, rows.start, rows.stop, self._bounds(reader, first, end))
+
+    def _bounds(self, reader: SampleReader, first: int, end: int) -> Bounds | None:
+        meta = reader.state.meta
+        if self._is_whole and meta.max_shape:
+            return tuple(meta.min_shape), tuple(meta.max_shape)
+        return _bounds_of(reader, first, end)
 
     def _cut(self, tensor: TensorDraft, reader: SampleReader, row: int, first: int, end: int) -> Encoded:
         """Return samples of one chunk as they are stored."""
@@ -399,7 +439,7 @@ class Incoming:
     def _update_flat(
         self, tensor: TensorDraft, reader: SampleReader, pairs: Ints, meanings: Ints | None = None
     ) -> None:
-        settle(tensor, reader.state.meta)
+        adopt_dtype(tensor, reader.state.meta)
         tiled = set(reader.state.tiles.indices.tolist())
         breaks = np.flatnonzero((np.diff(pairs, axis=0) != 1).any(axis=1)) + 1
         for start, stop in _cuts(breaks, len(pairs)):
@@ -429,7 +469,7 @@ class Incoming:
         tensor.update_tiled(row, chunks, state.tiles.entries[other])
 
 
-def settle(tensor: TensorDraft, theirs: TensorMeta) -> None:
+def adopt_dtype(tensor: TensorDraft, theirs: TensorMeta) -> None:
     """Let a tensor without samples take over what kind of samples it gets."""
     mine = tensor.meta
     if mine.htype is None or mine.dtype is None:
@@ -450,7 +490,9 @@ def _cuts(breaks: Ints, count: int) -> Iterator[tuple[int, int]]:
 def _null_marks(held: Held, rows: Ints, tensor: TensorDraft) -> NDArray[np.bool_]:
     """Tell which rows are nulls that need a mark in a tensor; where it holds single numbers, their bytes tell."""
     marks = held.null_marks()[rows]
-    if held.reader.is_nullable and list(tensor.meta.max_shape) != [1]:
+    # Among empty samples alone nulls have marks: others are arrays of no elements.
+    single = held.reader.is_nullable and list(held.reader.state.meta.max_shape) == [1]
+    if single and list(tensor.meta.max_shape) != [1]:
         marks |= held.reader.shapes(rows)[:, 0] == 0
     return marks
 
@@ -474,7 +516,7 @@ def _tile_rows(state: TensorState, row: int, stop: int) -> Ints:
     return np.flatnonzero(holds) + row
 
 
-def _bounds(reader: SampleReader, first: int, end: int) -> Bounds | None:
+def _bounds_of(reader: SampleReader, first: int, end: int) -> Bounds | None:
     """Return the smallest and largest shapes of neighbouring samples; None while they have none."""
     meta = reader.state.meta
     low, high = tuple(meta.min_shape), tuple(meta.max_shape)
@@ -494,6 +536,24 @@ def _linked_shapes(reader: SampleReader, block: Block) -> list[tuple[int, ...]] 
     if not meta.is_link or not meta.max_shape:
         return None
     return [tuple(meta.min_shape), tuple(meta.max_shape)] * block.count
+
+
+def merged_names(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[str], NDArray[np.int64] | None]:
+    """Join the names of classes.
+
+    Returns
+    -------
+    Our names and behind them those that are only there; for each number there the number here, int64, or None if
+    every number means the same.
+    """
+    names = list(ours)
+    numbers = {name: i for i, name in reversed(list(enumerate(names)))}
+    for name in theirs:
+        if name not in numbers:
+            numbers[name] = len(names)
+            names.append(name)
+    meanings = np.array([numbers[name] for name in theirs], np.int64)
+    return names, None if names[: len(theirs)] == list(theirs) else meanings
 
 
 def meant(value: Any, meanings: Ints | None) -> Any:

@@ -1,0 +1,299 @@
+"""Parts: runs of rows that other threads, processes or machines encode and write; one writer adopts and publishes them.
+
+A part is a small version of the dataset that is in no tree: its chunk files lie in a folder of the writer's, and what
+the indexes must learn of them (ids, sizes, checksums, extents, names of classes, nulls, hidden tensors) travels back
+pickled. Adopting a part names its chunks where they lie; samples are read only where a chunk is too small to stay one,
+or numbers of classes mean something else here. Chunks of parts that are never adopted are garbage, which collectors
+remove once the writer has ended.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.documents.creds_index import CredsIndex
+from lakebed.documents.dataset_meta import DatasetMeta
+from lakebed.documents.sequence_index import SequenceIndex
+from lakebed.documents.tile_index import TileIndex
+from lakebed.errors import InvalidOperationError, StorageError, TensorDoesNotExistError
+from lakebed.session.append import columns_of, extend_draft
+from lakebed.session.credentials import LinkCredentials
+from lakebed.session.incoming import Incoming, merged_names
+from lakebed.session.pickling import Place
+from lakebed.session.session import Session
+from lakebed.session.table import Table
+from lakebed.storage.base import Storage
+from lakebed.versions.state import Snapshot, TensorState, empty_table
+from lakebed.writing.draft.draft import Draft
+from lakebed.writing.encode.column import encode_column
+from lakebed.writing.encode.links import Linking
+
+_log = logging.getLogger(__name__)
+
+_CLASSES = "class_names"
+
+# What two tensors must have in common for the samples of one to be samples of the other.
+_SETTINGS = ("htype", "dtype", "sample_compression", "chunk_compression", "is_sequence", "is_link")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Rows that lie in storage and that no version refers to yet.
+
+    Parameters
+    ----------
+    folder
+        Id of the folder that its chunks lie in.
+    meta
+        Names of the tensors, hidden ones included.
+    tensors
+        What the part holds of each, by tensor key; those that it does not extend are without samples.
+    learned
+        Changes of infos by tensor key: entry -> (what it was when the part was begun, what it is now).
+    """
+
+    folder: str
+    meta: DatasetMeta
+    tensors: Mapping[str, TensorState]
+    learned: Mapping[str, Mapping[str, tuple[Any, Any]]]
+
+    def length(self, name: str) -> int:
+        """Return the number of rows that the part has of a tensor, by its full name."""
+        return self.tensors[self.meta.tensor_names.get(name, name)].length
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PartTarget:
+    """What a writer of parts is given: the tensors that the rows are for, and where their chunks go.
+
+    Parameters
+    ----------
+    base
+        The dataset's tensors without their samples.
+    names
+        Columns: name of the column -> full name of the tensor.
+    """
+
+    storage: Storage
+    credentials: LinkCredentials
+    base: Snapshot
+    names: Mapping[str, str]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _target, (Place.of(self.storage, self.credentials), self.base, dict(self.names))
+
+
+def _target(place: Place, base: Snapshot, names: Mapping[str, str]) -> PartTarget:
+    return PartTarget(*place.open(), base, names)
+
+
+@contextmanager
+def writing_parts(table: Table) -> Iterator[PartTarget]:
+    """Hold the writer's lock while others write parts for the columns of a table; publish at the end.
+
+    ``with writing_parts(table) as target``: the target goes to any number of `PartWriter`, in this process or, pickled,
+    in others; their parts come back to :func:`adopt`. What the dataset had unpublished is published first.
+
+    Raises
+    ------
+    ReadOnlyModeError
+        If the dataset was opened read-only.
+    LockedException
+        If another writer holds the branch.
+    """
+    session = table.session
+    with session.mutex:
+        session.take_lock()
+        session.hold()
+    folder = ""
+    try:
+        session.flush()
+        folder = session.open_part_folder()
+        schema = session.schema()
+        tensors = {key: _without_samples(state) for key, state in schema.tensors.items()}
+        base = Snapshot(folder, schema.meta, {}, tensors)
+        yield PartTarget(session.storage, session.credentials, base, table.names)
+    finally:
+        session.close_part_folder(folder)
+        session.release()
+
+
+def _without_samples(state: TensorState) -> TensorState:
+    """Return a tensor's settings, info and extents."""
+    return replace(
+        state,
+        meta=state.meta.with_(length=0),
+        table=empty_table(),
+        diff=None,
+        tiles=TileIndex.empty(),
+        sequence=None if state.sequence is None else SequenceIndex.from_lengths([]),
+        creds=None if state.creds is None else CredsIndex.from_codes([]),
+        pad=None,
+    )
+
+
+class PartWriter:
+    """Encodes rows and writes their chunks; ``with`` removes what was written if the rows come to no end.
+
+    Not for several threads at once: each has a writer of its own.
+    """
+
+    def __init__(self, target: PartTarget) -> None:
+        self._target = target
+        self._linking = Linking(target.credentials)
+        self._draft = self._new_draft()
+
+    def _new_draft(self) -> Draft:
+        base = self._target.base
+        return Draft(base, base.version_id, self._target.storage, self._read)
+
+    def extend(self, columns: Mapping[str, Any]) -> None:
+        """Add rows given as columns: {column: ndarray, list or Arrow array}, all or nothing.
+
+        Raises
+        ------
+        TensorDoesNotExistError
+            If the target has no such column.
+        ValueError
+            If the columns differ in length.
+        SampleExtendError
+            If a sample does not fit.
+        """
+        keys = {}
+        for name in columns:
+            full = self._target.names.get(name)
+            key = None if full is None else self._target.base.key_of(full)
+            if key is None:
+                raise TensorDoesNotExistError.among(name, self._target.names)
+            keys[name] = key
+        values = columns_of(columns)
+        draft = self._draft.fork()
+        try:
+            extend_draft(draft, {keys[name]: column for name, column in values.items()}, self._linking)
+        except BaseException:
+            draft.give_up()
+            raise
+        self._draft = draft
+
+    def finish(self) -> Part:
+        """Make the chunks durable and return what is to be adopted; the writer begins a new part."""
+        draft, storage = self._draft, self._target.storage
+        found = draft.snapshot()
+        storage.put_many(draft.new_chunks().items(), durable=True)
+        storage.sync(draft.spilled)
+        self._draft = self._new_draft()
+        learned = {}
+        for key, state in found.tensors.items():
+            before = self._target.base.tensors[key].info if key in self._target.base.tensors else {}
+            new = {k: (before.get(k), v) for k, v in state.info.items() if before.get(k) != v}
+            if new:
+                learned[key] = new
+        tensors = {key: replace(state, diff=None) for key, state in found.tensors.items()}
+        return Part(found.version_id, found.meta, tensors, learned)
+
+    def discard(self) -> None:
+        """Forget the rows since the last part, and remove what was written of them."""
+        gone, self._draft = self._draft.spilled, self._new_draft()
+        for key in gone:
+            try:
+                self._target.storage.delete(key)
+            except StorageError as error:
+                _log.warning("chunk %s of a part that was given up stays: %s", key, error)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.discard()
+
+    def _read(self, state: TensorState, row: int) -> bytes | memoryview:
+        key = state.table.key(row)
+        pieces = self._draft.new_chunks().get(key)
+        return self._target.storage.get(key) if pieces is None else b"".join(pieces)
+
+
+# -- adopting ----------------------------------------------------------------------------------------------------
+
+
+def adopt(session: Session, parts: Iterable[Part]) -> None:
+    """Append the rows of parts in this order: all of them, or none.
+
+    Raises
+    ------
+    InvalidOperationError
+        If a tensor of a part is none of the dataset's any more, or its samples are of another kind.
+    """
+    found = list(parts)
+    with session.mutex, session.writing() as draft:
+        for part in found:
+            _adopt_one(session, draft, part)
+
+
+def _adopt_one(session: Session, draft: Draft, part: Part) -> None:
+    theirs = Snapshot(part.folder, part.meta, {}, part.tensors)
+    incoming = Incoming(draft, theirs, session.source, is_whole=True)
+    for name in theirs.names():
+        state = theirs.tensor(name)
+        if not state.length:
+            continue
+        key = draft.meta.tensor_names.get(name, name)
+        if key not in draft.tensors:
+            raise InvalidOperationError(f"a part holds rows of tensor {name!r}, which is not there any more")
+        mine = draft.tensors.seen[key].state
+        rank = len(mine.meta.max_shape)
+        if rank not in (0, len(state.meta.max_shape)) and incoming.held(state.key).null_marks().all():
+            # Nulls have no rank.
+            nothing = encode_column([None] * state.length, mine.meta, mine.info, name)
+            draft.extend({key: nothing})
+            continue
+        _check_fits(mine, state, name)
+        meanings = _adopt_info(draft, key, part.learned.get(state.key, {}), state)
+        incoming.append(key, state.key, np.arange(state.length, dtype=np.int64), meanings)
+
+
+def _check_fits(mine: TensorState, theirs: TensorState, name: str) -> None:
+    for setting in _SETTINGS:
+        here, there = getattr(mine.meta, setting), getattr(theirs.meta, setting)
+        open_yet = setting in ("htype", "dtype") and None in (here, there)
+        if here != there and not open_yet:
+            raise InvalidOperationError(
+                f"a part of tensor {name!r} has {setting} {there!r}, the tensor {here!r}: nothing of it was added"
+            )
+    here, there = len(mine.meta.max_shape), len(theirs.meta.max_shape)
+    if here and there and here != there:
+        raise InvalidOperationError(
+            f"samples of a part of tensor {name!r} have {there} axes, those of the tensor {here}: nothing was added"
+        )
+
+
+def _adopt_info(
+    draft: Draft, key: str, learned: Mapping[str, tuple[Any, Any]], theirs: TensorState
+) -> NDArray[np.int64] | None:
+    """Let a tensor's info say what the part's says, too; return what its numbers of classes are here."""
+    info, meanings = dict(draft.tensors.seen[key].state.info), None
+    if theirs.meta.htype == "class_label":
+        names, meanings = merged_names(info.get(_CLASSES) or (), theirs.info.get(_CLASSES) or ())
+        if names != list(info.get(_CLASSES) or ()):
+            info[_CLASSES] = names
+    for entry, (before, now) in learned.items():
+        if entry == _CLASSES and theirs.meta.htype == "class_label":
+            continue
+        if info.get(entry) not in (before, now):
+            raise InvalidOperationError(
+                f"a part of tensor {theirs.meta.name!r} was written with {entry} {now!r}, the tensor has "
+                f"{info[entry]!r}: nothing of it was added"
+            )
+        info[entry] = now
+    if info != draft.tensors.seen[key].state.info:
+        draft.set_tensor_info(key, info)
+    return meanings
