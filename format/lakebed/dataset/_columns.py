@@ -1,4 +1,4 @@
-"""Many rows at a time, as columns: the bulk half of a dataset's facade."""
+"""A dataset's facade: many rows at a time, as columns."""
 
 from __future__ import annotations
 
@@ -8,16 +8,38 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.dataset._copy import Copyable
+from lakebed.dataset._base import DatasetBase
 from lakebed.errors import InvalidOperationError
 from lakebed.session.append import pop_many
-from lakebed.session.columns import read_columns, take_rows
+from lakebed.session.columns import Batches, arrow_stream, read_columns, take_rows
 from lakebed.session.retype import change_type
 from lakebed.session.update import update_rows
 
 
-class Bulk(Copyable):
+class ColumnMethods(DatasetBase):
     """Reads and changes many rows of a dataset, without a Python object for each."""
+
+    def batches(self, batch_size: int, tensors: Sequence[str] | None = None) -> Batches:
+        """Iterate over the rows as dictionaries of columns, ``batch_size`` rows each, the last one shorter.
+
+        Parameters
+        ----------
+        batch_size
+            Rows per batch.
+        tensors
+            Names of the tensors to read; None reads all.
+
+        Returns
+        -------
+        Iterable of {name: column}. A column is an ndarray of shape (rows, ...) for samples of one shape, a
+        MaskedArray of shape (rows, 1) for numbers of which some are null, a sequence of str for text, else a list.
+        Arrays may be views of one chunk and are the caller's; drop a batch before taking the next to reuse its memory.
+        """
+        return Batches(self._table(tensors), batch_size)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Export the rows as an Arrow stream: pyarrow, pandas, polars and DuckDB read a dataset directly."""
+        return arrow_stream(self._table()).__arrow_c_stream__(requested_schema)
 
     def read_columns(self, start: int, stop: int, tensors: Sequence[str] | None = None) -> dict[str, Any]:
         """Read consecutive rows as Arrow arrays.

@@ -1,14 +1,15 @@
-"""What 3.x datasets say of the vendor's account and services: there is none here, and nothing needs one."""
+"""A dataset's facade: what 3.x datasets say of the vendor's account and services, which nothing here needs."""
 
 from __future__ import annotations
 
 from typing import Any, NoReturn
 
 from lakebed import config
+from lakebed.dataset._base import DatasetBase
 from lakebed.errors import InvalidOperationError, RenameError
 
 
-class Accountless:
+class CompatMethods(DatasetBase):
     """Attributes and calls of the 3.x API that mean something only to its vendor's service."""
 
     client = None

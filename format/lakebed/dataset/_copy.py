@@ -1,4 +1,4 @@
-"""The copying half of a dataset's facade: like, copy, deepcopy, delete."""
+"""A dataset's facade: like, copy, deepcopy, materialize, delete."""
 
 from __future__ import annotations
 
@@ -14,34 +14,14 @@ from lakebed.copying.copy import (
 )
 from lakebed.copying.materialize import unlink_in_place, unlinked_copy
 from lakebed.copying.resolve_links import BrokenLink
-from lakebed.dataset._schema import Structured
+from lakebed.dataset._base import DatasetBase
 from lakebed.errors import InvalidOperationError, ReadOnlyModeError
 from lakebed.session.places import Path, discard_at
 from lakebed.session.table import Table
 
 
-class Copyable(Structured):
+class CopyMethods(DatasetBase):
     """Datasets made from this one, and its end."""
-
-    @property
-    def is_view(self) -> bool:
-        """Whether rows are selected."""
-        return not self._index.is_trivial
-
-    @property
-    def read_only(self) -> bool:
-        """Whether changes are refused."""
-        return self._session.read_only
-
-    @read_only.setter
-    def read_only(self, value: bool) -> None:
-        if self.is_view:
-            raise InvalidOperationError(
-                "read_only property cannot be toggled for a dataset view; use the whole dataset"
-            )
-        if value:
-            self._session.flush()
-        self._session.read_only = bool(value)
 
     def like(self, dest: Path, tensors: Sequence[str] | None = None, overwrite: bool = False) -> Self:
         """Create a dataset with the settings of this one and no samples; see ``lakebed.like``."""
@@ -102,7 +82,7 @@ class Copyable(Structured):
             handle.session.close()
             return broken
         self._check_changeable("materialize")
-        if self.is_view:
+        if not self._index.is_trivial:
             raise InvalidOperationError(
                 "a view has no place of its own: name a destination, or call this on the dataset"
             )
@@ -117,7 +97,7 @@ class Copyable(Structured):
         progressbar: bool = True,
     ) -> Self:
         """Copy the whole dataset with its history; see ``lakebed.deepcopy``."""
-        if self.is_view:
+        if not self._index.is_trivial:
             raise TypeError(
                 "Deepcopy is not supported for views, which have no history; use copy, or the dataset"
             )
@@ -138,7 +118,7 @@ class Copyable(Structured):
             If it is above 1 GB and ``large_ok`` is false.
         """
         self._check_changeable("delete")
-        if self.read_only:
+        if self._session.read_only:
             raise ReadOnlyModeError(
                 f"{self._handle.path} was opened read-only; lakebed.delete removes it by its path"
             )

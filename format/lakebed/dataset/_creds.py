@@ -1,10 +1,11 @@
-"""The half of a dataset's facade that is about credentials: names in the dataset, secrets outside of it."""
+"""A dataset's facade: names of credentials in the dataset, secrets outside of it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from lakebed.credentials.named import named
+from lakebed.dataset._base import DatasetBase
 from lakebed.documents.linked_creds import check_name
 from lakebed.errors import InvalidInputError, ReadOnlyModeError
 from lakebed.session.credentials import LinkCredentials
@@ -12,19 +13,11 @@ from lakebed.storage.base import innermost, is_bucket
 from lakebed.storage.credentials import kept
 
 if TYPE_CHECKING:
-    from lakebed.session.handle import Handle
-    from lakebed.session.session import Session
     from lakebed.storage.credentials import Creds
 
 
-class Credentialed:
+class CredsMethods(DatasetBase):
     """Names of credentials that links go by, and what is behind them in this process."""
-
-    if TYPE_CHECKING:
-        _handle: Handle
-
-        @property
-        def _session(self) -> Session: ...
 
     @property
     def link_creds(self) -> LinkCredentials:

@@ -1,10 +1,10 @@
-"""The part of a dataset's facade that compares, joins and rewrites lines of history."""
+"""A dataset's facade: differences, merges, tags, and history that is rewritten."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from lakebed.dataset._versions import Versioned
+from lakebed.dataset._base import DatasetBase
 from lakebed.history import diff, reset, tags
 from lakebed.maintenance.repair import fix_history
 from lakebed.merging import merge
@@ -13,8 +13,8 @@ from lakebed.session import branches
 from lakebed.versions.refs import Tag
 
 
-class Historic(Versioned):
-    """What every facade of a dataset can ask of its history, and do to it."""
+class MergeMethods(DatasetBase):
+    """Compares, joins and rewrites branches."""
 
     def diff(
         self, id_1: str | None = None, id_2: str | None = None, as_dict: bool = False

@@ -1,4 +1,4 @@
-"""In-place operators of tensors: read what is selected, compute, assign it back."""
+"""A tensor's facade: in-place operators, which read what is selected, compute, and assign it back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from lakebed.errors import DynamicTensorNumpyError, LakebedError, SampleUpdateError
 
 
-class InPlace(ABC):
+class OperatorMethods(ABC):
     """``+=`` and its kin for what can be read as an array and assigned to."""
 
     @abstractmethod
@@ -36,7 +36,7 @@ class InPlace(ABC):
         SampleUpdateError
             If the samples differ in shape, or the result does not fit the tensor; the cause says why.
         """
-        if isinstance(other, InPlace):
+        if isinstance(other, OperatorMethods):
             other = other.numpy()
         try:
             result = self._computed(compute, other)

@@ -1,4 +1,4 @@
-"""Reading what is selected of a tensor, in the forms of the 3.x API."""
+"""A tensor's facade: reading what is selected, in the forms of the 3.x API."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.codecs.registry import file_codec, sniff
-from lakebed.dataset._info import Described
+from lakebed.dataset._base import TensorBase
 from lakebed.errors import DynamicTensorNumpyError, InvalidOperationError
 from lakebed.htypes import forms
 from lakebed.htypes.base import Storing
+from lakebed.htypes.registry import full_name
 from lakebed.links.link import LinkedSample, LinkedTiledSample
 from lakebed.reading.index import Index
 from lakebed.reading.selection import Selection
 from lakebed.reading.stored import Locating
 from lakebed.session.copy_samples import Source, columns
-from lakebed.session.inputs import StoredSamples
 
 if TYPE_CHECKING:
     from lakebed.documents.tensor_meta import TensorMeta
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _DECIDING = ("htype", "dtype", "sample_compression", "chunk_compression", "is_sequence", "is_link", "verify")
 
 
-class Readable(Described, StoredSamples):
+class ReadMethods(TensorBase):
     """Values of the selected samples."""
 
     def null_mask(self) -> NDArray[np.bool_] | None:
@@ -43,7 +43,11 @@ class Readable(Described, StoredSamples):
     @property
     def holds_nothing(self) -> bool:
         """Whether nothing but empty samples was ever stored, so that there is no dtype to read them with."""
-        return self._reader.storing is Storing.ARRAY and self._reader.dtype is None and not self.is_sequence
+        return (
+            self._reader.storing is Storing.ARRAY
+            and self._reader.dtype is None
+            and not self._state.meta.is_sequence
+        )
 
     @property
     def goes_inside(self) -> bool:
@@ -142,8 +146,10 @@ class Readable(Described, StoredSamples):
 
     def _typed(self, storing: Storing, what: str) -> Any:
         if self._reader.storing is not storing:
+            meta = self._state.meta
+            htype = full_name(meta.htype, is_sequence=meta.is_sequence, is_link=meta.is_link)
             raise InvalidOperationError(
-                f"Only supported for {what} tensors; tensor {self._name!r} has htype {self.htype}"
+                f"Only supported for {what} tensors; tensor {self._name!r} has htype {htype}"
             )
         return self._selection.python()
 
@@ -176,7 +182,7 @@ class Readable(Described, StoredSamples):
             reader.state.meta,
             reader.state.info,
             value,
-            infos=self.sample_info if forms.INFOS in parts else None,
+            infos=self._selection.infos() if forms.INFOS in parts else None,
             timestamps=self._times(aslist) if forms.TIMESTAMPS in parts else None,
             fields=fields,
         )
@@ -190,7 +196,7 @@ class Readable(Described, StoredSamples):
 
     def _times(self, aslist: bool) -> Any:
         """Return the timestamps of each selected video, as one array where they are equally long."""
-        if self._index.is_single or self.is_sequence:
+        if self._index.is_single or self._state.meta.is_sequence:
             return np.atleast_1d(self.timestamps)
         rows, inside = self._selection.rows(), self._index.inside
         found = [
@@ -217,11 +223,11 @@ class Readable(Described, StoredSamples):
                 else:
                     data = reader.raw(row)[0]
                 found.append(self._selected_points(codec.fields(data) if len(data) else {}))
-        return found[0] if self._index.is_single and not self.is_sequence else found
+        return found[0] if self._index.is_single and not self._state.meta.is_sequence else found
 
     def _selected_points(self, fields: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
         """Apply the subscripts for the inside of a cloud to its points."""
-        if self._reader.state.meta.htype != "point_cloud" or self.is_sequence:
+        if self._reader.state.meta.htype != "point_cloud" or self._state.meta.is_sequence:
             return fields
         for subscript in self._index.inside:
             fields = {name: values[subscript[0]] for name, values in fields.items()}
@@ -302,7 +308,7 @@ class Readable(Described, StoredSamples):
         InvalidOperationError
             Always.
         """
-        if self.base_htype not in ("video", "audio"):
+        if self._state.meta.htype not in ("video", "audio"):
             raise InvalidOperationError("Only supported for video and audio tensors.")
         raise InvalidOperationError(
             "this release has no player; write .tobytes() of the sample to a file and open that"

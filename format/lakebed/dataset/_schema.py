@@ -1,23 +1,20 @@
-"""The schema half of a dataset's facade: tensors and groups, made, renamed and removed."""
+"""A dataset's facade: tensors and groups, made, renamed and removed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Self
 
-from lakebed.dataset._merge import Historic
+from lakebed.dataset._base import DatasetBase
 from lakebed.dataset.public_meta import PublicMeta
 from lakebed.dataset.tensor import Tensor
 from lakebed.errors import InvalidInputError, TensorDoesNotExistError
 from lakebed.htypes.registry import UNSPECIFIED
 from lakebed.session import schema as structure
-from lakebed.session.table import Table
-from lakebed.versions.state import Snapshot
 from lakebed.writing.names import normalize, parents
 from lakebed.writing.schema import check_new_group, plan_tensor
 
 
-class Structured(Historic):
+class SchemaMethods(DatasetBase):
     """What a dataset, a group or a selection of columns consists of."""
 
     # -- what there is -----------------------------------------------------------------------------------------
@@ -31,18 +28,6 @@ class Structured(Historic):
     def tensors(self) -> dict[str, Tensor]:
         """Visible tensors by name (relative to the group), nested names joined by ``/``."""
         return {name: self._tensor(self._full(name)) for name in self._names()}
-
-    def _names(self) -> list[str]:
-        return self._names_in(self._session.structure())
-
-    def _names_in(self, schema: Snapshot) -> list[str]:
-        prefix = f"{self._group}/" if self._group else ""
-        if self._columns is None:
-            return [n[len(prefix) :] for n in schema.names() if n.startswith(prefix)]
-        return [n for n in self._columns if schema.key_of(self._full(n)) is not None]
-
-    def _full(self, name: str) -> str:
-        return f"{self._group}/{name}" if self._group else name
 
     def _tensor(self, full_name: str, key: str | None = None) -> Tensor:
         return Tensor(self._handle, full_name, self._index, pad=self._pad, key=key)
@@ -81,31 +66,6 @@ class Structured(Historic):
         if full in schema.meta.groups:
             return self._sub(full)
         raise TensorDoesNotExistError.among(name, self._names())
-
-    def _table(self, tensors: Iterable[str] | None = None) -> Table:
-        """Return the selected rows of tensors; None is all of them."""
-        if tensors is None:
-            names = {name: self._full(name) for name in self._names()}
-            return Table(self._session, names, self._index)
-        return self._table_of([normalize(name) for name in tensors])
-
-    def _table_of(self, tensors: Iterable[str]) -> Table:
-        """Return the selected rows of tensors under the names as they are given.
-
-        Raises
-        ------
-        TensorDoesNotExistError
-            If there is no such tensor, or a group has the name.
-        """
-        schema, names = self._session.structure(), {}
-        for name in tensors:
-            full = normalize(name, self._group)
-            if schema.key_of(full) is None:
-                if full in schema.meta.groups:
-                    raise TensorDoesNotExistError(f"{normalize(name)!r} is a group, not a tensor.")
-                raise TensorDoesNotExistError.among(normalize(name), self._names())
-            names[name] = full
-        return Table(self._session, names, self._index)
 
     @property
     def allow_delete(self) -> bool:

@@ -1,4 +1,4 @@
-"""The version half of a dataset's facade: branches, commits, checkout, and replacing everything at once."""
+"""A dataset's facade: branches, commits, checkout, and replacing everything at once."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from functools import partial
 from typing import Any, Self
 
 from lakebed.dataset import printing
+from lakebed.dataset._base import DatasetBase
 from lakebed.documents.version_tree import FIRST, new_id
-from lakebed.errors import CheckoutError, InvalidOperationError, InvalidViewException
+from lakebed.errors import CheckoutError
 from lakebed.history.commit_info import details
 from lakebed.history.commits import commit_entries, last_commit
 from lakebed.maintenance.repair import recover
-from lakebed.reading.index import Index
 from lakebed.session import branches
 from lakebed.session.handle import Handle
 from lakebed.session.new_branch import start_branch
@@ -19,48 +19,8 @@ from lakebed.session.session import Session
 from lakebed.versions.derive import empty_snapshot
 
 
-class Versioned:
-    """What every facade of a dataset holds, and the history that it shares with all others."""
-
-    def __init__(
-        self,
-        handle: Handle,
-        group: str = "",
-        index: Index | None = None,
-        columns: tuple[str, ...] | None = None,
-        *,
-        pad: bool = False,
-        lasting: bool = False,
-    ) -> None:
-        self._handle = handle
-        self._group = group
-        self._index = index or Index()
-        self._columns = columns
-        self._pad = pad
-        self._epoch = None if lasting else handle.session.epoch
-
-    @property
-    def _session(self) -> Session:
-        session = self._handle.session
-        if self._epoch in (None, session.epoch) or (self._index.is_trivial and self._columns is None):
-            return session
-        then = self._handle.left_at(self._epoch)
-        if then is not None:
-            # A selection of an old commit stays there; one of a head, which goes on, cannot.
-            self._handle, self._epoch = then, then.session.epoch
-            return then.session
-        if not self._index.is_trivial or self._handle.was_left_in(self._epoch):
-            raise InvalidViewException(
-                "This dataset view was invalidated: rows were added or replaced, or another version was checked out, "
-                "since it was made. Select the rows anew."
-            )
-        return session
-
-    def _check_changeable(self, method: str) -> None:
-        if not self._index.is_whole:
-            raise InvalidOperationError(
-                f"{method} method cannot be called on a Dataset view; use the whole dataset"
-            )
+class VersionMethods(DatasetBase):
+    """Versions of a dataset."""
 
     @property
     def branch(self) -> str:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from lakebed.dataset import printing
-from lakebed.dataset._columns import Bulk
-from lakebed.dataset._compat import Accountless
-from lakebed.dataset._creds import Credentialed
+from lakebed.dataset._columns import ColumnMethods
+from lakebed.dataset._compat import CompatMethods
+from lakebed.dataset._copy import CopyMethods
+from lakebed.dataset._creds import CredsMethods
+from lakebed.dataset._merge import MergeMethods
+from lakebed.dataset._rows import RowMethods
+from lakebed.dataset._schema import SchemaMethods
+from lakebed.dataset._selection import SelectionMethods
+from lakebed.dataset._versions import VersionMethods
 from lakebed.dataset.info import Edit, Info
 from lakebed.dataset.tensor import Tensor
 from lakebed.errors import (
@@ -20,10 +25,7 @@ from lakebed.errors import (
 )
 from lakebed.errors.root import instead
 from lakebed.printable import printable
-from lakebed.session.append import append_row, extend_rows, pop_rows
-from lakebed.session.assign import assign_all
 from lakebed.session.branches import check_info_changeable
-from lakebed.session.columns import Batches, arrow_stream
 from lakebed.session.handle import Handle, Live
 from lakebed.session.pickling import Address
 from lakebed.writing.names import normalize
@@ -34,7 +36,17 @@ if TYPE_CHECKING:
     from lakebed.versions.state import Snapshot
 
 
-class Dataset(Bulk, Credentialed, Accountless):
+class Dataset(
+    SchemaMethods,
+    SelectionMethods,
+    RowMethods,
+    ColumnMethods,
+    VersionMethods,
+    MergeMethods,
+    CopyMethods,
+    CredsMethods,
+    CompatMethods,
+):
     """Tensors of equal meaning row by row, versioned; made by ``lakebed.empty``, ``load`` and ``dataset``.
 
     Examples
@@ -85,70 +97,6 @@ class Dataset(Bulk, Credentialed, Accountless):
             draft.set_info(edit(self._session.schema().info))
 
     # -- rows --------------------------------------------------------------------------------------------------
-
-    @property
-    def index(self) -> Index:
-        """Which rows are selected."""
-        return self._index
-
-    def _lengths(self) -> list[int]:
-        with self._session.mutex:  # all of them as they are at one moment
-            return [1 if self._index.is_single else len(t) for t in self.tensors.values()]
-
-    def __len__(self) -> int:
-        if self._pad:
-            return self.max_len
-        lengths = self._lengths()
-        if len(set(lengths)) > 1:
-            warnings.warn(
-                "The tensors differ in length; len(ds) is that of the shortest, ds.max_len of the longest.",
-                stacklevel=2,
-            )
-        return min(lengths, default=0)
-
-    def __bool__(self) -> bool:
-        return True
-
-    @property
-    def max_len(self) -> int:
-        """Length of the longest tensor."""
-        if self._pad and not self._index.is_single:
-            return len(self._index.rows(self._whole().max_len))
-        return max(self._lengths(), default=0)
-
-    @property
-    def min_len(self) -> int:
-        """Length of the shortest tensor."""
-        return min(self._lengths(), default=0)
-
-    def _whole(self) -> Self:
-        return type(self)(self._handle, self._group, None, self._columns)
-
-    @property
-    def num_samples(self) -> int:
-        """Rows of the whole dataset, whatever is selected: the length of the shortest tensor."""
-        return self._whole().min_len
-
-    @property
-    def sample_indices(self) -> Sequence[int]:
-        """Row numbers that this selection keeps, against the whole dataset."""
-        rows = self._index.rows(self._whole().max_len if self._pad else self.num_samples)
-        return rows if isinstance(rows, range) else [int(row) for row in rows]
-
-    @property
-    def max_view(self) -> Self:
-        """View as long as the longest tensor; samples that the others lack read as empty ones."""
-        return type(self)(self._handle, self._group, self._index, self._columns, pad=True)
-
-    @property
-    def min_view(self) -> Self:
-        """View of the rows that every tensor has."""
-        return type(self)(self._handle, self._group, self._index[: self.min_len], self._columns)
-
-    @property
-    def no_view_dataset(self) -> Self:
-        """The dataset without a selection of rows."""
-        return type(self)(self._handle, self._group) if self.is_view else self
 
     # -- selecting ---------------------------------------------------------------------------------------------
 
@@ -220,111 +168,7 @@ class Dataset(Bulk, Credentialed, Accountless):
 
     # -- reading columns ---------------------------------------------------------------------------------------
 
-    def batches(self, batch_size: int, tensors: Sequence[str] | None = None) -> Batches:
-        """Iterate over the rows as dictionaries of columns, ``batch_size`` rows each, the last one shorter.
-
-        Parameters
-        ----------
-        batch_size
-            Rows per batch.
-        tensors
-            Names of the tensors to read; None reads all.
-
-        Returns
-        -------
-        Iterable of {name: column}. A column is an ndarray of shape (rows, ...) for samples of one shape, a
-        MaskedArray of shape (rows, 1) for numbers of which some are null, a sequence of str for text, else a list.
-        Arrays may be views of one chunk and are the caller's; drop a batch before taking the next to reuse its memory.
-        """
-        return Batches(self._table(tensors), batch_size)
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Export the rows as an Arrow stream: pyarrow, pandas, polars and DuckDB read a dataset directly."""
-        return arrow_stream(self._table()).__arrow_c_stream__(requested_schema)
-
     # -- writing -----------------------------------------------------------------------------------------------
-
-    def append(
-        self, sample: Mapping[str, Any] | Dataset, skip_ok: bool = False, append_empty: bool = False
-    ) -> None:
-        """Add one row to all tensors, or to none if anything does not fit.
-
-        Parameters
-        ----------
-        sample
-            {tensor: sample}, or one row of a dataset.
-        skip_ok
-            Tensors that the row does not name stay as they are.
-        append_empty
-            Tensors that the row does not name get an empty sample.
-
-        Raises
-        ------
-        SampleAppendingError, KeyError, TensorDoesNotExistError, ValueError, SampleAppendError
-            If the row is no dictionary, leaves out or invents tensors, or a sample does not fit.
-        """
-        whole = self._columns is None and self._index.is_trivial
-        if whole and isinstance(sample, dict) and self._session.offer_row(self._group, sample):
-            self._session.epoch += 1
-            return
-        self._check_changeable("append")
-        row = sample.tensors if isinstance(sample, Dataset) else sample
-        append_row(self._table(), self._group, row, skip_ok=skip_ok, append_empty=append_empty)
-        self._session.epoch += 1
-
-    def extend(
-        self,
-        samples: Mapping[str, Any] | Dataset,
-        skip_ok: bool = False,
-        append_empty: bool = False,
-        ignore_errors: bool = False,
-        progressbar: bool = False,
-    ) -> None:
-        """Add many rows given as columns: {tensor: ndarray, list, Tensor or Arrow array}, all or nothing.
-
-        Parameters
-        ----------
-        skip_ok, append_empty
-            As for :meth:`append`.
-        ignore_errors
-            Leave out rows that do not fit instead of failing.
-        progressbar
-            Show how far it is.
-
-        Raises
-        ------
-        SampleExtendingError, KeyError, TensorDoesNotExistError, ValueError, SampleExtendError
-            If the columns leave out or invent tensors, differ in length, or a sample does not fit.
-        """
-        self._check_changeable("extend")
-        columns = samples.tensors if isinstance(samples, Dataset) else samples
-        extend_rows(
-            self._table(),
-            self._group,
-            columns,
-            skip_ok=skip_ok,
-            append_empty=append_empty,
-            ignore_errors=ignore_errors,
-            progressbar=progressbar,
-        )
-        self._session.epoch += 1
-
-    def update(self, sample: Mapping[str, Any]) -> None:
-        """Replace the samples of the selected row in the tensors that are named: all of them, or none.
-
-        Raises
-        ------
-        TensorDoesNotExistError
-            If there is no such tensor.
-        SampleUpdateError
-            If a sample does not fit; the cause says why.
-        """
-        if not isinstance(sample, Mapping):
-            raise TypeError(
-                f"update takes a dictionary from tensor names to samples, not {type(sample).__name__}"
-            )
-        names = self._table_of(sample).names
-        assign_all(self._session, [(names[name], self._index, value) for name, value in sample.items()])
 
     def __setitem__(self, item: str, value: Any) -> None:
         """Replace the selected samples of a tensor; see ``Tensor.__setitem__``.
@@ -356,72 +200,6 @@ class Dataset(Bulk, Credentialed, Accountless):
             self[name] = value
         else:
             super().__setattr__(name, value)
-
-    def pop(self, index: int | Sequence[int] | slice | None = None) -> None:
-        """Remove rows from all tensors that have them: one, several, or (None) the last of the longest tensor.
-
-        Raises
-        ------
-        IndexError
-            If no tensor has such a row, or a row number is negative.
-        ValueError
-            If a row is named twice.
-        """
-        self._check_changeable("pop")
-        pop_rows(self._table(), index)
-
-    def rechunk(
-        self,
-        tensors: str | Sequence[str] | None = None,
-        num_workers: int = 0,
-        scheduler: str = "threaded",
-        progressbar: bool = True,
-    ) -> None:
-        """Put the samples of chunks that became small together again.
-
-        Parameters
-        ----------
-        tensors
-            Names of tensors; None takes all.
-        num_workers, scheduler, progressbar
-            Accepted for compatibility.
-
-        Raises
-        ------
-        TensorDoesNotExistError
-            If there is no such tensor.
-        """
-        self._check_changeable("rechunk")
-        table = self._table([tensors] if isinstance(tensors, str) else tensors)
-        with self._session.mutex, self._session.writing() as draft:
-            for state in table.states().values():
-                draft.rechunk(state.key)
-
-    def flush(self) -> None:
-        """Publish all changes: durable and visible to every reader when this returns."""
-        self._session.flush()
-
-    def discard(self) -> None:
-        """Forget all changes that are not published: rows, values, tensors and info are as the last `flush` left them.
-
-        A ``with`` block keeps the writer's lock.
-        """
-        self._session.discard()
-        self._session.epoch += 1
-
-    def maybe_flush(self) -> None:
-        """Publish all changes unless a ``with`` block is open, which does so at its end."""
-        if not self._session.is_held:
-            self._session.flush()
-
-    def clear_cache(self) -> None:
-        """Publish all changes and drop the chunks that are kept in memory."""
-        self._session.flush()
-        self._session.source.clear()
-
-    def close(self) -> None:
-        """Publish all changes and release the writer's lock; the dataset stays usable."""
-        self._session.close()
 
     def __enter__(self) -> Self:
         self._session.hold()

@@ -7,22 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from lakebed.dataset._operators import InPlace
-from lakebed.dataset._read import Readable
+from lakebed.dataset._info import InfoMethods
+from lakebed.dataset._operators import OperatorMethods
+from lakebed.dataset._read import ReadMethods
+from lakebed.dataset._shape import ShapeMethods
 from lakebed.dataset.printing import summary_table
-from lakebed.errors import InvalidOperationError
 from lakebed.history import diff
-from lakebed.htypes.conversion import converted
 from lakebed.reading.index import Index
 from lakebed.session.assign import assign_all
 from lakebed.session.handle import Handle
-from lakebed.session.inputs import encode_sample, encode_samples, encode_singly
+from lakebed.session.inputs import StoredSamples, encode_sample, encode_samples, encode_singly
 from lakebed.session.new_classes import NewClasses
 from lakebed.session.pickling import Address
 from lakebed.session.removal import checked_rows
 
 
-class Tensor(Readable, InPlace):
+class Tensor(InfoMethods, ShapeMethods, ReadMethods, OperatorMethods, StoredSamples):
     """A column of samples; indexing gives lazily selected parts, ``numpy()`` and its kin read them.
 
     Examples
@@ -39,31 +39,6 @@ class Tensor(Readable, InPlace):
     """
 
     # -- settings ----------------------------------------------------------------------------------------------
-
-    @property
-    def htype(self) -> str | None:
-        """Htype with its wrappers, e.g. ``sequence[image]``; None until the first sample.
-
-        Assigning another one gives the samples that are there a new meaning.
-
-        Raises
-        ------
-        IncompatibleHtypeError
-            On assignment, if shape or dtype of the samples are none of that htype.
-        NotImplementedError
-            On assignment, if there is no way from the present htype to that one.
-        """
-        return super().htype
-
-    @htype.setter
-    def htype(self, value: str) -> None:
-        self._check_whole("htype")
-        with self._session.mutex, self._session.writing() as draft:
-            state = self._state
-            meta, info = converted(state.meta, state.info, value)
-            draft.set_meta(state.key, meta)
-            if info != state.info:
-                draft.set_tensor_info(state.key, info)
 
     # -- selecting ---------------------------------------------------------------------------------------------
 
@@ -209,13 +184,11 @@ class Tensor(Readable, InPlace):
         samples = Tensor(self._handle, self._name, Index()[rows])
         return (samples, rows) if return_indexes else samples
 
-    def _check_whole(self, method: str) -> None:
-        if not self._index.is_whole:
-            raise InvalidOperationError(
-                f"{method} method cannot be called on a Tensor view; call it on the whole tensor {self._name!r}"
-            )
-
     # -- showing -----------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        index = "" if self._index.is_trivial else f", index={self._index!r}"
+        return f"Tensor(key={self._name!r}{index})"
 
     def summary(self) -> None:
         """Print htype, shape, dtype and compression."""

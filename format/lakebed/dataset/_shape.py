@@ -1,0 +1,78 @@
+"""A tensor's facade: how many samples are selected, and their extents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from numpy.typing import NDArray
+
+from lakebed.dataset._base import TensorBase
+from lakebed.dataset.shape_interval import ShapeInterval
+
+
+class ShapeMethods(TensorBase):
+    """Lengths and shapes."""
+
+    @property
+    def num_samples(self) -> int:
+        """Number of samples of the whole tensor, whatever is selected."""
+        return self._state.length
+
+    def __len__(self) -> int:
+        return len(self._rows())
+
+    @property
+    def is_single(self) -> bool:
+        """Whether one sample is selected, without the sample axis."""
+        return self._index.is_single
+
+    @property
+    def sample_indices(self) -> Sequence[int]:
+        """Row numbers that this selection keeps."""
+        rows = self._rows()
+        return rows if isinstance(rows, range) else [int(row) for row in rows]
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """Number of samples, then the extent of each axis, None where samples differ; a single sample's own shape."""
+        return self._selection.shape()
+
+    @property
+    def shape_interval(self) -> ShapeInterval:
+        """Smallest and largest extent of the selected samples per axis, their number first."""
+        return ShapeInterval(*self._selection.interval())
+
+    def shapes(self) -> NDArray[Any] | list[NDArray[Any]]:
+        """Return the shape of every selected sample: int32, shape (samples, axes); of sequences item by item."""
+        shapes: NDArray[Any] | list[NDArray[Any]] = self._selection.shapes()
+        return shapes
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes, the sample axis included unless one sample is selected."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int | None:
+        """Number of elements; None if samples differ in shape."""
+        shape = self.shape
+        return None if None in shape else prod(axis for axis in shape if axis is not None)
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether the selected samples differ in shape."""
+        if self._index.is_trivial and not self._state.meta.is_sequence:
+            return tuple(self._state.meta.min_shape) != tuple(self._state.meta.max_shape)
+        return self.shape_interval.is_dynamic
+
+    @property
+    def is_empty_tensor(self) -> bool:
+        """Whether there are no samples, or only empty ones."""
+        return len(self._state.meta.max_shape) == 0
+
+    @property
+    def sample_info(self) -> Any:
+        """What is recorded of the files behind the samples (format, exif, fps, ...); None where nothing is kept."""
+        return self._selection.infos()
