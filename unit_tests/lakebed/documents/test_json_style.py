@@ -119,7 +119,7 @@ def test_depth_is_that_of_the_value(value: object, piece: int) -> None:
     def depth(value: object) -> int:
         return 1 + max(map(depth, value), default=0) if isinstance(value, list) else 0
 
-    text = json.dumps([value] * 200).encode()  # enough brackets for a closer look
+    text = json.dumps([value] * 3).encode()  # more brackets than levels, for a closer look
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(limits, "_PIECE", piece)
         patch.setattr(limits, "MAX_JSON_DEPTH", 1 + depth(value))

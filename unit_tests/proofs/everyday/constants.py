@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -32,6 +33,7 @@ class Entry:
     high: float = 0
 
 
+@cache
 def table() -> dict[Key, Entry]:
     """Read the table.
 
@@ -60,16 +62,15 @@ def module_of(file: str) -> str:
     return ".".join(["lakebed", *Path(file).with_suffix("").parts]).removesuffix(".__init__")
 
 
-@cache
-def _trees() -> Mapping[str, ast.Module]:
-    files = [path for path in sorted(ROOT.rglob("*.py")) if path.relative_to(ROOT).parts[0] != "testing"]
-    return {path.relative_to(ROOT).as_posix(): ast.parse(path.read_bytes()) for path in files}
+def _files() -> list[Path]:
+    return [path for path in sorted(ROOT.rglob("*.py")) if path.relative_to(ROOT).parts[0] != "testing"]
 
 
 def in_code() -> set[Key]:
     """All numbers at module level, and the switches of the config."""
     found = set()
-    for file, tree in _trees().items():
+    for path in _files():
+        file, tree = path.relative_to(ROOT).as_posix(), ast.parse(path.read_bytes())
         targets = [_assigned(statement) for statement in tree.body]
         names = [name for name in targets if name is not None and name.isupper()]
         if names:
@@ -99,15 +100,18 @@ def _assigned(statement: ast.stmt) -> str | None:
     return target.id.lstrip("_") and target.id if isinstance(target, ast.Name) else None
 
 
+_IMPORT = re.compile(rb"^ *from (lakebed[\w.]*) import (?:\(([^)]*)\)|([^\n]*))", re.MULTILINE)
+
+
 @cache
 def _imports() -> Mapping[tuple[str, str], list[str]]:
     """The modules that import a name of another one: (module, name) -> them."""
     found: dict[tuple[str, str], list[str]] = {}
-    for file, tree in _trees().items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and node.module is not None:
-                for alias in node.names:
-                    found.setdefault((node.module, alias.name), []).append(module_of(file))
+    for path in _files():
+        importer = module_of(path.relative_to(ROOT).as_posix())
+        for module, several, one in _IMPORT.findall(path.read_bytes()):
+            for name in re.findall(r"\w+", re.sub("#.*", "", (several or one).decode())):
+                found.setdefault((module.decode(), name), []).append(importer)
     return found
 
 
