@@ -24,7 +24,7 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Leave what is there by now out of every collection of garbage: tests ask for hundreds, and it is half a million."""
+    """Leave what is there by now, half a million objects, out of the collections of garbage that tests ask for."""
     gc.collect()
     gc.freeze()
 

@@ -34,6 +34,8 @@ class Effort:
     """Damaged files for each decoder: a multiple of what it gets in the suite, by its speed."""
     fuzz_seconds: float
     """CPU seconds for each decoder and each kind of dataset at most."""
+    flipped_bytes: int
+    """Bytes of one file that are changed where each of them is told."""
     dataset_mutations: int
     """Times that files of one dataset are damaged."""
     programs: int
@@ -72,6 +74,7 @@ QUICK = Effort(
     examples=0.1,
     mutations=0.02,
     fuzz_seconds=0.5,
+    flipped_bytes=3,
     dataset_mutations=1,
     programs=120,
     machine_runs=5,
@@ -93,6 +96,7 @@ STANDARD = Effort(
     examples=0.5,
     mutations=0.2,
     fuzz_seconds=5,
+    flipped_bytes=15,
     dataset_mutations=3,
     programs=1_500,
     machine_runs=30,
@@ -114,6 +118,7 @@ SOAK = Effort(
     examples=20,
     mutations=500,
     fuzz_seconds=600,
+    flipped_bytes=1_000,
     dataset_mutations=20_000,
     programs=50_000,
     machine_runs=2_000,

@@ -24,6 +24,8 @@ from lakebed.errors import CommitFailed, CommitStateUnknown, LockedException, Lo
 
 BRANCHES = ("main", "b1", "b2", "b3")
 COLUMNS = ("writer", "batch", "size", "sum")
+LEAST = 3
+"""Batches of a writer, and looks of a reader, however little a busy machine gets done in the time."""
 
 
 def create(path: Path) -> None:
@@ -70,7 +72,7 @@ def write(path: str, number: int, seconds: float, log: Log) -> None:
     branch = BRANCHES[number % len(BRANCHES)]
     until = time.monotonic() + seconds
     ds = lakebed.load(f"{path}@{branch}")
-    while time.monotonic() < until:
+    while time.monotonic() < until or batch < LEAST:
         if dice.random() < 0.1:
             ds.close()
             ds = lakebed.load(f"{path}@{branch}")
@@ -109,9 +111,10 @@ def publish(ds: lakebed.Dataset, number: int, batch: int, dice: random.Random, l
 
 def read(path: str, number: int, seconds: float, log: Log) -> None:
     """Open branches and read everything; now and then look again at what was opened a while ago."""
-    dice, kept = random.Random(number), []
+    dice, kept, looks = random.Random(number), [], 0
     until = time.monotonic() + seconds
-    while time.monotonic() < until:
+    while time.monotonic() < until or looks < LEAST:
+        looks += 1
         branch, began = dice.choice(BRANCHES), time.monotonic()
         ds = lakebed.load(f"{path}@{branch}", read_only=True)
         opened = time.monotonic()

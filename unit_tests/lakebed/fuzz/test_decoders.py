@@ -51,7 +51,7 @@ def test_damage_is_an_error_of_ours(
     targets: dict[str, Target], name: str, record_property: Callable[[str, object], None]
 ) -> None:
     """Some mutations are refused, and some get through to what lies behind the first check."""
-    count = int(MUTATIONS or EFFORT.mutations * targets[name].suite)
+    count = int(MUTATIONS or max(30, EFFORT.mutations * targets[name].suite))
     report = run(targets[name], count, FIRST, SECONDS, traced=4 if IS_SOAK else 8)
     if IS_SOAK:
         record_property("proof", f"{name}: mutations from {FIRST:,}: {report}")

@@ -16,6 +16,7 @@ from lakebed.documents.version_tree import FIRST
 from lakebed.errors import LakebedError
 from lakebed.maintenance.verify import verify
 from lakebed.storage.local import LocalStorage
+from unit_tests.effort import EFFORT
 from unit_tests.lakebed.fuzz.datasets import GOLDEN, KINDS, everything, files, replace, write
 
 NAMES = [*KINDS, *GOLDEN]
@@ -132,7 +133,10 @@ def test_verify_names_every_changed_file(name: str, tmp_path: Path, golden: Path
 
 
 def test_verify_names_every_changed_byte_of_the_history(tmp_path: Path, golden: Path) -> None:
-    """Every byte of every `commit_info.json`, that of the first version too, which is no commit but has children."""
+    """Bytes of every `commit_info.json`, that of the first version too, which is no commit but has children.
+
+    In a soak every byte of that.
+    """
     path = write("history", tmp_path / "ds", golden)
     storage = LocalStorage(path)
     rng = random.Random(0)
@@ -141,7 +145,8 @@ def test_verify_names_every_changed_byte_of_the_history(tmp_path: Path, golden: 
     assert path / "commit_info.json" in checked
     for file in checked:
         key, data = str(file.relative_to(path)), file.read_bytes()
-        for at in range(len(data)) if file.parent == path else rng.sample(range(len(data)), 40):
+        count = EFFORT.flipped_bytes * (4 if file.parent == path else 1)
+        for at in rng.sample(range(len(data)), min(count, len(data))):
             replace(file, data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :])
             findings = verify(storage)
             assert key in [found.key for found in (*findings.damage, *findings.notes)], (key, at)

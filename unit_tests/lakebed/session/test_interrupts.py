@@ -20,7 +20,7 @@ from lakebed.dataset.dataset import Dataset
 from lakebed.errors import CommitFailed, DatasetCorruptError
 from lakebed.maintenance.verify import verify
 from lakebed.storage.local import LocalStorage
-from unit_tests.effort import EFFORT, PATIENCE, SOAK, seed
+from unit_tests.effort import PATIENCE, SOAK, STANDARD, seed
 from unit_tests.lakebed.datasets import open_on
 from unit_tests.lakebed.interrupts import (
     CASES,
@@ -54,7 +54,7 @@ def tried(case: Case, count: int) -> list[int]:
 def test_an_interrupt_at_any_line_leaves_a_whole_state(case: Case) -> None:
     """Rows, settings and versions are those before or after; what is published is sound, and no lock stays."""
     allowed = states(case, made_by(case))
-    for at in tried(case, EFFORT.interrupted_lines):
+    for at in tried(case, STANDARD.interrupted_lines):
         interrupted(case, made_by(case), allowed, at)
 
 
