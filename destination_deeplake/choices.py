@@ -4,17 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+import lakebed
+
+# Nothing encodes images as these, and hardly anything shows them.
+_LEFT_OUT = frozenset(("fli", "wmf"))
+
 FORMATS: Mapping[str, frozenset[str]] = {
-    **dict.fromkeys(
-        ("image", "image.rgb", "image.gray"),
-        frozenset("bmp dib eps gif ico im jpeg jpeg2000 msp mpo pcx png ppm sgi tga tiff webp xbm".split()),
-    ),
-    "video": frozenset(("mp4", "mkv", "avi")),
-    "audio": frozenset(("mp3", "flac", "wav")),
-    "dicom": frozenset(("dcm",)),
-    "nifti": frozenset(("nii", "nii.gz")),
-    "point_cloud": frozenset(("las",)),
-    "mesh": frozenset(("ply", "stl")),
+    htype: kinds - _LEFT_OUT for htype, kinds in lakebed.file_kinds.items()
 }
 """Htype of files -> compressions that a file of it may have."""
 

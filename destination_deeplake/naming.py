@@ -36,6 +36,12 @@ MAX_BYTES = 200
 
 META_COLUMNS = ("_airbyte_raw_id", "_airbyte_extracted_at", "_airbyte_meta", "_airbyte_generation_id")
 
+DELETED_AT = ("_ab_cdc_deleted_at",)
+"""Path of the property that says when the row of a record was deleted at the source."""
+
+DELTA_BRANCH = "airbyte-delta"
+"""Branch for rows that are not merged into their table yet."""
+
 LETTERS_FOLDER = "_airbyte_dead_letters"
 """Folder of the dataset of dead letters, beside those of the streams: no stream gets it."""
 

@@ -22,7 +22,7 @@ from destination_deeplake import schema
 from destination_deeplake.catalog import StreamPlan, WriteMode
 from destination_deeplake.columns import Column, Kind
 from destination_deeplake.failures import ConfigError
-from destination_deeplake.naming import META_COLUMNS, tensor_names
+from destination_deeplake.naming import DELETED_AT, META_COLUMNS, tensor_names
 from destination_deeplake.schema import StreamColumn
 from destination_deeplake.stream import transfers
 from destination_deeplake.stream.evolution import Step, decide, is_plain, suffix
@@ -30,8 +30,6 @@ from destination_deeplake.stream.record import INFO_KEY
 from destination_deeplake.stream.stored import EXACT_FIELD, StoredColumn, StoredColumns
 from destination_deeplake.stream.widening import widen
 from destination_deeplake.tensors import TENSOR_TYPES, TensorType
-
-_DELETED_AT = "_ab_cdc_deleted_at"
 
 
 def prepare(
@@ -114,8 +112,8 @@ def _wanted(plan: StreamPlan, notes: list[str]) -> list[StreamColumn]:
     if plan.mode is WriteMode.DEDUP:
         properties = plan.json_schema.get("properties")
         keys, cursor = list(plan.primary_key), plan.cursor
-        if isinstance(properties, Mapping) and _DELETED_AT in properties:
-            keys.append((_DELETED_AT,))
+        if isinstance(properties, Mapping) and DELETED_AT[0] in properties:
+            keys.append(DELETED_AT)
     columns = schema.columns(plan.json_schema, plan.choices, keys, cursor)
     for column in columns:
         # The record of the stream knows its own tensors by such names; a column would be taken for one of them.

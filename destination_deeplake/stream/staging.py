@@ -19,7 +19,6 @@ from destination_deeplake.naming import META_COLUMNS
 from destination_deeplake.stream.record import INFO_KEY
 
 STAGING_BRANCH = "airbyte-overwrite"
-DELTA_BRANCH = "airbyte-delta"
 STAGING_DELTA_BRANCH = "airbyte-overwrite-delta"
 DELETED_BRANCHES = ("airbyte-deleted", "airbyte-overwrite-deleted")
 """Deletions that the dataset remembers, and those of one that is to take its place, which keeps its branch then."""

@@ -20,13 +20,13 @@ from destination_deeplake.catalog import StreamPlan, WriteMode
 from destination_deeplake.choices import DELETION_DAYS
 from destination_deeplake.columns import RecordTable, Refused
 from destination_deeplake.lake import Lake, hold
+from destination_deeplake.naming import DELETED_AT, DELTA_BRANCH
 from destination_deeplake.stream.layout import StoredColumns, prepare
 from destination_deeplake.stream.left import LeftRows, left_rows
 from destination_deeplake.stream.misfits import Misfit
 from destination_deeplake.stream.record import INFO_KEY, label, recorded, remember
 from destination_deeplake.stream.staging import (
     DELETED_KEY,
-    DELTA_BRANCH,
     STAGING_BRANCH,
     STAGING_DELTA_BRANCH,
     deleted_branches,
@@ -46,9 +46,6 @@ if TYPE_CHECKING:
 
     from destination_deeplake.upserts.store import MergeCount, UpsertStore
     from destination_deeplake.upserts.tombstones import Tombstones
-
-DELETED_AT = ("_ab_cdc_deleted_at",)
-"""Property that says when the row of a record was deleted at the source."""
 
 
 class StreamWriter:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 import lakebed
+from destination_deeplake.naming import DELTA_BRANCH
 from destination_deeplake.upserts.at_once import Allowance, merge_at_once
 from destination_deeplake.upserts.collapse import older_duplicates
 from destination_deeplake.upserts.delta import Delta
@@ -26,8 +27,6 @@ from destination_deeplake.upserts.newest import newest_rows
 from destination_deeplake.upserts.putting_off import Checkpoint, MergePutOffError, go_on
 from destination_deeplake.upserts.tombstones import Buried, Tombstones
 from destination_deeplake.upserts.windows import taken, windows
-
-DELTA_BRANCH = "airbyte-delta"
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ from lakebed.dataset.tensor import Tensor
 from lakebed.errors import *  # noqa: F403
 from lakebed.htypes.constants import htype
 from lakebed.htypes.partial import tiled
+from lakebed.htypes.registry import FILE_KINDS as _FILE_KINDS
 from lakebed.htypes.registry import HTYPES as _HTYPES
 from lakebed.links.link import link, link_tiled
 from lakebed.links.policy import allow_links
@@ -49,6 +50,8 @@ __version__ = "0.1.0"
 tensor = Tensor
 compressions = _registry.COMPRESSIONS
 htypes: list[str] = sorted(_HTYPES)
+file_kinds = _FILE_KINDS
+"""Htype of files -> the kinds of files that its samples can be stored as."""
 
 __all__ = [
     "Credentials",
@@ -65,6 +68,7 @@ __all__ = [
     "empty",
     "errors",
     "exists",
+    "file_kinds",
     "gc",
     "htype",
     "htypes",

@@ -55,3 +55,16 @@ def test_every_public_name_exists() -> None:
         "ReadOnlyModeError",
     ):
         assert getattr(lakebed, name) is getattr(lakebed.errors, name)
+
+
+def test_the_kinds_of_files_are_told_by_htype() -> None:
+    """Each compression that is a kind of file belongs to an htype, and a tensor of that htype takes it."""
+    kinds = frozenset().union(*lakebed.file_kinds.values())
+    assert kinds == {name for name in lakebed.compressions if name not in (None, "lz4")}
+    assert lakebed.file_kinds["nifti"] == {"nii", "nii.gz"}
+    ds = lakebed.empty("mem://kinds")
+    for name, found in lakebed.file_kinds.items():
+        for kind in sorted(found):
+            ds.create_tensor(
+                f"{name.replace('.', '_')}_{kind.replace('.', '_')}", htype=name, sample_compression=kind
+            )

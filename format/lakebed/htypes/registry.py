@@ -94,6 +94,13 @@ _TABLE = (
 
 HTYPES = {htype.name: htype for htype in _TABLE}
 
+FILE_KINDS: Mapping[str, frozenset[str]] = {
+    htype.name: (htype.compressions or frozenset()) - _BYTES
+    for htype in _TABLE
+    if htype.is_image or not htype.by_chunk
+}
+"""Htype of files -> the kinds of files that its samples can be stored as."""
+
 
 def htype_named(name: str | None) -> Htype:
     """Return the htype of that base name; None means generic.
