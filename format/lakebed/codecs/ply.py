@@ -5,9 +5,10 @@ format registers one shape for them, (vertices, names), where a list of corners 
 ``v1``, ``v2``, ``v3`` and the name of the type of its count. Reading gives the vertices, shape (vertices, properties);
 ``fields`` gives everything.
 
-Text files are read as they are written. Some put a row of every element on each line instead of one element after the
-other, some write colours as fractions under an integer type, and Microsoft's C library has spellings of its own for
-what is no number.
+Text files are read as they are written, by their numbers: line ends count as blanks. A line with more numbers than its
+element declares would shift all that follow, so it is an error where the numbers do not come out even. Some files put a
+row of every element on each line instead of one element after the other, some write colours as fractions under an
+integer type, and Microsoft's C library has spellings of its own for what is no number.
 """
 
 from __future__ import annotations
@@ -357,6 +358,11 @@ def _text(body: bytes, header: _Header) -> dict[str, _Columns]:
         at = 0
         for element in header.elements:
             found[element.name], at = _text_rows(words, at, element, as_written=True)
+    except FormatError:
+        _check_lines(body, header)
+        raise
+    if at < len(words):
+        _check_lines(body, header)
     return found
 
 
@@ -402,6 +408,22 @@ def _has_its_lines(body: bytes, header: _Header) -> bool:
             return False
         at = stop
     return True
+
+
+def _check_lines(body: bytes, header: _Header) -> None:
+    """Refuse lines that hold more numbers than a row of their element, in a file with a line for each row."""
+    lines = [len(line.split()) for line in body.splitlines() if line.strip()]
+    if len(lines) < sum(element.rows for element in header.elements):
+        return
+    at = 0
+    for element in header.elements:
+        width, stop = len(element.properties), at + element.rows
+        for number in lines[at:stop] if not element.has_lists else ():
+            if number > width:
+                raise FormatError(
+                    f"a PLY file has {number} numbers on a line of element {element.name!r}, which declares {width}"
+                )
+        at = stop
 
 
 def _text_rows(

@@ -161,6 +161,10 @@ _BY_SUFFIX = {
 }  # fmt: skip
 
 
+_SMALL_ATOMS = (b"wide", b"free", b"skip", b"pnot")
+"""What QuickTime files may begin with besides; they are words, too, and only the size before one tells it from text."""
+
+
 def sniff(data: Buffer, path: str | None = None) -> str | None:
     """Tell which compression a file has: by its first bytes, else by its name; None if neither says.
 
@@ -180,6 +184,8 @@ def sniff(data: Buffer, path: str | None = None) -> str | None:
     for at, magic, name in _MAGIC:
         if head.startswith(magic, at):
             return name
+    if head[:1] == b"\0" and head[4:8] in _SMALL_ATOMS:
+        return "mp4"
     if head[:1] == b"P" and head[1:2] in b"123456fFyY" and head[2:3] in b" \t\r\n#":
         return "ppm"
     if head[:1] == b"\n" and head[1:3] in (b"\0\1", b"\2\1", b"\3\1", b"\4\1", b"\5\1"):

@@ -32,9 +32,12 @@ class CompatMethods(DatasetBase):
 
         Raises
         ------
+        InvalidOperationError
+            If this is a selection of a dataset's rows.
         RenameError
-            Always.
+            Else.
         """
+        self._check_changeable("rename")
         raise RenameError(
             f"Rename is not available for non-managed datasets: a dataset's name is its path. Move its folder to "
             f"{str(new_name)!r}, or lakebed.copy it there"

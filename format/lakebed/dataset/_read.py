@@ -37,7 +37,7 @@ class ReadMethods(TensorBase):
         return self._selection.null_mask()
 
     def values(self) -> Iterator[Any]:
-        """Yield the selected samples; None where a null is on record."""
+        """Yield the selected samples; None where :meth:`null_mask` is True."""
         return self._selection.values()
 
     @property

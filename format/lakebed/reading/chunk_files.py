@@ -13,6 +13,7 @@ from lakebed.documents.manifest import BLOCK
 from lakebed.errors import (
     ChecksumError,
     CorruptError,
+    DatasetNotFoundError,
     FormatError,
     GetChunkError,
     InvalidInputError,
@@ -23,6 +24,7 @@ from lakebed.errors import (
 from lakebed.reading.buffers import BufferPool
 from lakebed.reading.open_chunk import Bytes, OpenChunk, Span
 from lakebed.storage.base import Storage, is_cache, is_mappable, is_viewed
+from lakebed.versions.tree_file import TREE_KEY, is_dataset
 
 T = TypeVar("T")
 
@@ -178,10 +180,22 @@ class ChunkFiles:
     # -- errors --------------------------------------------------------------------------------------------------
 
     def asked(self, key: str, ask: Callable[[], T]) -> T:
-        """Return what a request brings; its errors become those of a chunk."""
+        """Return what a request brings; its errors become those of a chunk.
+
+        Raises
+        ------
+        ChecksumError, GetChunkError
+            If the chunk is not as it was written, or missing.
+        DatasetNotFoundError
+            If all of the dataset is gone.
+        """
         try:
             return ask()
         except KeyNotFound as error:
+            if self._storage.stat(TREE_KEY) is None and not is_dataset(self._storage):
+                raise DatasetNotFoundError(
+                    f"A dataset does not exist at {self.url} any more: it was deleted after it was opened here."
+                ) from error
             message = f"chunk {key} is missing from {self.url}; restore the file or check out another version"
             raise GetChunkError(message, dataset=self.url) from error
         except InvalidInputError as error:

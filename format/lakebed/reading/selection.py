@@ -107,10 +107,10 @@ class Selection:
     def values(self) -> Iterator[Any]:
         """Yield what each row holds: arrays, text, JSON values, lists of polygons; lists of those for sequences.
 
-        A row whose null is on record is None.
+        A null is None, as `null_mask` tells them: among single numbers, an empty sample is one.
         """
         rows = self.rows()
-        nulls = self._nulls(rows)
+        nulls = self.null_mask()
         if nulls is not None and nulls.all():  # such a tensor may know neither dtype nor rank yet
             yield from [None] * len(nulls)
             return

@@ -115,6 +115,25 @@ def test_rows_of_several_elements_on_one_line() -> None:
             Ply().decode(_file((elements + colours).format(2) + "end_header\n" + damaged + " " * 20))
 
 
+@pytest.mark.parametrize("rest", ["", "element face 1\nproperty list uchar int vertex_indices\n"])
+def test_lines_with_more_numbers_than_declared(rest: str) -> None:
+    """They would shift all that follow; line ends alone are blanks."""
+    head, tail = "element vertex 2\n" + XYZ + rest + "end_header\n", "3 0 1 1\n" if rest else ""
+    with pytest.raises(FormatError, match="has 4 numbers on a line of element 'vertex', which declares 3"):
+        Ply().decode(_file(head + "1 2 3 9\n4 5 6 9\n" + tail))
+    with pytest.raises(FormatError, match="has 4 numbers"):
+        Ply().decode(_file(head + "1 2 3\n4 5 6 9\n" + tail))
+    for body in (
+        "1 2 3 4 5 6\n",
+        "1 2\n3\n4 5 6\n",
+        "1 2\n3 4 5 6\n",
+        "\n1 2 3\n\n4 5 6\n",
+        "1 2 3\n4 5 6\n" * 1,
+    ):
+        for behind in ("", "7 8 9\n") if body.count("\n") == 2 and body[:6] == "1 2 3\n" else ("",):
+            assert Ply().decode(_file(head + body + tail + behind)).tolist() == [[1, 2, 3], [4, 5, 6]]
+
+
 def test_no_number_as_microsoft_spells_it() -> None:
     """CloudCompare on Windows, old and new."""
     words = ["nan", "-nan", "-nan(ind)", "nan(snan)", "-1.#IND", "1.#QNAN0", "inf", "-1.#INF", "1.#INF00"]

@@ -9,7 +9,7 @@ import pytest
 
 from lakebed import limits
 from lakebed.codecs import video
-from lakebed.codecs.registry import file_codec
+from lakebed.codecs.registry import file_codec, sniff
 from lakebed.codecs.video import Video
 from lakebed.errors import FormatError, LimitError, SampleCompressionError, SampleDecompressionError
 from unit_tests.lakebed.codecs.films import SIZE, film, frames_of, seconds, trimmed
@@ -121,6 +121,14 @@ def test_the_bytes_decide_not_the_name() -> None:
     """An mp4 file in a tensor of mkv files reads."""
     data = film("mp4", frames=3)
     assert np.array_equal(Video("mkv").decode(data), frames_of(data))
+
+
+@pytest.mark.parametrize("atom", [b"wide", b"free", b"skip"])
+def test_a_quicktime_file_may_begin_with_a_small_atom(atom: bytes) -> None:
+    whole = film("mov")
+    data = whole[:4] + atom + whole[8:]  # in the place of the brand, which is optional in QuickTime
+    assert sniff(data) == "mp4"
+    np.testing.assert_array_equal(file_codec("mp4").decode(data), frames_of(whole))
 
 
 def test_decoding_into_an_array() -> None:

@@ -356,3 +356,10 @@ def test_rename_needs_a_service(ds: lakebed.Dataset) -> None:
     for call in (ds.rename, lambda name: lakebed.rename(ds.storage.url, name)):
         with pytest.raises(lakebed.RenameError, match="path"):
             call("new")
+
+
+def test_rename_of_a_selection_names_the_dataset(ds: lakebed.Dataset) -> None:
+    with pytest.raises(
+        lakebed.InvalidOperationError, match="rename method cannot be called on a Dataset view"
+    ):
+        ds[:2].rename("new")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -166,6 +167,44 @@ def test_a_missing_chunk_is_named(path: Path, how: str) -> None:
         assert ds["g/words"][7].text() == "word 7"
     finally:
         hidden.rename(file)
+
+
+@pytest.mark.parametrize(
+    "rows", [[1, 2, 3], [np.zeros((1000, 1000))] * 5, ["a", "b"]], ids=["tail", "large", "text"]
+)
+def test_a_dataset_that_was_deleted_is_gone_and_not_damaged(tmp_path: Path, rows: list[Any]) -> None:
+    """Whatever asks for a chunk of it next."""
+    made = lakebed.empty(tmp_path / "ds")
+    made.create_tensor("t", htype="text" if isinstance(rows[0], str) else None)
+    made.t.extend(rows)
+    made.close()
+    del made
+    reader = lakebed.load(tmp_path / "ds", read_only=True)
+    shutil.rmtree(tmp_path / "ds")
+    with pytest.raises(lakebed.DatasetNotFoundError, match="deleted after it was opened"):
+        reader.t[0].numpy()
+
+
+@pytest.mark.parametrize(
+    "rows", [[1, 2, 3], [np.zeros((1000, 1000))] * 5, ["a", "b"]], ids=["tail", "large", "text"]
+)
+def test_an_append_to_a_dataset_that_was_deleted(tmp_path: Path, rows: list[Any]) -> None:
+    """It goes on with the last chunk, and the lock was taken before."""
+    made = lakebed.empty(tmp_path / "ds")
+    made.create_tensor("t", htype="text" if isinstance(rows[0], str) else None)
+    made.t.extend(rows)
+    made.close()
+
+    def go_on(ds: lakebed.Dataset) -> None:
+        with ds:
+            shutil.rmtree(tmp_path / "ds")
+            ds.t.append(rows[0])
+            ds.flush()
+
+    ds = lakebed.load(tmp_path / "ds", read_only=False)
+    with pytest.raises(lakebed.DatasetNotFoundError, match="deleted after it was opened"):
+        go_on(ds)
+    ds.discard()
 
 
 def test_a_chunk_of_another_tensor_is_noticed(path: Path) -> None:

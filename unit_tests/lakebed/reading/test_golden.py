@@ -222,7 +222,7 @@ def rows_of(part: Any, shown: dict[str, Any]) -> list[Any]:
     """Rows of a batch column as single samples."""
     if isinstance(part, np.ma.MaskedArray):
         absent = np.ma.getmaskarray(part).reshape(-1)
-        return [part.data[i][: 0 if gone else 1] for i, gone in enumerate(absent)]
+        return [None if gone else part.data[i][:1] for i, gone in enumerate(absent)]
     return list(part)
 
 
@@ -232,8 +232,8 @@ def same_as_arrow(found: Any, expected: Any) -> bool:
         return len(found) == len(expected) and all(map(same_as_arrow, found, expected))
     if isinstance(expected, str):
         return bool(found == expected)
-    if found is None:
-        return expected.size == 0
+    if found is None or expected is None:
+        return found is expected
     if not isinstance(found, list):
         found = [found]
     return np.array_equal(np.array(found, dtype=expected.dtype).reshape(expected.shape), expected)

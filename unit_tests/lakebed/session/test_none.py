@@ -355,3 +355,15 @@ def test_the_error_of_numbers_with_nulls_names_them() -> None:
     with pytest.raises(lakebed.errors.DynamicTensorNumpyError) as told:
         ragged.t.numpy()
     assert "null" not in str(told.value)
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_nulls_among_single_numbers_come_out_as_none(name: str) -> None:
+    """As those of any other tensor; `numpy` gives the empty sample, as in 3.x."""
+    settings, one, other = NUMBERS[name]
+    ds = create_on(new_memory())
+    ds.create_tensor("t", **settings)
+    ds.t.extend([one, None, other])
+    assert [value is None for value in ds.t.values()] == [False, True, False] == ds.t.null_mask().tolist()
+    assert [value is None for value in ds[1:].t.values()] == [True, False]
+    assert ds.t[1].numpy().tolist() == []
