@@ -17,9 +17,14 @@ from typing import TYPE_CHECKING
 
 from lakebed import clock, config
 from lakebed.errors import LakebedError
+from lakebed.storage import memory
 
 if TYPE_CHECKING:
     from lakebed.session.session import Session
+
+# Most seconds to wait for the thread to leave a dataset: it takes an instant, unless the caller holds the lock that the
+# thread wants.
+_INSTANT = 0.5
 
 # Seconds until the next attempt after one that failed, and between looks where a `with` block has the rows.
 _PAUSE = 1.0
@@ -41,6 +46,8 @@ class _Watch:
         self._queue: list[tuple[float, int, weakref.ref[Session]]] = []
         self._number = count()
         self._mutex = threading.RLock()  # a collection inside of it may forget a session
+        self._left = threading.Condition(self._mutex)
+        self._at: str | None = None
         self._thread: threading.Thread | None = None
         self._wake = threading.Event()
 
@@ -75,15 +82,25 @@ class _Watch:
                 found = heapq.heappop(self._queue)[2] if pause <= 0 else None
             if found is not None:
                 self._look_after(found)
+                with self._left:
+                    self._at = None
+                    self._left.notify_all()
             elif self._wake.wait(pause):
                 self._wake.clear()
 
+    def leave(self, url: str) -> None:
+        """Wait until the thread holds no session at an address: one that nobody else held is closed and gone then."""
+        with self._left:
+            if threading.current_thread() is not self._thread:
+                self._left.wait_for(lambda: self._at != url, _INSTANT)
+
     def _look_after(self, found: weakref.ref[Session]) -> None:
         """Publish what a session has if it is time, and come back to it if it has something then."""
-        session = found()
-        if session is None:
-            return
         with self._mutex:  # a session that begins to wait again right now is added after this
+            session = found()
+            if session is None:
+                return
+            self._at = session.storage.url
             self._dues.pop(session, None)
             left = session.seconds_left()
             if left is None:
@@ -113,3 +130,4 @@ def watch(session: Session) -> None:
 
 
 os.register_at_fork(after_in_child=_watch.reset)
+memory.let_go.append(_watch.leave)

@@ -13,12 +13,16 @@ from lakebed.errors import InvalidInputError, KeyNotFound, PreconditionFailed, T
 from lakebed.storage.base import Stat, StorageTraits, Tail, check_key, check_spans, fill, pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lakebed.storage.base import Data
 
 _named: weakref.WeakValueDictionary[str, MemoryStorage] = weakref.WeakValueDictionary()
 _named_lock = threading.Lock()
+
+let_go: list[Callable[[str], None]] = []
+"""Called with the address of a storage that is there, before it is opened again: a thread of this package that is alone
+in holding it, for an instant, lets it go first."""
 
 
 class MemoryStorage:
@@ -152,6 +156,9 @@ def open_memory(name: str) -> MemoryStorage:
 
     Without a name it is a new one, as in 3.x; only its own url, which has a name, leads there again.
     """
+    if name in _named:
+        for wait in let_go:
+            wait(f"mem://{name}")
     with _named_lock:
         found = _named.get(name)
         if found is None:

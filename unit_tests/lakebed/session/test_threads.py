@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+import time
 from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+import lakebed
 from lakebed import config
 from lakebed.dataset.dataset import Dataset
+from lakebed.session import publisher
 from unit_tests.lakebed.datasets import create_on, new_memory, open_on
 
 ROWS = 200
@@ -141,6 +145,36 @@ def test_rows_are_published_while_the_program_does_nothing(
         count = len(ds)
         wait_for(lambda: len(open_on(ds._session.storage, read_only=True)) == count)  # noqa: B023
     assert not ds._session.has_unpublished
+
+
+def test_a_name_in_memory_is_free_once_its_dataset_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the thread that publishes what waits has just looked at it."""
+    monkeypatch.setattr(config, "MAX_UNPUBLISHED_SECONDS", 0.0005)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for number in range(300):
+            made = lakebed.empty("mem://dropped-and-made-again")
+            made.create_tensor("t")
+            made.t.append(number)
+            if number % 3 == 0:
+                time.sleep(0.0005 * (0.5 + number % 7 / 7))
+            del made
+    finally:
+        sys.setswitchinterval(before)
+
+
+def test_a_caller_that_holds_what_the_publishing_thread_wants_is_not_stuck(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(config, "MAX_UNPUBLISHED_SECONDS", 0.01)
+    made = lakebed.empty("mem://wanted-by-two")
+    made.create_tensor("t")
+    with made._session.mutex:
+        made.t.append(1)
+        wait_for(lambda: publisher._watch._at == made.path)
+        assert lakebed.exists("mem://wanted-by-two")
+    assert made.t[0].numpy().tolist() == [1]
 
 
 def wait_for(holds: Callable[[], bool]) -> None:
