@@ -29,7 +29,7 @@ from lakebed.errors import (
 )
 from lakebed.maintenance.verify import verify
 from lakebed.storage.local import LocalStorage
-from lakebed.writing.draft import rows as draft_rows
+from lakebed.writing.draft import tensors as draft_tensors
 
 SEED = 20_261_121
 NUMBERS = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EMFILE, errno.EROFS)
@@ -74,7 +74,7 @@ def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 @pytest.fixture(autouse=True)
 def _spill_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a few rows be as many as a gigabyte else is."""
-    monkeypatch.setattr(draft_rows, "SPILL_BYTES", 1_000)
+    monkeypatch.setattr(draft_tensors, "SPILL_BYTES", 1_000)
 
 
 Action = Callable[[Any], object]

@@ -18,7 +18,7 @@ import pytest
 import lakebed
 from integration_tests.power.verdict import goes_on, seen
 from lakebed.errors import StorageFullError, StorageReadOnlyError
-from lakebed.writing.draft import rows
+from lakebed.writing.draft import tensors
 
 SEED = 20_261_121
 SIZES = {"tmpfs": 8, "ext4": 8, "btrfs": 128, "xfs": 320}
@@ -136,7 +136,7 @@ def test_a_full_disk_is_told_and_costs_nothing(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     """Wherever the disk runs full, old data stay readable, and the same work succeeds once there is room again."""
-    monkeypatch.setattr(rows, "SPILL_BYTES", 20_000)
+    monkeypatch.setattr(tensors, "SPILL_BYTES", 20_000)
     chance, told = random.Random(SEED), 0
     rounds = 24 if kind == "tmpfs" else 40
     with mounted(kind, tmp_path) as mount:

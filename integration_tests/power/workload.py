@@ -10,7 +10,7 @@ import numpy as np
 
 import lakebed
 from integration_tests.power.recorder import mark
-from lakebed.writing.draft import rows as draft_rows
+from lakebed.writing.draft import tensors as draft_tensors
 
 Step = Callable[[lakebed.Dataset], None]
 
@@ -41,7 +41,7 @@ def _append(ds: lakebed.Dataset) -> None:
 
 
 def _spill(ds: lakebed.Dataset) -> None:
-    usual, draft_rows.SPILL_BYTES = draft_rows.SPILL_BYTES, 4_000
+    usual, draft_tensors.SPILL_BYTES = draft_tensors.SPILL_BYTES, 4_000
     try:
         with ds:
             for _ in range(6):
@@ -50,7 +50,7 @@ def _spill(ds: lakebed.Dataset) -> None:
                 ds.extend({"n": [1] * 10, "group/x": wide, "t": ["wide"] * 10})
                 ds.group.x.numpy(aslist=True)
     finally:
-        draft_rows.SPILL_BYTES = usual
+        draft_tensors.SPILL_BYTES = usual
 
 
 def _update(ds: lakebed.Dataset) -> None:

@@ -53,7 +53,7 @@ def copy_structure(table: Table, target: Session) -> None:
     """Create tensors without samples in an empty dataset, with the settings and info of those of a table."""
     schema = table.session.schema()
     with target.mutex, target.writing() as draft:
-        draft.set_info(dict(schema.info))
+        draft.schema.set_info(dict(schema.info))
         for new, old in table.names.items():
             add_planned(target, new, blank(schema, old, new))
 
@@ -67,7 +67,7 @@ def copy_samples(table: Table, target: Session, *, progressbar: bool) -> None:
         with target.mutex, target.writing() as draft:
             state = target.schema().tensor(new)
             for column in columns(origin, rows, state):
-                draft.extend({state.key: column})
+                draft.rows.extend({state.key: column})
 
 
 def refuse_same_place(source: Session, dest: Path) -> None:
@@ -94,7 +94,7 @@ def empty_in_place(table: Table) -> None:
     """Remove all samples of tensors; settings, info and history stay."""
     with table.session.mutex, table.session.writing() as draft:
         for state in table.states().values():
-            draft.clear(state.key)
+            draft.rows.clear(state.key)
     table.session.flush()
 
 

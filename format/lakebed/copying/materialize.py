@@ -181,7 +181,7 @@ def _begun(source: Session, job: Job, dest: Path, *, overwrite: bool) -> tuple[H
     target = handle.session
     schema = target.schema()
     with target.mutex, target.writing() as draft:
-        draft.set_info(dict(source.schema().info))
+        draft.schema.set_info(dict(source.schema().info))
         for new, (old, _) in job.tensors.items():
             if schema.key_of(new) is None:
                 add_planned(target, new, blank(source.schema(), old, new, unlink=True))
@@ -288,7 +288,7 @@ def _fill(filling: _Filling) -> None:
         with target.mutex, target.writing() as draft:
             state = filling.state()
             before = state.length
-            draft.extend({state.key: column})
+            draft.rows.extend({state.key: column})
             if source is target:
                 _keep_ids(filling, rows[before : before + column.count])
         filling.bar.update(column.count)
@@ -310,8 +310,8 @@ def _keep_ids(filling: _Filling, rows: NDArray[np.int64]) -> None:
     """Let samples that take the place of links keep the ids of those, by which branches are merged."""
     with filling.target.mutex, filling.target.writing() as draft:
         key = filling.state().key
-        hidden = companion_key(draft.meta, filling.name, "id")
-        ids = draft.row_ids(filling.table.state(filling.name).key, rows.tolist())
+        hidden = companion_key(draft.schema.meta, filling.name, "id")
+        ids = draft.companions.row_ids(filling.table.state(filling.name).key, rows.tolist())
         if hidden is None or ids is None or not len(rows):
             return
         stop = draft.tensors[key].state.length

@@ -52,7 +52,7 @@ class InfoMethods(TensorBase):
     def _change_info(self, edit: Edit) -> None:
         check_info_changeable(self._handle.session)
         with self._handle.session.mutex, self._handle.session.writing() as draft:
-            draft.set_tensor_info(self._state.key, edit(self._state.info))
+            draft.schema.set_tensor_info(self._state.key, edit(self._state.info))
 
     @property
     def htype(self) -> str | None:
@@ -76,9 +76,9 @@ class InfoMethods(TensorBase):
         with self._session.mutex, self._session.writing() as draft:
             state = self._state
             meta, info = converted(state.meta, state.info, value)
-            draft.set_meta(state.key, meta)
+            draft.schema.set_meta(state.key, meta)
             if info != state.info:
-                draft.set_tensor_info(state.key, info)
+                draft.schema.set_tensor_info(state.key, info)
 
     @property
     def base_htype(self) -> str | None:

@@ -135,7 +135,7 @@ class RowMethods(DatasetBase):
         table = self._table([tensors] if isinstance(tensors, str) else tensors)
         with self._session.mutex, self._session.writing() as draft:
             for state in table.states().values():
-                draft.rechunk(state.key)
+                draft.rows.rechunk(state.key)
 
     # -- publishing ------------------------------------------------------------------------------------------
 

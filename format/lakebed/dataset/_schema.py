@@ -75,7 +75,7 @@ class SchemaMethods(DatasetBase):
     @allow_delete.setter
     def allow_delete(self, value: bool) -> None:
         with self._session.mutex, self._session.writing() as draft:
-            draft.set_allow_delete(bool(value))
+            draft.schema.set_allow_delete(bool(value))
 
     # -- making ------------------------------------------------------------------------------------------------
 
@@ -186,7 +186,7 @@ class SchemaMethods(DatasetBase):
             schema = self._session.schema()
             if not (exist_ok and full in schema.meta.groups):
                 check_new_group(schema, full)
-                draft.add_groups([full, *parents(full)])
+                draft.schema.add_groups([full, *parents(full)])
         return self._sub(full)
 
     # -- renaming and removing ---------------------------------------------------------------------------------

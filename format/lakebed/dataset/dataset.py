@@ -94,7 +94,7 @@ class Dataset(
     def _change_info(self, edit: Edit) -> None:
         check_info_changeable(self._session)
         with self._session.mutex, self._session.writing() as draft:
-            draft.set_info(edit(self._session.schema().info))
+            draft.schema.set_info(edit(self._session.schema().info))
 
     # -- rows --------------------------------------------------------------------------------------------------
 

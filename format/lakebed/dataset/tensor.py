@@ -106,7 +106,7 @@ class Tensor(InfoMethods, ShapeMethods, ReadMethods, OperatorMethods, StoredSamp
             with self._session.mutex, NewClasses(self._session) as new, self._session.writing() as draft:
                 state = self._state
                 new.of([state])
-                draft.extend({state.key: encode_sample(sample, state, self._session.linking)})
+                draft.rows.extend({state.key: encode_sample(sample, state, self._session.linking)})
                 draft.expect_samples(state.key)
         self._session.epoch += 1
 
@@ -135,7 +135,7 @@ class Tensor(InfoMethods, ShapeMethods, ReadMethods, OperatorMethods, StoredSamp
                 )
             else:
                 column = encode_samples(samples, state, self._session.linking)
-            draft.extend({state.key: column})
+            draft.rows.extend({state.key: column})
         self._session.epoch += 1
 
     def pop(self, index: int | list[int] | None = None) -> None:
@@ -151,13 +151,13 @@ class Tensor(InfoMethods, ShapeMethods, ReadMethods, OperatorMethods, StoredSamp
         self._check_whole("pop")
         with self._session.mutex, self._session.writing() as draft:
             state = self._state
-            draft.pop(state.key, checked_rows(index, state.length, "tensor"))
+            draft.rows.pop(state.key, checked_rows(index, state.length, "tensor"))
 
     def clear(self) -> None:
         """Remove all samples; settings stay."""
         self._check_whole("clear")
         with self._session.mutex, self._session.writing() as draft:
-            draft.clear(self._state.key)
+            draft.rows.clear(self._state.key)
 
     # -- history -----------------------------------------------------------------------------------------------
 

@@ -84,6 +84,12 @@ class CredsIndex:
         """Codes of all samples: uint64, shape (count,)."""
         return np.repeat(self.codes, tables.rows_of(self.last).astype(np.int64))
 
+    def between(self, first: int, stop: int) -> NDArray[np.uint64]:
+        """Codes of neighbouring samples: uint64, shape (stop - first,), or fewer where the index ends before."""
+        ends = np.minimum(self.last + np.uint64(1), np.uint64(stop)).astype(np.int64)
+        counts = np.diff(np.maximum(ends, first), prepend=first)
+        return np.repeat(self.codes, counts)
+
     def extend(self, codes: Sequence[int] | NDArray[np.integer]) -> CredsIndex:
         """Add samples with these codes."""
         more = CredsIndex.from_codes(codes)

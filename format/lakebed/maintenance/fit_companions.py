@@ -237,7 +237,7 @@ class Matching:
         draft = self._drafts(replace(state, meta=blank, table=empty_table(), pad=None))
         for part in parts:
             draft.append(replace(part, meta=part.meta.with_(length=0, min_shape=(), max_shape=())))
-        draft.seal()
+        draft.pack()
         self.states[hidden] = draft.state
         self.files.update(draft.new_chunks)
 
@@ -247,7 +247,7 @@ class Matching:
             return
         draft = self._drafts(state)
         draft.remove(range(rows, state.meta.length))
-        draft.seal()
+        draft.pack()
         self.states[hidden] = draft.state
         self.files.update(draft.new_chunks)
         self.notes.append((name, f"hidden tensor {hidden!r} cut to {rows:,} entries"))

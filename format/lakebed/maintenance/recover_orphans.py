@@ -322,7 +322,7 @@ class Rebase:
             if names != known[: len(names)] and found.state.sequence is None:
                 labels = [[names[int(i)] for i in np.ravel(reader.value(row))] for row in found.rows]
                 column = encode_column(labels, target.meta, target.info, found.name)
-                draft.extend({target.key: column})
+                draft.rows.extend({target.key: column})
                 return
 
             def companion(kind: str) -> SampleReader | None:
@@ -330,4 +330,4 @@ class Rebase:
                 return None if key is None else SampleReader(key, lost.tensors[key], self._source)
 
             for part in columns(Source(reader, companion), np.array(found.rows), target):
-                draft.extend({target.key: part})
+                draft.rows.extend({target.key: part})

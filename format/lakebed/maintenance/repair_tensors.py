@@ -248,7 +248,7 @@ class Mender:
             gone = () if target is None else target.without
             sequence = SequenceIndex.from_lengths(np.delete(lengths, list(gone)))
         emptied = np.flatnonzero(lost[:kept]).tolist()
-        draft = self._draft(replace(state, pad=None))
+        draft = self._draft(replace(state, pad=None, creds=None))
         for first, last in runs(lost[:kept]):
             self._empty(draft, first, last, name)
         for row, part in self._restored.get(key, {}).items():
@@ -256,7 +256,7 @@ class Mender:
                 draft.update(row, part)
         if kept < len(lost) or without:
             draft.remove([*without, *range(kept, len(lost))])
-        draft.seal()
+        draft.pack()
         self._overlay.files.update(draft.new_chunks)
         mended = self._with_extent(name, draft.state)
         if sequence is not None:

@@ -204,7 +204,7 @@ class Merger:
     def apply_deletions(self, draft: Draft) -> None:
         """Do what :meth:`plan_deletions` found."""
         for name in self._schema.deleted:
-            draft.delete_tensor(name)
+            draft.schema.delete_tensor(name)
 
     def _plan_pair(self, pair: Pair) -> RowPlan:
         def comparison() -> Comparison:
@@ -275,7 +275,7 @@ class Merger:
         schema = self._schema
         _rename(draft, schema.renamed)
         for name in schema.deleted:
-            draft.delete_tensor(name)
+            draft.schema.delete_tensor(name)
         layout = self._layout()
         for name, pair in self._pairs.items():
             meanings = self._merge_info(draft, pair)
@@ -290,12 +290,12 @@ class Merger:
         if layout is not None:
             self._keep_up(draft)
         if schema.groups:
-            draft.add_groups(schema.groups)
+            draft.schema.add_groups(schema.groups)
         info = merged_info(
             self.base.info, self.ours.info, self.theirs.info, prefer_theirs=self._prefers_theirs
         )
         if info != dict(self.ours.info):
-            draft.set_info(info)
+            draft.schema.set_info(info)
 
     def _length(self, version: Snapshot, side: str) -> int:
         """Return the number of rows of the longest tensor that both lines have."""
@@ -353,8 +353,8 @@ class Merger:
             if self.ours.tensors[key].length == count and count:
                 if len(steps.appends):
                     ids = filler_ids(self._result_ids()[-len(steps.appends) :], key)
-                    draft.pad(key, len(steps.appends), ids)
-                draft.pop(key, steps.deletes.tolist())
+                    draft.rows.pad(key, len(steps.appends), ids)
+                draft.rows.pop(key, steps.deletes.tolist())
 
     def _apply_rows(
         self, draft: Draft, incoming: Incoming, name: str, meanings: NDArray[np.int64] | None
@@ -376,8 +376,8 @@ class Merger:
         }
         for row, value in values.items():
             state = draft.tensors[pair.ours].state
-            draft.update(pair.ours, [row], encode_sample(value, state, Linking()))
-        draft.pop(pair.ours, steps.deletes.tolist())
+            draft.rows.update(pair.ours, [row], encode_sample(value, state, Linking()))
+        draft.rows.pop(pair.ours, steps.deletes.tolist())
 
     def _is_unchanged(self, pair: Pair) -> bool:
         """Whether our tensor, with its companions, is what it was in the only common ancestor."""
@@ -410,7 +410,7 @@ class Merger:
         if names is not None:
             info["class_names"] = names
         if info != dict(ours.info):
-            draft.set_tensor_info(pair.ours, info)
+            draft.schema.set_tensor_info(pair.ours, info)
         return meanings
 
 
@@ -444,12 +444,12 @@ def _rename(draft: Draft, renames: Sequence[tuple[str, str]]) -> None:
     """Rename tensors of which some may take the names of others."""
     waiting = []
     for number, (old, new) in enumerate(renames):
-        if new in draft.meta.tensor_names:
-            draft.rename_tensor(old, f"{old}_{number:08x}")
+        if new in draft.schema.meta.tensor_names:
+            draft.schema.rename_tensor(old, f"{old}_{number:08x}")
             waiting.append((f"{old}_{number:08x}", new))
         else:
-            draft.rename_tensor(old, new)
+            draft.schema.rename_tensor(old, new)
     for old, new in waiting:
-        if new in draft.meta.tensor_names:
+        if new in draft.schema.meta.tensor_names:
             raise InvalidOperationError(f"tensor {old!r} can not be renamed to {new!r}: there is one already")
-        draft.rename_tensor(old, new)
+        draft.schema.rename_tensor(old, new)

@@ -237,7 +237,7 @@ def _publish(session: Session, draft: Draft, target: _Target, lease: Lease | Non
     branch, now, user = session.branch, clock.now(), config.author()
     # The merge is recorded before it is published, by the id of its commit. That is a new one even if the content
     # stays as it is: by the id of the head that is there, a merge that is cut off would count as made.
-    draft.dirty = True
+    draft.tensors.mark_changed()
     sealed = draft.snapshot()
     head = inherited(sealed, new_id())
     versions: list[Snapshot] = [sealed, head]

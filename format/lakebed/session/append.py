@@ -52,14 +52,14 @@ def append_row(
         states |= {name: schema.tensor(name) for name in (missing if append_empty else [])}
         new.of(states.values())
         _check_equal_lengths(states.values())
-        draft.extend(
+        draft.rows.extend(
             {
                 state.key: encode_sample(sample.get(name), state, session.linking)
                 for name, state in states.items()
             }
         )
         if not missing:
-            draft.expect(group, {name: state.key for name, state in states.items()})
+            draft.expect_rows(group, {name: state.key for name, state in states.items()})
 
 
 def extend_rows(
@@ -94,7 +94,7 @@ def extend_rows(
             encoded = _row_by_row(
                 columns, states, count, session.linking, strict=not ignore_errors, progressbar=progressbar
             )
-            draft.extend(encoded)
+            draft.rows.extend(encoded)
         else:
             extend_draft(
                 draft, {states[name].key: values for name, values in columns.items()}, session.linking
@@ -109,10 +109,10 @@ def extend_draft(draft: Draft, columns: Mapping[str, Any], linking: Linking) -> 
     states = {key: draft.tensors.seen[key].state for key in columns}
     unread = [key for key, values in columns.items() if is_unread(values, states[key].meta)]
     if not unread:
-        draft.extend({key: _encoded(values, states[key], linking) for key, values in columns.items()})
+        draft.rows.extend({key: _encoded(values, states[key], linking) for key, values in columns.items()})
         return
     for part in slices(columns, unread):
-        draft.extend(
+        draft.rows.extend(
             {key: _encoded(rows, draft.tensors.seen[key].state, linking) for key, rows in part.items()}
         )
 
@@ -171,7 +171,7 @@ def pop_rows(table: Table, index: object) -> None:
         states = list(table.states().values())
         rows = checked_rows(index, max((state.length for state in states), default=0), "dataset")
         for state in states:
-            draft.pop(state.key, rows[rows < state.length])
+            draft.rows.pop(state.key, rows[rows < state.length])
 
 
 def columns_of(samples: Mapping[str, Any]) -> dict[str, Any]:

@@ -27,11 +27,11 @@ from lakebed.session.new_classes import NewClasses
 from lakebed.session.regions import expanded, put, region, whole
 from lakebed.session.session import Session
 from lakebed.versions.state import TensorState
-from lakebed.writing.draft.draft import Draft
+from lakebed.writing.draft.rows import DraftRows
 from lakebed.writing.encode.encoded import Column, Encoded
 from lakebed.writing.encode.links import Linking
 
-Change = Callable[[Draft], None]
+Change = Callable[[DraftRows], None]
 """A change that is ready to be made."""
 
 
@@ -50,7 +50,7 @@ def assign_all(session: Session, assignments: Sequence[tuple[str, Index, Any]]) 
         )
         changes = [_planned(session, *assignment) for assignment in assignments]
         for change in changes:
-            change(draft)
+            change(draft.rows)
 
 
 def _planned(session: Session, name: str, index: Index, value: Any) -> Change:
@@ -82,7 +82,7 @@ def _plan(session: Session, name: str, index: Index, value: Any) -> Change:
         if index.is_single
         else encode_samples(_several(value, len(rows)), whole, linking)
     )
-    return partial(Draft.update, key=state.key, rows=rows, column=column) if rows else _nothing
+    return partial(DraftRows.update, key=state.key, rows=rows, column=column) if rows else _nothing
 
 
 def _check_items(state: TensorState, rows: Sequence[int], value: Any) -> None:
@@ -114,15 +114,15 @@ def _plan_behind(session: Session, state: TensorState, row: int, value: Any) -> 
     """Append at a row behind the last; the gap is filled with empty samples, on record as padding (FORMAT.md 4.6)."""
     column = encode_sample(value, state, session.linking)
 
-    def append(draft: Draft) -> None:
+    def append(samples: DraftRows) -> None:
         if row > state.length:
-            draft.pad(state.key, row - state.length)
-        draft.extend({state.key: column})
+            samples.pad(state.key, row - state.length)
+        samples.extend({state.key: column})
 
     return append
 
 
-def _nothing(draft: Draft) -> None:
+def _nothing(_: DraftRows) -> None:
     """Change nothing."""
 
 
@@ -157,9 +157,9 @@ def _plan_parts(session: Session, name: str, rows: Sequence[int], index: Index, 
         for row, part in zip(rows, values, strict=True)
     ]
 
-    def change_all(draft: Draft) -> None:
+    def change_all(samples: DraftRows) -> None:
         for change in changes:
-            change(draft)
+            change(samples)
 
     return change_all
 
@@ -235,7 +235,7 @@ def _flat_update(state: TensorState, rows: Sequence[int], column: Column, *, par
         replace(p, meta=p.meta.with_(is_sequence=state.meta.is_sequence)) for p in column.parts
     ]
     column = replace(column, parts=parts)
-    return partial(Draft.update_flat, key=state.key, rows=rows, column=column, partial=part)
+    return partial(DraftRows.update_flat, key=state.key, rows=rows, column=column, partial=part)
 
 
 def _plan_flat(
@@ -298,7 +298,7 @@ def _plan_tiles(
         data = np.array(reader.part(row, box(shape, tile, number)))
         where.put_into(data, shape, tile, number, new)
         tiles[number] = _stored(data, state)
-    return partial(Draft.write_tiles, key=key, flat_row=row, tiles=tiles)
+    return partial(DraftRows.write_tiles, key=key, flat_row=row, tiles=tiles)
 
 
 def _stored(tile: NDArray[Any], state: TensorState) -> bytes:

@@ -18,21 +18,17 @@ from numpy.typing import NDArray
 from lakebed.codecs.block import Block
 from lakebed.codecs.traits import is_plain
 from lakebed.documents.commit_diff import CommitDiff
-from lakebed.documents.creds_index import CredsIndex
-from lakebed.documents.pad_index import PadIndex
-from lakebed.documents.sequence_index import SequenceIndex
-from lakebed.documents.tensor_meta import TensorMeta
-from lakebed.documents.tile_index import TileIndex
 from lakebed.htypes.base import Storing
 from lakebed.reading.fetch import ChunkSource
 from lakebed.reading.samples import SampleReader
 from lakebed.reading.stored import Locating
-from lakebed.versions.state import Snapshot, TensorState, empty_table
+from lakebed.versions.state import Snapshot, TensorState
 from lakebed.writing import diffs, structure
 from lakebed.writing.bounds import Bounds
 from lakebed.writing.chunk_samples import samples_of
 from lakebed.writing.draft.draft import Draft
-from lakebed.writing.draft.tensor import TensorDraft
+from lakebed.writing.draft.rows import LONG_RUN
+from lakebed.writing.draft.tensor import TensorDraft, emptied
 from lakebed.writing.encode.column import encode_column
 from lakebed.writing.encode.encoded import Encoded
 from lakebed.writing.names import companion_key, parents
@@ -42,9 +38,6 @@ Mask = NDArray[np.bool_]
 
 # Smaller chunks are copied, so that they are packed with their neighbours.
 _SMALL = 32_768
-
-# From so many neighbouring samples on, one splice is cheaper than an edit of each.
-_LONG_RUN = 16
 
 # Companions with one entry per row; the others have one per flat sample.
 _BY_ROW = ("id", "null")
@@ -108,10 +101,9 @@ class Incoming:
         moves = structure.moves(theirs.meta, was, name)
         new_name = {theirs.meta.tensor_names.get(old, old): new for old, new in moves.items()}
         new_name[their_key] = name
-        keys = {key: draft.free_key(new) for key, new in new_name.items()}
-        draft.dirty = True
+        keys = {key: draft.schema.free_key(new) for key, new in new_name.items()}
         for key in (key for key in theirs.meta.tensors if key in new_name):
-            state = self._empty(theirs.tensors[key]) if empty else theirs.tensors[key]
+            state = emptied(theirs.tensors[key]) if empty else theirs.tensors[key]
             links = {keys.get(link, link): how for link, how in state.meta.links.items()}
             own = replace(state.table.places, own=np.ones(len(state.table), np.bool_))
             state = replace(
@@ -121,22 +113,8 @@ class Incoming:
                 table=replace(state.table, places=own),
                 diff=CommitDiff(created=True, info_updated=bool(state.info), last=state.length),
             )
-            draft.adopt_tensor(new_name[key], state, parents(new_name[key]))
+            draft.schema.adopt_tensor(new_name[key], state, parents(new_name[key]))
         return keys[their_key]
-
-    def _empty(self, state: TensorState) -> TensorState:
-        meta = state.meta.with_(length=0, min_shape=(), max_shape=())
-        sequence = None if state.sequence is None else SequenceIndex.from_lengths([])
-        creds = None if state.creds is None else CredsIndex.from_codes([])
-        return replace(
-            state,
-            meta=meta,
-            table=empty_table(),
-            tiles=TileIndex.empty(),
-            sequence=sequence,
-            creds=creds,
-            pad=None,
-        )
 
     def arrange(self, their_key: str, name: str, layout: Ints, fillers: NDArray[np.uint64]) -> None:
         """Make a tensor that is there only, its rows in a given order.
@@ -155,7 +133,7 @@ class Incoming:
         key = self.create(their_key, name, empty=True)
         for start, stop in _cuts(np.flatnonzero(np.diff(layout < 0)) + 1, len(layout)):
             if layout[start] < 0:
-                self._draft.pad(key, stop - start, fillers[start:stop])
+                self._draft.rows.pad(key, stop - start, fillers[start:stop])
             else:
                 self.append(key, their_key, layout[start:stop])
 
@@ -175,15 +153,15 @@ class Incoming:
         """
         draft, theirs = self._draft, self._theirs
         name = draft.tensors[key].meta.name or key
-        mine = structure.companions_of(draft.meta, name)
+        mine = structure.companions_of(draft.schema.meta, name)
         its = structure.companions_of(theirs.meta, theirs.tensors[their_key].meta.name or their_key)
         if mine.keys() != its.keys():
             return False
         pairs = {key: their_key}
         for kind, hidden in mine.items():
-            pairs[draft.meta.tensor_names[hidden]] = theirs.meta.tensor_names[its[kind]]
+            pairs[draft.schema.meta.tensor_names[hidden]] = theirs.meta.tensor_names[its[kind]]
         rows = updated.tolist()
-        ids = self._draft.row_ids(key, deleted.tolist())
+        ids = self._draft.companions.row_ids(key, deleted.tolist())
         for ours, other in pairs.items():
             state, new = draft.tensors[ours].state, theirs.tensors[other]
             diff = diffs.touched(state)
@@ -192,7 +170,7 @@ class Incoming:
                 diff = diffs.with_removed(diff, deleted.tolist(), ids) if len(deleted) else diff
                 diff = diffs.with_info(diff) if new.meta.htype == "class_label" else diff
             meta = new.meta.with_(name=state.meta.name, links=state.meta.links)
-            draft.replace_tensor(
+            draft.schema.replace_tensor(
                 ours, replace(new, meta=meta, info=state.info, table=state.table.owning(new.table), diff=diff)
             )
         return True
@@ -211,67 +189,53 @@ class Incoming:
         """
         if not len(rows):
             return
-        draft = self._draft
-        draft.dirty = True
-        tensor, held = draft.tensors[key], self.held(their_key)
-        state = held.reader.state
+        draft, held = self._draft, self.held(their_key)
+        tensor, state = draft.tensors[key], held.reader.state
         flat, lengths = _flat(state, rows)
-        if lengths is None:
-            draft.keep_absent(tensor, state.meta.max_shape)
-        before, diff = tensor.state.length, diffs.touched(tensor.state)
-        self._append_flat(tensor, held.reader, flat, meanings)
-        if lengths is not None and tensor.state.sequence is not None:
-            tensor.state = replace(tensor.state, sequence=tensor.state.sequence.extend(lengths))
-        if tensor.state.creds is not None and state.creds is not None:
-            codes = tensor.state.creds.extend(state.creds.values()[flat])
-            tensor.state = replace(tensor.state, creds=codes)
-        diff = diffs.with_added(diff, len(rows))
-        draft.record(key, diffs.with_info(diff) if tensor.meta.htype == "class_label" else diff)
-        for kind, hidden, reader in self._companions(key, their_key):
-            wanted = rows if kind in _BY_ROW else flat
-            change = diffs.with_added(diffs.touched(hidden.state), len(wanted))
-            if reader is None:
-                self._append_missing(hidden, kind, held.reader, wanted)
-            else:
-                self._append_flat(hidden, reader, wanted)
-            draft.record(hidden.state.key, change)
-        if lengths is None:
-            draft.add_null_marks(key, _null_marks(held, rows, tensor))
-        self._pad(tensor, state, rows, before)
-        draft.bound_memory()
-
-    def _pad(self, tensor: TensorDraft, state: TensorState, rows: Ints, before: int) -> None:
-        """Remember which of the new rows nobody ever gave a value (FORMAT.md 4.6)."""
-        if state.pad is None:
-            return
-        padded = np.flatnonzero(np.isin(rows, state.pad.rows())) + before
-        if len(padded):
-            known = np.zeros(0, np.int64) if tensor.state.pad is None else tensor.state.pad.rows()
-            tensor.state = replace(tensor.state, pad=PadIndex.from_rows(np.concatenate([known, padded])))
+        with draft.tensors.changing():
+            if lengths is None:
+                draft.companions.keep_absent(tensor, state.meta.max_shape)
+            before, diff = tensor.state.length, diffs.with_added(tensor.diff, len(rows))
+            self._append_flat(tensor, held.reader, flat, meanings)
+            if lengths is not None:
+                tensor.add_sequences(lengths)
+            tensor.record(diffs.with_info(diff) if tensor.meta.htype == "class_label" else diff)
+            for kind, hidden, reader in self._companions(key, their_key):
+                wanted = rows if kind in _BY_ROW else flat
+                change = diffs.with_added(hidden.diff, len(wanted))
+                if reader is None:
+                    self._append_missing(hidden, kind, held.reader, wanted)
+                else:
+                    self._append_flat(hidden, reader, wanted)
+                hidden.record(change)
+            if lengths is None:
+                draft.companions.add_null_marks(key, _null_marks(held, rows, tensor))
+            if state.pad is not None:
+                padded = np.flatnonzero(np.isin(rows, state.pad.rows())) + before
+                if len(padded):
+                    tensor.rows_padded(padded)
 
     def update(self, key: str, their_key: str, pairs: Ints, meanings: Ints | None = None) -> None:
         """Give rows here the values of rows there: pairs (row here, row there), shape (n, 2); ids stay."""
         if not len(pairs):
             return
-        draft = self._draft
-        draft.dirty = True
-        tensor, held = draft.tensors[key], self.held(their_key)
+        draft, held = self._draft, self.held(their_key)
+        tensor = draft.tensors[key]
         pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
         ours, theirs = pairs[:, 0], pairs[:, 1]
         companions = [c for c in self._companions(key, their_key) if c[0] not in _BY_ROW]
-        if tensor.state.sequence is None:
-            draft.keep_absent(tensor, held.reader.state.meta.max_shape)
-            self._update_flat(tensor, held.reader, pairs, meanings)
-            self._update_companions(companions, pairs)
-            draft.mark_nulls(key, ours.tolist(), _null_marks(held, theirs, tensor))
-        else:
-            for row, other in pairs.tolist():
-                self._update_sequence(tensor, held.reader, row, other, meanings, companions)
-        diff = diffs.with_updated(diffs.touched(tensor.state), ours.tolist())
-        draft.record(key, diffs.with_info(diff) if tensor.meta.htype == "class_label" else diff)
-        if tensor.state.pad is not None:
-            tensor.state = replace(tensor.state, pad=tensor.state.pad.without(ours.tolist()))
-        draft.bound_memory()
+        with draft.tensors.changing():
+            if tensor.state.sequence is None:
+                draft.companions.keep_absent(tensor, held.reader.state.meta.max_shape)
+                self._update_flat(tensor, held.reader, pairs, meanings)
+                self._update_companions(companions, pairs)
+                draft.companions.mark_nulls(key, ours.tolist(), _null_marks(held, theirs, tensor))
+            else:
+                for row, other in pairs.tolist():
+                    self._update_sequence(tensor, held.reader, row, other, meanings, companions)
+            tensor.rows_updated(ours.tolist())
+            if tensor.meta.htype == "class_label":
+                tensor.record(diffs.with_info(tensor.diff))
 
     def _update_companions(
         self, companions: Iterable[tuple[str, TensorDraft, SampleReader | None]], pairs: Ints
@@ -279,8 +243,7 @@ class Incoming:
         for _, hidden, reader in companions:
             if reader is not None:
                 self._update_flat(hidden, reader, pairs)
-                diff = diffs.with_updated(diffs.touched(hidden.state), pairs[:, 0].tolist())
-                self._draft.record(hidden.state.key, diff)
+                hidden.record(diffs.with_updated(hidden.diff, pairs[:, 0].tolist()))
 
     def _update_sequence(
         self,
@@ -301,25 +264,13 @@ class Incoming:
             self._update_companions(companions, pairs)
             return
         tensor.splice(first, stop, self._parts(tensor, reader, start, end, meanings))
-        self._splice_codes(tensor, reader.state, (first, stop), (start, end))
         for _, hidden, its in companions:
             if its is not None:
                 hidden.splice(first, stop, self._parts(hidden, its, start, end))
-                diff = diffs.with_updated(diffs.touched(hidden.state), range(first, stop))
+                diff = diffs.with_updated(hidden.diff, range(first, stop))
                 more = end - start - (stop - first)
-                self._draft.record(hidden.state.key, diffs.with_resized(diff, first, more))
-        lengths = ours.lengths
-        lengths[row] = end - start
-        tensor.state = replace(tensor.state, sequence=SequenceIndex.from_lengths(lengths))
-
-    def _splice_codes(
-        self, tensor: TensorDraft, state: TensorState, here: tuple[int, int], there: tuple[int, int]
-    ) -> None:
-        if tensor.state.creds is None or state.creds is None:
-            return
-        codes, its = tensor.state.creds.values(), state.creds.values()
-        joined = np.concatenate([codes[: here[0]], its[slice(*there)], codes[here[1] :]])
-        tensor.state = replace(tensor.state, creds=CredsIndex.from_codes(joined))
+                hidden.record(diffs.with_resized(diff, first, more))
+        tensor.resize_sequence(row, end - start)
 
     # -- tensors and their companions --------------------------------------------------------------------------
 
@@ -340,11 +291,13 @@ class Incoming:
             self._theirs.meta, self._theirs.tensors[their_key].meta.name or their_key
         )
         name = self._draft.tensors[key].meta.name or key
-        for kind, hidden in structure.companions_of(self._draft.meta, name).items():
+        for kind, hidden in structure.companions_of(self._draft.schema.meta, name).items():
             if kind != "null":
                 other = there.get(kind)
                 reader = None if other is None else self._reader(self._theirs.meta.tensor_names[other])
-                found.append((kind, self._draft.tensors[self._draft.meta.tensor_names[hidden]], reader))
+                found.append(
+                    (kind, self._draft.tensors[self._draft.schema.meta.tensor_names[hidden]], reader)
+                )
         return found
 
     def _append_missing(self, hidden: TensorDraft, kind: str, reader: SampleReader, flat: Ints) -> None:
@@ -362,7 +315,7 @@ class Incoming:
     def _append_flat(
         self, tensor: TensorDraft, reader: SampleReader, flat: Ints, meanings: Ints | None = None
     ) -> None:
-        adopt_dtype(tensor, reader.state.meta)
+        tensor.adopt_dtype(reader.state.meta)
         for start, stop in _cuts(np.flatnonzero(np.diff(flat) != 1) + 1, len(flat)):
             first, end = int(flat[start]), int(flat[stop - 1]) + 1
             if meanings is not None:
@@ -420,7 +373,13 @@ class Incoming:
         with Locating(reader, first):
             chunk = self._source.chunk(table, row, reader.chunk_codec())
             block = samples_of(chunk, reader.state.meta).cut(first - start, end - start)
-        return Encoded(block, tensor.meta, shapes=_linked_shapes(reader, block), owned=False)
+        return Encoded(
+            block,
+            tensor.meta,
+            shapes=_linked_shapes(reader, block),
+            creds=_codes(reader.state, first, end),
+            owned=False,
+        )
 
     def _parts(
         self, tensor: TensorDraft, reader: SampleReader, first: int, end: int, meanings: Ints | None = None
@@ -434,12 +393,17 @@ class Incoming:
         values = [meant(reader.value(row), meanings) for row in range(first, end)]
         meta = tensor.meta.with_(is_sequence=False)
         parts = encode_column(values, meta, tensor.state.info, tensor.meta.name or "").parts
-        return [replace(p, meta=p.meta.with_(is_sequence=tensor.meta.is_sequence)) for p in parts]
+        found, start = [], first
+        for part in parts:
+            meta, stop = part.meta.with_(is_sequence=tensor.meta.is_sequence), start + part.block.count
+            found.append(replace(part, meta=meta, creds=_codes(reader.state, start, stop)))
+            start = stop
+        return found
 
     def _update_flat(
         self, tensor: TensorDraft, reader: SampleReader, pairs: Ints, meanings: Ints | None = None
     ) -> None:
-        adopt_dtype(tensor, reader.state.meta)
+        tensor.adopt_dtype(reader.state.meta)
         tiled = set(reader.state.tiles.indices.tolist())
         breaks = np.flatnonzero((np.diff(pairs, axis=0) != 1).any(axis=1)) + 1
         for start, stop in _cuts(breaks, len(pairs)):
@@ -447,7 +411,7 @@ class Incoming:
             end = there + stop - start
             if tiled.isdisjoint(range(there, end)) or meanings is not None:
                 parts = self._parts(tensor, reader, there, end, meanings)
-                if stop - start >= _LONG_RUN:
+                if stop - start >= LONG_RUN:
                     tensor.splice(here, here + stop - start, parts)
                 else:
                     for row, part in enumerate(_singles(parts), here):
@@ -455,8 +419,6 @@ class Incoming:
             else:
                 for row, other in zip(range(here, here + stop - start), range(there, end), strict=True):
                     self._update_one(tensor, reader, row, other)
-            if tensor.state.creds is not None and reader.state.creds is not None:
-                self._splice_codes(tensor, reader.state, (here, here + stop - start), (there, end))
 
     def _update_one(self, tensor: TensorDraft, reader: SampleReader, row: int, other: int) -> None:
         state = reader.state
@@ -466,19 +428,8 @@ class Incoming:
             return
         files = [bytes(self._source.file(state.table, each)) for each in rows]
         chunks = tensor.chunks_like(state, rows, files)
-        tensor.update_tiled(row, chunks, state.tiles.entries[other])
-
-
-def adopt_dtype(tensor: TensorDraft, theirs: TensorMeta) -> None:
-    """Let a tensor without samples take over what kind of samples it gets."""
-    mine = tensor.meta
-    if mine.htype is None or mine.dtype is None:
-        meta = mine.with_(
-            htype=mine.htype or theirs.htype,
-            dtype=mine.dtype or theirs.dtype,
-            typestr=mine.typestr or (theirs.typestr if mine.dtype is None else None),
-        )
-        tensor.state = replace(tensor.state, meta=meta)
+        codes = np.zeros(0, np.uint32) if state.creds is None else state.creds.between(other, other + 1)
+        tensor.update_tiled(row, chunks, state.tiles.entries[other], codes)
 
 
 def _cuts(breaks: Ints, count: int) -> Iterator[tuple[int, int]]:
@@ -528,6 +479,13 @@ def _bounds_of(reader: SampleReader, first: int, end: int) -> Bounds | None:
         return (1,), (1,)
     shapes = reader.shapes(range(first, end))
     return tuple(shapes.min(axis=0).tolist()), tuple(shapes.max(axis=0).tolist())
+
+
+def _codes(state: TensorState, first: int, end: int) -> NDArray[np.uint32] | None:
+    """Return the codes of the credentials of neighbouring samples; None where they have none."""
+    if state.creds is None or state.creds.count < end:
+        return None
+    return state.creds.between(first, end).astype(np.uint32)
 
 
 def _linked_shapes(reader: SampleReader, block: Block) -> list[tuple[int, ...]] | None:

@@ -179,7 +179,7 @@ class PartWriter:
         try:
             extend_draft(draft, {keys[name]: column for name, column in values.items()}, self._linking)
         except BaseException:
-            draft.give_up()
+            draft.tensors.give_up()
             raise
         self._draft = draft
 
@@ -187,8 +187,8 @@ class PartWriter:
         """Make the chunks durable and return what is to be adopted; the writer begins a new part."""
         draft, storage = self._draft, self._target.storage
         found = draft.snapshot()
-        storage.put_many(draft.new_chunks().items(), durable=True)
-        storage.sync(draft.spilled)
+        storage.put_many(draft.tensors.new_chunks().items(), durable=True)
+        storage.sync(draft.tensors.spilled)
         self._draft = self._new_draft()
         learned = {}
         for key, state in found.tensors.items():
@@ -201,7 +201,7 @@ class PartWriter:
 
     def discard(self) -> None:
         """Forget the rows since the last part, and remove what was written of them."""
-        gone, self._draft = self._draft.spilled, self._new_draft()
+        gone, self._draft = self._draft.tensors.spilled, self._new_draft()
         for key in gone:
             try:
                 self._target.storage.delete(key)
@@ -218,7 +218,7 @@ class PartWriter:
 
     def _read(self, state: TensorState, row: int) -> bytes | memoryview:
         key = state.table.key(row)
-        pieces = self._draft.new_chunks().get(key)
+        pieces = self._draft.tensors.new_chunks().get(key)
         return self._target.storage.get(key) if pieces is None else b"".join(pieces)
 
 
@@ -246,7 +246,7 @@ def _adopt_one(session: Session, draft: Draft, part: Part) -> None:
         state = theirs.tensor(name)
         if not state.length:
             continue
-        key = draft.meta.tensor_names.get(name, name)
+        key = draft.schema.meta.tensor_names.get(name, name)
         if key not in draft.tensors:
             raise InvalidOperationError(f"a part holds rows of tensor {name!r}, which is not there any more")
         mine = draft.tensors.seen[key].state
@@ -254,7 +254,7 @@ def _adopt_one(session: Session, draft: Draft, part: Part) -> None:
         if rank not in (0, len(state.meta.max_shape)) and incoming.held(state.key).null_marks().all():
             # Nulls have no rank.
             nothing = encode_column([None] * state.length, mine.meta, mine.info, name)
-            draft.extend({key: nothing})
+            draft.rows.extend({key: nothing})
             continue
         _check_fits(mine, state, name)
         meanings = _adopt_info(draft, key, part.learned.get(state.key, {}), state)
@@ -295,5 +295,5 @@ def _adopt_info(
             )
         info[entry] = now
     if info != draft.tensors.seen[key].state.info:
-        draft.set_tensor_info(key, info)
+        draft.schema.set_tensor_info(key, info)
     return meanings

@@ -41,7 +41,7 @@ def change_type(session: Session, name: str, htype: str | None, dtype: Any) -> N
         if (meta.htype, meta.dtype) == (state.meta.htype, state.meta.dtype):
             return
         convert = _conversion(scan, state, meta, info)
-        draft.retype(state.key, meta, info, _parts(scan, convert, name))
+        draft.rows.retype(state.key, meta, info, _parts(scan, convert, name))
 
 
 def _check_simple(state: TensorState, name: str) -> None:

@@ -42,20 +42,20 @@ def add_planned(session: Session, name: str, plan: NewTensor, *, exist_ok: bool 
         if exist_ok and is_same_tensor(schema, name, plan.meta):
             return
         check_new_tensor(schema, name, plan.companions)
-        draft.add_tensor(name, plan.meta, plan.info, parents(name))
+        draft.schema.add_tensor(name, plan.meta, plan.info, parents(name))
         for companion_name, meta in plan.companions.items():
-            draft.add_tensor(companion_name, meta, plan.companion_infos.get(companion_name, {}), ())
+            draft.schema.add_tensor(companion_name, meta, plan.companion_infos.get(companion_name, {}), ())
         _point_links(draft, [name, *plan.companions])
 
 
 def _point_links(draft: Draft, names: Iterable[str]) -> None:
     """Let new tensors feed the keys that their companions got, where a rename left those of their names in use."""
-    keys = draft.meta.tensor_names
+    keys = draft.schema.meta.tensor_names
     for name in names:
         meta = draft.tensors[keys[name]].meta
         links = {keys.get(target, target): link for target, link in meta.links.items()}
         if links != meta.links:
-            draft.set_meta(keys[name], meta.with_(links=links))
+            draft.schema.set_meta(keys[name], meta.with_(links=links))
 
 
 def blank(schema: Snapshot, source: str, name: str, *, unlink: bool = False) -> NewTensor:
@@ -115,7 +115,7 @@ def rename_tensor(session: Session, old: str, new: str) -> None:
         check_tensor_name(new)
         companions = [companion(new, kind) for kind in companions_of(schema.meta, old)]
         _check_free(schema, [new, *companions])
-        draft.rename_tensor(old, new)
+        draft.schema.rename_tensor(old, new)
 
 
 def rename_group(session: Session, old: str, new: str) -> None:
@@ -130,7 +130,7 @@ def rename_group(session: Session, old: str, new: str) -> None:
             )
         check_group_name(new)
         _check_free(schema, [new])
-        draft.rename_group(old, new)
+        draft.schema.rename_group(old, new)
 
 
 def _check_free(schema: Snapshot, names: Iterable[str]) -> None:
@@ -151,7 +151,7 @@ def delete_tensor(session: Session, name: str, *, large_ok: bool) -> None:
         if schema.key_of(name) is None:
             raise TensorDoesNotExistError.among(name, schema.names())
         _check_size([schema.tensor(name)], f"tensor {name!r}", large_ok=large_ok)
-        draft.delete_tensor(name)
+        draft.schema.delete_tensor(name)
 
 
 def delete_group(session: Session, name: str, *, large_ok: bool) -> None:
@@ -162,7 +162,7 @@ def delete_group(session: Session, name: str, *, large_ok: bool) -> None:
             raise TensorGroupDoesNotExistError(f"Tensor group {name!r} does not exist.")
         inside = [schema.tensor(n) for n in schema.names() if is_inside(n, name)]
         _check_size(inside, f"group {name!r}", large_ok=large_ok)
-        draft.delete_group(name)
+        draft.schema.delete_group(name)
 
 
 def _check_size(states: Iterable[TensorState], what: str, *, large_ok: bool) -> None:

@@ -113,9 +113,9 @@ class Session(Opened):
         with self.mutex:
             work = self._unpublished.work
             draft = self._unpublished.draft if work is None else work
-            if draft is not None and draft.loose.rows:
+            if draft is not None and draft.buffer.rows:
                 with _Change(self) as draft:
-                    draft.settle()
+                    draft.encode_pending()
             return self._structure(draft, is_final=work is None)
 
     def structure(self) -> Snapshot:
@@ -134,10 +134,10 @@ class Session(Opened):
             if draft is None or not draft.dirty:
                 state = self.snapshot.tensors[key]
             else:
-                if draft.loose.rows or not draft.tensors.seen[key].is_sealed:
+                if draft.buffer.rows or not draft.tensors.seen[key].is_packed:
                     with _Change(self) as draft:
-                        draft.settle()
-                        draft.tensors[key].seal()
+                        draft.encode_pending()
+                        draft.tensors[key].pack()
                 state = draft.tensors.seen[key].state
             cached = self._readers.get(key)
             if cached is None or cached[0] is not state:
@@ -154,14 +154,14 @@ class Session(Opened):
             draft = self._unpublished.draft
             if draft is None or not draft.dirty or draft.tensors.seen[key].is_tiled(row):
                 return self.reader(key, name).value(row)
-            if draft.loose.rows:
+            if draft.buffer.rows:
                 with _Change(self) as draft:
-                    draft.settle()
+                    draft.encode_pending()
             tensor = draft.tensors.seen[key]
             reader = SampleReader(name, tensor.state, self.source, self.credentials)
             publisher = tensor.waiting(row)
             if publisher is None:
-                return reader.value(tensor.sealed_row(row))
+                return reader.value(tensor.chunk_row(row))
             return reader.decode(publisher.joined(), publisher.shape(0))
 
     @property
@@ -250,7 +250,7 @@ class Session(Opened):
             draft = self._unpublished.begin(frame)
         try:
             if prepare is not None:
-                draft.settle()
+                draft.encode_pending()
         except BaseException:
             if is_own:
                 self.end_change(is_made=False)
@@ -264,7 +264,7 @@ class Session(Opened):
             return
         made = self._unpublished.give_up()
         if made is not None and not self._unsettled:
-            made.give_up()
+            made.tensors.give_up()
         if not self.has_unpublished and not self._unsettled:
             self.discard()
 
@@ -415,13 +415,13 @@ class Session(Opened):
         """
         with self.mutex:
             draft = self._offered()
-            return draft is not None and draft.offer_row(group, row) and self._taken(draft)
+            return draft is not None and draft.try_append_row(group, row) and self._taken(draft)
 
     def offer(self, key: str, sample: Any) -> bool:
         """Take a sample that surely fits a tensor; see :meth:`offer_row`."""
         with self.mutex:
             draft = self._offered()
-            return draft is not None and draft.offer(key, sample) and self._taken(draft)
+            return draft is not None and draft.try_append(key, sample) and self._taken(draft)
 
     def _offered(self) -> Draft | None:
         draft = self._unpublished.draft
@@ -433,9 +433,9 @@ class Session(Opened):
         waited = clock.monotonic() - self._first_unpublished
         if self._holds == 0 and waited > config.MAX_UNPUBLISHED_SECONDS:
             self.flush()
-        elif draft.loose.is_full:
+        elif draft.buffer.is_full:
             with _Change(self) as draft:
-                draft.settle()
+                draft.encode_pending()
         return True
 
     def tree_at(self) -> TreeAt:
@@ -479,7 +479,7 @@ class Session(Opened):
             self.settle()
             if self.has_unpublished:
                 with _Change(self) as draft:
-                    draft.settle()
+                    draft.encode_pending()
                     snapshot = self.sealed(draft)
                 self._publish_draft(draft, snapshot)
             if self._holds == 0:
@@ -553,8 +553,8 @@ class Session(Opened):
                 self.tree_at(),
                 self._completed(updates),
                 versions,
-                draft.new_chunks().items(),
-                draft.spilled,
+                draft.tensors.new_chunks().items(),
+                draft.tensors.spilled,
                 lease=self._lock,
                 leaving=leaving and not self.is_held,
             )
@@ -607,14 +607,14 @@ class Session(Opened):
         draft = self._unpublished.draft
         if draft is not None:
             # A put that is still on its way must not meet a folder with other content.
-            draft.version_id = new_id()
+            draft.publish_as(new_id())
         return ()
 
     def _published(self, at: TreeAt, versions: Sequence[Snapshot]) -> None:
         # An interrupt may come anywhere: as long as the publish is not settled, all of this is done once more.
         old, head, draft = self.snapshot, versions[-1], self._unpublished.draft
         if draft is not None:
-            self._tails.published(head, draft.new_chunks())
+            self._tails.published(head, draft.tensors.new_chunks())
         self._at = self.known = at
         self._position = self._position._replace(tree=at.tree, snapshot=head)
         self.source.heads = frozenset(at.tree.branches.values())

@@ -36,7 +36,7 @@ def update_rows(table: Table, rows: Any, columns: Mapping[str, Any]) -> None:
             encoded[state.key] = _encoded(session, values, state, wanted)
         if len(wanted):
             for key, column in encoded.items():
-                draft.update(key, wanted, column)
+                draft.rows.update(key, wanted, column)
 
 
 def _check_inside(rows: NDArray[np.int64], state: TensorState) -> None:

@@ -14,6 +14,7 @@ from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.creds_index import CredsIndex
 from lakebed.documents.dataset_diff import DatasetDiff
 from lakebed.documents.dataset_meta import DatasetMeta
+from lakebed.documents.frozen import changed
 from lakebed.documents.layouts import NO_WORDS, Layouts, Words, joined, layouts_of
 from lakebed.documents.manifest import ChunkPlaces
 from lakebed.documents.manifest_delta import Whole
@@ -269,6 +270,10 @@ class TensorState:
     def length(self) -> int:
         """Samples as the user counts them; sequences count as one each."""
         return self.meta.length if self.sequence is None else self.sequence.count
+
+    def with_(self, **changes: Any) -> TensorState:
+        """Return a copy with some members changed."""
+        return changed(self, **changes)
 
     def encoders(self) -> dict[str, bytes]:
         """Return the encoder files beside the chunk index, by key below the tensor's folder."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from lakebed.chunks.chunk import Chunk, parse_chunk
 from lakebed.chunks.image_chunk import ChunkCodec, chunk_codec
@@ -60,9 +59,9 @@ class TensorChunks:
         spill: Spill,
         take: Take = fresh,
     ) -> None:
-        self.state = state
+        self._state = state
         self.new_chunks: Files = {}
-        self.sealed_bytes = 0
+        self.packed_bytes = 0
         self._last_parsed: tuple[str, Chunk] | None = None
         self._folder = folder
         self._read = read
@@ -85,8 +84,16 @@ class TensorChunks:
         return self.new_chunks
 
     @property
+    def state(self) -> TensorState:
+        """What the tensor holds, but for what is pending; changed by methods of this class and those below it only."""
+        return self._state
+
+    @property
     def meta(self) -> TensorMeta:
-        return self.state.meta
+        return self._state.meta
+
+    def _set(self, **changes: Any) -> None:
+        self._state = self._state.with_(**changes)
 
     @property
     def chunk_limit(self) -> int:
@@ -102,15 +109,15 @@ class TensorChunks:
         return not is_plain(self.meta.chunk_compression)
 
     def _chunk_size(self, row: int) -> int:
-        return int(self.state.table.places.sizes[row]) or len(self._read(self.state, row))
+        return int(self._state.table.places.sizes[row]) or len(self._read(self._state, row))
 
     def _parsed(self, row: int) -> Chunk:
-        key = self.state.table.key(row)
+        key = self._state.table.key(row)
         if self._last_parsed is None or self._last_parsed[0] != key:
-            data = self._read(self.state, row)
+            data = self._read(self._state, row)
             self._last_parsed = (
                 key,
-                parse_chunk(data, self.state.table.samples(row), self._codec, self._take),
+                parse_chunk(data, self._state.table.samples(row), self._codec, self._take),
             )
         return self._last_parsed[1]
 
@@ -126,12 +133,12 @@ class TensorChunks:
     def _new_chunk(self, chunk: PackedChunk) -> NewChunk:
         number = secrets.randbits(64) or 1
         self._own_chunks()[self.chunk_key(number)] = chunk.pieces
-        self.sealed_bytes += chunk.nbytes
+        self.packed_bytes += chunk.nbytes
         return NewChunk(number, chunk.count, chunk.nbytes, block_sums(chunk.pieces), chunk.layout)
 
     def chunk_key(self, number: int) -> str:
         """Storage key of a new chunk of this draft."""
-        return f"{folder_of(self._folder)}{self.state.key}/chunks/{chunk_name(number)}"
+        return f"{folder_of(self._folder)}{self._state.key}/chunks/{chunk_name(number)}"
 
     def spill(self, *, is_rewrite: bool = False) -> None:
         """Write the chunks that are packed to storage; `is_rewrite` as in `Spill`."""
@@ -142,16 +149,16 @@ class TensorChunks:
     def let_go(self) -> None:
         """Forget the contents of chunks that are in storage."""
         self.new_chunks, self._owns_chunks = {}, True
-        self.sealed_bytes = 0
+        self.packed_bytes = 0
 
     def _drop_chunk(self, key: str) -> None:
         pieces = self._own_chunks().pop(key, None)
         if pieces is not None:
-            self.sealed_bytes -= sum(map(len, pieces))
+            self.packed_bytes -= sum(map(len, pieces))
 
     def _rebuild(self, plan: list[tuple[int, int] | NewChunk]) -> None:
-        table = self.state.table.rebuilt(plan, (self._folder, self.state.key))
-        self.state = replace(self.state, table=table)
+        table = self._state.table.rebuilt(plan, (self._folder, self._state.key))
+        self._set(table=table)
         mine = {self.chunk_key(int(i)) for i in table.ids.ids}
         for key in [k for k in self.new_chunks if k not in mine]:
-            self.sealed_bytes -= sum(map(len, self._own_chunks().pop(key)))
+            self.packed_bytes -= sum(map(len, self._own_chunks().pop(key)))

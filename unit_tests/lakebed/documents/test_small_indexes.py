@@ -114,6 +114,14 @@ def test_creds_round_trip(codes: list[int]) -> None:
     assert not (index.codes[1:] == index.codes[:-1]).any()
 
 
+@given(LENGTHS, st.data())
+def test_creds_of_neighbouring_samples(codes: list[int], data: st.DataObject) -> None:
+    """Those of a slice, also of one that reaches behind the end."""
+    first = data.draw(st.integers(0, len(codes)))
+    stop = data.draw(st.integers(first, len(codes) + 3))
+    assert CredsIndex.from_codes(codes).between(first, stop).tolist() == codes[first:stop]
+
+
 # -- padding ------------------------------------------------------------------------------------------------
 
 

@@ -117,10 +117,8 @@ def test_what_contradicts_itself_is_dropped_in_words_and_not_published() -> None
     """A draft whose tensors and companions are out of step, by whatever defect, reaches no reader."""
     ds = filled()
     with ds._session.mutex, ds._session.writing() as draft:
-        tensor = draft.tensors["n"]
-        tensor.state = tensor.state.__class__(
-            tensor.state.key, tensor.meta.with_(length=99), tensor.state.info, tensor.state.table
-        )
+        state = draft.tensors["n"].state
+        draft.tensors["n"] = draft.tensors.new(state.with_(meta=state.meta.with_(length=99)))
     with pytest.raises(DatasetCorruptError, match="nothing was published"):
         ds.flush()
     assert len(ds.n) == 6

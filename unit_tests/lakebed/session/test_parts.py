@@ -390,19 +390,17 @@ def test_a_writer_that_is_given_up_removes_its_chunks(tmp_path: Path) -> None:
         assert chunks_at(tmp_path / "ds") == 0
 
 
-@pytest.mark.parametrize("place", ["take", "append", "_record"])
+@pytest.mark.parametrize("place", ["take", "append", "record"])
 def test_an_interrupt_while_parts_are_adopted_adds_nothing(
     place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lakebed.writing.draft.draft import Draft
     from lakebed.writing.draft.tensor import TensorDraft
 
-    owner: Any = Draft if place == "_record" else TensorDraft
     ds = create_on(new_memory())
     numbers(ds)
     with writing_parts(ds._table()) as target:
         parts = [part_of(target, {"x": np.arange(n), "y": ["a"] * n}) for n in (10, 20_000)]
-        plain = getattr(owner, place)
+        plain = getattr(TensorDraft, place)
         for count in range(1, 4):
             calls = iter(range(count))
 
@@ -412,7 +410,7 @@ def test_an_interrupt_while_parts_are_adopted_adds_nothing(
                 return plain(*args, **kwargs)
 
             with monkeypatch.context() as patch:
-                patch.setattr(owner, place, interrupted)
+                patch.setattr(TensorDraft, place, interrupted)
                 with pytest.raises(KeyboardInterrupt):
                     adopt(ds._session, [*parts, *parts])
             assert len(ds.x) == len(ds.y) == 0

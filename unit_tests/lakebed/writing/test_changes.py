@@ -36,17 +36,17 @@ def changed(ds: Dataset, name: str, action: str, rows: list[int], values: list[A
     with ds._session.writing() as draft:
         state = ds._session.schema().tensor(name)
         if action == "pop":
-            draft.pop(state.key, rows)
+            draft.rows.pop(state.key, rows)
         elif action == "clear":
-            draft.clear(state.key)
+            draft.rows.clear(state.key)
         elif action == "rechunk":
-            draft.rechunk(state.key)
+            draft.rows.rechunk(state.key)
         else:
             column = encode_column(values, state.meta, state.info, name)
             if action == "update":
-                draft.update(state.key, rows, column)
+                draft.rows.update(state.key, rows, column)
             else:
-                draft.extend({state.key: column})
+                draft.rows.extend({state.key: column})
 
 
 def check(ds: Dataset, name: str, model: list[Any]) -> None:

@@ -12,7 +12,7 @@ import lakebed
 from lakebed.storage.base import Data, pieces
 from lakebed.storage.memory import MemoryStorage
 from lakebed.testing.faulty import FaultyStorage
-from lakebed.writing.draft import rows as draft_module
+from lakebed.writing.draft import tensors as draft_module
 from unit_tests.lakebed.datasets import create_on, new_memory, open_on
 
 BARE = {"create_id_tensor": False, "create_shape_tensor": False}

@@ -19,7 +19,7 @@ import lakebed
 from lakebed import config
 from lakebed.errors import StorageError
 from lakebed.testing.faulty import FaultyStorage
-from lakebed.writing.draft import rows as draft_module
+from lakebed.writing.draft import tensors as draft_module
 from unit_tests.effort import PATIENCE
 from unit_tests.lakebed.datasets import create_on, kill, new_memory, open_on
 

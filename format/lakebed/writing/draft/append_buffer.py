@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from lakebed.codecs.traits import is_plain
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.htypes.base import Storing
 from lakebed.htypes.registry import htype_named
@@ -28,18 +27,15 @@ _MOST_VALUES = 2048
 _MOST_BYTES = 4_000_000
 _LARGEST = 65_536
 
-Take = Callable[[Any], Any]
+Check = Callable[[Any], Any]
 """Returns what to keep of a value (a copy of what the caller may change), or None if it needs the long way."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Gate:
-    """The check for values of a tensor, and what it was made from: it holds as long as that stays.
+class _FastCheck:
+    """The check for values of a tensor, if there is one, and what it was made from: it holds as long as that stays."""
 
-    No check: each value needs the long way.
-    """
-
-    take: Take | None
+    check: Check | None
     meta: TensorMeta
 
     def fits(self, state: TensorState) -> bool:
@@ -57,56 +53,58 @@ Row = tuple[tuple[str, ...], tuple[Any, ...]]
 
 
 @dataclass(slots=True)
-class Loose:
+class AppendBuffer:
     """Waiting values: whole rows, or values of single tensors, in the order in which they came.
 
     A row counts from the moment at which it stands in the list, which is one step that nothing can interrupt. Forks
-    share what is prepared: it is replaced, never changed.
+    share what tells them how to check, so each replaces that as a whole.
     """
 
     rows: list[Row] = field(default_factory=list)
-    _gates: Mapping[str, _Gate] = field(default_factory=dict)
+    _checks: Mapping[str, _FastCheck] = field(default_factory=dict)
     _names: Mapping[tuple[str, frozenset[str]], Mapping[str, str]] = field(default_factory=dict)
     _values: int = 0
     _nbytes: int = 0
     _even: tuple[tuple[str, ...], int] = ((), 0)
 
-    def fork(self) -> Loose:
+    def fork(self) -> AppendBuffer:
         """Return a copy that goes its own way."""
-        return Loose(self.rows.copy(), self._gates, self._names, self._values, self._nbytes, self._even)
+        return AppendBuffer(
+            self.rows.copy(), self._checks, self._names, self._values, self._nbytes, self._even
+        )
 
     def prepare(self, state: TensorState) -> None:
         """Get ready for values of a tensor."""
-        gate = self._gates.get(state.key)
-        if gate is None or not gate.fits(state):
-            self._gates = {**self._gates, state.key: _Gate(_take_of(state), state.meta)}
+        check = self._checks.get(state.key)
+        if check is None or not check.fits(state):
+            self._checks = {**self._checks, state.key: _FastCheck(_check_for(state), state.meta)}
 
     def prepare_rows(self, group: str, keys: Mapping[str, str]) -> None:
         """Get ready for rows of a group that name just these tensors: name in the row -> tensor key."""
-        known = group, frozenset(keys)
-        if self._names.get(known) != keys:
-            self._names = {**self._names, known: dict(keys)}
+        place = group, frozenset(keys)
+        if self._names.get(place) != keys:
+            self._names = {**self._names, place: dict(keys)}
 
-    def forget(self) -> None:
+    def forget_checks(self) -> None:
         """Take nothing more until prepared again, as after a change of the schema."""
-        self._gates, self._names = {}, {}
+        self._checks, self._names = {}, {}
 
-    def offer(self, key: str, value: Any, tensors: Mapping[str, TensorDraft]) -> bool:
+    def try_append(self, key: str, value: Any, tensors: Mapping[str, TensorDraft]) -> bool:
         """Keep a value of one tensor if it surely fits; tell whether it was kept."""
-        kept = self._kept(key, value, tensors)
+        kept = self._checked(key, value, tensors)
         if kept is None:
             return False
         self._put((key,), (kept,))
         return True
 
-    def offer_row(self, group: str, row: Mapping[str, Any], tensors: Mapping[str, TensorDraft]) -> bool:
+    def try_append_row(self, group: str, row: Mapping[str, Any], tensors: Mapping[str, TensorDraft]) -> bool:
         """Keep a row if all of it surely fits and the tensors are of one length; tell whether it was kept."""
         names = self._names.get((group, frozenset(row)))
         if not names:
             return False
         values = []
         for name, key in names.items():
-            kept = self._kept(key, row[name], tensors)
+            kept = self._checked(key, row[name], tensors)
             if kept is None:
                 return False
             values.append(kept)
@@ -122,11 +120,11 @@ class Loose:
         waiting = Counter(key for some, _ in self.rows for key in some)
         return len({tensors[key].meta.length + waiting[key] for key in keys}) == 1
 
-    def _kept(self, key: str, value: Any, tensors: Mapping[str, TensorDraft]) -> Any:
-        gate, tensor = self._gates.get(key), tensors.get(key)
-        if gate is None or gate.take is None or tensor is None or not gate.fits(tensor.state):
+    def _checked(self, key: str, value: Any, tensors: Mapping[str, TensorDraft]) -> Any:
+        check, tensor = self._checks.get(key), tensors.get(key)
+        if check is None or check.check is None or tensor is None or not check.fits(tensor.state):
             return None
-        return gate.take(value)
+        return check.check(value)
 
     def _put(self, keys: tuple[str, ...], values: tuple[Any, ...]) -> None:
         # Counted first: too much is counted where it ends here, and that does no harm.
@@ -148,21 +146,21 @@ class Loose:
                 found.setdefault(key, []).extend(values)
         return found
 
-    def emptied(self) -> Loose:
-        """Return the same without what waits."""
-        return Loose([], self._gates, self._names)
+    def clear(self) -> None:
+        """Drop what waits."""
+        self.rows, self._values, self._nbytes, self._even = [], 0, 0, ((), 0)
 
 
-def _take_of(state: TensorState) -> Take | None:
+def _check_for(state: TensorState) -> Check | None:
     """Return the check for values of a tensor; None if each needs the long way."""
     meta = state.meta
     if meta.htype is None or meta.is_sequence or meta.is_link or meta.sample_compression:
         return None
-    if not is_plain(meta.chunk_compression):
+    if meta.chunk_compression not in (None, "lz4"):
         return None
     htype = htype_named(meta.htype)
     if htype.storing is Storing.TEXT:
-        return _take_text
+        return _checked_text
     # Shapes of images and the like may be adjusted, and large samples tiled: those go the long way.
     if htype.storing is not Storing.ARRAY or meta.dtype is None or not meta.max_shape:
         return None
@@ -178,7 +176,7 @@ def _take_of(state: TensorState) -> Take | None:
     return _Numbers(dtype, len(meta.max_shape), names)
 
 
-def _take_text(value: Any) -> Any:
+def _checked_text(value: Any) -> Any:
     if type(value) is not str or len(value) > _LARGEST:
         return None
     return value if value.isascii() else None

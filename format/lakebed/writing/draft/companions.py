@@ -1,9 +1,9 @@
-"""Values of the hidden tensors that a tensor feeds: ids, shapes, file facts, pyramids (FORMAT.md 8)."""
+"""Hidden tensors in step with the tensor that feeds them: ids, shapes, file facts, pyramids, nulls (FORMAT.md 8)."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,13 +13,180 @@ from numpy.typing import NDArray
 from lakebed.codecs.block import Block
 from lakebed.documents import json_style
 from lakebed.documents.tensor_meta import TensorMeta
+from lakebed.errors import InvalidOperationError
 from lakebed.htypes.arrays import block_of_array, encode_samples
+from lakebed.htypes.base import Storing
 from lakebed.htypes.documents import encode_json
+from lakebed.htypes.registry import htype_named
+from lakebed.writing import diffs, rewriting
+from lakebed.writing.diffs import Rows
+from lakebed.writing.draft.schema import DraftSchema
+from lakebed.writing.draft.tensor import TensorDraft
 from lakebed.writing.encode.column import encode_column
 from lakebed.writing.encode.encoded import Column, Encoded
+from lakebed.writing.names import companion, companion_key
 from lakebed.writing.pyramid import downsample
+from lakebed.writing.replace_samples import Places
 
 _INT64 = np.dtype("<i8")
+
+
+class DraftCompanions:
+    """The hidden tensors of a draft, by the tensor that feeds them."""
+
+    __slots__ = ("_schema", "_tensors")
+
+    def __init__(self, schema: DraftSchema) -> None:
+        self._schema = schema
+        self._tensors = schema.tensors
+
+    def links(self, tensor: TensorDraft, *, flat: bool) -> Iterable[tuple[TensorDraft, Mapping[str, Any]]]:
+        """Yield the hidden tensors that a tensor feeds: one entry per flat sample, or one per row."""
+        for key, link in tensor.meta.links.items():
+            if key in self._tensors and bool(link.get("flatten_sequence", False)) is flat:
+                yield self._tensors[key], link
+
+    def row_ids(self, key: str, rows: Rows) -> NDArray[np.uint64] | None:
+        """Return the sample ids of rows: uint64, shape (rows,); None if the tensor has none."""
+        return self.ids(self._tensors[key], rows)
+
+    def ids(self, tensor: TensorDraft, rows: Rows) -> NDArray[np.uint64] | None:
+        """Return the sample ids of rows of a tensor; see :meth:`row_ids`."""
+        for hidden, link in self.links(tensor, flat=False):
+            if link.get("extend") == "extend_id":
+                if len(rows) >= rewriting.MANY:
+                    return hidden.stored_many(np.asarray(rows, np.int64)).view(np.uint64)
+                stored = b"".join(bytes(hidden.stored(int(row))) for row in rows)
+                return np.frombuffer(stored, np.uint64)
+        return None
+
+    # -- nulls -------------------------------------------------------------------------------------------------
+
+    def null_tensor(self, tensor: TensorDraft, *, make: bool) -> TensorDraft | None:
+        """Return the hidden tensor that records nulls, made if it is wanted; None if there is none."""
+        owner = tensor.meta.name or tensor.state.key
+        name = companion(owner, "null")
+        key = companion_key(self._schema.meta, owner, "null")
+        if key is None and not make:
+            return None
+        if key is None and name in self._schema.meta.tensor_names:
+            raise InvalidOperationError(
+                f"nulls of tensor {owner!r} need the name {name!r}: rename that tensor first"
+            )
+        if key is None:
+            meta = TensorMeta(htype="generic", dtype="bool", hidden=True)
+            self._schema.add_tensor(name, meta, htype_named("generic").info, ())
+            key = self._schema.meta.tensor_names[name]
+        return self._tensors[key]
+
+    def extend_nulls(self, tensor: TensorDraft, nulls: NDArray[np.bool_], before: int) -> None:
+        """Record nulls in the hidden companion, made when the first null arrives; its end may lag behind."""
+        hidden = self.null_tensor(tensor, make=True)
+        if hidden is None:
+            return
+        missing = before - hidden.meta.length
+        mask = np.concatenate([np.zeros(missing, dtype=np.bool_), nulls]) if missing else nulls
+        _extend(hidden, mask)
+
+    def mark_nulls(self, key: str, rows: Iterable[int], marks: NDArray[np.bool_]) -> None:
+        """Record for rows, ascending if they are the last ones, whether they are nulls."""
+        for row, is_null in zip(rows, marks.tolist(), strict=True):
+            self.mark_null(self._tensors[key], row, is_null=is_null)
+
+    def add_null_marks(self, key: str, marks: NDArray[np.bool_]) -> None:
+        """Record for rows that were just added whether they are nulls."""
+        tensor = self._tensors[key]
+        if marks.any() or self.null_tensor(tensor, make=False) is not None:
+            self.extend_nulls(tensor, marks, tensor.state.length - len(marks))
+
+    def mark_null(self, tensor: TensorDraft, row: int, *, is_null: bool) -> None:
+        """Record for one row whether it is a null."""
+        hidden = self.null_tensor(tensor, make=is_null)
+        if hidden is None:
+            return
+        if row < hidden.meta.length:
+            (mask,) = null_column(np.array([is_null]), hidden.meta).parts
+            hidden.update(row, mask)
+            hidden.record(diffs.with_updated(hidden.diff, [row]))
+        elif is_null:
+            self.extend_nulls(tensor, np.array([True]), row)
+
+    def mark_many(self, tensor: TensorDraft, rows: Places, parts: Sequence[Encoded]) -> None:
+        """Record for ascending rows, which some samples are about to fill, whether they are nulls."""
+        nulls = self.null_tensor(tensor, make=_has_nulls(parts))
+        if tensor.state.sequence is not None or nulls is None:
+            return
+        marks, known = null_mask(parts), nulls.meta.length
+        if marks[rows >= known].any():
+            # Rows behind the end of the record are no nulls.
+            _extend(nulls, np.zeros(int(rows[-1]) + 1 - known, np.bool_))
+        inside = rows < nulls.meta.length
+        if inside.any():
+            nulls.replace_many(rows[inside], null_column(marks[inside], nulls.meta).parts)
+            nulls.record(diffs.with_updated(nulls.diff, rows[inside]))
+
+    def mark_run(self, tensor: TensorDraft, first: int, stop: int, parts: Sequence[Encoded]) -> None:
+        """Record for neighbouring rows, which some samples are about to fill, whether they are nulls."""
+        nulls = self.null_tensor(tensor, make=_has_nulls(parts))
+        if tensor.state.sequence is not None or nulls is None:
+            return
+        missing = stop - nulls.meta.length
+        if missing > 0:
+            _extend(nulls, np.zeros(missing, np.bool_))
+        nulls.splice(first, stop, null_column(null_mask(parts), nulls.meta).parts)
+
+    def mark_all(self, tensor: TensorDraft, marks: NDArray[np.bool_], *, make: bool) -> None:
+        """Record for all rows whether they are nulls, in a tensor that is made for it if it is wanted."""
+        nulls = self.null_tensor(tensor, make=make)
+        if nulls is not None:
+            diff = nulls.diff
+            nulls.clear()
+            for part in null_column(marks, nulls.meta).parts:
+                nulls.append(part)
+            nulls.record(diffs.with_transformed(diff))
+
+    def keep_absent(self, tensor: TensorDraft, largest: tuple[int, ...], *, as_lists: bool = False) -> None:
+        """Put absent numbers on record as nulls before the tensor holds more than single numbers.
+
+        Among single numbers an empty sample is a null; among arrays it is an empty one.
+
+        Parameters
+        ----------
+        largest
+            Shape of the largest sample that is about to be added.
+        as_lists
+            Whether the tensor's numbers are lists of numbers from now on, however short.
+        """
+        if tuple(largest) <= (1,) and not as_lists:
+            return
+        if tensor.meta.length and self.may_hold_absent(tensor):
+            self.mark_all(tensor, tensor.extents()[:, 0] == 0, make=True)
+
+    @staticmethod
+    def may_hold_absent(tensor: TensorDraft) -> bool:
+        """Whether a tensor holds single numbers, and empty samples that stand for absent ones."""
+        meta = tensor.meta
+        if meta.max_shape != (1,) or meta.min_shape != (0,) or tensor.state.sequence is not None:
+            return False
+        if htype_named(meta.htype).storing is not Storing.ARRAY or meta.is_link:
+            return False
+        return "list<" not in str(tensor.state.info.get("logical_type"))
+
+
+def null_mask(parts: Iterable[Encoded]) -> NDArray[np.bool_]:
+    """Return which samples are nulls."""
+    masks = [np.zeros(p.block.count, np.bool_) if p.nulls is None else p.nulls for p in parts]
+    return np.concatenate([np.zeros(0, np.bool_), *masks])
+
+
+def _has_nulls(parts: Iterable[Encoded]) -> bool:
+    return any(part.nulls is not None and bool(part.nulls.any()) for part in parts)
+
+
+def _extend(nulls: TensorDraft, marks: NDArray[np.bool_]) -> None:
+    diff = diffs.with_added(nulls.diff, len(marks))
+    for part in null_column(marks, nulls.meta).parts:
+        nulls.append(part, diff)
 
 
 def id_column(rows: int, meta: TensorMeta) -> Column:

@@ -1,4 +1,4 @@
-"""Changes to samples that lie in sealed chunks, collected so that each chunk is rewritten once. Pure."""
+"""Changes to samples that lie in packed chunks, collected so that each chunk is rewritten once. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Splice:
 
 
 @dataclass(slots=True)
-class Edits:
+class PendingEdits:
     """Replaced and removed samples of one chunk table.
 
     Rows are given as they are numbered after all edits so far, and kept as the table numbers them. What was replaced
@@ -35,11 +35,11 @@ class Edits:
     _own: dict[int, Piece] = field(default_factory=dict)
     _removed: tuple[int, ...] = ()
 
-    def fork(self) -> Edits:
+    def fork(self) -> PendingEdits:
         """Return a copy to go on with; it may be given up, but these edits may not change any more."""
         if self._own:
             self._shared.update(self._own)
-        return Edits(self.nbytes, self._shared, {}, self._removed)
+        return PendingEdits(self.nbytes, self._shared, {}, self._removed)
 
     def __bool__(self) -> bool:
         return bool(self._shared or self._own or self._removed)

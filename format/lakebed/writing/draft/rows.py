@@ -1,32 +1,49 @@
-"""The part of a version in the making that takes new samples in, with what hidden companions record of them."""
+"""The samples of a version in the making: rows added, replaced and removed, with what hidden companions record."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lakebed.codecs.block import Block
 from lakebed.documents.tensor_meta import TensorMeta
+from lakebed.documents.tile_index import TileIndex
 from lakebed.errors import InvalidOperationError
 from lakebed.htypes.base import Storing
 from lakebed.htypes.registry import htype_named
-from lakebed.writing import diffs
-from lakebed.writing.draft.companions import companion_column, id_column, null_column
-from lakebed.writing.draft.schema import SchemaDraft
+from lakebed.versions.state import empty_table
+from lakebed.writing import diffs, rewriting
+from lakebed.writing.diffs import Rows
+from lakebed.writing.draft.companions import (
+    DraftCompanions,
+    companion_column,
+    id_column,
+    info_after_part_update,
+    null_mask,
+)
+from lakebed.writing.draft.schema import DraftSchema
 from lakebed.writing.draft.tensor import TensorDraft
+from lakebed.writing.encode.column import encode_column
 from lakebed.writing.encode.encoded import Column, Encoded
-from lakebed.writing.names import companion, companion_key
+from lakebed.writing.replace_samples import Places
 
-# Pending samples of all tensors together; beyond this they are written out.
-SPILL_BYTES = 64_000_000
-_TOGETHER = 16_000_000  # bytes of chunks that are packed before they are written
+# From so many neighbouring samples on, one splice is cheaper than an edit of each.
+LONG_RUN = 16
 
 
-class AddingDraft(SchemaDraft):
-    """A draft that takes in new samples."""
+class DraftRows:
+    """Rows on their way into the tensors of a draft, and out of them."""
+
+    __slots__ = ("_companions", "_schema", "_tensors")
+
+    def __init__(self, schema: DraftSchema, companions: DraftCompanions) -> None:
+        self._schema = schema
+        self._tensors = schema.tensors
+        self._companions = companions
 
     # -- adding samples ----------------------------------------------------------------------------------------
 
@@ -37,170 +54,295 @@ class AddingDraft(SchemaDraft):
         """
         if not any(column.count for column in columns.values()):
             return
-        self.dirty = True
-        for key, column in columns.items():
-            self._extend_tensor(self.tensors[key], column)
-        self._bound_memory()
+        with self._tensors.changing():
+            for key, column in columns.items():
+                self._extend(self._tensors[key], column)
 
-    def _bound_memory(self) -> None:
-        if sum(t.waiting_bytes for t in self.tensors.seen.values()) <= SPILL_BYTES:
-            return
-        tensors: list[TensorDraft] = []
-        packed = 0
-        for tensor in self.tensors.values():
-            tensor.seal()
-            tensors.append(tensor)
-            packed += tensor.sealed_bytes
-            if packed > _TOGETHER:
-                self._spill_all(tensors)
-                tensors, packed = [], 0
-        self._spill_all(tensors)
-
-    def _spill_all(self, tensors: Iterable[TensorDraft]) -> None:
-        """Write the chunks of some tensors to storage in one batch."""
-        files = {key: pieces for tensor in tensors for key, pieces in tensor.new_chunks.items()}
-        if files:
-            self._spill(files, is_rewrite=False)
-        for tensor in tensors:
-            tensor.let_go()
-
-    def _extend_tensor(self, tensor: TensorDraft, column: Column) -> None:
+    def _extend(self, tensor: TensorDraft, column: Column) -> None:
+        parts = column.parts
         if column.items is None:
-            self._keep_absent(tensor, column.parts)
-        diff, before = diffs.touched(tensor.state), tensor.state.length
-        for part in column.parts:
-            self._extend_flat(tensor, part)
-            if tells_names(tensor, part):
-                diff = diffs.with_info(diff)
-        if column.items is not None and tensor.state.sequence is not None:
-            sequence = tensor.state.sequence.extend(column.items)
-            tensor.state = replace(tensor.state, sequence=sequence)
-        self._record(tensor, diffs.with_added(diff, column.count))
-        for hidden, link in self._links(tensor, flat=False):
+            self._keep_absent(tensor, parts)
+        before, diff = tensor.state.length, diffs.with_added(tensor.diff, column.count)
+        if any(tells_names(part) for part in parts):
+            diff = diffs.with_info(diff)
+        for part in parts:
+            tensor.append(part, diff)
+            for hidden, link in self._companions.links(tensor, flat=True):
+                self._extend(hidden, companion_column(link, part, hidden.meta, hidden.state.info))
+        if column.items is not None:
+            tensor.add_sequences(column.items)
+            tensor.record(diff)
+        for hidden, link in self._companions.links(tensor, flat=False):
             if link.get("extend") == "extend_id":
-                self._extend_tensor(hidden, id_column(column.count, hidden.meta))
-        nulls = [p.nulls for p in column.parts]
-        if column.items is None and any(n is not None for n in nulls):
-            counts = [p.block.count for p in column.parts]
-            masks = [np.zeros(c, np.bool_) if n is None else n for n, c in zip(nulls, counts, strict=True)]
-            self._extend_nulls(tensor, np.concatenate(masks), before)
+                self._extend(hidden, id_column(column.count, hidden.meta))
+        if column.items is None and any(part.nulls is not None for part in parts):
+            self._companions.extend_nulls(tensor, null_mask(parts), before)
 
-    def _extend_flat(self, tensor: TensorDraft, part: Encoded) -> None:
-        tensor.append(part)
-        if tensor.state.creds is not None:
-            codes = np.zeros(part.block.count, np.uint32) if part.creds is None else part.creds
-            tensor.state = replace(tensor.state, creds=tensor.state.creds.extend(codes))
-        for hidden, link in self._links(tensor, flat=True):
-            self._extend_tensor(hidden, companion_column(link, part, hidden.meta, hidden.state.info))
-
-    def _links(self, tensor: TensorDraft, *, flat: bool) -> Iterable[tuple[TensorDraft, Mapping[str, Any]]]:
-        """Yield the hidden tensors that a tensor feeds: one entry per flat sample, or one per row."""
-        for key, link in tensor.meta.links.items():
-            if key in self.tensors and bool(link.get("flatten_sequence", False)) is flat:
-                yield self.tensors[key], link
-
-    # -- nulls -------------------------------------------------------------------------------------------------
-
-    def _extend_nulls(self, tensor: TensorDraft, nulls: NDArray[np.bool_], before: int) -> None:
-        """Record nulls in the hidden companion, made when the first null arrives; its end may lag behind."""
-        hidden = self._null_tensor(tensor, make=True)
-        if hidden is None:
+    def _keep_absent(self, tensor: TensorDraft, parts: Sequence[Encoded]) -> None:
+        if not self._companions.may_hold_absent(tensor):
             return
-        missing = before - hidden.meta.length
-        mask = np.concatenate([np.zeros(missing, dtype=np.bool_), nulls]) if missing else nulls
-        self._extend_tensor(hidden, null_column(mask, hidden.meta))
-
-    def _keep_absent(self, tensor: TensorDraft, parts: Iterable[Encoded]) -> None:
-        if not _may_hold_absent(tensor):
-            return
-        parts = list(parts)
         bounds = [part.block.shape_bounds() for part in parts]
         as_lists = any("list<" in str(part.info.get("logical_type")) for part in parts)
         largest = max((bound[1] for bound in bounds if bound is not None), default=())
-        self.keep_absent(tensor, largest, as_lists=as_lists)
+        self._companions.keep_absent(tensor, largest, as_lists=as_lists)
 
-    def keep_absent(self, tensor: TensorDraft, largest: tuple[int, ...], *, as_lists: bool = False) -> None:
-        """Put absent numbers on record as nulls before the tensor holds more than single numbers.
+    # -- changing samples --------------------------------------------------------------------------------------
 
-        Among single numbers an empty sample is a null; among arrays it is an empty one.
+    def update(self, key: str, rows: Rows, column: Column, *, partial: bool = False) -> None:
+        """Replace rows by those of a column, one each; sequences may get more or fewer items.
 
         Parameters
         ----------
-        largest
-            Shape of the largest sample that is about to be added.
-        as_lists
-            Whether the tensor's numbers are lists of numbers from now on, however short.
+        partial
+            The new samples are the old ones with a part overwritten, which ``_info`` remembers.
         """
-        meta = tensor.meta
-        if not meta.length or not _may_hold_absent(tensor) or tensor.state.sequence is not None:
+        tensor = self._tensors[key]
+        if column.items is None:
+            self.update_flat(key, rows, column, partial=partial)
             return
-        if htype_named(meta.htype).storing is not Storing.ARRAY or meta.is_link:
-            return
-        if "list<" in str(tensor.state.info.get("logical_type")):
-            return
-        if tuple(largest) <= (1,) and not as_lists:
-            return
-        absent = tensor.extents()[:, 0] == 0
-        hidden = self._null_tensor(tensor, make=True)
-        if hidden is not None:
-            diff = diffs.touched(hidden.state)
-            hidden.clear()
-            for part in null_column(absent, hidden.meta).parts:
-                hidden.append(part)
-            self._record(hidden, diffs.with_transformed(diff))
+        singles = _singles(column.parts)
+        at = 0
+        with self._tensors.changing():
+            for row, items in zip(rows, column.items.tolist(), strict=True):
+                self._update_sequence(tensor, int(row), singles[at : at + items])
+                at += items
+            tensor.rows_updated(rows)
 
-    def _null_tensor(self, tensor: TensorDraft, *, make: bool) -> TensorDraft | None:
-        owner = tensor.meta.name or tensor.state.key
-        name = companion(owner, "null")
-        key = companion_key(self.meta, owner, "null")
-        if key is None and not make:
-            return None
-        if key is None and name in self.meta.tensor_names:
-            raise InvalidOperationError(
-                f"nulls of tensor {owner!r} need the name {name!r}: rename that tensor first"
+    def _update_sequence(self, tensor: TensorDraft, row: int, parts: Sequence[Encoded]) -> None:
+        sequence = tensor.state.sequence
+        if sequence is None:
+            raise InvalidOperationError(f"tensor {tensor.meta.name!r} holds no sequences")
+        first, stop = sequence.span(row)
+        if stop - first == len(parts):
+            for i, part in enumerate(parts):
+                self._update_one(tensor, first + i, part, partial=False)
+            return
+        self._replace_run(tensor, first, stop, parts, grows=True)
+        tensor.resize_sequence(row, len(parts))
+
+    def _replace_run(
+        self, tensor: TensorDraft, first: int, stop: int, parts: Sequence[Encoded], *, grows: bool
+    ) -> None:
+        """Replace neighbouring flat samples in a tensor and its flat companions.
+
+        Parameters
+        ----------
+        grows
+            Whether there may be more or fewer of them now, so that companions that an update leaves alone follow too.
+        """
+        tensor.splice(first, stop, parts)
+        for hidden, link in self._companions.links(tensor, flat=True):
+            if grows or "update" in link:
+                columns = [companion_column(link, p, hidden.meta, hidden.state.info) for p in parts]
+                inner = [p for column in columns for p in column.parts]
+                diff = diffs.with_updated(hidden.diff, range(first, stop))
+                self._replace_run(hidden, first, stop, inner, grows=grows)
+                more = sum(p.block.count for p in inner) - (stop - first)
+                hidden.record(diffs.with_resized(diff, first, more))
+
+    def update_flat(self, key: str, rows: Rows, column: Column, *, partial: bool = False) -> None:
+        """Replace flat samples: rows of tensors, items of sequences."""
+        tensor, parts = self._tensors[key], column.parts
+        first, count = int(rows[0]) if len(rows) else 0, len(rows)
+        with self._tensors.changing():
+            if tensor.state.sequence is None:
+                self._keep_absent(tensor, parts)
+            if not partial and count >= rewriting.MANY and self._can_replace_many(tensor, rows, parts):
+                self._replace_many(tensor, np.asarray(rows, np.int64), parts)
+            elif not partial and count >= LONG_RUN and list(rows) == list(range(first, first + count)):
+                self._update_run(tensor, first, parts)
+            else:
+                for row, part in zip(rows, _singles(parts), strict=True):
+                    self._update_one(tensor, int(row), part, partial=partial)
+            tensor.rows_updated(tensor.rows_of(rows))
+
+    def _can_replace_many(self, tensor: TensorDraft, rows: Rows, parts: Sequence[Encoded]) -> bool:
+        """Whether samples can be replaced chunk by chunk: ascending rows of a tensor whose chunks hold whole ones."""
+        where = np.asarray(rows, np.int64)
+        if not bool((np.diff(where) > 0).all()) or any(part.tiled is not None for part in parts):
+            return False
+        flat = [hidden for hidden, link in self._companions.links(tensor, flat=True) if "update" in link]
+        return tensor.can_replace_many(where) and all(
+            hidden.can_replace_many(where)
+            and not any(True for _ in self._companions.links(hidden, flat=True))
+            for hidden in flat
+        )
+
+    def _replace_many(self, tensor: TensorDraft, rows: Places, parts: Sequence[Encoded]) -> None:
+        """Replace flat samples, ascending rows, chunk by chunk: no step for each, and each chunk once."""
+        tensor.replace_many(rows, parts)
+        if any(tells_names(part) for part in parts):
+            tensor.record(diffs.with_info(tensor.diff))
+        for hidden, link in self._companions.links(tensor, flat=True):
+            if "update" in link:
+                columns = [companion_column(link, p, hidden.meta, hidden.state.info) for p in parts]
+                hidden.replace_many(rows, [p for column in columns for p in column.parts])
+                hidden.record(diffs.with_updated(hidden.diff, rows))
+        self._companions.mark_many(tensor, rows, parts)
+
+    def _update_run(self, tensor: TensorDraft, first: int, parts: Sequence[Encoded]) -> None:
+        """Replace neighbouring flat samples, without a step for each."""
+        stop = first + sum(part.block.count for part in parts)
+        self._replace_run(tensor, first, stop, parts, grows=False)
+        if any(tells_names(part) for part in parts):
+            tensor.record(diffs.with_info(tensor.diff))
+        self._companions.mark_run(tensor, first, stop, parts)
+
+    def _update_one(self, tensor: TensorDraft, row: int, part: Encoded, *, partial: bool) -> None:
+        tensor.update(row, part)
+        if tells_names(part):
+            tensor.record(diffs.with_info(tensor.diff))
+        for hidden, link in self._companions.links(tensor, flat=True):
+            if "update" not in link:
+                continue
+            if partial and link.get("extend") == "extend_info":
+                column = info_after_part_update(hidden.stored(row), hidden.meta)
+            else:
+                column = companion_column(link, part, hidden.meta, hidden.state.info)
+            for new in column.parts:
+                self._update_one(hidden, row, new, partial=False)
+                hidden.record(diffs.with_updated(hidden.diff, [row]))
+        if tensor.state.sequence is None:
+            is_null = part.nulls is not None and bool(part.nulls[0])
+            self._companions.mark_null(tensor, row, is_null=is_null)
+
+    def write_tiles(self, key: str, flat_row: int, tiles: Mapping[int, bytes | memoryview]) -> None:
+        """Overwrite tiles of a tiled sample, by number in C order of the grid, with their stored bytes."""
+        tensor = self._tensors[key]
+        with self._tensors.changing():
+            tensor.write_tiles(flat_row, tiles)
+            for hidden, link in self._companions.links(tensor, flat=True):
+                if link.get("extend") == "extend_info":
+                    (new,) = info_after_part_update(hidden.stored(flat_row), hidden.meta).parts
+                    hidden.update(flat_row, new)
+                    hidden.record(diffs.with_updated(hidden.diff, [flat_row]))
+            tensor.rows_updated(tensor.rows_of([flat_row]))
+
+    def pad(self, key: str, count: int, ids: NDArray[np.uint64] | None = None) -> None:
+        """Append empty samples that stand for rows which were never given (FORMAT.md 4.6).
+
+        Parameters
+        ----------
+        ids
+            Their sample ids, uint64, shape (count,); None makes new ones.
+        """
+        tensor = self._tensors[key]
+        meta, before = tensor.meta, tensor.state.length
+        if tensor.state.sequence is not None:
+            column = Column([], np.zeros(count, np.int64))
+        else:
+            column = encode_column([None] * count, meta, tensor.state.info, meta.name or key)
+            parts = [replace(p, nulls=None) for p in column.parts]
+            column = replace(column, parts=parts)
+        self.extend({key: column})
+        tensor.rows_padded(range(before, before + count))
+        for hidden, link in self._companions.links(tensor, flat=False) if ids is not None else ():
+            if link.get("extend") == "extend_id" and ids is not None:
+                block = Block(memoryview(ids.tobytes()), count, 8, (1,))
+                hidden.splice(before, before + count, [Encoded(block, hidden.meta)])
+
+    def retype(self, key: str, meta: TensorMeta, info: Mapping[str, Any], parts: Iterable[Encoded]) -> None:
+        """Let a tensor, which holds neither links nor sequences, hold the same rows as samples of another type.
+
+        Parameters
+        ----------
+        meta, info
+            Settings, and info, of the tensor from now on.
+        parts
+            All its samples. While they are made, nothing is changed but that chunks are written.
+        """
+        old = self._tensors[key]
+        new = self._like(old, meta, info)
+        shapes = {
+            hidden.state.key: (self._like(hidden, hidden.meta, hidden.state.info), link)
+            for hidden, link in self._companions.links(old, flat=True)
+            if link.get("extend") in ("extend_shape", "extend_len")
+        }
+        marks = [np.zeros(0, np.bool_)]
+        for part in parts:
+            new.append(part)
+            marks.append(np.zeros(part.block.count, np.bool_) if part.nulls is None else part.nulls)
+            for hidden, link in shapes.values():
+                for each in companion_column(link, part, hidden.meta, hidden.state.info).parts:
+                    hidden.append(each)
+        with self._tensors.changing():
+            for tensor in (new, *(hidden for hidden, _ in shapes.values())):
+                self._schema.put_tensor(tensor)
+                tensor.record(diffs.with_transformed(tensor.diff))
+            if dict(info) != dict(old.state.info):
+                new.record(diffs.with_info(new.diff))
+            if htype_named(meta.htype).storing is not Storing.ARRAY:
+                # Numbers that are null have no bytes; texts and documents need a mark.
+                nulls = np.concatenate(marks)
+                self._companions.mark_all(new, nulls, make=bool(nulls.any()))
+
+    def _like(self, tensor: TensorDraft, meta: TensorMeta, info: Mapping[str, Any]) -> TensorDraft:
+        """Return a tensor without samples that takes the place of another."""
+        return self._tensors.new(
+            tensor.state.with_(
+                meta=meta.with_(length=0, min_shape=(), max_shape=()),
+                info=dict(info),
+                table=empty_table(),
+                tiles=TileIndex.empty(),
             )
-        if key is None:
-            meta = TensorMeta(htype="generic", dtype="bool", hidden=True)
-            self.add_tensor(name, meta, htype_named("generic").info, ())
-            key = self.meta.tensor_names[name]
-        return self.tensors[key]
+        )
 
-    def _update_null(self, tensor: TensorDraft, row: int, part: Encoded) -> None:
-        self._mark_null(tensor, row, is_null=part.nulls is not None and bool(part.nulls[0]))
+    # -- removing samples --------------------------------------------------------------------------------------
 
-    def _mark_null(self, tensor: TensorDraft, row: int, *, is_null: bool) -> None:
-        hidden = self._null_tensor(tensor, make=is_null)
-        if hidden is None:
+    def pop(self, key: str, rows: Rows) -> None:
+        """Remove rows: any order, each once."""
+        gone = np.sort(np.asarray(rows, np.int64))
+        if not len(gone):
             return
-        if row < hidden.meta.length:
-            (mask,) = null_column(np.array([is_null]), hidden.meta).parts
-            hidden.update(row, mask)
-            self._record(hidden, diffs.with_updated(diffs.touched(hidden.state), [row]))
-        elif is_null:
-            self._extend_nulls(tensor, np.array([True]), row)
+        with self._tensors.changing():
+            self._pop(self._tensors[key], gone)
 
-    def mark_nulls(self, key: str, rows: Iterable[int], marks: NDArray[np.bool_]) -> None:
-        """Record for rows, ascending if they are the last ones, whether they are nulls."""
-        for row, is_null in zip(rows, marks.tolist(), strict=True):
-            self._mark_null(self.tensors[key], row, is_null=is_null)
+    def _pop(self, tensor: TensorDraft, rows: Places) -> None:
+        flat = tensor.remove_rows(rows, self._companions.ids(tensor, rows))
+        for hidden, _ in self._companions.links(tensor, flat=False):
+            self._pop(hidden, rows)
+        nulls = self._companions.null_tensor(tensor, make=False)
+        if nulls is not None:
+            self._pop(nulls, rows[rows < nulls.meta.length])
+        self._pop_flat(tensor, flat)
 
-    def add_null_marks(self, key: str, marks: NDArray[np.bool_]) -> None:
-        """Record for rows that were just added whether they are nulls."""
-        tensor = self.tensors[key]
-        if marks.any() or self._null_tensor(tensor, make=False) is not None:
-            self._extend_nulls(tensor, marks, tensor.state.length - len(marks))
+    def _pop_flat(self, tensor: TensorDraft, flat: Places) -> None:
+        if len(flat) >= rewriting.MANY:
+            tensor.remove_many(flat)
+        else:
+            tensor.remove(flat.tolist())
+        for hidden, _ in self._companions.links(tensor, flat=True):
+            hidden.record(diffs.with_removed(hidden.diff, flat, None))
+            self._pop_flat(hidden, flat)
 
-    def bound_memory(self) -> None:
-        """Write waiting samples to storage if there are too many of them."""
-        self._bound_memory()
+    def clear(self, key: str) -> None:
+        """Drop all samples of a tensor and its companions; settings stay, the info goes (FORMAT.md 6.5)."""
+        with self._tensors.changing():
+            self._clear(self._tensors[key])
+
+    def _clear(self, tensor: TensorDraft) -> None:
+        tensor.record(diffs.with_cleared(tensor.diff))
+        tensor.clear()
+        nulls = self._companions.null_tensor(tensor, make=False)
+        for hidden in [h for k in tensor.meta.links if (h := self._tensors.get(k)) is not None]:
+            self._clear(hidden)
+        if nulls is not None:
+            self._clear(nulls)
+
+    def rechunk(self, key: str) -> None:
+        """Merge neighbouring small chunks of a tensor and its companions."""
+        tensor = self._tensors[key]
+        with self._tensors.changing():
+            for each in [tensor, *(self._tensors[k] for k in tensor.meta.links if k in self._tensors)]:
+                each.rechunk()
+                each.record(each.diff)
 
 
-def _may_hold_absent(tensor: TensorDraft) -> bool:
-    """Whether a tensor has held single numbers, or samples without any, and nothing larger so far."""
-    meta = tensor.meta
-    return meta.max_shape == (1,) and meta.min_shape == (0,)
-
-
-def tells_names(tensor: TensorDraft, part: Encoded) -> bool:
+def tells_names(part: Encoded) -> bool:
     """Whether samples count as a change of the tensor's info, as every class label does (FORMAT.md 10.2)."""
-    return bool(part.info) or tensor.meta.htype == "class_label"
+    return bool(part.info) or part.meta.htype == "class_label"
+
+
+def _singles(parts: Iterable[Encoded]) -> list[Encoded]:
+    """Split parts into one per sample."""
+    return [single for part in parts for single in part.singles()]

@@ -1,187 +1,64 @@
-"""The schema side of a version in the making: tensors, groups, names, settings and infos."""
+"""The schema of a version in the making: tensors, groups, names, settings and infos."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
-from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.creds_index import CredsIndex
 from lakebed.documents.dataset_diff import DatasetDiff
-from lakebed.documents.frozen import changed
 from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tensor_meta import TensorMeta
-from lakebed.errors import StorageError
-from lakebed.storage.base import Storage, is_uncached
 from lakebed.versions.state import Snapshot, TensorState
 from lakebed.writing import diffs, structure
-from lakebed.writing.draft.append_buffer import Loose
+from lakebed.writing.draft.append_buffer import AppendBuffer
 from lakebed.writing.draft.tensor import TensorDraft, new_tensor
-from lakebed.writing.replace_samples import Take, fresh
-from lakebed.writing.tensor_chunks import Files, Read
-
-_log = logging.getLogger(__name__)
+from lakebed.writing.draft.tensors import Tensors
 
 
-class _Spill:
-    """Where full chunks go; apart from the draft, so that the draft's tensors do not hold it in a cycle."""
-
-    def __init__(self, storage: Storage, guard: Callable[[], None]) -> None:
-        self.keys: list[str] = []
-        self._storage = storage
-        self._guard = guard
-        self._guarded = False
-
-    def __call__(self, files: Files, *, is_rewrite: bool) -> None:
-        if not self._guarded:
-            self._guard()
-            self._guarded = True
-        if is_rewrite and is_uncached(self._storage):
-            # A merge may rewrite more than memory holds: what readers of older versions use is to stay there.
-            self._storage.put_uncached(files.items())
-        else:
-            self._storage.put_many(files.items(), durable=False)
-        self.keys.extend(files)
-
-    def forget(self, first: int) -> None:
-        """Delete all but the first few of what was written; what the storage keeps all the same, nothing refers to."""
-        gone = self.keys[first:]
-        del self.keys[first:]
-        for key in gone:
-            try:
-                self._storage.delete(key)
-            except StorageError as error:
-                _log.warning("a chunk of %s that nothing refers to stays: %s", self._storage.url, error)
-
-
-class Tensors(MutableMapping[str, TensorDraft]):
-    """The tensors of a draft by key.
-
-    A fork has the same ones at first; whatever it is asked for it copies, once, to be changed.
-    """
-
-    __slots__ = ("_all", "_own")
-
-    def __init__(self, drafts: Mapping[str, TensorDraft]) -> None:
-        self._all = dict(drafts)
-        self._own = set(drafts)
-
-    def fork(self) -> Tensors:
-        """Return a copy to change, which may be given up; this one may not change any more."""
-        copy = object.__new__(Tensors)
-        copy._all, copy._own = self._all.copy(), set()
-        return copy
-
-    def __getitem__(self, key: str) -> TensorDraft:
-        """Return a tensor to change."""
-        found = self._all[key]
-        if key not in self._own:
-            found = self._all[key] = found.fork()
-            self._own.add(key)
-        return found
-
-    def __setitem__(self, key: str, tensor: TensorDraft) -> None:
-        self._all[key] = tensor
-        self._own.add(key)
-
-    def __delitem__(self, key: str) -> None:
-        del self._all[key]
-        self._own.discard(key)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._all
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._all)
-
-    def __len__(self) -> int:
-        return len(self._all)
-
-    def states(self) -> dict[str, TensorState]:
-        """Return what the tensors hold, but for what is pending, by key."""
-        return {key: tensor.state for key, tensor in self._all.items()}
-
-    @property
-    def seen(self) -> Mapping[str, TensorDraft]:
-        """The tensors to look at, not to change."""
-        return self._all
-
-
-class SchemaDraft:
+class DraftSchema:
     """What a version holds, apart from the samples.
 
     Parameters
     ----------
     base
         The published head.
-    version_id
-        Id (and folder) of the version in the making.
-    storage
-        Where full chunks go before the publish.
-    read
-        Reads a chunk file back, published or not.
-    guard
-        Called with the version's id before anything is written to its folder.
-    take
-        Supplies buffers for chunks that are being rewritten.
+    tensors
+        Its tensors.
+    buffer
+        Rows that came one at a time, checked by the schema as it was then.
+
+    Attributes
+    ----------
+    meta, info, diff
+        Names of the dataset, its info, and what the version says of its changes to both.
     """
 
-    def __init__(
-        self,
-        base: Snapshot,
-        version_id: str,
-        storage: Storage,
-        read: Read,
-        guard: Callable[[str], None] = lambda _: None,
-        take: Take = fresh,
-    ) -> None:
-        self.version_id = version_id
+    __slots__ = ("_buffer", "diff", "info", "meta", "tensors")
+
+    def __init__(self, base: Snapshot, tensors: Tensors, buffer: AppendBuffer) -> None:
         self.meta = base.meta
         self.info: Mapping[str, Any] = base.info
         self.diff = base.diff
-        self.origin = base.origin
-        self.dirty = False
-        self.loose = Loose()
-        self._spill = _Spill(storage, lambda: guard(version_id))
-        self._read = read
-        self._take = take
-        self.tensors = Tensors({key: self._tensor_draft(state) for key, state in base.tensors.items()})
-        self._spilled_before = 0
-        self._structure: Snapshot | None = None
+        self.tensors = tensors
+        self._buffer = buffer
 
-    def fork(self) -> Self:
-        """Return a copy to change, which may be given up; this one may not change any more."""
-        copy = object.__new__(type(self))
-        copy.__dict__.update(self.__dict__)
-        copy.tensors, copy.loose = self.tensors.fork(), self.loose.fork()
-        copy._spilled_before, copy._structure = len(self._spill.keys), None
+    def fork(self, tensors: Tensors, buffer: AppendBuffer) -> DraftSchema:
+        """Return a copy to change, with forks of the tensors and of the buffer."""
+        copy = object.__new__(DraftSchema)
+        copy.meta, copy.info, copy.diff = self.meta, self.info, self.diff
+        copy.tensors, copy._buffer = tensors, buffer
         return copy
 
-    def give_up(self) -> None:
-        """Delete what was written to storage since this was forked."""
-        self._spill.forget(self._spilled_before)
-
-    def _tensor_draft(self, state: TensorState) -> TensorDraft:
-        return TensorDraft(state, self.version_id, self._read, self._spill, self._take)
-
-    @property
-    def spilled(self) -> list[str]:
-        """Keys of chunk files that are in storage already, not synced."""
-        return self._spill.keys
-
-    def new_chunks(self) -> dict[str, tuple[bytes | memoryview, ...]]:
-        """Chunk files that are not in storage yet, by key."""
-        return {
-            key: pieces for tensor in self.tensors.seen.values() for key, pieces in tensor.new_chunks.items()
-        }
-
-    # -- schema and info ---------------------------------------------------------------------------------------
+    def _outdate(self) -> None:
+        """Begin a change of names or settings: what the append buffer checks rows by is no longer so."""
+        self.tensors.mark_changed()
+        self._buffer.forget_checks()
 
     def add_tensor(self, name: str, meta: TensorMeta, info: Mapping[str, Any], groups: Sequence[str]) -> None:
         """Add a tensor without samples; ``groups`` are the group entries that its name needs."""
-        self.loose.forget()
+        self._outdate()
         state = new_tensor(self.free_key(name), meta.with_(name=name), info)
         if meta.is_sequence:
             state = replace(state, sequence=SequenceIndex.from_lengths([]))
@@ -191,9 +68,9 @@ class SchemaDraft:
 
     def adopt_tensor(self, name: str, state: TensorState, groups: Sequence[str]) -> None:
         """Add a tensor with the samples that it has; no other one has its key."""
-        self.loose.forget()
+        self._outdate()
         key, hidden = state.key, self.meta.hidden_tensors
-        self.tensors[key] = self._tensor_draft(state)
+        self.tensors[key] = self.tensors.new(state)
         self.meta = replace(
             self.meta,
             tensors=(*self.meta.tensors, key),
@@ -204,9 +81,12 @@ class SchemaDraft:
 
     def replace_tensor(self, key: str, state: TensorState) -> None:
         """Let a tensor hold what a state says, whose chunks are in storage."""
-        self.loose.forget()
-        self.dirty = True
-        self.tensors[key] = self._tensor_draft(replace(state, key=key))
+        self.put_tensor(self.tensors.new(state.with_(key=key)))
+
+    def put_tensor(self, tensor: TensorDraft) -> None:
+        """Let a tensor take the place of the one of its key."""
+        self._outdate()
+        self.tensors[tensor.state.key] = tensor
 
     def free_key(self, name: str) -> str:
         """Return a key that no tensor has: the name, or one made from it."""
@@ -214,48 +94,46 @@ class SchemaDraft:
 
     def add_groups(self, groups: Sequence[str]) -> None:
         """Add group entries that are not there yet."""
-        self.dirty = True
+        self.tensors.mark_changed()
         new = tuple(g for g in groups if g not in self.meta.groups)
         self.meta = replace(self.meta, groups=(*self.meta.groups, *new))
 
     def set_info(self, info: Mapping[str, Any]) -> None:
         """Replace the dataset's info."""
-        self.dirty = True
+        self.tensors.mark_changed()
         self.info = dict(info)
         self.diff = replace(self.diff or DatasetDiff(), info_updated=True)
 
     def set_tensor_info(self, key: str, info: Mapping[str, Any]) -> None:
         """Replace a tensor's info."""
-        self.dirty = True
+        self.tensors.mark_changed()
         tensor = self.tensors[key]
         tensor.set_info(info)
-        self._record(tensor, diffs.with_info(diffs.touched(tensor.state)))
+        tensor.record(diffs.with_info(tensor.diff))
 
     def set_meta(self, key: str, meta: TensorMeta) -> None:
         """Replace a tensor's settings, its extent excepted."""
-        self.loose.forget()
-        self.dirty = True
+        self._outdate()
         tensor = self.tensors[key]
         tensor.set_meta(meta)
-        diff = diffs.touched(tensor.state)
-        self._record(tensor, diff if diff.created else diffs.with_info(diff))
+        diff = tensor.diff
+        tensor.record(diff if diff.created else diffs.with_info(diff))
 
     def set_allow_delete(self, allow: bool) -> None:
         """Allow or forbid that the dataset is deleted."""
-        self.dirty = True
+        self.tensors.mark_changed()
         self.meta = replace(self.meta, allow_delete=allow)
 
     def rename_tensor(self, name: str, new: str) -> None:
         """Give a tensor another name, and its companions theirs; keys and folders stay."""
-        self.loose.forget()
-        self.dirty = True
+        self._outdate()
         for old, now in structure.moves(self.meta, name, new).items():
             tensor = self.tensors[self.meta.tensor_names[old]]
             tensor.set_meta(tensor.meta.with_(name=now))
         if not self._is_new(name):
             self.diff = structure.with_renamed(self.diff or DatasetDiff(), name, new)
             tensor = self.tensors[self.meta.tensor_names[name]]
-            self._record(tensor, diffs.touched(tensor.state))
+            tensor.record(tensor.diff)
         self.meta = structure.renamed(self.meta, structure.moves(self.meta, name, new))
 
     def _is_new(self, name: str) -> bool:
@@ -268,14 +146,13 @@ class SchemaDraft:
         for name, key in list(self.meta.tensor_names.items()):
             if structure.is_inside(name, group) and key not in hidden:
                 self.rename_tensor(name, new + name[len(group) :])
-        self.dirty = True
+        self.tensors.mark_changed()
         groups = [new + g[len(group) :] if structure.is_inside(g, group) else g for g in self.meta.groups]
         self.meta = replace(self.meta, groups=tuple(dict.fromkeys(groups)))
 
     def delete_tensor(self, name: str) -> None:
         """Drop a tensor and its companions."""
-        self.loose.forget()
-        self.dirty = True
+        self._outdate()
         names = [name, *structure.companions_of(self.meta, name).values()]
         if not self._is_new(name):
             self.diff = structure.with_deleted(self.diff or DatasetDiff(), name)
@@ -298,16 +175,9 @@ class SchemaDraft:
         if old and not structure.has_renamed(before, old):
             # The group alone says it all, unless the previous version knew its tensors by other names.
             self.diff = replace(before, deleted=(*before.deleted, group))
-        self.dirty = True
+        self.tensors.mark_changed()
         groups = tuple(g for g in self.meta.groups if not structure.is_inside(g, group))
         self.meta = replace(self.meta, groups=groups)
-
-    def record(self, key: str, diff: CommitDiff) -> None:
-        """Keep what the version says of its changes to a tensor."""
-        self._record(self.tensors[key], diff)
-
-    def _record(self, tensor: TensorDraft, diff: CommitDiff) -> None:
-        tensor.state = changed(tensor.state, diff=diff)
 
 
 def _free_key(name: str, taken: Mapping[str, Any]) -> str:

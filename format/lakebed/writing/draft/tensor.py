@@ -1,6 +1,8 @@
-"""One tensor of a version in the making: new samples wait as encoded blocks, changed ones as edits of sealed chunks.
+"""One tensor of a version in the making: new samples wait as encoded blocks, changed ones as edits of packed chunks.
 
-*Sealing* turns both into chunks. Rows are flat samples here; sequences and hidden companions are the draft's matter.
+*Packing* turns both into chunks. Samples are flat ones here, and their credentials go with them: one code for each.
+Rows, as sequences, padding and the version's diff count them, have methods of their own; hidden companions are up to
+the draft.
 """
 
 from __future__ import annotations
@@ -17,15 +19,18 @@ from lakebed.chunks.pack import PackedChunk, groups, pack, pack_tile
 from lakebed.chunks.tiling import boxes
 from lakebed.codecs.block import Block
 from lakebed.documents.commit_diff import CommitDiff
-from lakebed.documents.frozen import changed
+from lakebed.documents.creds_index import CredsIndex
+from lakebed.documents.pad_index import PadIndex
+from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_prefix import FORMAT_VERSION
 from lakebed.native import chunks as native
 from lakebed.versions.state import ChunkTable, NewChunk, TensorState, empty_table
+from lakebed.writing import diffs
 from lakebed.writing.blocks import Blocks, cost
 from lakebed.writing.bounds import Bounds, linked_bounds, widened
-from lakebed.writing.draft.pending_edits import Edits, Piece, Splice, splice_blocks
+from lakebed.writing.draft.pending_edits import PendingEdits, Piece, Splice, splice_blocks
 from lakebed.writing.encode.encoded import Encoded, Tiled
 from lakebed.writing.repack import Plan, compacted, replan
 from lakebed.writing.replace_samples import Places, Take, fresh, without
@@ -55,7 +60,7 @@ class TensorDraft(TensorChunks):
     ) -> None:
         super().__init__(state, folder, read, spill, take)
         self.pending = Blocks()
-        self._edits = Edits()
+        self._edits = PendingEdits()
         self._owns_pending = self._owns_edits = True
         self._tiles = state.tiles.entries
         self._new_tiles: set[int] = set()  # rows of the table that the tile index of the state lacks yet
@@ -63,12 +68,12 @@ class TensorDraft(TensorChunks):
     @property
     def waiting_bytes(self) -> int:
         """Bytes of samples and chunks that are in memory only."""
-        return self.pending.nbytes + self._edits.nbytes + self.sealed_bytes
+        return self.pending.nbytes + self._edits.nbytes + self.packed_bytes
 
     @property
-    def _sealed(self) -> int:
+    def _in_chunks(self) -> int:
         """Number of samples in chunks, after the edits."""
-        return self.state.table.count - self._edits.removed
+        return self._state.table.count - self._edits.removed
 
     def fork(self) -> Self:
         """Return a copy to change, which may be given up; this one may not change any more."""
@@ -83,7 +88,7 @@ class TensorDraft(TensorChunks):
             self._owns_pending = True
         self.pending.append(block, nbytes)
 
-    def _own_edits(self) -> Edits:
+    def _own_edits(self) -> PendingEdits:
         """Return the edits as an object that no fork shares."""
         if not self._owns_edits:
             self._edits = self._edits.fork()
@@ -91,21 +96,29 @@ class TensorDraft(TensorChunks):
         return self._edits
 
     @property
-    def is_sealed(self) -> bool:
-        """Whether sealing would change nothing."""
+    def is_packed(self) -> bool:
+        """Whether packing would change nothing."""
         if self.pending or self._edits or self._new_tiles:
             return False
-        return self._tiles == self.state.tiles.entries if self._tiles else not len(self.state.tiles)
+        return self._tiles == self._state.tiles.entries if self._tiles else not len(self._state.tiles)
 
     # -- adding ------------------------------------------------------------------------------------------------
 
-    def append(self, part: Encoded) -> None:
-        """Add samples; the tensor takes over the metadata and info that the part settled."""
+    def append(self, part: Encoded, diff: CommitDiff | None = None) -> None:
+        """Add samples; the tensor takes over the metadata and info that the encoding found out.
+
+        Parameters
+        ----------
+        diff
+            What the version says of its changes from now on; None leaves that as it is.
+        """
         block = part.block
         if block.count == 0:
             return
-        before = self.meta.length
-        self._learn(part, block, before + block.count)
+        before, creds = self.meta.length, self._state.creds
+        if creds is not None:
+            creds = self._full(creds, before).extend(_codes(part))
+        self._adopt(part, before + block.count, creds, diff)
         if part.tiled is not None:
             self._append_tiled(before, block, part.tiled)
             return
@@ -114,26 +127,51 @@ class TensorDraft(TensorChunks):
             self._wait(block if part.owned else _own(block), nbytes)
             return
         self._wait(block, nbytes)
-        self.seal(full_only=True)
+        self.pack(full_only=True)
         self.spill()
         if not part.owned and self.pending:
             self.pending = Blocks([*self.pending[:-1], _own(self.pending[-1])])
 
-    def _learn(self, part: Encoded, block: Block, length: int) -> None:
-        state = self.state
+    def _adopt(
+        self, part: Encoded, length: int, creds: CredsIndex | None, diff: CommitDiff | None = None
+    ) -> None:
+        """Take over what the encoding of samples found out, with the new length, credentials and diff."""
+        state, block = self._state, part.block
         info = {**state.info, **part.info} if part.info else state.info
         low, high = widened(
             state.meta, block.shape_bounds() if not state.meta.is_link else linked_bounds(part)
         )
         kept = {"links": state.meta.links, "tiling_threshold": state.meta.tiling_threshold}
         meta = part.meta.with_(length=length, min_shape=low, max_shape=high, **kept)
-        self.state = changed(state, meta=meta, info=info)
+        self._state = state.with_(
+            meta=meta, info=info, creds=creds, diff=state.diff if diff is None else diff
+        )
+
+    @staticmethod
+    def _full(creds: CredsIndex, length: int) -> CredsIndex:
+        """Return the credentials of all samples: those that the index says nothing of have none."""
+        missing = length - creds.count
+        return creds.extend(np.zeros(missing, np.uint64)) if missing > 0 else creds
+
+    def _replace_codes(self, start: int, stop: int, codes: NDArray[np.integer]) -> CredsIndex | None:
+        """Return the credentials with those of samples ``start`` to ``stop`` replaced by others, more or fewer."""
+        creds = self._state.creds
+        if creds is None:
+            return None
+        known = self._full(creds, self.meta.length).values()
+        return CredsIndex.from_codes(np.concatenate([known[:start], codes.astype(np.uint64), known[stop:]]))
+
+    def _without_codes(self, rows: Sequence[int] | Places) -> CredsIndex | None:
+        creds = self._state.creds
+        if creds is None:
+            return None
+        return CredsIndex.from_codes(np.delete(self._full(creds, self.meta.length).values(), rows))
 
     def _append_tiled(self, row: int, block: Block, tiled: Tiled) -> None:
-        self.seal()
+        self.pack()
         self._tiles = {**self._tiles, row: (tiled.sample_shape, tiled.tile_shape)}
-        table = self.state.table.extended(self._tile_chunks(block, tiled), (self._folder, self.state.key))
-        self.state = replace(self.state, table=table)
+        table = self._state.table.extended(self._tile_chunks(block, tiled), (self._folder, self._state.key))
+        self._set(table=table)
         self._new_tiles = {*self._new_tiles, row}
 
     def _tile_chunks(self, block: Block, tiled: Tiled) -> list[NewChunk]:
@@ -143,7 +181,7 @@ class TensorDraft(TensorChunks):
         for shape, data in tiled.tiles():
             packed = replace(pack_tile(shape, data), count=0 if chunks else 1)
             chunks.append(self._new_chunk(packed))
-            if self.sealed_bytes > _SPILL_TILES:
+            if self.packed_bytes > _SPILL_TILES:
                 self.spill()
         return chunks
 
@@ -159,16 +197,16 @@ class TensorDraft(TensorChunks):
         bounds
             Smallest and largest shape of the samples.
         """
-        self.seal()
-        self._follow(other, self.state.table.joined(other.table, first, stop), first, stop, bounds)
+        self.pack()
+        self._follow(other, self._state.table.joined(other.table, first, stop), first, stop, bounds)
 
     def copy_chunks(
         self, other: TensorState, rows: range, files: Sequence[bytes], bounds: Bounds | None
     ) -> None:
         """Add the samples of whole chunks of another version as copies under new names."""
-        self.seal()
+        self.pack()
         chunks = self.chunks_like(other, rows, files)
-        table = self.state.table.extended(chunks, (self._folder, self.state.key))
+        table = self._state.table.extended(chunks, (self._folder, self._state.key))
         self._follow(other, table, rows.start, rows.stop, bounds)
 
     def chunks_like(self, other: TensorState, rows: range, files: Sequence[bytes]) -> list[NewChunk]:
@@ -193,27 +231,48 @@ class TensorDraft(TensorChunks):
         if added:
             self._tiles = {**self._tiles, **added}
         low, high = widened(self.meta, bounds)
+        creds = self._state.creds
+        if creds is not None:
+            codes = np.zeros(0, np.uint64) if other.creds is None else other.creds.between(start, end)
+            creds = self._full(self._full(creds, self.meta.length).extend(codes), table.count)
         meta = self.meta.with_(length=table.count, min_shape=low, max_shape=high)
-        self.state = replace(self.state, table=table, meta=meta)
-        self._settle()
+        self._set(table=table, meta=meta, creds=creds)
+        self._refresh_tile_index()
 
     def update_tiled(
-        self, row: int, chunks: list[NewChunk], shapes: tuple[tuple[int, ...], tuple[int, ...]] | None
+        self,
+        row: int,
+        chunks: list[NewChunk],
+        shapes: tuple[tuple[int, ...], tuple[int, ...]] | None,
+        codes: NDArray[np.integer],
     ) -> None:
-        """Replace one sample by one that lies in chunks of its own; ``shapes``: of the sample and of its tiles."""
+        """Replace one sample by one that lies in chunks of its own.
+
+        Parameters
+        ----------
+        shapes
+            Of the sample, and of its tiles.
+        codes
+            Code of its credentials, shape (1,), or (0,) without any.
+        """
         self._flush_pending(row)
+        code = codes if len(codes) else np.zeros(1, np.uint64)
+        self._set(creds=self._replace_codes(row, row + 1, code))
         self._forget_tiles(row)
         if shapes is not None:
             self._tiles = {**self._tiles, row: shapes}
             low, high = widened(self.meta, None if self.meta.is_link else (shapes[0], shapes[0]))
-            self.state = replace(self.state, meta=self.meta.with_(min_shape=low, max_shape=high))
+            self._set(meta=self.meta.with_(min_shape=low, max_shape=high))
         self._own_edits().replace(row, tuple(chunks))
 
     # -- changing ----------------------------------------------------------------------------------------------
 
     def update(self, row: int, part: Encoded) -> None:
         """Replace one sample; ``part`` holds one."""
-        self._learn(part, part.block, self.meta.length)
+        creds = self._state.creds
+        if creds is not None:
+            creds = self._full(creds, self.meta.length).replaced(row, int(_codes(part)[0]))
+        self._adopt(part, self.meta.length, creds)
         self._forget_tiles(row)
         if part.tiled is not None:
             self._flush_pending(row)
@@ -221,10 +280,10 @@ class TensorDraft(TensorChunks):
             self._own_edits().replace(row, tuple(self._tile_chunks(part.block, part.tiled)))
             return
         block = part.block if part.owned else _own(part.block)
-        if row < self._sealed:
+        if row < self._in_chunks:
             self._own_edits().replace(row, block)
             return
-        at = row - self._sealed
+        at = row - self._in_chunks
         self.pending = Blocks(splice_blocks(self.pending, at, at + 1, [block]))
 
     def _forget_tiles(self, row: int) -> None:
@@ -232,15 +291,16 @@ class TensorDraft(TensorChunks):
             self._tiles = {other: shapes for other, shapes in self._tiles.items() if other != row}
 
     def _flush_pending(self, row: int) -> None:
-        if row >= self._sealed:
-            self.seal()
+        if row >= self._in_chunks:
+            self.pack()
 
     def remove(self, rows: Sequence[int]) -> None:
         """Remove samples: ascending rows, as they are numbered before the call."""
-        sealed = self._sealed
-        for row in reversed([r for r in rows if r >= sealed]):
-            self.pending = Blocks(splice_blocks(self.pending, row - sealed, row - sealed + 1))
-        self._own_edits().remove([r for r in rows if r < sealed])
+        self._set(creds=self._without_codes(rows))
+        packed = self._in_chunks
+        for row in reversed([r for r in rows if r >= packed]):
+            self.pending = Blocks(splice_blocks(self.pending, row - packed, row - packed + 1))
+        self._own_edits().remove([r for r in rows if r < packed])
         self._drop_tiles(np.asarray(rows, dtype=np.int64))
         self._resize(self.meta.length - len(rows))
 
@@ -257,19 +317,25 @@ class TensorDraft(TensorChunks):
         rows
             Ascending, each once; as many as the parts have samples.
         """
-        self.seal()
+        self.pack()
+        creds = self._state.creds
+        if creds is not None:
+            codes = self._full(creds, self.meta.length).values()
+            codes[rows] = np.concatenate([_codes(part) for part in parts])
+            creds = CredsIndex.from_codes(codes)
         for part in parts:
-            self._learn(part, part.block, self.meta.length)
+            self._adopt(part, self.meta.length, creds)
         change = replacing([part.block for part in parts], self._take)
         walk = self._walk()
-        for row, first, stop, at in by_chunk(self.state.table, rows):
+        for row, first, stop, at in by_chunk(self._state.table, rows):
             walk.change(row, partial(change, first, stop, at))
         self._follow_plan(walk.end())
 
     def remove_many(self, rows: Places) -> None:
         """Remove many samples, ascending, each once: at once, each chunk that they lie in once."""
-        self.seal()
-        table, walk = self.state.table, self._walk()
+        self.pack()
+        self._set(creds=self._without_codes(rows))
+        table, walk = self._state.table, self._walk()
         for row, first, _, at in by_chunk(table, rows):
             if table.tiles_of(row) > 1 or int(rows[first]) in self._tiles:
                 for tile in table.rows_of(int(rows[first])):
@@ -279,19 +345,19 @@ class TensorDraft(TensorChunks):
         self._follow_plan(walk.end())
         self._drop_tiles(rows)
         self._resize(self.meta.length - len(rows))
-        self._settle()
+        self._refresh_tile_index()
 
     def _walk(self) -> Walk:
-        return Walk(self.state.table, self._tiled_originals(), self.chunk_limit, self._load, self._pack_run)
+        return Walk(self._state.table, self._tiled_originals(), self.chunk_limit, self._load, self._pack_run)
 
     def _pack_run(self, run: Sequence[Block]) -> NewChunk:
         chunk = self._packed(run)
-        if self.sealed_bytes > _SPILL_WALK:
+        if self.packed_bytes > _SPILL_WALK:
             self.spill(is_rewrite=True)
         return chunk
 
     def _follow_plan(self, plan: Plan) -> None:
-        if plan != [(0, len(self.state.table))]:
+        if plan != [(0, len(self._state.table))]:
             self._rebuild(plan)
 
     def can_replace_many(self, rows: Places) -> bool:
@@ -300,12 +366,15 @@ class TensorDraft(TensorChunks):
 
     def splice(self, start: int, stop: int, parts: Sequence[Encoded]) -> None:
         """Replace samples ``start`` to ``stop`` by others, more or fewer: at once, so for what is rare."""
-        self.seal()
+        self.pack()
         pieces: list[Piece] = []
         added = 0
         tiles = {row: shapes for row, shapes in self._tiles.items() if row < start}
+        creds = self._replace_codes(
+            start, stop, np.concatenate([np.zeros(0, np.uint64), *(_codes(part) for part in parts)])
+        )
         for part in parts:
-            self._learn(part, part.block, self.meta.length)
+            self._adopt(part, self.meta.length, self._state.creds)
             if part.tiled is not None:
                 tiles[start + added] = (part.tiled.sample_shape, part.tiled.tile_shape)
                 pieces.append(tuple(self._tile_chunks(part.block, part.tiled)))
@@ -316,46 +385,126 @@ class TensorDraft(TensorChunks):
         tiles |= {row + shift: shapes for row, shapes in self._tiles.items() if row >= stop}
         self._apply([Splice(start, stop, tuple(pieces))])
         self._tiles = tiles
+        self._set(creds=creds)
         self._resize(self.meta.length + shift)
-        self._settle()
+        self._refresh_tile_index()
 
     def _resize(self, length: int) -> None:
         meta = self.meta.with_(length=length)
         if length == 0:
             meta = meta.with_(min_shape=(), max_shape=())
-        self.state = replace(self.state, meta=meta)
+        self._set(meta=meta)
 
     def write_tiles(self, row: int, tiles: Mapping[int, bytes | memoryview]) -> None:
         """Replace some tiles of a tiled sample by their number in C order of the grid; the others stay."""
-        self.seal()
+        self.pack()
         sample_shape, tile_shape = self._tiles[row]
-        table = self.state.table
+        table = self._state.table
         first = table.ids.locate(row).row
         plan: list[tuple[int, int] | NewChunk] = [(r, r + 1) for r in range(len(table))]
         shapes = [tuple(s.stop - s.start for s in box) for box in boxes(sample_shape, tile_shape)]
         for number, data in tiles.items():
             packed = replace(pack_tile(shapes[number], data), count=0 if number else 1)
             plan[first + number] = self._new_chunk(packed)
-        table = table.rebuilt(plan, (self._folder, self.state.key))
-        self.state = replace(self.state, table=table)
+        table = table.rebuilt(plan, (self._folder, self._state.key))
+        self._set(table=table)
 
     def clear(self) -> None:
-        """Drop all samples."""
+        """Drop all samples, rows and padding; what the version says of its changes is recorded apart."""
         self.pending = Blocks()
         self.let_go()
-        self._edits, self._tiles, self._new_tiles = Edits(), {}, set()
-        meta = self.meta.with_(length=0, min_shape=(), max_shape=())
-        self.state = replace(self.state, meta=meta, table=empty_table(), tiles=TileIndex.empty(), pad=None)
+        self._edits, self._tiles, self._new_tiles = PendingEdits(), {}, set()
+        self._state = emptied(self._state)
+
+    # -- settings ----------------------------------------------------------------------------------------------
 
     def set_info(self, info: Mapping[str, Any]) -> None:
         """Replace the tensor's info."""
-        self.state = replace(self.state, info=dict(info))
+        self._set(info=dict(info))
 
     def set_meta(self, meta: TensorMeta) -> None:
         """Replace settings; extent and links stay."""
         now = self.meta
         kept = {name: getattr(now, name) for name in ("length", "min_shape", "max_shape")}
-        self.state = replace(self.state, meta=meta.with_(**kept))
+        self._set(meta=meta.with_(**kept))
+
+    def adopt_dtype(self, theirs: TensorMeta) -> None:
+        """Take over the kind of samples of another tensor where this one, which has none, leaves it open."""
+        mine = self.meta
+        if mine.htype is None or mine.dtype is None:
+            self._set(
+                meta=mine.with_(
+                    htype=mine.htype or theirs.htype,
+                    dtype=mine.dtype or theirs.dtype,
+                    typestr=mine.typestr or (theirs.typestr if mine.dtype is None else None),
+                )
+            )
+
+    # -- rows --------------------------------------------------------------------------------------------------
+
+    @property
+    def diff(self) -> CommitDiff:
+        """What the version says of its changes to this tensor; a fresh one if it changed nothing so far."""
+        return diffs.touched(self._state)
+
+    def record(self, diff: CommitDiff) -> None:
+        """Keep what the version says of its changes to this tensor."""
+        self._set(diff=diff)
+
+    def add_sequences(self, lengths: Sequence[int] | NDArray[np.integer]) -> None:
+        """Let samples that were added make rows of so many each, if the tensor holds sequences."""
+        if self._state.sequence is not None:
+            self._set(sequence=self._state.sequence.extend(lengths))
+
+    def resize_sequence(self, row: int, length: int) -> None:
+        """Let a sequence have so many samples; those of it were replaced."""
+        if self._state.sequence is not None:
+            lengths = self._state.sequence.lengths
+            lengths[row] = length
+            self._set(sequence=SequenceIndex.from_lengths(lengths))
+
+    def rows_updated(self, rows: diffs.Rows) -> None:
+        """Record that rows were replaced: they stand for no missing rows any more."""
+        pad = self._state.pad
+        self._set(
+            diff=diffs.with_updated(self.diff, rows),
+            pad=None if pad is None else pad.without(rows),
+        )
+
+    def rows_padded(self, rows: range | Places) -> None:
+        """Record that rows, which were just added, stand for ones that were never given (FORMAT.md 4.6)."""
+        pad = self._state.pad or PadIndex.empty()
+        if isinstance(rows, range):
+            self._set(pad=pad.with_range(rows.start, rows.stop))
+        else:
+            self._set(pad=PadIndex.from_rows(np.concatenate([pad.rows(), rows])))
+
+    def remove_rows(self, rows: Places, ids: NDArray[np.uint64] | None) -> Places:
+        """Take rows out of sequences, padding and diff; return their samples, which are to be removed next.
+
+        Parameters
+        ----------
+        rows
+            Ascending, each once, as they are numbered before.
+        ids
+            Sample ids of the rows, uint64, shape (rows,); None where the tensor has no ids.
+        """
+        diff = diffs.with_removed(self.diff, rows, ids)
+        sequence, pad, samples = self._state.sequence, self._state.pad, rows
+        if sequence is not None:
+            gone = np.zeros(sequence.count, np.bool_)
+            gone[rows] = True
+            samples = np.flatnonzero(np.repeat(gone, sequence.lengths.astype(np.int64)))
+            sequence = SequenceIndex.from_lengths(np.delete(sequence.lengths, rows))
+        self._set(diff=diff, sequence=sequence, pad=None if pad is None else pad.removed(rows))
+        return samples
+
+    def rows_of(self, samples: diffs.Rows) -> diffs.Rows:
+        """Return the rows that samples belong to."""
+        if self._state.sequence is None:
+            return samples
+        ends = np.cumsum(self._state.sequence.lengths.astype(np.int64))
+        return np.unique(np.searchsorted(ends, np.asarray(samples, np.int64), side="right"))
 
     # -- looking -----------------------------------------------------------------------------------------------
 
@@ -369,17 +518,17 @@ class TensorDraft(TensorChunks):
 
     def waiting(self, row: int) -> Block | None:
         """Return a sample that is not in a chunk as it is now; None if it is, or if it is cut into tiles."""
-        if row < self._sealed:
+        if row < self._in_chunks:
             edited = self._edits.at(row)
             return edited if isinstance(edited, Block) else None
-        at = row - self._sealed
+        at = row - self._in_chunks
         for block in self.pending:
             if at < block.count:
                 return block.cut(at, at + 1)
             at -= block.count
         return None
 
-    def sealed_row(self, row: int) -> int:
+    def chunk_row(self, row: int) -> int:
         """Return the number of a sample in the chunk table as it is now."""
         return self._edits.original(row)
 
@@ -388,14 +537,14 @@ class TensorDraft(TensorChunks):
         waiting = self.waiting(row)
         if waiting is not None:
             return waiting.joined()
-        span = self.state.table.ids.locate(self.sealed_row(row))
+        span = self._state.table.ids.locate(self.chunk_row(row))
         return self._parsed(span.row).sample(span.position)
 
     def stored_many(self, rows: Places) -> NDArray[np.uint8]:
         """Return the stored bytes of samples of one size each, back to back; changes are made into chunks for it."""
-        self.seal()
+        self.pack()
         parts = []
-        for row, _, _, at in by_chunk(self.state.table, rows):
+        for row, _, _, at in by_chunk(self._state.table, rows):
             block = self._load(row)
             size = block.nbytes // max(block.count, 1)
             parts.append(np.empty(size * len(at), np.uint8))
@@ -404,13 +553,13 @@ class TensorDraft(TensorChunks):
 
     def extents(self) -> NDArray[np.uint32]:
         """Return the shape of each sample, none of which is tiled; changes are made into chunks for it."""
-        self.seal()
+        self.pack()
         ndim = len(self.meta.max_shape)
-        return np.concatenate([self._load(row).shape_array(ndim) for row in range(len(self.state.table))])
+        return np.concatenate([self._load(row).shape_array(ndim) for row in range(len(self._state.table))])
 
     # -- chunks ------------------------------------------------------------------------------------------------
 
-    def seal(self, *, full_only: bool = False) -> None:
+    def pack(self, *, full_only: bool = False) -> None:
         """Turn edits and pending blocks into chunks.
 
         Parameters
@@ -420,30 +569,30 @@ class TensorDraft(TensorChunks):
         """
         if self._edits and not full_only:
             self._apply(list(self._edits.splices()))
-            self._edits = Edits()
+            self._edits = PendingEdits()
         if self.pending:
-            self._seal_pending(full_only=full_only)
+            self._pack_pending(full_only=full_only)
         if not full_only:
-            self._settle()
+            self._refresh_tile_index()
 
-    def _settle(self) -> None:
+    def _refresh_tile_index(self) -> None:
         self._new_tiles = set()
-        if self._tiles != self.state.tiles.entries:
-            self.state = replace(self.state, tiles=TileIndex.from_entries(dict(sorted(self._tiles.items()))))
+        if self._tiles != self._state.tiles.entries:
+            self._set(tiles=TileIndex.from_entries(dict(sorted(self._tiles.items()))))
 
-    def _seal_pending(self, *, full_only: bool) -> None:
+    def _pack_pending(self, *, full_only: bool) -> None:
         if not self._edits:
             self._absorb_tail()
         runs = groups(self.pending, self.chunk_limit, self._codec)
         rest = runs.pop() if full_only and runs else []
         entries = [self._packed(run) for run in runs]
-        table = self.state.table.extended(entries, (self._folder, self.state.key))
-        self.state = replace(self.state, table=table)
+        table = self._state.table.extended(entries, (self._folder, self._state.key))
+        self._set(table=table)
         self.pending = Blocks(rest)
 
     def _apply(self, splices: Iterable[Splice]) -> None:
         plan = replan(
-            self.state.table,
+            self._state.table,
             splices,
             tiled=self._tiled_originals(),
             limit=self.chunk_limit,
@@ -455,15 +604,15 @@ class TensorDraft(TensorChunks):
 
     def _tiled_originals(self) -> set[int]:
         """Samples that the table as it is now holds in tiles."""
-        return {int(i) for i in self.state.tiles.indices} | self._new_tiles
+        return {int(i) for i in self._state.tiles.indices} | self._new_tiles
 
     def rechunk(self) -> None:
         """Merge neighbouring small chunks."""
-        self.seal()
+        self.pack()
         if self._is_lossy:
             return
         plan = compacted(
-            self.state.table,
+            self._state.table,
             tiled=self._tiled_originals(),
             limit=self.chunk_limit,
             load=self._load,
@@ -474,7 +623,7 @@ class TensorDraft(TensorChunks):
 
     def tail(self) -> int | None:
         """Return the row of the last chunk if it is small enough to be packed anew with what is pending."""
-        table, row = self.state.table, len(self.state.table) - 1
+        table, row = self._state.table, len(self._state.table) - 1
         if row < 0 or not self.pending or self._edits or self._is_lossy:
             return None
         size = int(table.places.sizes[row])
@@ -489,10 +638,17 @@ class TensorDraft(TensorChunks):
 
     def _absorb_tail(self) -> None:
         while (row := self.tail()) is not None:
-            table = self.state.table
+            table = self._state.table
             self.pending = Blocks([self._load(row), *self.pending])
             self._drop_chunk(table.key(row))
-            self.state = replace(self.state, table=table.keep(row))
+            self._set(table=table.keep(row))
+
+
+def _codes(part: Encoded) -> NDArray[np.uint64]:
+    """Return the codes of the credentials of samples, 0 where they have none."""
+    if part.creds is None:
+        return np.zeros(part.block.count, np.uint64)
+    return part.creds.astype(np.uint64)
 
 
 def _own(block: Block) -> Block:
@@ -505,3 +661,15 @@ def new_tensor(key: str, meta: TensorMeta, info: Mapping[str, Any]) -> TensorSta
     """Return the state of a tensor that is being created."""
     diff = CommitDiff(created=True, info_updated=bool(info))
     return TensorState(key, meta.with_(version=FORMAT_VERSION), dict(info), empty_table(), diff)
+
+
+def emptied(state: TensorState) -> TensorState:
+    """Return a tensor with its settings, but without samples; what the version says of its changes stays."""
+    return state.with_(
+        meta=state.meta.with_(length=0, min_shape=(), max_shape=()),
+        table=empty_table(),
+        tiles=TileIndex.empty(),
+        sequence=None if state.sequence is None else SequenceIndex.from_lengths([]),
+        creds=None if state.creds is None else CredsIndex.from_codes([]),
+        pad=None,
+    )

@@ -115,8 +115,8 @@ class Unpublished(Mapping[str, bytes]):
 
     def __iter__(self) -> Iterator[str]:
         draft = self.draft
-        return iter(draft.new_chunks() if draft else ())
+        return iter(draft.tensors.new_chunks() if draft else ())
 
     def __len__(self) -> int:
         draft = self.draft
-        return len(draft.new_chunks()) if draft else 0
+        return len(draft.tensors.new_chunks()) if draft else 0

@@ -161,7 +161,7 @@ def with_nulls(parts: Sequence[Encoded], nulls: Mask | None, logical: object) ->
 def with_absent(parts: Sequence[Encoded], state: TensorState) -> Sequence[Encoded]:
     """Return parts of which those before the first array of several numbers have their empty samples as nulls.
 
-    As long as a tensor holds single numbers, an empty sample is a null; see ``AddingDraft.keep_absent``.
+    As long as a tensor holds single numbers, an empty sample is a null; see ``DraftCompanions.keep_absent``.
     """
     if list(state.meta.max_shape) not in ([], [1]) or _is_list(state.info.get("logical_type")):
         return parts

@@ -454,8 +454,8 @@ def test_a_sweep_leaves_drafts_of_other_writers_alone(virtual: VirtualClock) -> 
     ds.checkout("side", create=True)
     ds.n.extend(np.arange(20, 40))
     draft = ds._session.draft()
-    draft.settle()
-    draft.seal()
+    draft.encode_pending()
+    draft.tensors.pack()
     for tensor in draft.tensors.values():
         tensor.spill()
     assert draft.version_id in folders(storage)

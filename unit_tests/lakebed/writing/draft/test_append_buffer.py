@@ -29,7 +29,7 @@ def ds() -> Dataset:
 def waiting(ds: Dataset) -> int:
     """How many values wait."""
     draft = ds._session._unpublished.draft
-    return 0 if draft is None else sum(len(values) for _, values in draft.loose.rows)
+    return 0 if draft is None else sum(len(values) for _, values in draft.buffer.rows)
 
 
 def test_rows_wait_and_count(ds: Dataset) -> None:
@@ -134,7 +134,7 @@ def test_waiting_changes_neither_values_nor_errors(values: list[Any], dtype: str
         for value in values:
             if alone:
                 ds.x.numpy()
-                ds._session._unpublished.draft.loose.forget()
+                ds._session._unpublished.draft.buffer.forget_checks()
             try:
                 ds.x.append(value)
             except lakebed.SampleAppendError:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from lakebed.chunks.chunk import parse_chunk
 from lakebed.chunks.tiling import boxes
 from lakebed.codecs.block import Block
+from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.creds_index import CredsIndex
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.version_tree import new_id
@@ -44,10 +45,10 @@ def new_draft(**settings: Any) -> Draft:
         return storage.get(key)
 
     draft = Draft(empty_snapshot(new_id()), new_id(), storage, read)
-    draft.add_tensor("x", TensorMeta(htype="generic", dtype="uint8", links=LINKS, **settings), {}, ())
-    draft.add_tensor("_x_shape", TensorMeta(htype="generic", dtype="int64", hidden=True), {}, ())
-    draft.add_tensor("_x_info", TensorMeta(htype="json", dtype="Any", hidden=True), {}, ())
-    draft.add_tensor("_x_id", TensorMeta(hidden=True), {}, ())
+    draft.schema.add_tensor("x", TensorMeta(htype="generic", dtype="uint8", links=LINKS, **settings), {}, ())
+    draft.schema.add_tensor("_x_shape", TensorMeta(htype="generic", dtype="int64", hidden=True), {}, ())
+    draft.schema.add_tensor("_x_info", TensorMeta(htype="json", dtype="Any", hidden=True), {}, ())
+    draft.schema.add_tensor("_x_id", TensorMeta(hidden=True), {}, ())
     return draft
 
 
@@ -65,7 +66,7 @@ def sequences(draft: Draft, rows: Sequence[Sequence[Sequence[int]]]) -> Column:
 
 def stored(draft: Draft, key: str = "x") -> list[bytes]:
     """Stored bytes of every flat sample."""
-    draft.tensors[key].seal()
+    draft.tensors[key].pack()
     return [bytes(draft.tensors[key].stored(i)) for i in range(draft.tensors[key].meta.length)]
 
 
@@ -90,21 +91,21 @@ def test_sequences(actions: list[tuple[str, list[list[list[int]]]]]) -> None:
     model: list[list[list[int]]] = []
     for action, rows in actions:
         if action == "extend" or not model:
-            draft.extend({"x": sequences(draft, rows)})
+            draft.rows.extend({"x": sequences(draft, rows)})
             model += rows
         elif action == "pop":
             gone = sorted({len(r) % len(model) for r in rows})
-            draft.pop("x", gone)
+            draft.rows.pop("x", gone)
             model = [r for i, r in enumerate(model) if i not in gone]
         elif action == "update":
             which = list(range(min(len(rows), len(model))))
-            draft.update("x", which, sequences(draft, rows[: len(which)]))
+            draft.rows.update("x", which, sequences(draft, rows[: len(which)]))
             model[: len(which)] = rows[: len(which)]
         else:
             flat = [(r, i) for r, row in enumerate(model) for i in range(len(row))]
             new = [item for row in rows for item in row][: len(flat)]
             if new:
-                draft.update_flat("x", list(range(len(new))), Column([part(draft, new)]))
+                draft.rows.update_flat("x", list(range(len(new))), Column([part(draft, new)]))
                 for (r, i), item in zip(flat, new, strict=False):
                     model[r][i] = item
     assert rows_of(draft) == model
@@ -131,7 +132,7 @@ def tiled(draft: Draft, array: np.ndarray[Any, Any], tile: tuple[int, ...]) -> C
 def read_tiled(draft: Draft, row: int) -> np.ndarray[Any, Any]:
     """Put the tiles of a sample together."""
     tensor = draft.tensors["x"]
-    tensor.seal()
+    tensor.pack()
     state = tensor.state
     shape, tile = state.tiles.entries[row]
     span = state.table.ids.locate(row)
@@ -157,19 +158,19 @@ def test_tiled_samples_among_others() -> None:
     draft = new_draft()
     image = np.arange(35, dtype=np.uint8).reshape(5, 7)
     for column in (plain(draft, 1), tiled(draft, image, (2, 3)), plain(draft, 2), plain(draft, 3)):
-        draft.extend({"x": column})
+        draft.rows.extend({"x": column})
     assert np.array_equal(read_tiled(draft, 1), image)
-    draft.update("x", [0, 2], Column([*plain(draft, 7).parts, *plain(draft, 8).parts]))
+    draft.rows.update("x", [0, 2], Column([*plain(draft, 7).parts, *plain(draft, 8).parts]))
     assert np.array_equal(read_tiled(draft, 1), image)
-    draft.pop("x", [0])
+    draft.rows.pop("x", [0])
     assert np.array_equal(read_tiled(draft, 0), image)
     assert [bytes(draft.tensors["x"].stored(i))[0] for i in (1, 2)] == [8, 3]
-    draft.update("x", [2], tiled(draft, image.T, (4, 4)))
+    draft.rows.update("x", [2], tiled(draft, image.T, (4, 4)))
     assert np.array_equal(read_tiled(draft, 2), image.T)
     assert np.array_equal(read_tiled(draft, 0), image)
-    draft.pop("x", [0])
+    draft.rows.pop("x", [0])
     assert np.array_equal(read_tiled(draft, 1), image.T)
-    draft.update("x", [1], plain(draft, 9))
+    draft.rows.update("x", [1], plain(draft, 9))
     assert not draft.tensors["x"].is_tiled(1)
     assert [v[0] for v in stored(draft)] == [8, 9]
     assert len(draft.tensors["x"].state.tiles) == 0
@@ -180,11 +181,11 @@ def test_only_the_tiles_that_are_written_are_new() -> None:
     """The other tiles keep their chunks, and ``_info`` remembers the change."""
     draft = new_draft()
     image = np.zeros((4, 4), np.uint8)
-    draft.extend({"x": plain(draft, 1)})
-    draft.extend({"x": tiled(draft, image, (2, 2))})
-    draft.seal()
+    draft.rows.extend({"x": plain(draft, 1)})
+    draft.rows.extend({"x": tiled(draft, image, (2, 2))})
+    draft.tensors.pack()
     before = draft.tensors["x"].state.table.ids.ids.tolist()
-    draft.write_tiles("x", 1, {0: bytes([1] * 4), 2: bytes([2] * 4)})
+    draft.rows.write_tiles("x", 1, {0: bytes([1] * 4), 2: bytes([2] * 4)})
     after = draft.tensors["x"].state.table.ids.ids.tolist()
     assert [a == b for a, b in zip(before, after, strict=True)] == [True, False, True, False, True]
     assert read_tiled(draft, 1).tolist() == [[1, 1, 0, 0], [1, 1, 0, 0], [2, 2, 0, 0], [2, 2, 0, 0]]
@@ -195,10 +196,10 @@ def test_credentials_follow_their_samples() -> None:
     """One code per flat sample."""
     draft = new_draft(is_link=True)
     codes = [0, 1, 1, 2]
-    draft.extend({"x": Column([part_with(draft, codes)])})
-    draft.pop("x", [1])
-    draft.update("x", [0], Column([part_with(draft, [3])]))
-    draft.extend({"x": Column([part_with(draft, [2, 0])])})
+    draft.rows.extend({"x": Column([part_with(draft, codes)])})
+    draft.rows.pop("x", [1])
+    draft.rows.update("x", [0], Column([part_with(draft, [3])]))
+    draft.rows.extend({"x": Column([part_with(draft, [2, 0])])})
     creds = draft.tensors["x"].state.creds
     assert creds == CredsIndex.from_codes([3, 1, 2, 2, 0])
 
@@ -212,14 +213,14 @@ def part_with(draft: Draft, codes: list[int]) -> Encoded:
 def test_padding_ends_when_a_row_gets_a_value_or_goes() -> None:
     """Ranges of padding, numbered as the rows are now."""
     draft = new_draft()
-    draft.extend({"x": Column([part(draft, [[1]])])})
-    draft.pad("x", 4)
-    draft.extend({"x": Column([part(draft, [[2]])])})
+    draft.rows.extend({"x": Column([part(draft, [[1]])])})
+    draft.rows.pad("x", 4)
+    draft.rows.extend({"x": Column([part(draft, [[2]])])})
     state = draft.tensors["x"].state
     assert state.pad is not None
     assert state.pad.rows().tolist() == [1, 2, 3, 4]
-    draft.update("x", [2], Column([part(draft, [[3]])]))
-    draft.pop("x", [0, 3])
+    draft.rows.update("x", [2], Column([part(draft, [[3]])]))
+    draft.rows.pop("x", [0, 3])
     pad = draft.tensors["x"].state.pad
     assert pad is not None
     assert pad.rows().tolist() == [0, 2]
@@ -230,17 +231,15 @@ def test_padding_ends_when_a_row_gets_a_value_or_goes() -> None:
 def test_deleted_rows_are_numbered_as_the_previous_version_had_them(pops: list[list[int]]) -> None:
     """Whatever was removed before them."""
     draft = new_draft()
-    draft.extend({"x": Column([part(draft, [[i] for i in range(5)])])})
-    draft.seal()
+    draft.rows.extend({"x": Column([part(draft, [[i] for i in range(5)])])})
+    draft.tensors.pack()
     ids = stored(draft, "_x_id")
     tensor = draft.tensors["x"]
-    from dataclasses import replace
-
-    tensor.state = replace(tensor.state, diff=None)  # as after a commit
+    tensor.record(CommitDiff(first=5, last=5))  # as after a commit
     model = list(range(5))
     gone = []
     for rows in pops:
-        draft.pop("x", rows)
+        draft.rows.pop("x", rows)
         gone += [model[r] for r in sorted(rows)]
         model = [v for i, v in enumerate(model) if i not in rows]
     diff = tensor.state.diff

@@ -1,0 +1,202 @@
+"""The tensors of a version in the making, by key, and where their full chunks go before the publish."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+
+from lakebed.errors import StorageError
+from lakebed.storage.base import Storage, is_uncached
+from lakebed.versions.state import TensorState
+from lakebed.writing.draft.tensor import TensorDraft
+from lakebed.writing.replace_samples import Take, fresh
+from lakebed.writing.tensor_chunks import Files, Read
+
+_log = logging.getLogger(__name__)
+
+# Pending samples of all tensors together; beyond this they are written out.
+SPILL_BYTES = 64_000_000
+_TOGETHER = 16_000_000  # bytes of chunks that are packed before they are written
+
+
+class _Spill:
+    """Where full chunks go; apart from the draft, so that the draft's tensors do not hold it in a cycle."""
+
+    def __init__(self, storage: Storage, guard: Callable[[], None]) -> None:
+        self.keys: list[str] = []
+        self._storage = storage
+        self._guard = guard
+        self._guarded = False
+
+    def __call__(self, files: Files, *, is_rewrite: bool) -> None:
+        if not self._guarded:
+            self._guard()
+            self._guarded = True
+        if is_rewrite and is_uncached(self._storage):
+            # A merge may rewrite more than memory holds: what readers of older versions use is to stay there.
+            self._storage.put_uncached(files.items())
+        else:
+            self._storage.put_many(files.items(), durable=False)
+        self.keys.extend(files)
+
+    def forget(self, first: int) -> None:
+        """Delete all but the first few of what was written; what the storage keeps all the same, nothing refers to."""
+        gone = self.keys[first:]
+        del self.keys[first:]
+        for key in gone:
+            try:
+                self._storage.delete(key)
+            except StorageError as error:
+                _log.warning("a chunk of %s that nothing refers to stays: %s", self._storage.url, error)
+
+
+class Tensors(MutableMapping[str, TensorDraft]):
+    """The tensors of a draft by key.
+
+    A fork has the same ones at first; whatever it is asked for it copies, once, to be changed.
+
+    Parameters
+    ----------
+    states
+        The tensors as published.
+    version_id
+        Id (and folder) of the version in the making.
+    storage
+        Where full chunks go before the publish.
+    read
+        Reads a chunk file back, published or not.
+    guard
+        Called with the version's id before anything is written to its folder.
+    take
+        Supplies buffers for chunks that are being rewritten.
+    """
+
+    __slots__ = ("_all", "_is_changed", "_own", "_read", "_spill", "_spilled_before", "_take", "version_id")
+
+    def __init__(
+        self,
+        states: Mapping[str, TensorState],
+        version_id: str,
+        storage: Storage,
+        read: Read,
+        guard: Callable[[str], None] = lambda _: None,
+        take: Take = fresh,
+    ) -> None:
+        self.version_id = version_id
+        self._is_changed = False
+        self._spill = _Spill(storage, lambda: guard(version_id))
+        self._spilled_before = 0
+        self._read = read
+        self._take = take
+        self._all = {key: self.new(state) for key, state in states.items()}
+        self._own = set(self._all)
+
+    def fork(self) -> Tensors:
+        """Return a copy to change, which may be given up; this one may not change any more."""
+        copy = object.__new__(Tensors)
+        copy.version_id, copy._is_changed, copy._spill = self.version_id, self._is_changed, self._spill
+        copy._spilled_before, copy._read, copy._take = len(self._spill.keys), self._read, self._take
+        copy._all, copy._own = self._all.copy(), set()
+        return copy
+
+    def new(self, state: TensorState) -> TensorDraft:
+        """Return a tensor that holds what a state says; it is not among these yet."""
+        return TensorDraft(state, self.version_id, self._read, self._spill, self._take)
+
+    def __getitem__(self, key: str) -> TensorDraft:
+        """Return a tensor to change."""
+        found = self._all[key]
+        if key not in self._own:
+            found = self._all[key] = found.fork()
+            self._own.add(key)
+        return found
+
+    def __setitem__(self, key: str, tensor: TensorDraft) -> None:
+        self._all[key] = tensor
+        self._own.add(key)
+
+    def __delitem__(self, key: str) -> None:
+        del self._all[key]
+        self._own.discard(key)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._all
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def states(self) -> dict[str, TensorState]:
+        """Return what the tensors hold, but for what is pending, by key."""
+        return {key: tensor.state for key, tensor in self._all.items()}
+
+    @property
+    def seen(self) -> Mapping[str, TensorDraft]:
+        """The tensors to look at, not to change."""
+        return self._all
+
+    # -- changes -----------------------------------------------------------------------------------------------
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether anything of the draft may differ from what is published."""
+        return self._is_changed
+
+    def mark_changed(self) -> None:
+        """Let the draft be published, whatever else is changed."""
+        self._is_changed = True
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Surround a change of samples: it has to be published, and what waits in memory afterwards is bounded.
+
+        A change that is cut off leaves the fork that it works on in doubt, which is given up then.
+        """
+        self.mark_changed()
+        yield
+        self._bound_memory()
+
+    def _bound_memory(self) -> None:
+        if sum(t.waiting_bytes for t in self._all.values()) <= SPILL_BYTES:
+            return
+        tensors: list[TensorDraft] = []
+        packed = 0
+        for tensor in self.values():
+            tensor.pack()
+            tensors.append(tensor)
+            packed += tensor.packed_bytes
+            if packed > _TOGETHER:
+                self._spill_all(tensors)
+                tensors, packed = [], 0
+        self._spill_all(tensors)
+
+    def _spill_all(self, tensors: list[TensorDraft]) -> None:
+        """Write the chunks of some tensors to storage in one batch."""
+        files = {key: pieces for tensor in tensors for key, pieces in tensor.new_chunks.items()}
+        if files:
+            self._spill(files, is_rewrite=False)
+        for tensor in tensors:
+            tensor.let_go()
+
+    # -- chunks ------------------------------------------------------------------------------------------------
+
+    def pack(self) -> None:
+        """Turn all pending samples into chunks."""
+        for key in [key for key, tensor in self._all.items() if not tensor.is_packed]:
+            self[key].pack()
+
+    def new_chunks(self) -> dict[str, tuple[bytes | memoryview, ...]]:
+        """Chunk files that are not in storage yet, by key."""
+        return {key: pieces for tensor in self._all.values() for key, pieces in tensor.new_chunks.items()}
+
+    @property
+    def spilled(self) -> list[str]:
+        """Keys of chunk files that are in storage already, not synced."""
+        return self._spill.keys
+
+    def give_up(self) -> None:
+        """Delete what was written to storage since this was forked."""
+        self._spill.forget(self._spilled_before)
