@@ -143,6 +143,11 @@ def warnings(writers: Sequence[StreamWriter], ignored: Mapping[str, int]) -> Ite
             yield (
                 f"{stream}: {table.unknown_fields} values of fields that its schema does not have were ignored."
             )
+        if writer.untimed:
+            yield (
+                f"{stream}: {writer.untimed:,} records have no emitted_at that can be read; their "
+                "_airbyte_extracted_at is null, which is older than any other."
+            )
         if rejected := table.rejected:
             yield f"{stream}: {rejected} lines were no record and are kept as dead letters."
     strange = {what: count for what, count in ignored.items() if is_strange(what)}

@@ -20,7 +20,7 @@ from destination_deeplake.catalog import StreamPlan, WriteMode
 from destination_deeplake.choices import DELETION_DAYS
 from destination_deeplake.columns import RecordTable, Refused
 from destination_deeplake.lake import Lake, hold
-from destination_deeplake.naming import DELETED_AT, DELTA_BRANCH
+from destination_deeplake.naming import DELETED_AT, DELTA_BRANCH, META_COLUMNS
 from destination_deeplake.stream.layout import StoredColumns, prepare
 from destination_deeplake.stream.left import LeftRows, left_rows
 from destination_deeplake.stream.misfits import Misfit
@@ -78,6 +78,8 @@ class StreamWriter:
         What the user should know about how the stream was opened.
     merged : MergeCount or None
         What became of newer rows of known keys.
+    untimed : int
+        Records of which it cannot be read when they were extracted.
     expired : int
         Rows of older generations that were removed.
     replaced : tuple of two int, or None
@@ -139,6 +141,7 @@ class StreamWriter:
         self._is_over = False
         self._is_let_go = False
         self.merged: MergeCount | None = None
+        self.untimed = 0
         self.expired = 0
         self.replaced: tuple[int, int] | None = None
         self.was_swapped = False
@@ -227,6 +230,7 @@ class StreamWriter:
         refused = self.table.take_refused() if self._keeps_refused else None
         numbers = self.table.take_numbers()
         taken = self.table.take()
+        self.untimed += taken[META_COLUMNS[1]].null_count
         self._write(taken, self.table.refused(), numbers)
         if refused is not None:
             refused = self._columns.take_refused(refused)

@@ -430,3 +430,15 @@ def test_a_stream_that_cannot_be_finished_is_given_back(
     feed(again, record("a", 4))
     again.complete()
     assert ids(tmp_path / "a") == [1, 2, 4]
+
+
+@pytest.mark.parametrize("emitted_at", [None, "soon", 10**30])
+def test_records_without_a_time_are_told_of(tmp_path: Path, emitted_at: object) -> None:
+    out = Lines()
+    sync = start(tmp_path, [plan("a")], out)
+    untimed = record("a", 2)
+    untimed["record"]["emitted_at"] = emitted_at
+    feed(sync, record("a", 1), untimed)
+    sync.complete()
+    assert ids(tmp_path / "a") == [1, 2]
+    assert "Stream 'a': 1 records have no emitted_at that can be read" in out.logged
