@@ -101,6 +101,35 @@ def null_rows(array: pa.Array) -> NDArray[np.bool_] | None:
     return mask
 
 
+def is_binary(array: pa.Array) -> bool:
+    """Tell whether an array holds bytes."""
+    return bool(pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type))
+
+
+def byte_ranges(array: pa.Array) -> tuple[memoryview, NDArray[Any], NDArray[np.bool_] | None]:
+    """Return the memory of a binary array, where each value begins and the last one ends, and which are null."""
+    width = np.int64 if pa.types.is_large_binary(array.type) else np.int32
+    data_buffer, stop = array.buffers()[2], array.offset + len(array) + 1
+    data = memoryview(b"") if data_buffer is None else memoryview(data_buffer).cast("B")
+    if not len(array):
+        return data, np.zeros(1, width), None
+    return data, np.frombuffer(array.buffers()[1], dtype=width)[array.offset : stop], null_rows(array)
+
+
+def bytes_block(array: pa.Array) -> tuple[Block, NDArray[np.bool_] | None]:
+    """Return a binary array as samples of uint8 over the same memory, and True for its nulls, None if it has none."""
+    count = len(array)
+    if not count:
+        return Block(memoryview(b""), 0, 0, (0,)), None
+    data, bounds, nulls = byte_ranges(array)
+    sizes = np.diff(bounds).astype(np.uint32)
+    if nulls is None:
+        return Block(data[int(bounds[0]) : int(bounds[-1])], count, sizes, sizes.reshape(-1, 1)), None
+    ends = bounds.tolist()
+    views = [b"" if is_null else data[ends[i] : ends[i + 1]] for i, is_null in enumerate(nulls.tolist())]
+    return Block.of_buffers(views, np.where(nulls, np.uint32(0), sizes).reshape(-1, 1)), nulls
+
+
 def _text(array: pa.Array) -> ArrowColumn:
     nulls = null_rows(array)
     if pa.types.is_null(array.type):
@@ -237,4 +266,12 @@ def _unnested(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
     return np.stack(extents, axis=1), items
 
 
-__all__ = ["ArrowColumn", "encode_arrow", "null_rows", "storing_of"]
+__all__ = [
+    "ArrowColumn",
+    "byte_ranges",
+    "bytes_block",
+    "encode_arrow",
+    "is_binary",
+    "null_rows",
+    "storing_of",
+]

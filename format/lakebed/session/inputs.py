@@ -13,7 +13,7 @@ import numpy as np
 from lakebed.errors import MissingCredsError, SampleAppendError
 from lakebed.versions.state import TensorState
 from lakebed.writing.bounds import widened
-from lakebed.writing.encode.arrow_files import chunks_of
+from lakebed.writing.encode.arrow import chunks_of
 from lakebed.writing.encode.column import encode_column, encode_one, is_arrow
 from lakebed.writing.encode.encoded import Column, Encoded
 from lakebed.writing.encode.links import Linking, leads_nowhere, looked_at

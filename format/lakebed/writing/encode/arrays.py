@@ -20,7 +20,7 @@ from lakebed.htypes.images import converted, converted_file, is_pil, padded, pad
 from lakebed.htypes.partial import PartialSample
 from lakebed.native import gather as native
 from lakebed.writing.encode.encoded import Encoded
-from lakebed.writing.encode.spec import Target, learned
+from lakebed.writing.encode.spec import TensorSpec, with_dtype
 from lakebed.writing.encode.tiles import encode_partial, encode_tiled, tile_shape_of
 
 # Arrays of so many bytes are not worth a copy.
@@ -38,74 +38,74 @@ def encode_arrays(rows: Rows, meta: TensorMeta, kinds: set[type] | None = None) 
     TensorDtypeMismatchError, TensorInvalidSampleShapeError, SampleHtypeMismatchError, SampleCompressionError
         If a value fits neither the tensor's dtype, rank, htype nor its compression.
     """
-    target = Target(meta)
-    if not is_numeric(rows) and not target.converts:
+    spec = TensorSpec(meta)
+    if not is_numeric(rows) and not spec.converts:
         numbers = stacked_numbers(rows, kinds)
         if numbers is not None:
-            if target.dtype == np.bool_ and all(type(row) is bool for row in rows):
+            if spec.dtype == np.bool_ and all(type(row) is bool for row in rows):
                 numbers = numbers.astype(np.bool_)
-            return _stacked(cast(numbers, target.dtype, literal=True), target, owned=True)
-    if isinstance(rows, np.ndarray) and is_numeric(rows) and not target.converts:
-        array = cast(rows, target.dtype, literal=False, by_value=target.by_value)
-        return _stacked(array, target, owned=not np.may_share_memory(array, rows))
-    if isinstance(rows, list) and not target.converts and target.canvas is None:
-        gathered = _gathered(rows, target)
+            return _stacked(cast(numbers, spec.dtype, literal=True), spec, owned=True)
+    if isinstance(rows, np.ndarray) and is_numeric(rows) and not spec.converts:
+        array = cast(rows, spec.dtype, literal=False, by_value=spec.by_value)
+        return _stacked(array, spec, owned=not np.may_share_memory(array, rows))
+    if isinstance(rows, list) and not spec.converts and spec.canvas is None:
+        gathered = _gathered(rows, spec)
         if gathered is not None:
             return gathered
-    return list(_one_by_one(rows, target))
+    return list(_one_by_one(rows, spec))
 
 
 # -- samples of one shape ----------------------------------------------------------------------------------------------
 
 
-def _stacked(array: NDArray[Any], target: Target, *, owned: bool) -> list[Encoded]:
+def _stacked(array: NDArray[Any], spec: TensorSpec, *, owned: bool) -> list[Encoded]:
     shape = tuple(array.shape[1:]) or (1,)
-    if target.ndim is None and len(shape) == 2 and target.meta.sample_compression is None:
-        target.pads = False  # grey images that come as one array, before any other, stay (H, W), as in 3.x
-    if target.pads:
+    if spec.ndim is None and len(shape) == 2 and spec.meta.sample_compression is None:
+        spec.pads = False  # grey images that come as one array, before any other, stay (H, W), as in 3.x
+    if spec.pads:
         shape = padded_shape(shape)
         array = array.reshape(len(array), *shape)
-    target.check_rank(shape, target.ndim)
-    if target.canvas is not None:
+    spec.check_rank(shape, spec.ndim)
+    if spec.canvas is not None:
         for sample in array:
-            _check_canvas(target, sample)
-    meta = learned(target.meta, array.dtype)
-    if len(array) and tile_shape_of(target, shape, array.nbytes // len(array)) is not None:
-        return list(_one_by_one(array, target))
+            _check_canvas(spec, sample)
+    meta = with_dtype(spec.meta, array.dtype)
+    if len(array) and tile_shape_of(spec, shape, array.nbytes // len(array)) is not None:
+        return list(_one_by_one(array, spec))
     block = compressed(block_of_array(array), meta)
-    pixels = array.__getitem__ if "downsample" in target.feeds else None
+    pixels = array.__getitem__ if "downsample" in spec.feeds else None
     return [Encoded(block, meta, owned=owned or meta.sample_compression is not None, pixels=pixels)]
 
 
 # -- samples of many shapes --------------------------------------------------------------------------------------------
 
 
-def _gathered(rows: list[Any], target: Target) -> list[Encoded] | None:
+def _gathered(rows: list[Any], spec: TensorSpec) -> list[Encoded] | None:
     """Encode arrays of one dtype and rank, and None, in one go; None if they are not, or some must be tiled."""
     first = next((row for row in rows if row is not None), None)
-    if type(first) is not np.ndarray or first.ndim == 0 or (target.pads and first.ndim < 3):
+    if type(first) is not np.ndarray or first.ndim == 0 or (spec.pads and first.ndim < 3):
         return None
     dtype = first.dtype
     if not is_numeric(first) or dtype.byteorder == ">":
         return None
-    if first.nbytes >= _LARGE and target.dtype in (None, dtype):
-        return _in_place(rows, first, target)
+    if first.nbytes >= _LARGE and spec.dtype in (None, dtype):
+        return _in_place(rows, first, spec)
     found = native.gather_arrays(rows, dtype, first.ndim)
     if found is None:
         return None
     data, shapes, sizes = found
-    if target.dtype is not None and target.dtype != dtype:
+    if spec.dtype is not None and spec.dtype != dtype:
         try:
-            flat = cast(data.view(dtype), target.dtype, literal=False, by_value=target.by_value)
+            flat = cast(data.view(dtype), spec.dtype, literal=False, by_value=spec.by_value)
         except TensorDtypeMismatchError:
             return None  # single numbers may still fit; otherwise the error will name the right sample
         sizes = (sizes // dtype.itemsize * flat.itemsize).astype(np.uint32)
-        data, dtype = flat.view(np.uint8), target.dtype
+        data, dtype = flat.view(np.uint8), spec.dtype
     largest = int(sizes.max())
-    if tile_shape_of(target, tuple(int(n) for n in shapes[int(sizes.argmax())]), largest) is not None:
+    if tile_shape_of(spec, tuple(int(n) for n in shapes[int(sizes.argmax())]), largest) is not None:
         return None
-    target.check_rank(first.shape, target.ndim)
-    meta = learned(target.meta, dtype)
+    spec.check_rank(first.shape, spec.ndim)
+    meta = with_dtype(spec.meta, dtype)
     uniform = len(rows) == 1 or bool((shapes == shapes[0]).all())
     block = (
         Block(data.data, len(rows), int(sizes[0]), tuple(int(n) for n in shapes[0]))
@@ -113,23 +113,23 @@ def _gathered(rows: list[Any], target: Target) -> list[Encoded] | None:
         else Block(data.data, len(rows), sizes, shapes)
     )
     pixels = None
-    if "downsample" in target.feeds:
+    if "downsample" in spec.feeds:
         empty = np.empty((0,) * first.ndim, dtype)
         pixels = [empty if row is None else row for row in rows].__getitem__
     return [Encoded(compressed(block, meta), meta, pixels=pixels)]
 
 
-def _in_place(rows: list[Any], first: NDArray[Any], target: Target) -> list[Encoded] | None:
+def _in_place(rows: list[Any], first: NDArray[Any], spec: TensorSpec) -> list[Encoded] | None:
     """Do the same for large arrays, which stay where they are until they are written."""
     for row in rows:
         if row is None:
             continue
         if type(row) is not np.ndarray or row.dtype != first.dtype or row.ndim != first.ndim:
             return None
-        if not row.flags.c_contiguous or tile_shape_of(target, row.shape, row.nbytes) is not None:
+        if not row.flags.c_contiguous or tile_shape_of(spec, row.shape, row.nbytes) is not None:
             return None
-    target.check_rank(first.shape, target.ndim)
-    meta = learned(target.meta, first.dtype)
+    spec.check_rank(first.shape, spec.ndim)
+    meta = with_dtype(spec.meta, first.dtype)
     none = (0,) * first.ndim
     shapes = np.array([none if row is None else row.shape for row in rows], dtype=np.uint32)
     buffers = [b"" if row is None or row.size == 0 else memoryview(row).cast("B") for row in rows]
@@ -140,53 +140,53 @@ def _in_place(rows: list[Any], first: NDArray[Any], target: Target) -> list[Enco
     return [Encoded(compressed(block, meta), meta, owned=compresses, pixels=pixels)]
 
 
-def _one_by_one(rows: Rows, target: Target) -> Iterator[Encoded]:
+def _one_by_one(rows: Rows, spec: TensorSpec) -> Iterator[Encoded]:
     """Encode samples of any kind; what must be tiled becomes a part of its own."""
     run: list[NDArray[Any] | None] = []
     infos: list[Info] = []
-    ndim, dtype = target.ndim, target.dtype
+    ndim, dtype = spec.ndim, spec.dtype
     for row in rows:
         if isinstance(row, PartialSample):
-            yield from _run(run, infos, target, dtype, ndim)
-            part = encode_partial(row, target)
+            yield from _run(run, infos, spec, dtype, ndim)
+            part = encode_partial(row, spec)
             yield part
-            target = _after(part, target)
-            run, infos, dtype, ndim = [], [], target.dtype, len(part.block.shapes or ())
+            spec = _after(part, spec)
+            run, infos, dtype, ndim = [], [], spec.dtype, len(part.block.shapes or ())
             continue
-        value, info = _value(row, target, dtype)
+        value, info = _value(row, spec, dtype)
         if value is None:
             run.append(None)
             infos.append({})
             continue
         dtype = value.dtype
-        target.check_rank(value.shape, ndim)
+        spec.check_rank(value.shape, ndim)
         ndim = value.ndim
-        _check_canvas(target, value)
-        tile = tile_shape_of(target, value.shape, value.nbytes)
+        _check_canvas(spec, value)
+        tile = tile_shape_of(spec, value.shape, value.nbytes)
         if tile is None:
             run.append(value)
             infos.append(info)
             continue
-        yield from _run(run, infos, target, dtype, ndim)
-        part = encode_tiled(value, tile, target, dict(info))
+        yield from _run(run, infos, spec, dtype, ndim)
+        part = encode_tiled(value, tile, spec, dict(info))
         yield part
-        target = _after(part, target)
+        spec = _after(part, spec)
         run, infos = [], []
-    yield from _run(run, infos, target, dtype, ndim)
+    yield from _run(run, infos, spec, dtype, ndim)
 
 
-def _after(part: Encoded, target: Target) -> Target:
-    if part.meta is target.meta:
-        return target
-    after = Target(part.meta)
-    after.pads = target.pads
+def _after(part: Encoded, spec: TensorSpec) -> TensorSpec:
+    if part.meta is spec.meta:
+        return spec
+    after = TensorSpec(part.meta)
+    after.pads = spec.pads
     return after
 
 
 def _run(
     run: list[NDArray[Any] | None],
     infos: list[Info],
-    target: Target,
+    spec: TensorSpec,
     dtype: np.dtype[Any] | None,
     ndim: int | None,
 ) -> Iterator[Encoded]:
@@ -195,9 +195,9 @@ def _run(
         return
     kept = infos if any(infos) else None
     if ndim is None or dtype is None:
-        yield Encoded(empty_block(len(run), ndim), target.meta, infos=kept)
+        yield Encoded(empty_block(len(run), ndim), spec.meta, infos=kept)
         return
-    meta = learned(target.meta, dtype)
+    meta = with_dtype(spec.meta, dtype)
     found = native.gather_arrays(run, dtype, ndim)
     if found is None:  # None only among arrays that cast() and reshape() made contiguous
         found = native.gather_arrays(
@@ -207,39 +207,39 @@ def _run(
         raise TensorInvalidSampleShapeError("the samples can not be put back to back")
     data, shapes, sizes = found
     pixels = None
-    if "downsample" in target.feeds:
+    if "downsample" in spec.feeds:
         pixels = [np.empty((0,) * ndim, dtype) if a is None else a for a in run].__getitem__
     yield Encoded(
         compressed(Block(data.data, len(run), sizes, shapes), meta), meta, infos=kept, pixels=pixels
     )
 
 
-def _value(row: Any, target: Target, dtype: np.dtype[Any] | None) -> tuple[NDArray[Any] | None, Info]:
+def _value(row: Any, spec: TensorSpec, dtype: np.dtype[Any] | None) -> tuple[NDArray[Any] | None, Info]:
     """Return one sample as the array that is stored, None for an empty one, and what is to be recorded of it."""
     info: Info = {}
     if row is None:
         return None, info
     if isinstance(row, Sample):
-        info = sample_info(row, target)
-        row = converted_file(row, target.htype.name) if target.converts else row.array
+        info = sample_info(row, spec)
+        row = converted_file(row, spec.htype.name) if spec.converts else row.array
     elif is_pil(row):
         row = pil_array(row)
     elif isinstance(row, list | tuple) and len(row) == 0:
         return None, info
-    if target.converts:
+    if spec.converts:
         array = as_sample(row, None, of_files=True)
         if dtype is not None and array.dtype != np.bool_:
             array = cast(array, dtype, literal=not hasattr(row, "dtype"), by_value=False)
-        array = converted(array, target.htype.name)
+        array = converted(array, spec.htype.name)
         value = cast(array, dtype, literal=False)
     else:
-        value = as_sample(row, dtype, by_value=target.by_value, of_files=target.takes_files)
-    return (padded(value) if target.pads else value), info
+        value = as_sample(row, dtype, by_value=spec.by_value, of_files=spec.takes_files)
+    return (padded(value) if spec.pads else value), info
 
 
-def sample_info(sample: Sample, target: Target) -> Info:
+def sample_info(sample: Sample, spec: TensorSpec) -> Info:
     """Return what a hidden ``_info`` tensor records of a file; nothing if there is none."""
-    if "info" not in target.feeds:
+    if "info" not in spec.feeds:
         return {}
     return {**sample.meta, "modified": False}
 
@@ -259,10 +259,10 @@ def compressed(block: Block, meta: TensorMeta) -> Block:
     return join_samples(parts, block.shapes)
 
 
-def _check_canvas(target: Target, array: NDArray[Any]) -> None:
+def _check_canvas(spec: TensorSpec, array: NDArray[Any]) -> None:
     """Refuse, before the chunk is due, what could not be pasted into the images that the tensor's chunks are."""
-    if target.canvas is None:
+    if spec.canvas is None:
         return
-    canvas = chunk_codec(target.canvas.name, array.dtype)
+    canvas = chunk_codec(spec.canvas.name, array.dtype)
     if isinstance(canvas, Canvas):
         canvas.check(array)

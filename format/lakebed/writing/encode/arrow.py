@@ -1,27 +1,40 @@
-"""Arrow arrays -> encoded samples of one tensor, without a Python object per row where the layout allows."""
+"""Arrow arrays -> encoded samples of one tensor, without a Python object per row where the layout allows.
+
+Bytes and addresses go into tensors of files, of plain bytes and of links (FORMAT.md 5.3):
+
+    Arrow column                                   tensor
+    binary, large_binary                           compressed by sample (images, sound, video, ...): a file in each row
+    binary, large_binary                           uint8, not compressed by sample: its bytes, shape (size,)
+    string, large_string                           link: an address in each row
+    struct<path: string, creds_key: string>        link: with the name of its credentials
+
+A null is an empty sample.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lakebed.codecs.sample import Sample
 from lakebed.codecs.traits import is_plain
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import TensorDtypeMismatchError
 from lakebed.htypes.arrays import array_dtype
 from lakebed.htypes.base import Htype, Storing
 from lakebed.htypes.registry import htype_named
+from lakebed.links.link import LinkedSample, link
 from lakebed.writing.encode.arrays import compressed
-from lakebed.writing.encode.arrow_files import bytes_block, chunks_of, files, is_binary, takes_files
 from lakebed.writing.encode.encoded import Encoded
 from lakebed.writing.encode.missing_values import missing_rows, plain_rows, with_nulls
-from lakebed.writing.encode.spec import learned
+from lakebed.writing.encode.rows import encode_rows
+from lakebed.writing.encode.spec import as_htype, with_dtype
 
-Listed = Callable[[list[Any], TensorMeta, Mapping[str, Any]], list[Encoded]]
-"""Encodes a list of Python values."""
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def is_arrow(values: Any) -> bool:
@@ -29,16 +42,22 @@ def is_arrow(values: Any) -> bool:
     return hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__")
 
 
-def as_htype(meta: TensorMeta, name: str) -> TensorMeta:
-    """Give a tensor the htype that its first value settled."""
-    htype = htype_named(name)
-    return meta.with_(htype=name, dtype=htype.dtype, extra={**htype.meta_extra, **meta.extra})
+def chunks_of(values: Any) -> list[pa.Array]:
+    """Return what speaks the Arrow interface as arrays of pyarrow."""
+    # pyarrow takes a tenth of a second to import, so only those who bring Arrow data pay for it.
+    import pyarrow as pa
+
+    if isinstance(values, pa.Array):
+        return [values]
+    if isinstance(values, pa.ChunkedArray):
+        return list(values.chunks)
+    if hasattr(values, "__arrow_c_array__"):
+        return [pa.array(values)]
+    return list(pa.chunked_array(values).chunks)
 
 
-def encode_arrow_rows(
-    values: Any, meta: TensorMeta, info: Mapping[str, Any], listed: Listed
-) -> Iterator[Encoded]:
-    """Encode an Arrow array or stream; what is no plain column of the tensor's kind goes through ``listed``.
+def encode_arrow_rows(values: Any, meta: TensorMeta, info: Mapping[str, Any]) -> Iterator[Encoded]:
+    """Encode an Arrow array or stream; what is no plain column of the tensor's kind becomes Python values.
 
     Raises
     ------
@@ -48,7 +67,7 @@ def encode_arrow_rows(
     # pyarrow takes a tenth of a second to import, so only those who bring Arrow data pay for it.
     import pyarrow as pa
 
-    from lakebed.htypes.arrow import storing_of
+    from lakebed.htypes.arrow import is_binary, storing_of
 
     for array in chunks_of(values):
         if meta.htype is None and not pa.types.is_null(array.type):
@@ -58,14 +77,14 @@ def encode_arrow_rows(
         htype = htype_named(meta.htype)
         if is_binary(array):
             parts = (
-                with_nulls(listed(files(array), meta, info), _nulls(array), info.get("logical_type"))
-                if takes_files(meta)
+                with_nulls(encode_rows(files(array), meta, info), _nulls(array), info.get("logical_type"))
+                if not is_plain(meta.sample_compression)
                 else [_encode_bytes(array, meta, info)]
             )
         elif not _is_plain(meta, htype, storing_of(array)):
             rows = array.to_pylist()
             parts = with_nulls(
-                listed(rows, meta, info), missing_rows(*plain_rows(rows)), info.get("logical_type")
+                encode_rows(rows, meta, info), missing_rows(*plain_rows(rows)), info.get("logical_type")
             )
         else:
             parts = [_encode_array(_in_known_units(array, meta, info), meta, info, htype)]
@@ -96,7 +115,7 @@ def _encode_array(array: Any, meta: TensorMeta, info: Mapping[str, Any], htype: 
     dtype = None if meta.dtype is None or htype.is_text_like else array_dtype(meta.dtype)
     column = encode_arrow(array, htype.storing, dtype, len(meta.max_shape) or None)
     if not htype.is_text_like:
-        meta = learned(meta, column.dtype)
+        meta = with_dtype(meta, column.dtype)
     changes = {}
     if column.logical is not None and "logical_type" not in info:
         changes["logical_type"] = column.logical
@@ -109,9 +128,11 @@ def _encode_bytes(array: Any, meta: TensorMeta, info: Mapping[str, Any]) -> Enco
         raise TensorDtypeMismatchError(
             f"bytes go into a tensor of dtype uint8 and one dimension; this one has {meta.dtype}, {len(meta.max_shape)}"
         )
+    from lakebed.htypes.arrow import bytes_block
+
     block, nulls = bytes_block(array)
     changes = {} if "logical_type" in info else {"logical_type": "list<item: uint8>"}
-    meta = learned(meta, np.dtype(np.uint8))
+    meta = with_dtype(meta, np.dtype(np.uint8))
     return Encoded(compressed(block, meta), meta, nulls, changes)
 
 
@@ -140,3 +161,64 @@ def _in_known_units(array: Any, meta: TensorMeta, info: Mapping[str, Any]) -> An
         raise TensorDtypeMismatchError(
             f"the tensor holds {known or 'plain numbers'}, the values are {array.type}: {error}"
         ) from error
+
+
+def files(array: pa.Array) -> list[Sample | None]:
+    """Return the files of a binary array, None for nulls and for empty ones; their content is the array's memory."""
+    from lakebed.htypes.arrow import byte_ranges
+
+    data, bounds, nulls = byte_ranges(array)
+    filled = np.diff(bounds) > 0
+    if nulls is not None:
+        filled &= ~nulls
+    ends = bounds.tolist()
+    return [
+        Sample(buffer=data[ends[i] : ends[i + 1]]) if is_filled else None
+        for i, is_filled in enumerate(filled.tolist())
+    ]
+
+
+def arrow_links(values: Any) -> list[LinkedSample | None]:
+    """Return the links of Arrow columns of addresses."""
+    import pyarrow as pa
+
+    found: list[LinkedSample | None] = []
+    for array in chunks_of(values):
+        if pa.types.is_struct(array.type):
+            # `flatten` lets the fields of a null be null, too.
+            fields = dict(zip([field.name for field in array.type], array.flatten(), strict=True))
+            paths = fields["path"].to_pylist()
+            keys = fields["creds_key"].to_pylist() if "creds_key" in fields else [None] * len(paths)
+        else:
+            paths, keys = array.to_pylist(), [None] * len(array)
+        found += [None if path is None else link(path, key) for path, key in zip(paths, keys, strict=True)]
+    return found
+
+
+def arrow_lists(values: Any, *, typed: bool) -> list[Any]:
+    """Return Arrow lists as Python lists; where `typed`, items of numbers as arrays of their dtype."""
+    import pyarrow as pa
+
+    array = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.chunked_array(values)
+    rows: list[Any] = array.to_pylist()
+    kind = array.type
+    while hasattr(kind, "value_type") and not pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if not typed or not (
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    ):
+        return rows
+    dtype = np.dtype(kind.to_pandas_dtype())
+    return [None if row is None else [_as_array(item, dtype) for item in row] for row in rows]
+
+
+def _as_array(item: Any, dtype: np.dtype[Any]) -> Any:
+    """Return numbers as an array; those with gaps, or lists of several lengths, stay a list."""
+    try:
+        return item if _has_gaps(item) else np.array(item, dtype)
+    except ValueError:
+        return item
+
+
+def _has_gaps(item: Any) -> bool:
+    return any(map(_has_gaps, item)) if isinstance(item, list) else item is None

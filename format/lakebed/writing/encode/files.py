@@ -20,7 +20,7 @@ from lakebed.htypes.partial import PartialSample
 from lakebed.native import headers as native
 from lakebed.writing.encode.arrays import sample_info
 from lakebed.writing.encode.encoded import Encoded
-from lakebed.writing.encode.spec import Target, learned
+from lakebed.writing.encode.spec import TensorSpec, with_dtype
 from lakebed.writing.encode.tiles import encode_partial, encode_tiled, tile_shape_of
 from lakebed.writing.encode.unread_files import UnreadFiles, encode_unread
 
@@ -47,8 +47,8 @@ def encode_files(rows: Rows, meta: TensorMeta) -> list[Encoded]:
         if part is not None:
             return [part]
         rows = rows.fill()
-    target = Target(meta)
-    run = _Run(target)
+    spec = TensorSpec(meta)
+    run = _Run(spec)
     for row in rows:
         run.add(row)
     return run.finish()
@@ -57,13 +57,13 @@ def encode_files(rows: Rows, meta: TensorMeta) -> list[Encoded]:
 class _Run:
     """Samples being encoded: those that are not tiled wait, to become one block."""
 
-    def __init__(self, target: Target) -> None:
-        self.target = target
-        self.codec = _codec(target)
-        self.feeds = target.feeds
+    def __init__(self, spec: TensorSpec) -> None:
+        self.spec = spec
+        self.codec = _codec(spec)
+        self.feeds = spec.feeds
         self.done: list[Encoded] = []
-        self.ndim = target.ndim
-        self.dtype = target.dtype
+        self.ndim = spec.ndim
+        self.dtype = spec.dtype
         self._start()
 
     def _start(self) -> None:
@@ -75,11 +75,11 @@ class _Run:
         self.arrays: list[NDArray[Any] | None] = []
 
     def add(self, row: Any) -> None:
-        target = self.target
+        spec = self.spec
         if row is None:
             self._keep(b"", None, {})
         elif isinstance(row, PartialSample):
-            self._alone(encode_partial(row, target))
+            self._alone(encode_partial(row, spec))
         elif isinstance(row, Sample) and self._verbatim(row):
             return
         else:
@@ -102,22 +102,22 @@ class _Run:
     def _alone(self, part: Encoded) -> None:
         self._flush()
         self.done.append(part)
-        self.target = self.target if part.meta is self.target.meta else Target(part.meta)
-        self.dtype = self.target.dtype
+        self.spec = self.spec if part.meta is self.spec.meta else TensorSpec(part.meta)
+        self.dtype = self.spec.dtype
         self.ndim = len(part.block.shapes or ())
 
     # -- files ---------------------------------------------------------------------------------------------------------
 
     def _verbatim(self, sample: Sample) -> bool:
         """Take a file of the tensor's own kind as it is; tell whether it was."""
-        target = self.target
-        name = target.meta.sample_compression
+        spec = self.spec
+        name = spec.meta.sample_compression
         if sample.compression != name:
             return False
-        if target.converts and _channels(sample.shape) != CHANNELS[target.htype.name]:
+        if spec.converts and _channels(sample.shape) != CHANNELS[spec.htype.name]:
             return False
         data = sample.buffer
-        if self.codec.can_encode and 0 <= target.threshold < len(data):
+        if self.codec.can_encode and 0 <= spec.threshold < len(data):
             return False
         self._keep(data, None, {}, sample=sample)
         return True
@@ -125,23 +125,23 @@ class _Run:
     # -- arrays and other files ----------------------------------------------------------------------------------------
 
     def _encode(self, row: Any) -> None:
-        target, codec = self.target, self.codec
+        spec, codec = self.spec, self.codec
         value, info = self._array(row, codec)
         if value is None:
             self._keep(b"", None, {})
             return
-        target.check_rank(value.shape, self.ndim)
-        tile = tile_shape_of(target, value.shape, value.nbytes)
+        spec.check_rank(value.shape, self.ndim)
+        tile = tile_shape_of(spec, value.shape, value.nbytes)
         self.dtype, self.ndim = self.dtype or value.dtype, value.ndim
         if tile is not None:
-            self._alone(encode_tiled(value, tile, target, dict(info)))
+            self._alone(encode_tiled(value, tile, spec, dict(info)))
             return
         data = codec.encode(value) if value.size else b""
         self._keep(data, value.shape, info, array=value)
 
     def _array(self, row: Any, codec: FileCodec) -> tuple[NDArray[Any] | None, Info]:
         """Return one sample as the array to encode, None for an empty one, and what is to be recorded of it."""
-        target, info = self.target, {}
+        spec, info = self.spec, {}
         if isinstance(row, Sample):
             kind = row.compression
             if kind is not None and not (kind in IMAGE_NAMES and codec.name in IMAGE_NAMES):
@@ -149,27 +149,27 @@ class _Run:
                     f"Recompression with different format is only supported for images: the file is {kind}, the "
                     f"tensor takes {codec.name}"
                 )
-            info = dict(sample_info(row, target)) if kind is not None else {}
-            array = converted_file(row, target.htype.name) if target.converts else np.atleast_1d(row.array)
+            info = dict(sample_info(row, spec)) if kind is not None else {}
+            array = converted_file(row, spec.htype.name) if spec.converts else np.atleast_1d(row.array)
         else:
             if is_pil(row):
                 row = pil_array(row)
             elif isinstance(row, list | tuple) and len(row) == 0:
                 return None, info
-            if target.converts:
+            if spec.converts:
                 array = as_sample(row, None, of_files=True)
                 if self.dtype is not None and array.dtype != np.bool_:
                     array = cast(array, self.dtype, literal=not hasattr(row, "dtype"), by_value=False)
             else:
-                array = as_sample(row, self.dtype, by_value=target.by_value, of_files=True)
+                array = as_sample(row, self.dtype, by_value=spec.by_value, of_files=True)
         if not codec.can_encode and array.size:
             raise SampleCompressionError(
-                f"In order to store {target.htype.name} data, you should use `lakebed.read(path_to_file)`: arrays can "
+                f"In order to store {spec.htype.name} data, you should use `lakebed.read(path_to_file)`: arrays can "
                 f"not be encoded as {codec.name}"
             )
-        if target.converts:
-            array = converted(array, target.htype.name)
-        return (padded(array) if target.pads else array), info
+        if spec.converts:
+            array = converted(array, spec.htype.name)
+        return (padded(array) if spec.pads else array), info
 
     # -- blocks --------------------------------------------------------------------------------------------------------
 
@@ -188,7 +188,7 @@ class _Run:
         waiting = [i for i, sample in enumerate(self.samples) if sample is not None]
         if not waiting:
             return
-        headers = _HEADERS.get(self.target.meta.sample_compression or "")
+        headers = _HEADERS.get(self.spec.meta.sample_compression or "")
         plain: dict[int, tuple[int, ...]] = {}
         if headers is not None:
             shapes, flags = headers([self.files[i] for i in waiting])
@@ -211,12 +211,12 @@ class _Run:
                 self.dtype = self.dtype or _known(sample.dtype)
             else:
                 self.dtype = self.dtype or np.dtype(np.uint8)
-            shape = padded_shape(shape) if self.target.pads else shape
-            self.target.check_rank(shape, self.ndim)
+            shape = padded_shape(shape) if self.spec.pads else shape
+            self.spec.check_rank(shape, self.ndim)
             self.ndim = len(shape)
             self.shapes[i] = shape
             if not self.infos[i]:
-                self.infos[i] = sample_info(sample, self.target)
+                self.infos[i] = sample_info(sample, self.spec)
 
     def _plain_info(self, i: int, shape: tuple[int, ...]) -> Info:
         """Return what sample_info() does for an image without EXIF data, without looking at it again."""
@@ -227,7 +227,7 @@ class _Run:
         info: dict[str, Any] = {
             "exif": {},
             "shape": list(shape[:2] if grey else shape),
-            "format": self.target.meta.sample_compression,
+            "format": self.spec.meta.sample_compression,
         }
         if sample.path is not None:
             info["filename"] = str(sample.path)
@@ -238,8 +238,8 @@ class _Run:
         count, ndim = len(self.files), self.ndim
         infos = self.infos if any(self.infos) else None
         if ndim is None:
-            return Encoded(empty_block(count, None), self.target.meta, infos=infos)
-        meta = learned(self.target.meta, self.dtype)
+            return Encoded(empty_block(count, None), self.spec.meta, infos=infos)
+        meta = with_dtype(self.spec.meta, self.dtype)
         none = (0,) * ndim
         shapes = np.array([none if s is None else s for s in self.shapes], dtype=np.uint32).reshape(
             count, ndim
@@ -251,7 +251,7 @@ class _Run:
     def _pixels(self) -> Any:
         arrays, samples = list(self.arrays), list(self.samples)
         empty = np.empty((0,) * (self.ndim or 0), self.dtype)
-        pads = self.target.pads
+        pads = self.spec.pads
 
         def pixels(i: int) -> NDArray[Any]:
             sample, array = samples[i], arrays[i]
@@ -262,10 +262,10 @@ class _Run:
         return pixels
 
 
-def _codec(target: Target) -> FileCodec:
-    if target.files is None:
-        raise SampleCompressionError(f"{target.meta.sample_compression!r} is no compression by files")
-    return target.files
+def _codec(spec: TensorSpec) -> FileCodec:
+    if spec.files is None:
+        raise SampleCompressionError(f"{spec.meta.sample_compression!r} is no compression by files")
+    return spec.files
 
 
 def _channels(shape: tuple[int, ...]) -> int:

@@ -27,7 +27,7 @@ from lakebed.links.policy import remember
 from lakebed.links.verify import Found, inspect_all, inspect_tiled
 from lakebed.storage.address import shown
 from lakebed.writing.encode.encoded import Encoded, Tiled
-from lakebed.writing.encode.spec import Target, learned
+from lakebed.writing.encode.spec import TensorSpec, with_dtype
 
 if TYPE_CHECKING:
     from lakebed.credentials.named import Keys
@@ -89,7 +89,7 @@ def encode_links(rows: Iterable[Any], meta: TensorMeta, linking: Linking | None 
     BadLinkError, MissingCredsError
         If a file can not be read, or its credentials are not known; the cause says why.
     """
-    target, linking = Target(meta), linking or Linking()
+    spec, linking = TensorSpec(meta), linking or Linking()
     given = rows if isinstance(rows, list | tuple) else list(rows)
     kinds = set(map(type, given))
     wrong = next(
@@ -100,16 +100,16 @@ def encode_links(rows: Iterable[Any], meta: TensorMeta, linking: Linking | None 
         raise TensorDtypeMismatchError(
             f"a link tensor takes lakebed.link(path), not {wrong.__name__}: {row!r:.60}"
         )
-    if target.meta.htype in _CONVERTED and kinds - {type(None)}:
+    if spec.meta.htype in _CONVERTED and kinds - {type(None)}:
         raise SampleHtypeMismatchError(
-            f"htype {target.meta.htype!r} converts what it stores, and a link is stored as it is: use link[image]"
+            f"htype {spec.meta.htype!r} converts what it stores, and a link is stored as it is: use link[image]"
         )
     if LinkedTiledSample not in kinds:
-        return [_links(given, kinds, target, linking)]
-    return _mixed(given, target, linking)
+        return [_links(given, kinds, spec, linking)]
+    return _mixed(given, spec, linking)
 
 
-def _mixed(rows: Sequence[Any], target: Target, linking: Linking) -> list[Encoded]:
+def _mixed(rows: Sequence[Any], spec: TensorSpec, linking: Linking) -> list[Encoded]:
     """Encode rows of which some are grids of links, which stand alone."""
     done: list[Encoded] = []
     run: list[LinkedSample | None] = []
@@ -118,29 +118,29 @@ def _mixed(rows: Sequence[Any], target: Target, linking: Linking) -> list[Encode
             run.append(row)
             continue
         if run:
-            done.append(_links(run, set(map(type, run)), target, linking))
+            done.append(_links(run, set(map(type, run)), spec, linking))
             run = []
-        done.append(_tiled(row, target, linking))
+        done.append(_tiled(row, spec, linking))
     if run:
-        done.append(_links(run, set(map(type, run)), target, linking))
+        done.append(_links(run, set(map(type, run)), spec, linking))
     return done
 
 
-def _links(run: Run, kinds: set[type], target: Target, linking: Linking) -> Encoded:
+def _links(run: Run, kinds: set[type], spec: TensorSpec, linking: Linking) -> Encoded:
     paths, codes = _parts(run, kinds, linking)
     data, sizes = encode_paths(paths)
     block = Block(memoryview(data), len(sizes), sizes, (1,))
-    if not target.meta.verify:
+    if not spec.meta.verify:
         remember(paths)
-        return Encoded(block, learned(target.meta, _UNSEEN if any(paths) else None), creds=codes)
-    facts = _facts(run, target, linking)
+        return Encoded(block, with_dtype(spec.meta, _UNSEEN if any(paths) else None), creds=codes)
+    facts = _facts(run, spec, linking)
     remember(paths)
-    wanted = target.feeds & _LOOKED_AT
+    wanted = spec.feeds & _LOOKED_AT
     return Encoded(
         block,
-        _learned(facts, target),
+        _learned(facts, spec),
         infos=[{} if f is None else f.info for f in facts] if "info" in wanted else None,
-        shapes=_ranked([() if f is None else f.shape for f in facts], target) if wanted else None,
+        shapes=_ranked([() if f is None else f.shape for f in facts], spec) if wanted else None,
         creds=codes,
     )
 
@@ -159,18 +159,18 @@ def _parts(run: Run, kinds: set[type], linking: Linking) -> tuple[Sequence[str],
     return paths, np.fromiter(map(codes.__getitem__, keys), dtype=np.uint32, count=len(keys))
 
 
-def _learned(facts: list[Found | None], target: Target) -> TensorMeta:
+def _learned(facts: list[Found | None], spec: TensorSpec) -> TensorMeta:
     """Take an open dtype from the first file."""
     first = next((found for found in facts if found is not None), None)
-    return target.meta if first is None else learned(target.meta, np.dtype(first.dtype))
+    return spec.meta if first is None else with_dtype(spec.meta, np.dtype(first.dtype))
 
 
-def _facts(run: Run, target: Target, linking: Linking) -> list[Found | None]:
+def _facts(run: Run, spec: TensorSpec, linking: Linking) -> list[Found | None]:
     """Look behind all links at the same time; the first that leads nowhere is raised."""
     facts: list[Found | None] = []
     known = [None if link is None else linking.known.get(link) for link in run]
     unknown = [link for link, found in zip(run, known, strict=True) if link is not None and found is None]
-    is_text = target.htype.storing is not Storing.ARRAY
+    is_text = spec.htype.storing is not Storing.ARRAY
     looked = inspect_all(unknown, linking.credentials, is_text=is_text)
     for link, seen in zip(run, known, strict=True):
         found = seen if link is None or seen is not None else next(looked)
@@ -234,30 +234,30 @@ def _links_of(row: Any) -> Iterable[LinkedSample]:
     return (item for item in items if isinstance(item, LinkedSample))
 
 
-def _ranked(shapes: list[tuple[int, ...]], target: Target) -> list[tuple[int, ...]]:
+def _ranked(shapes: list[tuple[int, ...]], spec: TensorSpec) -> list[tuple[int, ...]]:
     """Give grey images among colour ones a third axis, and refuse what differs in rank beyond that."""
-    ndim = target.ndim
+    ndim = spec.ndim
     found = []
     for shape in shapes:
-        if len(shape) == 2 and (ndim == 3 or (ndim is None and target.htype.is_image)):
+        if len(shape) == 2 and (ndim == 3 or (ndim is None and spec.htype.is_image)):
             shape = padded_shape(shape)
         if shape:
-            target.check_rank(shape, ndim)
+            spec.check_rank(shape, ndim)
             ndim = len(shape)
         found.append(shape)
     return found
 
 
-def _tiled(value: LinkedTiledSample, target: Target, linking: Linking) -> Encoded:
+def _tiled(value: LinkedTiledSample, spec: TensorSpec, linking: Linking) -> Encoded:
     """Encode a grid of links, whose files must have one shape; of an unverified tensor the first says which."""
     code = linking.code(value.creds_key)
-    found = inspect_tiled(value, linking.credentials, only_first=not target.meta.verify)
+    found = inspect_tiled(value, linking.credentials, only_first=not spec.meta.verify)
     remember([str(path) for path in value.path_array.flat])
     tile = value.tile_shape or ()
     data = encode_tiled(value.path_array, len(tile))
     return Encoded(
         Block(memoryview(data), 1, len(data), found.shape),
-        learned(target.meta, np.dtype(found.dtype)),
+        with_dtype(spec.meta, np.dtype(found.dtype)),
         shapes=[found.shape],
         creds=np.array([code], dtype=np.uint32),
         tiled=Tiled(found.shape, tile, lambda: iter(())),

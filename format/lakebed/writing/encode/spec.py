@@ -20,7 +20,7 @@ DEFAULT_THRESHOLD = 16_000_000
 _dtype_named = lru_cache(maxsize=64)(array_dtype)
 
 
-class Target:
+class TensorSpec:
     """A tensor as seen by samples that are not text.
 
     Attributes
@@ -95,8 +95,14 @@ class Target:
             )
 
 
-def learned(meta: TensorMeta, dtype: np.dtype[Any] | None) -> TensorMeta:
+def with_dtype(meta: TensorMeta, dtype: np.dtype[Any] | None) -> TensorMeta:
     """Return the metadata with the dtype that the first value settled."""
     if meta.dtype is not None or dtype is None:
         return meta
     return meta.with_(htype=meta.htype or "generic", dtype=dtype.name, typestr=dtype.str)
+
+
+def as_htype(meta: TensorMeta, name: str) -> TensorMeta:
+    """Return the metadata with the htype that the first value asks for."""
+    htype = htype_named(name)
+    return meta.with_(htype=name, dtype=htype.dtype, extra={**htype.meta_extra, **meta.extra})

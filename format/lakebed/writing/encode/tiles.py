@@ -16,12 +16,12 @@ from lakebed.errors import InvalidInputError
 from lakebed.htypes.images import padded_shape
 from lakebed.htypes.partial import PartialSample
 from lakebed.writing.encode.encoded import Encoded, Tiled
-from lakebed.writing.encode.spec import Target, learned
+from lakebed.writing.encode.spec import TensorSpec, with_dtype
 
 Tiles = Iterator[tuple[tuple[int, ...], bytes | memoryview]]
 
 
-def tile_shape_of(target: Target, shape: tuple[int, ...], nbytes: int) -> tuple[int, ...] | None:
+def tile_shape_of(spec: TensorSpec, shape: tuple[int, ...], nbytes: int) -> tuple[int, ...] | None:
     """Return the shape of the tiles of a sample, or None if it is stored whole.
 
     Parameters
@@ -29,64 +29,64 @@ def tile_shape_of(target: Target, shape: tuple[int, ...], nbytes: int) -> tuple[
     nbytes
         Size of the decoded sample.
     """
-    limit = target.threshold
+    limit = spec.threshold
     if limit < 0 or nbytes <= limit:
         return None
-    compressed = target.meta.sample_compression is not None or target.canvas is not None
+    compressed = spec.meta.sample_compression is not None or spec.canvas is not None
     if nbytes * (0.5 if compressed else 1.0) <= limit:
         return None
-    if target.files is not None and not target.files.can_encode:
+    if spec.files is not None and not spec.files.can_encode:
         return None
     try:
-        tile = _chosen(target, shape, nbytes, limit)
+        tile = _chosen(spec, shape, nbytes, limit)
     except InvalidInputError:
         # A long vector whose only axis is never cut: 3.9.52 refuses it, we store it whole.
         return None
     return None if math.prod(grid(shape, tile)) == 1 else tile
 
 
-def _chosen(target: Target, shape: tuple[int, ...], nbytes: int, limit: int) -> tuple[int, ...]:
-    meta = target.meta
-    plain = target.files is None and target.canvas is None
+def _chosen(spec: TensorSpec, shape: tuple[int, ...], nbytes: int, limit: int) -> tuple[int, ...]:
+    meta = spec.meta
+    plain = spec.files is None and spec.canvas is None
     uncompressed = meta.sample_compression is None and meta.chunk_compression is None
     return choose_tile_shape(
         shape,
         nbytes,
         max(limit, 1),
         factor=1.0 if uncompressed else 0.5,
-        exclude_last=not (plain and target.htype.name == "generic"),
+        exclude_last=not (plain and spec.htype.name == "generic"),
     )
 
 
 def encode_tiled(
-    array: NDArray[Any], tile: tuple[int, ...], target: Target, info: dict[str, Any] | None
+    array: NDArray[Any], tile: tuple[int, ...], spec: TensorSpec, info: dict[str, Any] | None
 ) -> Encoded:
     """Encode one sample as tiles; its values are compressed when the tiles are asked for."""
     shape = tuple(int(n) for n in array.shape)
-    compress = _compressor(target)
+    compress = _compressor(spec)
 
     def tiles() -> Tiles:
         for box in boxes(shape, tile):
             part = np.ascontiguousarray(array[box])
             yield part.shape, compress(part)
 
-    meta = learned(target.meta, array.dtype.newbyteorder("<"))
+    meta = with_dtype(spec.meta, array.dtype.newbyteorder("<"))
     block = Block(memoryview(b""), 1, 0, shape)
     infos = None if info is None else [info]
     return Encoded(block, meta, infos=infos, tiled=Tiled(shape, tile, tiles), pixels=lambda _: array)
 
 
-def _compressor(target: Target) -> Callable[[NDArray[Any]], bytes]:
-    codec = target.files or target.canvas
+def _compressor(spec: TensorSpec) -> Callable[[NDArray[Any]], bytes]:
+    codec = spec.files or spec.canvas
     if codec is not None:
         return codec.encode
-    plain = byte_codec(target.meta.sample_compression or target.meta.chunk_compression)
+    plain = byte_codec(spec.meta.sample_compression or spec.meta.chunk_compression)
     if plain is not None:
         return lambda part: plain.encode(part.tobytes())
     return lambda part: part.tobytes()
 
 
-def encode_partial(value: PartialSample, target: Target) -> Encoded:
+def encode_partial(value: PartialSample, spec: TensorSpec) -> Encoded:
     """Encode a promised sample: tiles without data.
 
     Raises
@@ -94,15 +94,15 @@ def encode_partial(value: PartialSample, target: Target) -> Encoded:
     InvalidInputError
         If no tile shape was given and none can be chosen.
     """
-    dtype = target.dtype or value.dtype
+    dtype = spec.dtype or value.dtype
     shape, tile = value.sample_shape, value.tile_shape
-    if target.pads:
+    if spec.pads:
         shape = padded_shape(shape)
         tile = None if tile is None else padded_shape(tile)
     if tile is None:
-        limit = target.threshold if target.threshold > 0 else (target.meta.max_chunk_size or 16_000_000) // 2
-        tile = _chosen(target, shape, math.prod(shape) * dtype.itemsize, limit)
-    target.check_rank(shape, target.ndim)
+        limit = spec.threshold if spec.threshold > 0 else (spec.meta.max_chunk_size or 16_000_000) // 2
+        tile = _chosen(spec, shape, math.prod(shape) * dtype.itemsize, limit)
+    spec.check_rank(shape, spec.ndim)
     chosen = tile
 
     def tiles() -> Tiles:
@@ -110,4 +110,4 @@ def encode_partial(value: PartialSample, target: Target) -> Encoded:
             yield tuple(s.stop - s.start for s in box), b""
 
     block = Block(memoryview(b""), 1, 0, shape)
-    return Encoded(block, learned(target.meta, dtype.newbyteorder("<")), tiled=Tiled(shape, tile, tiles))
+    return Encoded(block, with_dtype(spec.meta, dtype.newbyteorder("<")), tiled=Tiled(shape, tile, tiles))

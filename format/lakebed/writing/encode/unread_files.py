@@ -21,7 +21,7 @@ from lakebed.native import disk
 from lakebed.native import headers as native
 from lakebed.writing.encode.arrays import sample_info
 from lakebed.writing.encode.encoded import Encoded
-from lakebed.writing.encode.spec import Target, learned
+from lakebed.writing.encode.spec import TensorSpec, with_dtype
 
 # Memory for one slice of a column: some chunks, as what is left over of the last one has to be copied.
 _ROOM = 1 << 25
@@ -56,8 +56,8 @@ def is_unread(rows: Any, meta: TensorMeta) -> bool:
     """Tell whether a column is best taken in slices: it holds nothing but files that may be stored as they are."""
     if not isinstance(rows, list | tuple) or len(rows) < _FEWEST or meta.is_link or meta.is_sequence:
         return False
-    target = Target(meta)
-    if _scan_of(meta) is None or target.converts or "downsample" in target.feeds:
+    spec = TensorSpec(meta)
+    if _scan_of(meta) is None or spec.converts or "downsample" in spec.feeds:
         return False
     return all(isinstance(row, Sample) and row.is_unread_as(meta.sample_compression) for row in rows)
 
@@ -95,26 +95,26 @@ def _read(paths: list[bytes], room: NDArray[np.uint8]) -> NDArray[np.int64]:
 
 def encode_unread(rows: UnreadFiles, meta: TensorMeta) -> Encoded | None:
     """Return the files as one block that borrows their memory; None if one of them needs a closer look."""
-    target, name, scan = Target(meta), meta.sample_compression or "", _scan_of(meta)
+    spec, name, scan = TensorSpec(meta), meta.sample_compression or "", _scan_of(meta)
     if scan is None:
         return None
     room, offsets = rows.room, rows.offsets
     shapes, flags = scan(room, offsets)
     sizes = np.diff(offsets)
     known = bool((flags & native.PLAIN).all()) and bool((shapes[:, 2] == 3).all())
-    if not known or target.ndim not in (None, 3) or 0 <= target.threshold < int(sizes.max()):
+    if not known or spec.ndim not in (None, 3) or 0 <= spec.threshold < int(sizes.max()):
         return None
-    if target.dtype not in (None, np.dtype(np.uint8)):
+    if spec.dtype not in (None, np.dtype(np.uint8)):
         return None
     infos: list[Mapping[str, Any]] | None = None
-    if "info" in target.feeds:
+    if "info" in spec.feeds:
         infos = [
             {"exif": {}, "shape": shape, "format": name, "filename": sample.path, "modified": False}
             for shape, sample in zip(shapes.tolist(), rows, strict=True)
         ]
         for i in np.flatnonzero(flags & native.EXIF).tolist():
             rows[i].fill(room[offsets[i] : offsets[i + 1]].tobytes())
-            infos[i] = sample_info(rows[i], target)
+            infos[i] = sample_info(rows[i], spec)
     data = room.data[: int(offsets[-1])]
     block = Block(data, len(rows), sizes.astype(np.uint32), shapes)
-    return Encoded(block, learned(meta, np.dtype(np.uint8)), infos=infos, owned=False)
+    return Encoded(block, with_dtype(meta, np.dtype(np.uint8)), infos=infos, owned=False)

@@ -1,0 +1,104 @@
+"""Flat samples, as Python values or NumPy arrays -> encoded samples, by how the tensor's htype stores them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.codecs.traits import is_plain
+from lakebed.documents.tensor_meta import TensorMeta
+from lakebed.errors import TensorMetaInvalidHtypeOverwriteValue
+from lakebed.htypes.arrays import array_dtype, is_numeric
+from lakebed.htypes.base import Storing
+from lakebed.htypes.class_label import to_indices
+from lakebed.htypes.documents import encode_json, encode_list, encode_tags
+from lakebed.htypes.polygon import encode_polygons
+from lakebed.htypes.registry import htype_named
+from lakebed.htypes.text import encode_text
+from lakebed.writing.encode.arrays import compressed, encode_arrays
+from lakebed.writing.encode.encoded import Encoded
+from lakebed.writing.encode.files import encode_files
+from lakebed.writing.encode.spec import as_htype
+
+Rows = Sequence[Any] | NDArray[Any]
+
+_LABELS = ("class_label",)
+
+
+def encode_rows(
+    rows: Rows, meta: TensorMeta, info: Mapping[str, Any], kinds: set[type] | None = None
+) -> list[Encoded]:
+    """Encode flat samples, whose types may be known."""
+    htype = htype_named(meta.htype)
+    if htype.storing is Storing.TEXT:
+        return [Encoded(compressed(encode_text(rows, kinds), meta), meta)]
+    if htype.storing is Storing.JSON:
+        return [Encoded(compressed(encode_json(rows, meta.dtype), meta), meta)]
+    if htype.storing is Storing.LIST:
+        block = encode_tags(rows) if htype.name == "tag" else encode_list(rows, meta.dtype)
+        return [Encoded(compressed(block, meta), meta)]
+    if htype.storing is Storing.POLYGON:
+        block = encode_polygons(rows, array_dtype(meta.dtype or "float32"))
+        return [Encoded(compressed(block, meta), meta)]
+    changes: dict[str, Any] = {}
+    if htype.name in _LABELS and not is_numeric(rows) and _has_text(rows):
+        known = list(info.get("class_names") or [])
+        rows, names = to_indices(rows, known)
+        kinds = None
+        if names != known:
+            changes["class_names"] = names
+    files = not is_plain(meta.sample_compression)
+    parts = encode_files(rows, meta) if files else encode_arrays(rows, meta, kinds)
+    if changes and parts:
+        parts = [replace(parts[0], info=changes), *parts[1:]]
+    return parts
+
+
+def infer_htype(meta: TensorMeta, rows: Iterable[Any]) -> TensorMeta:
+    """Give a tensor without an htype the one that its first non-empty sample asks for (FORMAT.md 3)."""
+    if meta.htype is not None:
+        return meta
+    whole = isinstance(rows, np.ndarray) and rows.dtype != object
+    first = (
+        rows
+        if whole
+        else next((r for r in rows if r is not None and not (isinstance(r, list) and not r)), None)
+    )
+    if first is None:
+        return meta
+    text = isinstance(first, str) or (isinstance(first, np.ndarray) and first.dtype.kind == "U")
+    if not text and not isinstance(first, dict) and (meta.dtype is not None or not _holds_objects(first)):
+        return meta.with_(htype="generic")
+    if meta.dtype is not None:
+        raise TensorMetaInvalidHtypeOverwriteValue(
+            f"the tensor was created with dtype {meta.dtype!r}, so it takes numbers, not {'text' if text else 'dicts'}"
+        )
+    return as_htype(meta, "text" if text else "json")
+
+
+def _holds_objects(value: Any) -> bool:
+    """Whether a value is more than numbers: integers beyond 64 bits, or None and dicts in a list."""
+    if isinstance(value, int):
+        return not -(2**63) <= value < 2**64
+    if not isinstance(value, list | tuple | np.ndarray):
+        return False
+    try:
+        return np.asarray(value).dtype == object
+    except ValueError:
+        return False
+
+
+def _has_text(rows: Rows) -> bool:
+    """Whether there may be names among labels."""
+    kinds = set(map(type, rows))
+    if kinds <= {int, bool, float, type(None)}:
+        return False
+    if not kinds <= {np.ndarray, type(None)}:
+        return True
+    arrays = [r for r in rows if r is not None] if type(None) in kinds else rows
+    return any(dtype.kind in "UO" for dtype in set(map(attrgetter("dtype"), arrays)))
