@@ -258,7 +258,7 @@ def test_a_sealed_manifest_that_lacks_something(tmp_path: Path, gone: str) -> No
         chunks["x"] = empty_table().places
     data = Manifest(version, files, chunks).to_bytes()
     storage.put(manifest_key(version), data)
-    storage.put(TREE_KEY, with_seals(tree, {version: seal_of(data)}).to_bytes())
+    storage.put(TREE_KEY, with_seals(tree, {version: seal_of(data)}, time.time_ns()).to_bytes())
     with pytest.raises(lakebed.DatasetCorruptError, match=version):
         lakebed.load(tmp_path / "ds", read_only=True)
     assert not verify(storage).is_sound

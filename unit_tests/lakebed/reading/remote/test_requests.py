@@ -278,7 +278,7 @@ def test_slices_one_after_the_other_are_streamed(storage: FarStorage, name: str)
     """From the second on: the rest of the first chunk, then whole chunks, and nothing twice."""
     for step in (5, 17, 50):
         ds = opened(storage)
-        storage.latency, storage.most = 0.01, 0
+        storage.latency, storage.most = 0.05, 0  # long enough for a busy machine to begin the next request
         chunks = len(ds[name]._state.table)
         with storage.chunk_requests() as requests:
             for first in range(0, 120, step):
