@@ -25,6 +25,9 @@ from lakebed.errors import FormatError
 
 _WHAT = "tensor_meta.json"
 
+MAX_CHUNK_SIZE = 16_000_000
+TILING_THRESHOLD = 16_000_000
+
 
 @dataclass(frozen=True)
 class TensorMeta:
@@ -50,6 +53,11 @@ class TensorMeta:
     extra: Mapping[str, Any] = field(default_factory=dict)
     raw: bytes | None = field(default=None, init=False, compare=False, repr=False)
     """The document once it was written, or where it was read from and is to stay as it is."""
+
+    @property
+    def chunk_size(self) -> int:
+        """Largest size of a chunk in bytes, twice of what its samples may take (FORMAT.md 6)."""
+        return self.max_chunk_size or MAX_CHUNK_SIZE
 
     @classmethod
     def from_bytes(cls, data: bytes, *, keep: bool = False) -> TensorMeta:

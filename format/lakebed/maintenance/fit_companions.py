@@ -26,11 +26,11 @@ from lakebed.versions.state import TensorState, empty_table
 from lakebed.writing.draft.companions import id_column
 from lakebed.writing.draft.tensor import TensorDraft, new_tensor
 from lakebed.writing.encode.encoded import Encoded
+from lakebed.writing.schema import HIDDEN_CHUNK_SIZE
 from lakebed.writing.structure import companions_of, without
 from lakebed.writing.tensor_chunks import Files
 
 _INT64 = np.dtype("<i8")
-_DOCUMENT_CHUNK = 4_000_000
 
 Drafts = Callable[[TensorState], TensorDraft]
 
@@ -160,7 +160,7 @@ class Matching:
         if state is not None and fitted == known:
             return
         settings = self._settings(
-            hidden, TensorMeta(htype="generic", dtype="int64", hidden=True, max_chunk_size=_DOCUMENT_CHUNK)
+            hidden, TensorMeta(htype="generic", dtype="int64", hidden=True, max_chunk_size=HIDDEN_CHUNK_SIZE)
         )
         block = encode_samples([np.array(shape or (0,), _INT64) for shape in fitted], _INT64, 1)[0]
         self._rebuild(hidden, settings, [Encoded(block, settings)])
@@ -200,14 +200,14 @@ class Matching:
         entries += [None] * (rows - len(entries))
         if kind == "info":
             settings = self._settings(
-                hidden, TensorMeta(htype="json", dtype="Any", hidden=True, max_chunk_size=_DOCUMENT_CHUNK)
+                hidden, TensorMeta(htype="json", dtype="Any", hidden=True, max_chunk_size=HIDDEN_CHUNK_SIZE)
             )
             values = [{} if entry is None else json_style.load_object(entry, hidden) for entry in entries]
             parts = [Encoded(encode_json(values), settings)]
         else:
             settings = self._settings(
                 hidden,
-                TensorMeta(htype="generic", dtype="int64", hidden=True, max_chunk_size=_DOCUMENT_CHUNK),
+                TensorMeta(htype="generic", dtype="int64", hidden=True, max_chunk_size=HIDDEN_CHUNK_SIZE),
             )
             arrays = [np.zeros(1, _INT64) if e is None else np.frombuffer(e, _INT64) for e in entries]
             parts = [Encoded(encode_samples(arrays, _INT64, 1)[0], settings)]

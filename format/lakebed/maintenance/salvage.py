@@ -38,6 +38,7 @@ from lakebed.versions.state import (
     TensorState,
     folder_of,
 )
+from lakebed.writing.schema import HIDDEN_CHUNK_SIZE
 
 _IDS = "chunks_index/unsharded"
 _META = "/tensor_meta.json"
@@ -47,9 +48,14 @@ _COMPANIONS = {
         htype="generic", dtype="uint64", typestr="<u8", hidden=True, min_shape=(1,), max_shape=(1,)
     ),
     "shape": TensorMeta(
-        htype="generic", dtype="int64", hidden=True, max_chunk_size=4_000_000, min_shape=(1,), max_shape=(1,)
+        htype="generic",
+        dtype="int64",
+        hidden=True,
+        max_chunk_size=HIDDEN_CHUNK_SIZE,
+        min_shape=(1,),
+        max_shape=(1,),
     ),
-    "info": TensorMeta(htype="json", dtype="Any", hidden=True, max_chunk_size=4_000_000),
+    "info": TensorMeta(htype="json", dtype="Any", hidden=True, max_chunk_size=HIDDEN_CHUNK_SIZE),
 }
 _SMALLEST_INDEX = len(b"\x063.9.52\x08")
 

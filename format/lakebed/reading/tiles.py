@@ -13,6 +13,7 @@ from lakebed import limits
 from lakebed.chunks.chunk import Chunk
 from lakebed.chunks.tiling import box, choose_tile_shape, grid, layouts, touched
 from lakebed.codecs.traits import is_plain
+from lakebed.documents.tensor_meta import TILING_THRESHOLD
 from lakebed.errors import FormatError, InvalidInputError
 from lakebed.reading.parts import shifted
 from lakebed.reading.remote.prefetch import tiles_ahead
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from lakebed.reading.samples import SampleReader
 
 Shape = tuple[int, ...]
-
-_THRESHOLD = 16_000_000
 
 
 class TiledSample:
@@ -72,7 +71,7 @@ class TiledSample:
             rule = choose_tile_shape(
                 shape,
                 nbytes,
-                max(meta.tiling_threshold or _THRESHOLD, 1),
+                max(meta.tiling_threshold or TILING_THRESHOLD, 1),
                 factor=0.5 if compression else 1.0,
                 exclude_last=whole_last,
             )

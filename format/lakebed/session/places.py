@@ -30,7 +30,8 @@ from lakebed.versions.refs import REFS_KEY
 
 Path = str | os.PathLike[str] | Location
 
-_LARGE = 1_000_000_000
+# Bytes beyond which a dataset or a tensor is removed only when the caller says that it may be large.
+LARGE = 1_000_000_000
 
 
 def whole(path: Path) -> Location:
@@ -132,7 +133,7 @@ def discard_at(storage: Storage, shown: str, *, force: bool, large_ok: bool) -> 
         _check_deletable(storage, shown)
     elif next(iter(storage.list("")), None) is None:
         raise DatasetNotFoundError(f"Path {shown} is empty or does not exist. Cannot delete.")
-    if not large_ok and sum(stat.size for _, stat in storage.list("")) > _LARGE:
+    if not large_ok and sum(stat.size for _, stat in storage.list("")) > LARGE:
         raise DatasetTooLargeToDelete(f"{shown} is larger than 1 GB; pass large_ok=True to delete it")
     remove(storage)
 

@@ -14,15 +14,13 @@ from lakebed.errors import (
     TensorTooLargeToDelete,
 )
 from lakebed.htypes.registry import htype_named
+from lakebed.session.places import LARGE
 from lakebed.session.session import Session
 from lakebed.versions.state import Snapshot, TensorState
 from lakebed.writing.draft.draft import Draft
 from lakebed.writing.names import check_group_name, check_tensor_name, companion, parents
 from lakebed.writing.schema import NewTensor, check_new_tensor, companions_for, is_same_tensor
 from lakebed.writing.structure import companions_of, is_inside
-
-LARGE = 1_000_000_000
-
 
 # -- new tensors -----------------------------------------------------------------------------------------------
 
@@ -174,4 +172,4 @@ def approximate_size(state: TensorState) -> int:
     """Bytes of the chunks of a tensor, as far as they are known; else what full chunks would take."""
     sizes = state.table.places.sizes
     known = int(sizes.sum())
-    return known + int((sizes == 0).sum()) * (state.meta.max_chunk_size or 16_000_000)
+    return known + int((sizes == 0).sum()) * state.meta.chunk_size

@@ -29,7 +29,7 @@ from lakebed.htypes.schema_text import check_schema
 from lakebed.versions.state import Snapshot
 from lakebed.writing.names import check_group_name, check_tensor_name, companion, parents
 
-_HIDDEN_CHUNK = 4_000_000
+HIDDEN_CHUNK_SIZE = 4_000_000
 _SIZES = ("max_chunk_size", "tiling_threshold")
 _FLAGS = ("is_sequence", "is_link", "verify")
 _COMMON = (
@@ -191,7 +191,7 @@ def companions_for(
     def add(key: str, what: str, **settings: Any) -> None:
         hidden = companion(name, key)
         links[hidden] = {"extend": f"extend_{what}", "flatten_sequence": True, "update": f"update_{what}"}
-        made[hidden] = TensorMeta(name=hidden, hidden=True, max_chunk_size=_HIDDEN_CHUNK, **settings)
+        made[hidden] = TensorMeta(name=hidden, hidden=True, max_chunk_size=HIDDEN_CHUNK_SIZE, **settings)
 
     if with_info and kind.has_info_tensor:
         add("info", "info", htype="json", dtype="Any")

@@ -18,8 +18,6 @@ from lakebed.versions.state import NewChunk, TensorState, folder_of
 from lakebed.writing.chunk_samples import samples_of, tells_shape
 from lakebed.writing.replace_samples import Take, fresh
 
-DEFAULT_MAX_CHUNK = 16_000_000
-
 Read = Callable[[TensorState, int], bytes | memoryview]
 """Fetches the chunk file of one row of a tensor's chunk table."""
 
@@ -98,7 +96,7 @@ class TensorChunks:
     @property
     def chunk_limit(self) -> int:
         """Bytes of data per chunk (FORMAT.md 6)."""
-        return (self.meta.max_chunk_size or DEFAULT_MAX_CHUNK) // 2
+        return self.meta.chunk_size // 2
 
     @property
     def _codec(self) -> ChunkCodec | None:

@@ -343,7 +343,7 @@ def test_delete(ds: lakebed.Dataset) -> None:
 def test_large_datasets_need_a_word(ds: lakebed.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """Above 1 GB, `large_ok` says that it is meant."""
     made = lakebed.deepcopy(ds, place(), progressbar=False)
-    monkeypatch.setattr(places, "_LARGE", 10)
+    monkeypatch.setattr(places, "LARGE", 10)
     for call in (made.delete, lambda **how: lakebed.delete(made.path, **how)):
         with pytest.raises(lakebed.DatasetTooLargeToDelete, match="large_ok"):
             call()

@@ -9,13 +9,11 @@ import numpy as np
 
 from lakebed.codecs.base import FileCodec
 from lakebed.codecs.registry import BYTE_NAMES, IMAGE_NAMES, file_codec
-from lakebed.documents.tensor_meta import TensorMeta
+from lakebed.documents.tensor_meta import TILING_THRESHOLD, TensorMeta
 from lakebed.errors import SampleCompressionError, TensorInvalidSampleShapeError
 from lakebed.htypes.arrays import array_dtype
 from lakebed.htypes.images import CHANNELS, pads_rank
 from lakebed.htypes.registry import htype_named
-
-DEFAULT_THRESHOLD = 16_000_000
 
 _dtype_named = lru_cache(maxsize=64)(array_dtype)
 
@@ -50,7 +48,7 @@ class TensorSpec:
         self.pads = pads_rank(meta)
         self.converts = meta.htype in CHANNELS
         self.by_value = meta.htype == "class_label"
-        self.threshold = DEFAULT_THRESHOLD if meta.tiling_threshold is None else meta.tiling_threshold
+        self.threshold = TILING_THRESHOLD if meta.tiling_threshold is None else meta.tiling_threshold
 
     @property
     def takes_files(self) -> bool:

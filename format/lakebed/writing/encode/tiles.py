@@ -100,7 +100,7 @@ def encode_partial(value: PartialSample, spec: TensorSpec) -> Encoded:
         shape = padded_shape(shape)
         tile = None if tile is None else padded_shape(tile)
     if tile is None:
-        limit = spec.threshold if spec.threshold > 0 else (spec.meta.max_chunk_size or 16_000_000) // 2
+        limit = spec.threshold if spec.threshold > 0 else spec.meta.chunk_size // 2
         tile = _chosen(spec, shape, math.prod(shape) * dtype.itemsize, limit)
     spec.check_rank(shape, spec.ndim)
     chosen = tile
