@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 import lakebed
-from destination_deeplake.stream.samples import Fitted, Rows, offsets_of, present
+from destination_deeplake.ndarrays import present
+from destination_deeplake.stream.samples import Fitted, Rows, offsets_of
 
 
 def documents(array: pa.Array) -> Fitted:

@@ -16,7 +16,8 @@ import pyarrow as pa
 import lakebed
 from destination_deeplake.choices import FORMATS
 from destination_deeplake.failures import ConfigError
-from destination_deeplake.stream.samples import Fitted, offsets_of, present, validity_of
+from destination_deeplake.ndarrays import present
+from destination_deeplake.stream.samples import Fitted, offsets_of, validity_of
 from destination_deeplake.tensors import TensorType
 from lakebed.errors import LakebedError, ModuleNotInstalledException
 

@@ -22,10 +22,11 @@ from destination_deeplake.catalog import StreamPlan
 from destination_deeplake.columns import Kind
 from destination_deeplake.failures import ConfigError
 from destination_deeplake.naming import META_COLUMNS
-from destination_deeplake.ndarrays import as_arrow
+from destination_deeplake.ndarrays import as_arrow, present
+from destination_deeplake.ndarrays import numbers_of as as_numpy
 from destination_deeplake.stream.layout import expected, kept
 from destination_deeplake.stream.record import INFO_KEY
-from destination_deeplake.stream.samples import Rows, present
+from destination_deeplake.stream.samples import Rows
 from destination_deeplake.stream.staging import STAGING_BRANCH, batches, is_overwrite, side_branch
 from destination_deeplake.stream.stored import EXACT_FIELD, StoredColumn, StoredColumns
 
@@ -223,7 +224,7 @@ class LeftRows:
         wanted = as_arrow(np.where(there, spread, 0), absent=~there)
         numbers, left = (column.take(wanted) for column in (numbers, left))
         if place.type.nulls_as_nan:
-            numbers = as_arrow(np.where(present(numbers), numbers.to_numpy(zero_copy_only=False), np.nan))
+            numbers = as_arrow(np.where(present(numbers), as_numpy(numbers), np.nan))
         if place.tensor not in self._columns.compared_exactly:
             # Numbers of other columns are rounded as ever, but digits that were kept stay.
             left = left.take(as_arrow(np.arange(len(left)), absent=~beside))

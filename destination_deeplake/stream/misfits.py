@@ -14,7 +14,8 @@ import pyarrow as pa
 from destination_deeplake import groups
 from destination_deeplake.choices import ColumnChoice
 from destination_deeplake.columns import Column, Kind, Refused
-from destination_deeplake.stream.samples import Rows, present
+from destination_deeplake.ndarrays import present
+from destination_deeplake.stream.samples import Rows
 from destination_deeplake.tensors import TensorType
 
 MOST_LEADING = 1_000

@@ -21,6 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from destination_deeplake.columns import REFUSED as REFUSED_VALUES
+from destination_deeplake.ndarrays import numbers_of, present
 from destination_deeplake.tensors import LINK, TensorType, nested
 
 Rows = NDArray[np.int64]
@@ -53,16 +54,6 @@ class Fitted:
     array: pa.Array
     refused: Rows = field(default_factory=lambda: NO_ROWS)
     reason: str = REFUSED
-
-
-def present(array: pa.Array) -> NDArray[np.bool_]:
-    """Return True for the rows that are not null."""
-    validity = array.buffers()[0]
-    if array.null_count == 0 or validity is None:
-        return np.full(len(array), array.null_count == 0)
-    stop = array.offset + len(array)
-    bits = np.unpackbits(np.frombuffer(validity, np.uint8), count=stop, bitorder="little")
-    return bits[array.offset :].view(np.bool_)
 
 
 def validity_of(there: NDArray[np.bool_]) -> pa.Buffer | None:
@@ -267,17 +258,6 @@ def _cast(values: NDArray[Any], dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDA
     with np.errstate(over="ignore", invalid="ignore"):
         cast = values.astype(dtype)
     return cast, np.isinf(cast) & np.isfinite(values)
-
-
-def numbers_of(array: pa.Array) -> NDArray[Any]:
-    """Return the numbers of an array, those below nulls included."""
-    if pa.types.is_boolean(array.type):
-        bits = np.unpackbits(np.frombuffer(array.buffers()[1], np.uint8), bitorder="little")
-        return bits[array.offset : array.offset + len(array)].view(np.bool_)
-    dtype: np.dtype[Any] = np.dtype(array.type.to_pandas_dtype())
-    if not len(array):
-        return np.empty(0, dtype)
-    return np.frombuffer(array.buffers()[1], dtype)[array.offset : array.offset + len(array)]
 
 
 def offsets_of(array: pa.Array) -> NDArray[Any]:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import lakebed
 from destination_deeplake.catalog import StreamPlan, WriteMode
 from destination_deeplake.naming import META_COLUMNS
+from destination_deeplake.ndarrays import numbers_of
 from destination_deeplake.stream.record import INFO_KEY
 
 STAGING_BRANCH = "airbyte-overwrite"
@@ -120,7 +121,7 @@ def expire(dataset: lakebed.Dataset, oldest_wanted: int) -> int:
     found, start = [], 0
     for batch in pa.RecordBatchReader.from_stream(dataset[[_GENERATION]]):
         older = pc.fill_null(pc.less(batch.column(0), oldest_wanted), True)
-        found.append(np.flatnonzero(older.to_numpy(zero_copy_only=False)) + start)
+        found.append(np.flatnonzero(numbers_of(older)) + start)
         start += batch.num_rows
     rows = np.concatenate(found) if found else np.empty(0, np.int64)
     if len(rows):

@@ -4,7 +4,7 @@ import numpy as np
 
 import lakebed
 from destination_deeplake.columns import Column, Kind
-from destination_deeplake.stream.samples import numbers_of, present
+from destination_deeplake.ndarrays import numbers_of, present
 from destination_deeplake.stream.stored import StoredColumn
 from destination_deeplake.tensors import TENSOR_TYPES
 from lakebed.errors import InvalidOperationError

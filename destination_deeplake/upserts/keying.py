@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 import lakebed
+from destination_deeplake.ndarrays import present
 from destination_deeplake.upserts.json_order import sortable
 from destination_deeplake.upserts.keys import Hashes, hash_keys, plain
 from destination_deeplake.upserts.numerals import floors, ordered, spelled
@@ -97,8 +98,7 @@ class Keying:
         """Tell for each row whether it says that its key is gone."""
         if self.deleted is None:
             return np.zeros(rows, dtype=np.bool_)
-        found: NDArray[np.bool_] = columns[self.deleted].is_valid().to_numpy(zero_copy_only=False)
-        return found
+        return present(columns[self.deleted])
 
     def is_blank(self, columns: Mapping[str, pa.Array]) -> NDArray[np.bool_]:
         """Tell for each row whether all values of its key are missing."""
@@ -182,5 +182,4 @@ class Keying:
 
 def is_null(column: pa.Array) -> NDArray[np.bool_]:
     """Tell for each row whether it is null."""
-    found: NDArray[np.bool_] = column.is_null().to_numpy(zero_copy_only=False)
-    return found
+    return ~present(column)

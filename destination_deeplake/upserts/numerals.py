@@ -12,7 +12,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from destination_deeplake.native import keys as native
-from destination_deeplake.ndarrays import as_arrow
+from destination_deeplake.ndarrays import as_arrow, present
+from destination_deeplake.ndarrays import numbers_of as as_numpy
 from destination_deeplake.upserts.keys import plain, values
 
 Rows = NDArray[np.int64]
@@ -54,7 +55,7 @@ def differing(cells: pa.Array, texts: pa.Array) -> Rows:
     import pyarrow.compute as pc
 
     same = pc.fill_null(pc.equal(numbers_of(cells), texts), False)
-    found: Rows = np.flatnonzero(~same.to_numpy(zero_copy_only=False))
+    found: Rows = np.flatnonzero(~as_numpy(same))
     return found
 
 
@@ -63,7 +64,7 @@ def floors(cells: pa.Array, texts: pa.Array) -> pa.Array:
 
     With the texts in the second place, rows so go in the order of their numbers, exactly.
     """
-    rows = np.flatnonzero(texts.is_valid().to_numpy(zero_copy_only=False))
+    rows = np.flatnonzero(present(texts))
     if not len(rows):
         return plain(cells)
     wanted = as_arrow(rows)

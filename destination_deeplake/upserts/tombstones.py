@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 import lakebed
 from destination_deeplake.native import keys as native
 from destination_deeplake.native.keys import KeyTable, Values
-from destination_deeplake.ndarrays import as_arrow
+from destination_deeplake.ndarrays import as_arrow, numbers_of
 from destination_deeplake.upserts.keying import Keying
 from destination_deeplake.upserts.keys import Hashes, values
 from destination_deeplake.upserts.windows import Columns, taken, whole, windows
@@ -132,7 +132,7 @@ class Tombstones:
         with _closing(self._base.start_overwrite(name, resume=True)) as branch:
             if not branch.tensors or not branch.max_len:
                 return {}
-            young = self._young(whole(branch, _MERGED_AT).to_numpy(zero_copy_only=False))
+            young = self._young(numbers_of(whole(branch, _MERGED_AT)))
             found: Columns = branch.take_rows(young, [name for name in branch.tensors if name != _MERGED_AT])
             return found if len(young) else {}
 
@@ -278,6 +278,6 @@ def _columns(branch: lakebed.Dataset, keying: Keying) -> tuple[Hashes, list[pa.A
     for first, columns in windows(branch, [*plain.tensors_in(branch), _MERGED_AT]):
         hashes.append(plain.hashes_of_window(branch, first, columns))
         order.append(plain.ordered(columns))
-        moments.append(columns[_MERGED_AT].to_numpy(zero_copy_only=False))
+        moments.append(numbers_of(columns[_MERGED_AT]))
     joined = [pa.concat_arrays(parts) for parts in zip(*order, strict=True)]
     return np.concatenate(hashes), joined, np.concatenate(moments)

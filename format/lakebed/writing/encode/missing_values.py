@@ -30,7 +30,6 @@ Kinds = set[type]
 Rows = Sequence[Any] | NDArray[Any]
 
 _NONE = type(None)
-_MASKED = type(np.ma.masked)
 
 
 def plain_column(values: Any) -> Any:
@@ -43,7 +42,8 @@ def plain_column(values: Any) -> Any:
     TensorInvalidSampleShapeError
         If a part of a sample is masked.
     """
-    if isinstance(values, np.ma.MaskedArray):
+    masks = _masks()
+    if masks is not None and isinstance(values, masks.MaskedArray):
         return _unmasked(values)
     pandas = _pandas()
     if pandas is not None and isinstance(
@@ -71,8 +71,15 @@ def plain_sample(value: Any) -> Any:
 
 def _other_types() -> set[type]:
     """Return the types of what stands for a missing value beside None."""
-    pandas = _pandas()
-    return {_MASKED} if pandas is None else {_MASKED, type(pandas.NA), type(pandas.NaT)}
+    masks, pandas = _masks(), _pandas()
+    found: Kinds = set() if masks is None else {type(masks.masked)}
+    return found if pandas is None else found | {type(pandas.NA), type(pandas.NaT)}
+
+
+def _masks() -> Any:
+    """Return numpy.ma, which takes long to import, if the program has imported it: nothing else is masked."""
+    masks = sys.modules.get("numpy.ma")
+    return masks if hasattr(masks, "masked") and hasattr(masks, "MaskedArray") else None
 
 
 def _pandas() -> Any:
