@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed import limits
-from lakebed.chunks.image_chunk import Canvas, ChunkCodec
+from lakebed.chunks.image_chunk import ChunkCodec, ImageChunkCodec
 from lakebed.errors import FormatError, LimitError
 from lakebed.native import chunks as native
 
-Take = Callable[[int], NDArray[np.uint8]]
+Allocate = Callable[[int], NDArray[np.uint8]]
 """Supplies a buffer of a number of bytes, for tables that are derived from a chunk."""
 
 
@@ -29,7 +29,7 @@ class Chunk:
     uniform: tuple[tuple[int, ...], int] | None
     _shape_rows: NDArray[np.uint32]
     _positions: NDArray[np.uint32]
-    _take: Take | None = field(default=None)
+    _allocate: Allocate | None = field(default=None)
     _offsets: NDArray[np.int64] | None = field(default=None)
     _shapes: NDArray[np.uint32] | None = field(default=None)
 
@@ -52,7 +52,7 @@ class Chunk:
                 self._offsets = np.arange(self.count + 1, dtype=np.int64) * self.uniform[1]
             else:
                 room = 8 * (self.count + 1)
-                offsets = (np.empty(room, np.uint8) if self._take is None else self._take(room)).view(
+                offsets = (np.empty(room, np.uint8) if self._allocate is None else self._allocate(room)).view(
                     np.int64
                 )
                 self._expand(offsets)
@@ -89,7 +89,7 @@ class Chunk:
 
 
 def parse_chunk(
-    buffer: bytes | memoryview, count: int, codec: ChunkCodec | None = None, take: Take | None = None
+    buffer: bytes | memoryview, count: int, codec: ChunkCodec | None = None, allocate: Allocate | None = None
 ) -> Chunk:
     """Parse a chunk file that the chunk index says holds ``count`` samples.
 
@@ -121,11 +121,11 @@ def parse_chunk(
     data = view[data_at:]
     shape_rows = np.frombuffer(view, np.uint32, rows * columns, shapes_at).reshape(rows, max(columns, 1))
     table = np.frombuffer(view, np.uint32, positions * 3, positions_at).reshape(positions, 3)
-    if isinstance(codec, Canvas):
+    if isinstance(codec, ImageChunkCodec):
         data, table = _cut_canvas(codec, data, _expanded(shape_rows, count, len(data)))
     elif codec is not None:
         data = memoryview(codec.decode(data, limits.MAX_CHUNK_DATA))
-    return Chunk(count, data, _uniform(shape_rows, table, count, len(data)), shape_rows, table, take)
+    return Chunk(count, data, _uniform(shape_rows, table, count, len(data)), shape_rows, table, allocate)
 
 
 def _check_empty(count: int, length: int, columns: int) -> None:
@@ -150,9 +150,9 @@ def _expanded(rows: NDArray[np.uint32], count: int, length: int) -> NDArray[np.u
 
 
 def _cut_canvas(
-    codec: Canvas, data: memoryview, shapes: NDArray[np.uint32]
+    codec: ImageChunkCodec, data: memoryview, shapes: NDArray[np.uint32]
 ) -> tuple[memoryview, NDArray[np.uint32]]:
-    """Cut the images of a chunk out of its canvas; return their raw bytes and a position table for them."""
+    """Cut the images of a chunk out of the one that it is; return their raw bytes and a position table for them."""
     raw, sizes = codec.decode(data, shapes)
     try:
         return raw, native.position_rows(sizes)

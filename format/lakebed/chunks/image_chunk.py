@@ -8,7 +8,7 @@
     +--------+------------+-----+
 
 Chunks have no byte positions then: image j is ``canvas[:H_j, x_j:x_j + W_j]`` with x_j the widths before it. Images of
-shape (0, 0, 0), which are absent ones, take no place. Here raw samples go in and come out, so that nobody else notices.
+shape (0, 0, 0), which are absent ones, take no place. Here raw samples go in and come out, so nothing else notices.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from lakebed.codecs.images import largest_side
 from lakebed.codecs.registry import IMAGE_NAMES, byte_codec, file_codec
 from lakebed.errors import FormatError, SampleCompressionError, UnsupportedCompressionError
 
-# Canvases need not be wider than this even where the format allows it.
+# Images of chunks need not be wider than this even where the format allows it.
 _WIDEST = 65500
 
-# How much of a canvas may be blank, in multiples of what is not, before a chunk is closed.
+# How much of an image of a chunk may be blank, in multiples of what is not, before a chunk is closed.
 _LARGEST_WASTE = 3
 _FREE_PIXELS = 1 << 18
 
@@ -37,8 +37,8 @@ Shapes = NDArray[np.uint32]
 
 
 @dataclass(frozen=True, slots=True)
-class Canvas:
-    """Packs and cuts the canvases of one tensor.
+class ImageChunkCodec:
+    """Packs and cuts the image chunks of one tensor.
 
     Parameters
     ----------
@@ -81,8 +81,8 @@ class Canvas:
         if ndim is None:
             return b""
         shapes = np.concatenate([block.shape_array(ndim) for block in blocks]).astype(np.int64)
-        canvas = self._blank(shapes)
-        if canvas is None:
+        image = self._blank(shapes)
+        if image is None:
             return b""
         x = 0
         for block in blocks:
@@ -91,13 +91,13 @@ class Canvas:
             for shape in block.shape_array(ndim).tolist():
                 size = math.prod(shape)
                 if size:
-                    canvas[: shape[0], x : x + shape[1]] = pixels[start : start + size].reshape(shape)
+                    image[: shape[0], x : x + shape[1]] = pixels[start : start + size].reshape(shape)
                 x += shape[1]
                 start += size
-        return self._codec.encode(canvas)
+        return self._codec.encode(image)
 
     def decode(self, data: Buffer, shapes: Shapes) -> tuple[memoryview, NDArray[np.uint32]]:
-        """Cut a canvas into raw samples, back to back, and their sizes in bytes.
+        """Cut the image of a chunk into raw samples, back to back, and their sizes in bytes.
 
         Parameters
         ----------
@@ -118,32 +118,32 @@ class Canvas:
         wanted = shapes.astype(np.int64)
         # The header first: it is compared with the shape table before anything is allocated.
         self._inside(wanted, self._codec.facts(data).shape)
-        canvas = self._codec.decode(data)
-        self._inside(wanted, canvas.shape)
-        if shapes.shape[1] == 3 and canvas.ndim == 2:
-            canvas = canvas[..., np.newaxis]
+        image = self._codec.decode(data)
+        self._inside(wanted, image.shape)
+        if shapes.shape[1] == 3 and image.ndim == 2:
+            image = image[..., np.newaxis]
         areas = wanted.prod(axis=1)
         sizes = areas * self.dtype.itemsize
         raw = np.empty(int(areas.sum()), dtype=self.dtype)
         x = start = 0
         for shape, area in zip(wanted.tolist(), areas.tolist(), strict=True):
             if area:
-                part = canvas[: shape[0], x : x + shape[1]]
+                part = image[: shape[0], x : x + shape[1]]
                 raw[start : start + area].reshape(shape)[...] = part.astype(self.dtype, copy=False)
             x += shape[1]
             start += area
         return raw.view(np.uint8).data, sizes.astype(np.uint32)
 
     def runs(self, blocks: Sequence[Block], limit: int) -> list[list[Block]]:
-        """Cut samples into runs that make one canvas each.
+        """Cut samples into runs that make one chunk each.
 
-        A run ends where the number of channels changes, where the canvas would become wider than the format allows or
+        A run ends where the number of channels changes, where its image would become wider than the format allows or
         mostly blank, and where its samples would take more than ``limit`` bytes.
         """
         ndim = next((block.ndim for block in blocks if block.ndim is not None), None)
         if ndim is None:
             return [list(blocks)] if blocks else []
-        run = _Run(min(_WIDEST, largest_side(self.name)), limit)
+        run = _ImageExtent(min(_WIDEST, largest_side(self.name)), limit)
         result: list[list[Block]] = [[]]
         for block, start, stop, is_new in _cuts(blocks, ndim, run):
             if is_new and result[-1]:
@@ -153,7 +153,7 @@ class Canvas:
         return [part for part in result if part]
 
     def _blank(self, shapes: NDArray[np.int64]) -> NDArray[np.generic] | None:
-        """Return the zero canvas of these samples, None if none has a pixel."""
+        """Return an image of zeros for these samples, None if none has a pixel."""
         if shapes.shape[1] not in (2, 3):
             raise SampleCompressionError(
                 f"samples of rank {shapes.shape[1]} are no images; chunks compressed as {self.name} hold "
@@ -171,7 +171,7 @@ class Canvas:
         return np.zeros((height, width, *channels), dtype=self.dtype)
 
     def _inside(self, shapes: NDArray[np.int64], extent: tuple[int, ...]) -> None:
-        """Check that samples of these shapes lie side by side in a canvas of that shape."""
+        """Check that samples of these shapes lie side by side in an image of that shape."""
         full = shapes[shapes.prod(axis=1) > 0]
         if len(full) == 0:
             return
@@ -190,8 +190,8 @@ class Canvas:
 
 
 @dataclass(slots=True)
-class _Run:
-    """The canvas that a run of samples would make."""
+class _ImageExtent:
+    """The image that a run of samples would make."""
 
     largest: int
     limit: int
@@ -201,8 +201,8 @@ class _Run:
     nbytes: int = 0
     channels: int = -1
 
-    def takes(self, height: int, width: int, channels: int, nbytes: int) -> bool:
-        """Take one more sample in; False, and start anew with it, if it does not go onto this canvas."""
+    def add(self, height: int, width: int, channels: int, nbytes: int) -> bool:
+        """Add one more sample; False, and start anew with it, if it does not fit beside the others."""
         area = height * width
         tall, wide = max(self.height, height if area else 0), self.width + width
         blank = tall * wide - self.area - area
@@ -225,21 +225,21 @@ class _Run:
         return fits
 
 
-def _cuts(blocks: Sequence[Block], ndim: int, run: _Run) -> Iterator[tuple[Block, int, int, bool]]:
+def _cuts(blocks: Sequence[Block], ndim: int, run: _ImageExtent) -> Iterator[tuple[Block, int, int, bool]]:
     """Yield (block, start, stop, whether a new run starts here)."""
     for block in blocks:
         sizes = block.size_array().tolist()
         start, is_new = 0, False
         for i, shape in enumerate(block.shape_array(ndim).tolist()):
             height, width = (shape[0], shape[1]) if ndim > 1 else (1, 0)
-            if not run.takes(height, width, shape[2] if ndim > 2 else 1, sizes[i]):
+            if not run.add(height, width, shape[2] if ndim > 2 else 1, sizes[i]):
                 yield block, start, i, is_new
                 start, is_new = i, True
         yield block, start, block.count, is_new
 
 
-ChunkCodec = ByteCodec | Canvas
-"""What compresses a whole chunk: raw bytes by lz4, images on a canvas."""
+ChunkCodec = ByteCodec | ImageChunkCodec
+"""What compresses a whole chunk: raw bytes by lz4, images by their codec, side by side."""
 
 
 def chunk_codec(name: str | None, dtype: str | np.dtype[np.generic] | None) -> ChunkCodec | None:
@@ -264,4 +264,4 @@ def chunk_codec(name: str | None, dtype: str | np.dtype[np.generic] | None) -> C
     codec = file_codec(name)
     if codec is None or not codec.traits.chunks:
         raise UnsupportedCompressionError(f"chunks cannot be compressed as {name}")
-    return Canvas(name, np.dtype(np.uint8 if dtype is None else dtype), codec)
+    return ImageChunkCodec(name, np.dtype(np.uint8 if dtype is None else dtype), codec)

@@ -19,7 +19,7 @@ from itertools import pairwise
 import numpy as np
 
 from lakebed import limits
-from lakebed.chunks.image_chunk import Canvas, ChunkCodec
+from lakebed.chunks.image_chunk import ChunkCodec, ImageChunkCodec
 from lakebed.codecs.block import Block, Shapes, shapes_of, sizes_of
 from lakebed.documents.layouts import NO_WORDS, Words, layout_words
 from lakebed.documents.manifest import LARGE
@@ -53,10 +53,10 @@ def groups(blocks: Sequence[Block], limit: int, codec: ChunkCodec | None = None)
         Bytes of uncompressed data (and position rows) per chunk; samples without bytes are cut where a reader would
         no longer take them (limits.MAX_EMPTY_SAMPLES).
     codec
-        The chunk compression; images on a canvas have bounds of their own.
+        The chunk compression; image chunks have bounds of their own.
     """
     runs = list(_groups(blocks, limit))
-    if not isinstance(codec, Canvas):
+    if not isinstance(codec, ImageChunkCodec):
         return runs
     return [part for run in runs for part in codec.runs(run, limit)]
 
@@ -115,11 +115,11 @@ def pack(
     sizes, shapes = sizes_of(group), shapes_of(group)
     data: list[bytes | memoryview] = [piece for block in group for piece in block.pieces() if len(piece)]
     try:
-        positions = _NO_POSITIONS if isinstance(codec, Canvas) else _position_table(sizes, count)
+        positions = _NO_POSITIONS if isinstance(codec, ImageChunkCodec) else _position_table(sizes, count)
         header = PREFIX + _shape_table(shapes, count) + positions
     except (OverflowError, struct.error) as error:
         raise LimitError(f"{count} samples do not fit into one chunk: {error}") from error
-    if isinstance(codec, Canvas):
+    if isinstance(codec, ImageChunkCodec):
         encoded = codec.encode(group)
         data = [encoded] if encoded else []
     elif codec is not None:

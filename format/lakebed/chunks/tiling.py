@@ -85,7 +85,7 @@ def box(shape: Sequence[int], tile: Sequence[int], number: int) -> Box:
 
 def boxes(shape: Sequence[int], tile: Sequence[int]) -> list[Box]:
     """Return where each tile lies in the sample, in C order, cropped at the borders."""
-    grid(shape, tile)  # refuses tiles that can not cover the sample
+    grid(shape, tile)  # refuses tiles that cannot cover the sample
     axes = [
         [slice(start, min(start + step, extent)) for start in range(0, extent, step)]
         for extent, step in zip(shape, tile, strict=True)

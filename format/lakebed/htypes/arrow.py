@@ -207,7 +207,7 @@ def _plain_values(array: pa.Array) -> NDArray[Any]:
 def _numbers(array: pa.Array, dtype: np.dtype[Any] | None, ndim: int | None) -> ArrowColumn:
     nulls = null_rows(array)
     if pa.types.is_null(array.type):
-        # Nobody knows yet whether this column holds numbers or lists, so the nulls get a record of their own.
+        # It is not known yet whether this column holds numbers or lists, so the nulls get a record of their own.
         return ArrowColumn(Block(memoryview(b""), len(array), 0, (0,) * (ndim or 1)), nulls, dtype)
     if ndim not in (None, 1):
         raise TensorInvalidSampleShapeError(

@@ -32,7 +32,7 @@ def converted(meta: TensorMeta, info: Mapping[str, Any], htype: Any) -> tuple[Te
     InvalidInputError
         If it is a sequence or a link.
     NotImplementedError
-        If tensors of the old htype, or to the new one, can not be converted.
+        If tensors of the old htype, or to the new one, cannot be converted.
     UnsupportedCompressionError
         If the new htype does not take the tensor's compression.
     IncompatibleHtypeError

@@ -27,7 +27,7 @@ _PLAIN = json.JSONEncoder()
 
 def _dump(value: Any, what: str) -> bytes:
     raw = _text_of(value, what)
-    json_style.check_depth(raw, f"a {what} sample")  # as whoever reads it will
+    json_style.check_depth(raw, f"a {what} sample")  # as readers do
     return raw
 
 
@@ -149,14 +149,14 @@ def decode_document(data: bytes | memoryview) -> Any:
     try:
         return _samples_decoded(json_style.decode_custom(value))
     except FormatError:
-        # Somebody's own data has the format's marker as a key: it is plain JSON.
+        # The data of a user has the format's marker as a key: it is plain JSON.
         return value
     except RecursionError as error:
         raise FormatError("a json sample is nested too deeply for this place in the program") from error
 
 
 def _samples_decoded(value: Any) -> Any:
-    """Make Samples of the objects that stand for them; nothing is decompressed before somebody asks for pixels."""
+    """Make Samples of the objects that stand for them; nothing is decompressed before pixels are asked for."""
     if isinstance(value, list):
         return [_samples_decoded(item) for item in value]
     if not isinstance(value, dict):

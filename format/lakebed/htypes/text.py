@@ -22,7 +22,7 @@ def encode_text(values: Iterable[Any], kinds: set[type] | None = None) -> Block:
     Raises
     ------
     TensorDtypeMismatchError
-        If a value is no text, or text that UTF-8 can not hold (a lone surrogate).
+        If a value is no text, or text that UTF-8 cannot hold (a lone surrogate).
     """
     if isinstance(values, list) and (set(map(type, values)) if kinds is None else kinds) == {str}:
         joined = "".join(values)

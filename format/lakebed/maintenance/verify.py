@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from lakebed.chunks.chunk import parse_chunk
-from lakebed.chunks.image_chunk import Canvas
+from lakebed.chunks.image_chunk import ImageChunkCodec
 from lakebed.documents.layouts import sample_sum
 from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import (
@@ -127,7 +127,7 @@ class _ChunkCheck:
         try:
             codec = reader.chunk_codec()
             # Images of a chunk are decoded in a deep check only, with each of their samples.
-            codec = None if isinstance(codec, Canvas) else codec
+            codec = None if isinstance(codec, ImageChunkCodec) else codec
             chunk = parse_chunk(self._source.file(table, ordinal), table.samples(ordinal) or 1, codec)
             sizes = np.diff(chunk.offsets())
             layout = described(table, ordinal, frozenset()).layout

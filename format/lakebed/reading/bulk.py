@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed import config, limits
-from lakebed.chunks.chunk import Chunk, Take
+from lakebed.chunks.chunk import Allocate, Chunk
 from lakebed.codecs.base import Buffer
 from lakebed.errors import FormatError
 from lakebed.native import chunks as native
@@ -171,7 +171,7 @@ def _views(reader: SampleReader, rows: range) -> Iterator[list[NDArray[Any]]]:
                 yield cut(chunk, inside, end, dtype, reader.source.pool.take)
 
 
-def cut(chunk: Chunk, start: int, stop: int, dtype: np.dtype[Any], take: Take) -> list[NDArray[Any]]:
+def cut(chunk: Chunk, start: int, stop: int, dtype: np.dtype[Any], take: Allocate) -> list[NDArray[Any]]:
     """Return samples ``start`` to ``stop`` of a chunk as writable views of one buffer; ``take`` supplies large ones.
 
     Raises

@@ -358,7 +358,7 @@ class Incoming:
                 files = [bytes(self._source.file(table, each)) for each in rows]
                 tensor.copy_chunks(reader.state, rows, files, self._bounds(reader, first, end))
             else:
-                tensor.take(reader.state, rows.start, rows.stop, self._bounds(reader, first, end))
+                tensor.adopt_chunks(reader.state, rows.start, rows.stop, self._bounds(reader, first, end))
 
     def _bounds(self, reader: SampleReader, first: int, end: int) -> Bounds | None:
         meta = reader.state.meta

@@ -144,7 +144,7 @@ class Session(Opened):
                 cached = (state, SampleReader(name, state, self.source, self.credentials))
                 cached[1].lease = self._collector.reading
                 if draft is not None and draft.dirty:
-                    cached[1].held = self._unpublished.hold(key)
+                    cached[1].held = self._unpublished.pin(key)
                 self._readers[key] = cached
             return cached[1]
 
@@ -159,7 +159,7 @@ class Session(Opened):
                     draft.encode_pending()
             tensor = draft.tensors.seen[key]
             reader = SampleReader(name, tensor.state, self.source, self.credentials)
-            publisher = tensor.waiting(row)
+            publisher = tensor.pending_sample(row)
             if publisher is None:
                 return reader.value(tensor.chunk_row(row))
             return reader.decode(publisher.joined(), publisher.shape(0))

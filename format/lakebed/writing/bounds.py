@@ -9,7 +9,7 @@ Bounds = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def linked_bounds(part: Encoded) -> Bounds | None:
-    """Smallest and largest extents of what links point to; None where nobody looked, or at links to nothing."""
+    """Smallest and largest extents of what links point to; None where no link was followed, or all lead to nothing."""
     shapes = [shape for shape in part.shapes or () if shape]
     if not shapes or len(set(map(len, shapes))) > 1:
         return None

@@ -12,7 +12,7 @@ from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.frozen import changed
 from lakebed.versions.state import TensorState
 
-Rows = Sequence[int] | NDArray[np.integer]
+RowNumbers = Sequence[int] | NDArray[np.integer]
 
 # So many rows are put in their places one by one; for more, sorting all is cheaper.
 _FEW = 4
@@ -39,7 +39,7 @@ def with_added(diff: CommitDiff, rows: int) -> CommitDiff:
     return changed(diff, last=diff.last + rows)
 
 
-def with_updated(diff: CommitDiff, rows: Rows) -> CommitDiff:
+def with_updated(diff: CommitDiff, rows: RowNumbers) -> CommitDiff:
     """Record replaced rows; those that this version added count as added only.
 
     Of a great many rows it is only recorded that the tensor was transformed.
@@ -92,7 +92,7 @@ def _with_range(diff: CommitDiff, first: int, last: int) -> CommitDiff:
     return replace(diff, first=first, last=max(first, last))
 
 
-def with_removed(diff: CommitDiff, rows: Rows, ids: NDArray[np.uint64] | None) -> CommitDiff:
+def with_removed(diff: CommitDiff, rows: RowNumbers, ids: NDArray[np.uint64] | None) -> CommitDiff:
     """Record removed rows: ascending, numbered as before the removal.
 
     Parameters

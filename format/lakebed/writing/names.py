@@ -100,7 +100,7 @@ def companion(name: str, kind: str) -> str:
 
 
 def companion_key(meta: DatasetMeta, name: str, kind: str) -> str | None:
-    """Return the key of a tensor's hidden companion; None if there is none, or only somebody's visible tensor."""
+    """Return the key of a tensor's hidden companion; None if there is none, or only a visible tensor of that name."""
     key = meta.tensor_names.get(companion(name, kind))
     return key if key in meta.hidden_tensors and key in meta.tensors else None
 

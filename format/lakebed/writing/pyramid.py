@@ -16,7 +16,7 @@ _MASKS = ("binary_mask", "segment_mask")
 def downsample(array: NDArray[Any], htype: str, factor: int) -> NDArray[Any]:
     """Reduce an image of shape (H, W) or (H, W, C) to (H // factor, W // factor[, C]).
 
-    Images are averaged bilinearly, masks take the nearest pixel; truth values, and what Pillow can not take, are
+    Images are averaged bilinearly, masks take the nearest pixel; truth values, and what Pillow cannot take, are
     sampled with a stride. An image that would become too small gives an empty array of the same rank.
     """
     if array.ndim not in (2, 3) or array.size == 0:

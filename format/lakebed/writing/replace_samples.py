@@ -11,11 +11,11 @@ from lakebed.codecs.block import Block, Shapes, shapes_of, sizes_of
 from lakebed.native import chunks as native_chunks
 from lakebed.native import merge as native
 
-Places = NDArray[np.int64]
+SampleNumbers = NDArray[np.int64]
 """Numbers of samples: int64, ascending, each once."""
 
 
-Take = Callable[[int], NDArray[np.uint8]]
+Allocate = Callable[[int], NDArray[np.uint8]]
 """Supplies a buffer of a number of bytes: first touch of fresh memory costs more than filling it."""
 
 
@@ -32,14 +32,14 @@ def joined(blocks: Sequence[Block]) -> Block:
     return Block(data, sum(b.count for b in blocks), sizes_of(blocks), shapes_of(blocks))
 
 
-def replaced(old: Block, at: Places, new: Block, take: Take = fresh) -> Block | None:
+def replaced(old: Block, at: SampleNumbers, new: Block, allocate: Allocate = fresh) -> Block | None:
     """Return samples with those at some places replaced by new ones, one each; None if that changes nothing."""
     shapes = _replaced_shapes(old, at, new)
     source, added = old.joined(), new.joined()
     if isinstance(old.sizes, int) and _are_all(new.sizes, old.sizes):
         if _same_shapes(old.shapes, shapes) and native.same_fixed(source, old.sizes, at, added):
             return None
-        data = take(len(source))
+        data = allocate(len(source))
         data[:] = np.frombuffer(source, np.uint8)
         native.put_fixed(data, old.sizes, at, added)
         return Block(data.data, old.count, old.sizes, shapes)
@@ -48,7 +48,7 @@ def replaced(old: Block, at: Places, new: Block, take: Take = fresh) -> Block | 
         return None
     sizes = np.array(old.size_array())
     sizes[at] = new.size_array()
-    data = take(int(sizes.sum(dtype=np.int64)))
+    data = allocate(int(sizes.sum(dtype=np.int64)))
     native.replace_items(source, offsets, at, added, ends, data)
     return Block(data.data, old.count, sizes, shapes)
 
@@ -57,7 +57,7 @@ def _are_all(sizes: int | NDArray[np.uint32], size: int) -> bool:
     return sizes == size if isinstance(sizes, int) else bool((sizes == size).all())
 
 
-def _replaced_shapes(old: Block, at: Places, new: Block) -> Shapes:
+def _replaced_shapes(old: Block, at: SampleNumbers, new: Block) -> Shapes:
     if old.ndim is None and new.ndim is None:
         return None
     if isinstance(old.shapes, tuple) and isinstance(new.shapes, tuple) and old.shapes == new.shapes:
@@ -74,7 +74,7 @@ def _same_shapes(old: Shapes, new: Shapes) -> bool:
     return isinstance(old, tuple | None) and isinstance(new, tuple | None) and old == new
 
 
-def without(old: Block, at: Places, take: Take = fresh) -> Block:
+def without(old: Block, at: SampleNumbers, allocate: Allocate = fresh) -> Block:
     """Return samples without those at some places."""
     kept = np.ones(old.count, np.bool_)
     kept[at] = False
@@ -82,11 +82,11 @@ def without(old: Block, at: Places, take: Take = fresh) -> Block:
     count = old.count - len(at)
     source = old.joined()
     if isinstance(old.sizes, int):
-        data = take(count * old.sizes)
+        data = allocate(count * old.sizes)
         native_chunks.gather_fixed(source, old.sizes, np.flatnonzero(kept), data)
         return Block(data.data, count, old.sizes, shapes)
     sizes = old.sizes[kept]
-    data = take(int(sizes.sum(dtype=np.int64)))
+    data = allocate(int(sizes.sum(dtype=np.int64)))
     nothing = np.zeros(len(at) + 1, np.int64)
     native.replace_items(source, old.offsets(), at, b"", nothing, data)
     return Block(data.data, count, sizes, shapes)

@@ -18,17 +18,17 @@ from lakebed.native import chunks as native
 from lakebed.versions.state import ChunkTable, NewChunk
 from lakebed.writing.blocks import cost
 from lakebed.writing.repack import SMALL, Plan
-from lakebed.writing.replace_samples import Places, Take, joined, replaced
+from lakebed.writing.replace_samples import Allocate, SampleNumbers, joined, replaced
 
 # From so many samples on, one walk over the chunks is cheaper than an edit of each.
 MANY = 1024
 
-Change = Callable[[int, int, Places, Block], Block | None]
+Change = Callable[[int, int, SampleNumbers, Block], Block | None]
 """First and end of the new samples for a chunk, their places in it, its old samples -> what it holds now; None if
 nothing changed."""
 
 
-def by_chunk(table: ChunkTable, rows: Places) -> list[tuple[int, int, int, Places]]:
+def by_chunk(table: ChunkTable, rows: SampleNumbers) -> list[tuple[int, int, int, SampleNumbers]]:
     """Tell which chunks hold samples: (row of the table, first and end of its part of ``rows``, places inside).
 
     Raises
@@ -42,18 +42,18 @@ def by_chunk(table: ChunkTable, rows: Places) -> list[tuple[int, int, int, Place
     return [(int(ordinals[a]), a, b, places[a:b]) for a, b in pairwise(cuts) if b > a]
 
 
-def replacing(blocks: Sequence[Block], take: Take) -> Change:
+def replacing(blocks: Sequence[Block], allocate: Allocate) -> Change:
     """Return what puts new samples, one for each row, in the place of old ones."""
     starts = np.concatenate([[0], np.cumsum([b.count for b in blocks])])
     offsets = [None if isinstance(b.sizes, int) else b.offsets() for b in blocks]
 
-    def change(first: int, stop: int, at: Places, old: Block) -> Block | None:
+    def change(first: int, stop: int, at: SampleNumbers, old: Block) -> Block | None:
         pieces = []
         for block, start, ends in zip(blocks, starts.tolist(), offsets, strict=False):
             a, b = max(first - start, 0), min(stop - start, block.count)
             if a < b:
                 pieces.append(block.cut(a, b, ends))
-        return replaced(old, at, joined(pieces), take)
+        return replaced(old, at, joined(pieces), allocate)
 
     return change
 

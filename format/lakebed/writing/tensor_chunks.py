@@ -16,7 +16,7 @@ from lakebed.documents.manifest import block_sums
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.versions.state import NewChunk, TensorState, folder_of
 from lakebed.writing.chunk_samples import samples_of, tells_shape
-from lakebed.writing.replace_samples import Take, fresh
+from lakebed.writing.replace_samples import Allocate, fresh
 
 Read = Callable[[TensorState, int], bytes | memoryview]
 """Fetches the chunk file of one row of a tensor's chunk table."""
@@ -45,7 +45,7 @@ class TensorChunks:
         Reads a chunk back, published or not.
     spill
         Writes chunk files.
-    take
+    allocate
         Supplies buffers for chunks that are being rewritten.
     """
 
@@ -55,7 +55,7 @@ class TensorChunks:
         folder: str,
         read: Read,
         spill: Spill,
-        take: Take = fresh,
+        allocate: Allocate = fresh,
     ) -> None:
         self._state = state
         self.new_chunks: Files = {}
@@ -64,7 +64,7 @@ class TensorChunks:
         self._folder = folder
         self._read = read
         self._spill = spill
-        self._take = take
+        self._allocate = allocate
         self._owns_chunks = True
 
     def fork(self) -> Self:
@@ -115,7 +115,7 @@ class TensorChunks:
             data = self._read(self._state, row)
             self._last_parsed = (
                 key,
-                parse_chunk(data, self._state.table.samples(row), self._codec, self._take),
+                parse_chunk(data, self._state.table.samples(row), self._codec, self._allocate),
             )
         return self._last_parsed[1]
 
@@ -142,9 +142,9 @@ class TensorChunks:
         """Write the chunks that are packed to storage; `is_rewrite` as in `Spill`."""
         if self.new_chunks:
             self._spill(self.new_chunks, is_rewrite=is_rewrite)
-            self.let_go()
+            self.release_chunks()
 
-    def let_go(self) -> None:
+    def release_chunks(self) -> None:
         """Forget the contents of chunks that are in storage."""
         self.new_chunks, self._owns_chunks = {}, True
         self.packed_bytes = 0

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from lakebed.chunks.chunk import Chunk, parse_chunk
-from lakebed.chunks.image_chunk import Canvas, chunk_codec
+from lakebed.chunks.image_chunk import ImageChunkCodec, chunk_codec
 from lakebed.chunks.pack import PackedChunk, groups, pack, pack_tile
 from lakebed.codecs.block import Block, empty_block, join_samples
 from lakebed.codecs.images import Image
@@ -24,9 +24,9 @@ from unit_tests.effort import examples
 Images = list[NDArray[np.generic]]
 
 
-def canvas(name: str = "png", dtype: str = "uint8") -> Canvas:
+def canvas(name: str = "png", dtype: str = "uint8") -> ImageChunkCodec:
     codec = chunk_codec(name, dtype)
-    assert isinstance(codec, Canvas)
+    assert isinstance(codec, ImageChunkCodec)
     return codec
 
 

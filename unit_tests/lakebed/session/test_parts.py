@@ -390,7 +390,7 @@ def test_a_writer_that_is_given_up_removes_its_chunks(tmp_path: Path) -> None:
         assert chunks_at(tmp_path / "ds") == 0
 
 
-@pytest.mark.parametrize("place", ["take", "append", "record"])
+@pytest.mark.parametrize("place", ["adopt_chunks", "append", "record"])
 def test_an_interrupt_while_parts_are_adopted_adds_nothing(
     place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,14 +19,14 @@ from lakebed.htypes.base import Storing
 from lakebed.htypes.documents import encode_json
 from lakebed.htypes.registry import htype_named
 from lakebed.writing import diffs, rewriting
-from lakebed.writing.diffs import Rows
+from lakebed.writing.diffs import RowNumbers
 from lakebed.writing.draft.schema import DraftSchema
 from lakebed.writing.draft.tensor import TensorDraft
 from lakebed.writing.encode.column import encode_column
 from lakebed.writing.encode.encoded import Column, Encoded
 from lakebed.writing.names import companion, companion_key
 from lakebed.writing.pyramid import downsample
-from lakebed.writing.replace_samples import Places
+from lakebed.writing.replace_samples import SampleNumbers
 
 _INT64 = np.dtype("<i8")
 
@@ -46,11 +46,11 @@ class DraftCompanions:
             if key in self._tensors and bool(link.get("flatten_sequence", False)) is flat:
                 yield self._tensors[key], link
 
-    def row_ids(self, key: str, rows: Rows) -> NDArray[np.uint64] | None:
+    def row_ids(self, key: str, rows: RowNumbers) -> NDArray[np.uint64] | None:
         """Return the sample ids of rows: uint64, shape (rows,); None if the tensor has none."""
         return self.ids(self._tensors[key], rows)
 
-    def ids(self, tensor: TensorDraft, rows: Rows) -> NDArray[np.uint64] | None:
+    def ids(self, tensor: TensorDraft, rows: RowNumbers) -> NDArray[np.uint64] | None:
         """Return the sample ids of rows of a tensor; see :meth:`row_ids`."""
         for hidden, link in self.links(tensor, flat=False):
             if link.get("extend") == "extend_id":
@@ -111,7 +111,7 @@ class DraftCompanions:
         elif is_null:
             self.extend_nulls(tensor, np.array([True]), row)
 
-    def mark_many(self, tensor: TensorDraft, rows: Places, parts: Sequence[Encoded]) -> None:
+    def mark_many(self, tensor: TensorDraft, rows: SampleNumbers, parts: Sequence[Encoded]) -> None:
         """Record for ascending rows, which some samples are about to fill, whether they are nulls."""
         nulls = self.null_tensor(tensor, make=_has_nulls(parts))
         if tensor.state.sequence is not None or nulls is None:

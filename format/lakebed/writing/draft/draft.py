@@ -17,7 +17,7 @@ from lakebed.writing.draft.rows import DraftRows
 from lakebed.writing.draft.schema import DraftSchema
 from lakebed.writing.draft.tensors import Tensors
 from lakebed.writing.encode.column import encode_column
-from lakebed.writing.replace_samples import Take, fresh
+from lakebed.writing.replace_samples import Allocate, fresh
 from lakebed.writing.tensor_chunks import Read
 
 
@@ -30,7 +30,7 @@ class Draft:
         The published head.
     version_id
         Id (and folder) of the version in the making.
-    storage, read, guard, take
+    storage, read, guard, allocate
         As in `Tensors`.
 
     Attributes
@@ -50,12 +50,12 @@ class Draft:
         storage: Storage,
         read: Read,
         guard: Callable[[str], None] = lambda _: None,
-        take: Take = fresh,
+        allocate: Allocate = fresh,
     ) -> None:
         self._version_id = version_id
         self._origin = base.origin
         self._structure: Snapshot | None = None
-        self.tensors = Tensors(base.tensors, version_id, storage, read, guard, take)
+        self.tensors = Tensors(base.tensors, version_id, storage, read, guard, allocate)
         self.buffer = AppendBuffer()
         self._enter(DraftSchema(base, self.tensors, self.buffer))
 

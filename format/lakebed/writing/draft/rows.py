@@ -17,7 +17,7 @@ from lakebed.htypes.base import Storing
 from lakebed.htypes.registry import htype_named
 from lakebed.versions.state import empty_table
 from lakebed.writing import diffs, rewriting
-from lakebed.writing.diffs import Rows
+from lakebed.writing.diffs import RowNumbers
 from lakebed.writing.draft.companions import (
     DraftCompanions,
     companion_column,
@@ -29,7 +29,7 @@ from lakebed.writing.draft.schema import DraftSchema
 from lakebed.writing.draft.tensor import TensorDraft
 from lakebed.writing.encode.column import encode_column
 from lakebed.writing.encode.encoded import Column, Encoded
-from lakebed.writing.replace_samples import Places
+from lakebed.writing.replace_samples import SampleNumbers
 
 # From so many neighbouring samples on, one splice is cheaper than an edit of each.
 LONG_RUN = 16
@@ -88,7 +88,7 @@ class DraftRows:
 
     # -- changing samples --------------------------------------------------------------------------------------
 
-    def update(self, key: str, rows: Rows, column: Column, *, partial: bool = False) -> None:
+    def update(self, key: str, rows: RowNumbers, column: Column, *, partial: bool = False) -> None:
         """Replace rows by those of a column, one each; sequences may get more or fewer items.
 
         Parameters
@@ -140,7 +140,7 @@ class DraftRows:
                 more = sum(p.block.count for p in inner) - (stop - first)
                 hidden.record(diffs.with_resized(diff, first, more))
 
-    def update_flat(self, key: str, rows: Rows, column: Column, *, partial: bool = False) -> None:
+    def update_flat(self, key: str, rows: RowNumbers, column: Column, *, partial: bool = False) -> None:
         """Replace flat samples: rows of tensors, items of sequences."""
         tensor, parts = self._tensors[key], column.parts
         first, count = int(rows[0]) if len(rows) else 0, len(rows)
@@ -156,7 +156,7 @@ class DraftRows:
                     self._update_one(tensor, int(row), part, partial=partial)
             tensor.rows_updated(tensor.rows_of(rows))
 
-    def _can_replace_many(self, tensor: TensorDraft, rows: Rows, parts: Sequence[Encoded]) -> bool:
+    def _can_replace_many(self, tensor: TensorDraft, rows: RowNumbers, parts: Sequence[Encoded]) -> bool:
         """Whether samples can be replaced chunk by chunk: ascending rows of a tensor whose chunks hold whole ones."""
         where = np.asarray(rows, np.int64)
         if not bool((np.diff(where) > 0).all()) or any(part.tiled is not None for part in parts):
@@ -168,7 +168,7 @@ class DraftRows:
             for hidden in flat
         )
 
-    def _replace_many(self, tensor: TensorDraft, rows: Places, parts: Sequence[Encoded]) -> None:
+    def _replace_many(self, tensor: TensorDraft, rows: SampleNumbers, parts: Sequence[Encoded]) -> None:
         """Replace flat samples, ascending rows, chunk by chunk: no step for each, and each chunk once."""
         tensor.replace_many(rows, parts)
         if any(tells_names(part) for part in parts):
@@ -289,7 +289,7 @@ class DraftRows:
 
     # -- removing samples --------------------------------------------------------------------------------------
 
-    def pop(self, key: str, rows: Rows) -> None:
+    def pop(self, key: str, rows: RowNumbers) -> None:
         """Remove rows: any order, each once."""
         gone = np.sort(np.asarray(rows, np.int64))
         if not len(gone):
@@ -297,7 +297,7 @@ class DraftRows:
         with self._tensors.changing():
             self._pop(self._tensors[key], gone)
 
-    def _pop(self, tensor: TensorDraft, rows: Places) -> None:
+    def _pop(self, tensor: TensorDraft, rows: SampleNumbers) -> None:
         flat = tensor.remove_rows(rows, self._companions.ids(tensor, rows))
         for hidden, _ in self._companions.links(tensor, flat=False):
             self._pop(hidden, rows)
@@ -306,7 +306,7 @@ class DraftRows:
             self._pop(nulls, rows[rows < nulls.meta.length])
         self._pop_flat(tensor, flat)
 
-    def _pop_flat(self, tensor: TensorDraft, flat: Places) -> None:
+    def _pop_flat(self, tensor: TensorDraft, flat: SampleNumbers) -> None:
         if len(flat) >= rewriting.MANY:
             tensor.remove_many(flat)
         else:

@@ -33,7 +33,7 @@ from lakebed.writing.bounds import Bounds, linked_bounds, widened
 from lakebed.writing.draft.pending_edits import PendingEdits, Piece, Splice, splice_blocks
 from lakebed.writing.encode.encoded import Encoded, Tiled
 from lakebed.writing.repack import Plan, compacted, replan
-from lakebed.writing.replace_samples import Places, Take, fresh, without
+from lakebed.writing.replace_samples import Allocate, SampleNumbers, fresh, without
 from lakebed.writing.rewriting import Walk, by_chunk, replacing
 from lakebed.writing.tensor_chunks import Read, Spill, TensorChunks
 
@@ -56,9 +56,9 @@ class TensorDraft(TensorChunks):
         folder: str,
         read: Read,
         spill: Spill,
-        take: Take = fresh,
+        allocate: Allocate = fresh,
     ) -> None:
-        super().__init__(state, folder, read, spill, take)
+        super().__init__(state, folder, read, spill, allocate)
         self.pending = Blocks()
         self._edits = PendingEdits()
         self._owns_pending = self._owns_edits = True
@@ -66,7 +66,7 @@ class TensorDraft(TensorChunks):
         self._new_tiles: set[int] = set()  # rows of the table that the tile index of the state lacks yet
 
     @property
-    def waiting_bytes(self) -> int:
+    def pending_bytes(self) -> int:
         """Bytes of samples and chunks that are in memory only."""
         return self.pending.nbytes + self._edits.nbytes + self.packed_bytes
 
@@ -81,7 +81,7 @@ class TensorDraft(TensorChunks):
         copy.__dict__.update(_owns_pending=False, _owns_edits=False)
         return copy
 
-    def _wait(self, block: Block, nbytes: int) -> None:
+    def _add_pending(self, block: Block, nbytes: int) -> None:
         """Let a block wait that will take so many bytes."""
         if not self._owns_pending:
             self.pending = self.pending.fork()
@@ -124,9 +124,9 @@ class TensorDraft(TensorChunks):
             return
         nbytes = cost(block)
         if self.pending.nbytes + nbytes < self.chunk_limit:
-            self._wait(block if part.owned else _own(block), nbytes)
+            self._add_pending(block if part.owned else _own(block), nbytes)
             return
-        self._wait(block, nbytes)
+        self._add_pending(block, nbytes)
         self.pack(full_only=True)
         self.spill()
         if not part.owned and self.pending:
@@ -161,7 +161,7 @@ class TensorDraft(TensorChunks):
         known = self._full(creds, self.meta.length).values()
         return CredsIndex.from_codes(np.concatenate([known[:start], codes.astype(np.uint64), known[stop:]]))
 
-    def _without_codes(self, rows: Sequence[int] | Places) -> CredsIndex | None:
+    def _without_codes(self, rows: Sequence[int] | SampleNumbers) -> CredsIndex | None:
         creds = self._state.creds
         if creds is None:
             return None
@@ -187,7 +187,7 @@ class TensorDraft(TensorChunks):
 
     # -- from other versions -------------------------------------------------------------------------------------
 
-    def take(self, other: TensorState, first: int, stop: int, bounds: Bounds | None) -> None:
+    def adopt_chunks(self, other: TensorState, first: int, stop: int, bounds: Bounds | None) -> None:
         """Add the samples of whole chunks of another version, by naming the chunks where they are.
 
         Parameters
@@ -304,12 +304,12 @@ class TensorDraft(TensorChunks):
         self._drop_tiles(np.asarray(rows, dtype=np.int64))
         self._resize(self.meta.length - len(rows))
 
-    def _drop_tiles(self, rows: Places) -> None:
+    def _drop_tiles(self, rows: SampleNumbers) -> None:
         gone = set(rows.tolist()) if self._tiles else ()
         kept = {row: shapes for row, shapes in self._tiles.items() if row not in gone}
         self._tiles = {row - int(np.searchsorted(rows, row)): shapes for row, shapes in kept.items()}
 
-    def replace_many(self, rows: Places, parts: Sequence[Encoded]) -> None:
+    def replace_many(self, rows: SampleNumbers, parts: Sequence[Encoded]) -> None:
         """Replace many samples, none of them tiled, by new ones: at once, each chunk that they lie in once.
 
         Parameters
@@ -325,13 +325,13 @@ class TensorDraft(TensorChunks):
             creds = CredsIndex.from_codes(codes)
         for part in parts:
             self._adopt(part, self.meta.length, creds)
-        change = replacing([part.block for part in parts], self._take)
+        change = replacing([part.block for part in parts], self._allocate)
         walk = self._walk()
         for row, first, stop, at in by_chunk(self._state.table, rows):
             walk.change(row, partial(change, first, stop, at))
         self._follow_plan(walk.end())
 
-    def remove_many(self, rows: Places) -> None:
+    def remove_many(self, rows: SampleNumbers) -> None:
         """Remove many samples, ascending, each once: at once, each chunk that they lie in once."""
         self.pack()
         self._set(creds=self._without_codes(rows))
@@ -341,7 +341,7 @@ class TensorDraft(TensorChunks):
                 for tile in table.rows_of(int(rows[first])):
                     walk.drop(tile)
             else:
-                walk.change(row, partial(without, at=at, take=self._take))
+                walk.change(row, partial(without, at=at, allocate=self._allocate))
         self._follow_plan(walk.end())
         self._drop_tiles(rows)
         self._resize(self.meta.length - len(rows))
@@ -360,7 +360,7 @@ class TensorDraft(TensorChunks):
         if plan != [(0, len(self._state.table))]:
             self._rebuild(plan)
 
-    def can_replace_many(self, rows: Places) -> bool:
+    def can_replace_many(self, rows: SampleNumbers) -> bool:
         """Whether samples can be replaced at once: none is tiled, and packing chunks anew loses nothing."""
         return not self._is_lossy and not self.has_tiled(rows)
 
@@ -412,7 +412,7 @@ class TensorDraft(TensorChunks):
     def clear(self) -> None:
         """Drop all samples, rows and padding; what the version says of its changes is recorded apart."""
         self.pending = Blocks()
-        self.let_go()
+        self.release_chunks()
         self._edits, self._tiles, self._new_tiles = PendingEdits(), {}, set()
         self._state = emptied(self._state)
 
@@ -463,7 +463,7 @@ class TensorDraft(TensorChunks):
             lengths[row] = length
             self._set(sequence=SequenceIndex.from_lengths(lengths))
 
-    def rows_updated(self, rows: diffs.Rows) -> None:
+    def rows_updated(self, rows: diffs.RowNumbers) -> None:
         """Record that rows were replaced: they stand for no missing rows any more."""
         pad = self._state.pad
         self._set(
@@ -471,7 +471,7 @@ class TensorDraft(TensorChunks):
             pad=None if pad is None else pad.without(rows),
         )
 
-    def rows_padded(self, rows: range | Places) -> None:
+    def rows_padded(self, rows: range | SampleNumbers) -> None:
         """Record that rows, which were just added, stand for ones that were never given (FORMAT.md 4.6)."""
         pad = self._state.pad or PadIndex.empty()
         if isinstance(rows, range):
@@ -479,7 +479,7 @@ class TensorDraft(TensorChunks):
         else:
             self._set(pad=PadIndex.from_rows(np.concatenate([pad.rows(), rows])))
 
-    def remove_rows(self, rows: Places, ids: NDArray[np.uint64] | None) -> Places:
+    def remove_rows(self, rows: SampleNumbers, ids: NDArray[np.uint64] | None) -> SampleNumbers:
         """Take rows out of sequences, padding and diff; return their samples, which are to be removed next.
 
         Parameters
@@ -499,7 +499,7 @@ class TensorDraft(TensorChunks):
         self._set(diff=diff, sequence=sequence, pad=None if pad is None else pad.removed(rows))
         return samples
 
-    def rows_of(self, samples: diffs.Rows) -> diffs.Rows:
+    def rows_of(self, samples: diffs.RowNumbers) -> diffs.RowNumbers:
         """Return the rows that samples belong to."""
         if self._state.sequence is None:
             return samples
@@ -512,11 +512,11 @@ class TensorDraft(TensorChunks):
         """Whether a sample is cut into tiles."""
         return row in self._tiles
 
-    def has_tiled(self, rows: Places) -> bool:
+    def has_tiled(self, rows: SampleNumbers) -> bool:
         """Whether any of several samples is cut into tiles."""
         return bool(self._tiles) and bool(np.isin(np.fromiter(self._tiles, np.int64), rows).any())
 
-    def waiting(self, row: int) -> Block | None:
+    def pending_sample(self, row: int) -> Block | None:
         """Return a sample that is not in a chunk as it is now; None if it is, or if it is cut into tiles."""
         if row < self._in_chunks:
             edited = self._edits.at(row)
@@ -534,13 +534,13 @@ class TensorDraft(TensorChunks):
 
     def stored(self, row: int) -> bytes | memoryview:
         """Return the stored bytes of a sample that is in one chunk, changes included."""
-        waiting = self.waiting(row)
+        waiting = self.pending_sample(row)
         if waiting is not None:
             return waiting.joined()
         span = self._state.table.ids.locate(self.chunk_row(row))
         return self._parsed(span.row).sample(span.position)
 
-    def stored_many(self, rows: Places) -> NDArray[np.uint8]:
+    def stored_many(self, rows: SampleNumbers) -> NDArray[np.uint8]:
         """Return the stored bytes of samples of one size each, back to back; changes are made into chunks for it."""
         self.pack()
         parts = []
@@ -652,7 +652,7 @@ def _codes(part: Encoded) -> NDArray[np.uint64]:
 
 
 def _own(block: Block) -> Block:
-    """Copy the bytes of a block: they are the caller's, who may change them after the call."""
+    """Copy the bytes of a block: they are the caller's, which may change them after the call."""
     data = bytes(block.data) if block.buffers is None else b"".join(block.buffers)
     return replace(block, data=memoryview(data), buffers=None)
 

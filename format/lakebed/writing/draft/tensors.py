@@ -10,7 +10,7 @@ from lakebed.errors import StorageError
 from lakebed.storage.base import Storage, is_uncached
 from lakebed.versions.state import TensorState
 from lakebed.writing.draft.tensor import TensorDraft
-from lakebed.writing.replace_samples import Take, fresh
+from lakebed.writing.replace_samples import Allocate, fresh
 from lakebed.writing.tensor_chunks import Files, Read
 
 _log = logging.getLogger(__name__)
@@ -68,11 +68,20 @@ class Tensors(MutableMapping[str, TensorDraft]):
         Reads a chunk file back, published or not.
     guard
         Called with the version's id before anything is written to its folder.
-    take
+    allocate
         Supplies buffers for chunks that are being rewritten.
     """
 
-    __slots__ = ("_all", "_is_changed", "_own", "_read", "_spill", "_spilled_before", "_take", "version_id")
+    __slots__ = (
+        "_all",
+        "_allocate",
+        "_is_changed",
+        "_own",
+        "_read",
+        "_spill",
+        "_spilled_before",
+        "version_id",
+    )
 
     def __init__(
         self,
@@ -81,14 +90,14 @@ class Tensors(MutableMapping[str, TensorDraft]):
         storage: Storage,
         read: Read,
         guard: Callable[[str], None] = lambda _: None,
-        take: Take = fresh,
+        allocate: Allocate = fresh,
     ) -> None:
         self.version_id = version_id
         self._is_changed = False
         self._spill = _Spill(storage, lambda: guard(version_id))
         self._spilled_before = 0
         self._read = read
-        self._take = take
+        self._allocate = allocate
         self._all = {key: self.new(state) for key, state in states.items()}
         self._own = set(self._all)
 
@@ -96,13 +105,13 @@ class Tensors(MutableMapping[str, TensorDraft]):
         """Return a copy to change, which may be given up; this one may not change any more."""
         copy = object.__new__(Tensors)
         copy.version_id, copy._is_changed, copy._spill = self.version_id, self._is_changed, self._spill
-        copy._spilled_before, copy._read, copy._take = len(self._spill.keys), self._read, self._take
+        copy._spilled_before, copy._read, copy._allocate = len(self._spill.keys), self._read, self._allocate
         copy._all, copy._own = self._all.copy(), set()
         return copy
 
     def new(self, state: TensorState) -> TensorDraft:
         """Return a tensor that holds what a state says; it is not among these yet."""
-        return TensorDraft(state, self.version_id, self._read, self._spill, self._take)
+        return TensorDraft(state, self.version_id, self._read, self._spill, self._allocate)
 
     def __getitem__(self, key: str) -> TensorDraft:
         """Return a tensor to change."""
@@ -160,7 +169,7 @@ class Tensors(MutableMapping[str, TensorDraft]):
         self._bound_memory()
 
     def _bound_memory(self) -> None:
-        if sum(t.waiting_bytes for t in self._all.values()) <= SPILL_BYTES:
+        if sum(t.pending_bytes for t in self._all.values()) <= SPILL_BYTES:
             return
         tensors: list[TensorDraft] = []
         packed = 0
@@ -179,7 +188,7 @@ class Tensors(MutableMapping[str, TensorDraft]):
         if files:
             self._spill(files, is_rewrite=False)
         for tensor in tensors:
-            tensor.let_go()
+            tensor.release_chunks()
 
     # -- chunks ------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from lakebed.writing.draft.draft import Draft
 from lakebed.writing.tensor_chunks import Files
 
 
-class Held:
+class PinnedChunks:
     """Chunk files that a reader may ask for, whatever becomes of the draft: packed anew, published, given up."""
 
     __slots__ = ("__weakref__", "files")
@@ -40,7 +40,7 @@ class Unpublished(Mapping[str, bytes]):
     def __init__(self) -> None:
         # The draft, the fork of it that a change works on, and the frame that this change runs in.
         self._now: tuple[Draft | None, Draft | None, FrameType | None] = None, None, None
-        self._held: tuple[weakref.ref[Held], ...] = ()
+        self._pinned: tuple[weakref.ref[PinnedChunks], ...] = ()
 
     # -- the draft ---------------------------------------------------------------------------------------------
 
@@ -85,23 +85,23 @@ class Unpublished(Mapping[str, bytes]):
 
     # -- chunk files -------------------------------------------------------------------------------------------
 
-    def hold(self, key: str) -> Held:
+    def pin(self, key: str) -> PinnedChunks:
         """Keep the chunk files of a tensor of the draft for its reader, as long as that keeps the result."""
         draft = self.draft
-        held = Held(draft.tensors.seen[key].new_chunks if draft is not None else {})
-        if held.files:
-            self._held = (*(known for known in self._held if known() is not None), weakref.ref(held))
-        return held
+        pinned = PinnedChunks(draft.tensors.seen[key].new_chunks if draft is not None else {})
+        if pinned.files:
+            self._pinned = (*(known for known in self._pinned if known() is not None), weakref.ref(pinned))
+        return pinned
 
     def _find(self, key: str) -> tuple[bytes | memoryview, ...] | None:
         for draft in self._now[:2]:
             for tensor in list(draft.tensors.seen.values()) if draft is not None else ():
                 if key in tensor.new_chunks:
                     return tensor.new_chunks[key]
-        for known in self._held:
-            held = known()
-            if held is not None and key in held.files:
-                return held.files[key]
+        for known in self._pinned:
+            pinned = known()
+            if pinned is not None and key in pinned.files:
+                return pinned.files[key]
         return None
 
     def __getitem__(self, key: str) -> bytes:

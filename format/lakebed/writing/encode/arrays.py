@@ -1,15 +1,15 @@
-"""Arrays, numbers and decoded files -> samples that are raw values or lz4 (FORMAT.md 5.3), and canvases (5.4)."""
+"""Arrays, numbers and decoded files -> samples that are raw values or lz4 (FORMAT.md 5.3), and image chunks (5.4)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.chunks.image_chunk import Canvas, chunk_codec
+from lakebed.chunks.image_chunk import ImageChunkCodec, chunk_codec
 from lakebed.codecs.block import Block, empty_block, join_samples
 from lakebed.codecs.registry import byte_codec
 from lakebed.codecs.sample import Sample
@@ -19,18 +19,17 @@ from lakebed.htypes.arrays import as_sample, block_of_array, cast, is_numeric, s
 from lakebed.htypes.images import converted, converted_file, is_pil, padded, padded_shape, pil_array
 from lakebed.htypes.partial import PartialSample
 from lakebed.native import gather as native
-from lakebed.writing.encode.encoded import Encoded
+from lakebed.writing.encode.encoded import Encoded, Samples
 from lakebed.writing.encode.spec import TensorSpec, with_dtype
 from lakebed.writing.encode.tiles import encode_partial, encode_tiled, tile_shape_of
 
 # Arrays of so many bytes are not worth a copy.
 _LARGE = 64_000
 
-Rows = Sequence[Any] | NDArray[Any]
 Info = Mapping[str, Any]
 
 
-def encode_arrays(rows: Rows, meta: TensorMeta, kinds: set[type] | None = None) -> list[Encoded]:
+def encode_arrays(rows: Samples, meta: TensorMeta, kinds: set[type] | None = None) -> list[Encoded]:
     """Encode samples stacked along the first axis of an array, or one by one; ``kinds``: their types, if known.
 
     Raises
@@ -48,7 +47,7 @@ def encode_arrays(rows: Rows, meta: TensorMeta, kinds: set[type] | None = None) 
     if isinstance(rows, np.ndarray) and is_numeric(rows) and not spec.converts:
         array = cast(rows, spec.dtype, literal=False, by_value=spec.by_value)
         return _stacked(array, spec, owned=not np.may_share_memory(array, rows))
-    if isinstance(rows, list) and not spec.converts and spec.canvas is None:
+    if isinstance(rows, list) and not spec.converts and spec.image_chunks is None:
         gathered = _gathered(rows, spec)
         if gathered is not None:
             return gathered
@@ -66,9 +65,9 @@ def _stacked(array: NDArray[Any], spec: TensorSpec, *, owned: bool) -> list[Enco
         shape = padded_shape(shape)
         array = array.reshape(len(array), *shape)
     spec.check_rank(shape, spec.ndim)
-    if spec.canvas is not None:
+    if spec.image_chunks is not None:
         for sample in array:
-            _check_canvas(spec, sample)
+            _check_image(spec, sample)
     meta = with_dtype(spec.meta, array.dtype)
     if len(array) and tile_shape_of(spec, shape, array.nbytes // len(array)) is not None:
         return list(_one_by_one(array, spec))
@@ -140,7 +139,7 @@ def _in_place(rows: list[Any], first: NDArray[Any], spec: TensorSpec) -> list[En
     return [Encoded(compressed(block, meta), meta, owned=compresses, pixels=pixels)]
 
 
-def _one_by_one(rows: Rows, spec: TensorSpec) -> Iterator[Encoded]:
+def _one_by_one(rows: Samples, spec: TensorSpec) -> Iterator[Encoded]:
     """Encode samples of any kind; what must be tiled becomes a part of its own."""
     run: list[NDArray[Any] | None] = []
     infos: list[Info] = []
@@ -161,7 +160,7 @@ def _one_by_one(rows: Rows, spec: TensorSpec) -> Iterator[Encoded]:
         dtype = value.dtype
         spec.check_rank(value.shape, ndim)
         ndim = value.ndim
-        _check_canvas(spec, value)
+        _check_image(spec, value)
         tile = tile_shape_of(spec, value.shape, value.nbytes)
         if tile is None:
             run.append(value)
@@ -259,10 +258,10 @@ def compressed(block: Block, meta: TensorMeta) -> Block:
     return join_samples(parts, block.shapes)
 
 
-def _check_canvas(spec: TensorSpec, array: NDArray[Any]) -> None:
+def _check_image(spec: TensorSpec, array: NDArray[Any]) -> None:
     """Refuse, before the chunk is due, what could not be pasted into the images that the tensor's chunks are."""
-    if spec.canvas is None:
+    if spec.image_chunks is None:
         return
-    canvas = chunk_codec(spec.canvas.name, array.dtype)
-    if isinstance(canvas, Canvas):
-        canvas.check(array)
+    codec = chunk_codec(spec.image_chunks.name, array.dtype)
+    if isinstance(codec, ImageChunkCodec):
+        codec.check(array)

@@ -44,7 +44,7 @@ def is_arrow(values: Any) -> bool:
 
 def chunks_of(values: Any) -> list[pa.Array]:
     """Return what speaks the Arrow interface as arrays of pyarrow."""
-    # pyarrow takes a tenth of a second to import, so only those who bring Arrow data pay for it.
+    # pyarrow takes a tenth of a second to import, so only programs that bring Arrow data pay for it.
     import pyarrow as pa
 
     if isinstance(values, pa.Array):
@@ -64,7 +64,7 @@ def encode_arrow_rows(values: Any, meta: TensorMeta, info: Mapping[str, Any]) ->
     TensorDtypeMismatchError, TensorInvalidSampleShapeError, InvalidInputError
         If the array's type or a value does not fit the tensor.
     """
-    # pyarrow takes a tenth of a second to import, so only those who bring Arrow data pay for it.
+    # pyarrow takes a tenth of a second to import, so only programs that bring Arrow data pay for it.
     import pyarrow as pa
 
     from lakebed.htypes.arrow import is_binary, storing_of
@@ -89,7 +89,7 @@ def encode_arrow_rows(values: Any, meta: TensorMeta, info: Mapping[str, Any]) ->
         else:
             parts = [_encode_array(_in_known_units(array, meta, info), meta, info, htype)]
         for part in parts:
-            # The next array builds on what this one settled; no rows settle nothing in the tensor's info.
+            # The next array builds on what this one set; no rows set nothing in the tensor's info.
             meta, info = part.meta, {**info, **part.info} if part.block.count else info
             yield part
 

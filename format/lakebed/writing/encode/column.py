@@ -27,7 +27,7 @@ from lakebed.htypes.base import Storing
 from lakebed.htypes.images import pads_rank
 from lakebed.htypes.registry import htype_named
 from lakebed.writing.encode.arrow import arrow_links, arrow_lists, encode_arrow_rows, is_arrow
-from lakebed.writing.encode.encoded import Column
+from lakebed.writing.encode.encoded import Column, Samples
 from lakebed.writing.encode.links import Linking, encode_links
 from lakebed.writing.encode.missing_values import (
     missing_rows,
@@ -36,7 +36,7 @@ from lakebed.writing.encode.missing_values import (
     plain_sample,
     with_nulls,
 )
-from lakebed.writing.encode.rows import Rows, encode_rows, infer_htype
+from lakebed.writing.encode.rows import encode_rows, infer_htype
 from lakebed.writing.encode.sequences import flattened
 
 
@@ -108,7 +108,7 @@ def _column(values: Any, meta: TensorMeta, info: Mapping[str, Any], linking: Lin
         raise InvalidKeyTypeError(
             f"a column of samples must be an array or a list, not one {type(values).__name__}"
         )
-    rows: Rows = values if isinstance(values, np.ndarray | list | tuple) else list(values)
+    rows: Samples = values if isinstance(values, np.ndarray | list | tuple) else list(values)
     if isinstance(rows, np.ndarray) and rows.ndim == 0:
         raise InvalidInputError("a column of samples needs a first axis that runs over the samples")
     rows, kinds = plain_rows(rows)

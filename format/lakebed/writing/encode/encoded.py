@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from lakebed.codecs.block import Block
 from lakebed.documents.tensor_meta import TensorMeta
 
+Samples = Sequence[Any] | NDArray[Any]
+"""Flat samples as they come: an array with an axis that runs over them, or one by one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tiled:
@@ -38,7 +41,7 @@ class Encoded:
     Parameters
     ----------
     meta
-        The tensor's metadata with an htype and dtype that the values settled; extents and length are not yet updated.
+        The tensor's metadata with an htype and dtype that the values set; extents and length are not yet updated.
     nulls
         True for rows whose null needs a record of its own; None when none does.
     info
@@ -105,7 +108,7 @@ class Column:
     Parameters
     ----------
     parts
-        Flat samples in order; each part continues with the metadata that the part before it settled.
+        Flat samples in order; each part continues with the metadata that the part before it set.
     items
         Sequences: number of flat samples of each row, int64, shape (rows,); None for other tensors.
     """

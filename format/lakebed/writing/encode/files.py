@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,18 +19,17 @@ from lakebed.htypes.images import CHANNELS, converted, converted_file, is_pil, p
 from lakebed.htypes.partial import PartialSample
 from lakebed.native import headers as native
 from lakebed.writing.encode.arrays import sample_info
-from lakebed.writing.encode.encoded import Encoded
+from lakebed.writing.encode.encoded import Encoded, Samples
 from lakebed.writing.encode.spec import TensorSpec, with_dtype
 from lakebed.writing.encode.tiles import encode_partial, encode_tiled, tile_shape_of
 from lakebed.writing.encode.unread_files import UnreadFiles, encode_unread
 
-Rows = Sequence[Any] | NDArray[Any]
 Info = Mapping[str, Any]
 
 _HEADERS = {"jpeg": native.jpeg_headers, "png": native.png_headers}
 
 
-def encode_files(rows: Rows, meta: TensorMeta) -> list[Encoded]:
+def encode_files(rows: Samples, meta: TensorMeta) -> list[Encoded]:
     """Encode samples for a tensor whose samples are image, sound, video, scan or mesh files.
 
     A file of the tensor's own kind is stored byte for byte; an image of another kind is decoded and encoded anew.
@@ -48,13 +47,13 @@ def encode_files(rows: Rows, meta: TensorMeta) -> list[Encoded]:
             return [part]
         rows = rows.fill()
     spec = TensorSpec(meta)
-    run = _Run(spec)
+    run = _FileBatch(spec)
     for row in rows:
         run.add(row)
     return run.finish()
 
 
-class _Run:
+class _FileBatch:
     """Samples being encoded: those that are not tiled wait, to become one block."""
 
     def __init__(self, spec: TensorSpec) -> None:

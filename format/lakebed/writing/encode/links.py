@@ -37,7 +37,7 @@ _LOOKED_AT = frozenset({"info", "shape", "len"})
 _CONVERTED = ("image.rgb", "image.gray")
 _UNSEEN = np.dtype(np.uint8)
 
-Run = Sequence["LinkedSample | None"]
+LinkRun = Sequence["LinkedSample | None"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def encode_links(rows: Iterable[Any], meta: TensorMeta, linking: Linking | None 
     TensorInvalidSampleShapeError
         If the linked data has another rank than that before it.
     BadLinkError, MissingCredsError
-        If a file can not be read, or its credentials are not known; the cause says why.
+        If a file cannot be read, or its credentials are not known; the cause says why.
     """
     spec, linking = TensorSpec(meta), linking or Linking()
     given = rows if isinstance(rows, list | tuple) else list(rows)
@@ -126,7 +126,7 @@ def _mixed(rows: Sequence[Any], spec: TensorSpec, linking: Linking) -> list[Enco
     return done
 
 
-def _links(run: Run, kinds: set[type], spec: TensorSpec, linking: Linking) -> Encoded:
+def _links(run: LinkRun, kinds: set[type], spec: TensorSpec, linking: Linking) -> Encoded:
     paths, codes = _parts(run, kinds, linking)
     data, sizes = encode_paths(paths)
     block = Block(memoryview(data), len(sizes), sizes, (1,))
@@ -145,7 +145,7 @@ def _links(run: Run, kinds: set[type], spec: TensorSpec, linking: Linking) -> En
     )
 
 
-def _parts(run: Run, kinds: set[type], linking: Linking) -> tuple[Sequence[str], NDArray[np.uint32]]:
+def _parts(run: LinkRun, kinds: set[type], linking: Linking) -> tuple[Sequence[str], NDArray[np.uint32]]:
     """Return the paths, "" for None, and the codes of the credentials."""
     if kinds <= {LinkedSample}:
         paths: list[str] = list(map(attrgetter("path"), run))
@@ -165,7 +165,7 @@ def _learned(facts: list[Found | None], spec: TensorSpec) -> TensorMeta:
     return spec.meta if first is None else with_dtype(spec.meta, np.dtype(first.dtype))
 
 
-def _facts(run: Run, spec: TensorSpec, linking: Linking) -> list[Found | None]:
+def _facts(run: LinkRun, spec: TensorSpec, linking: Linking) -> list[Found | None]:
     """Look behind all links at the same time; the first that leads nowhere is raised."""
     facts: list[Found | None] = []
     known = [None if link is None else linking.known.get(link) for link in run]
@@ -186,7 +186,7 @@ def looked_at(
     linking: Linking,
     watched: Callable[[list[LinkedSample]], Iterable[LinkedSample]] = iter,
 ) -> Linking:
-    """Look behind all links of some rows at the same time, so that to encode them one by one asks nobody.
+    """Look behind all links of some rows at the same time, so that encoding them one by one asks no server.
 
     Parameters
     ----------

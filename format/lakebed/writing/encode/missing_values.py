@@ -23,11 +23,10 @@ from lakebed.errors import TensorInvalidSampleShapeError
 from lakebed.htypes.base import Storing
 from lakebed.htypes.registry import htype_named
 from lakebed.versions.state import TensorState
-from lakebed.writing.encode.encoded import Encoded
+from lakebed.writing.encode.encoded import Encoded, Samples
 
 Mask = NDArray[np.bool_]
 Kinds = set[type]
-Rows = Sequence[Any] | NDArray[Any]
 
 _NONE = type(None)
 
@@ -53,7 +52,7 @@ def plain_column(values: Any) -> Any:
     return values
 
 
-def plain_rows(rows: Rows) -> tuple[Rows, Kinds | None]:
+def plain_rows(rows: Samples) -> tuple[Samples, Kinds | None]:
     """Return samples, None for all that stands for a missing one, and their types; None for numbers in an array."""
     if isinstance(rows, np.ndarray) and rows.dtype != object:
         return rows, None
@@ -83,7 +82,7 @@ def _masks() -> Any:
 
 
 def _pandas() -> Any:
-    """Return pandas if the program has imported it: nobody else can hand in what is its own."""
+    """Return pandas if the program has imported it: no other program has values of its types."""
     pandas = sys.modules.get("pandas")
     if pandas is None:
         return None
@@ -131,7 +130,7 @@ def _from_pandas(values: Any, pandas: Any) -> Any:
     return [None if gone else value for value, gone in zip(objects, pandas.isna(objects), strict=True)]
 
 
-def missing_rows(rows: Rows, kinds: Kinds | None) -> Mask | None:
+def missing_rows(rows: Samples, kinds: Kinds | None) -> Mask | None:
     """Return True for the rows that are None: shape (rows,); None where no row is.
 
     Parameters

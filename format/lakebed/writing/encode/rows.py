@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lakebed.codecs.traits import is_plain
 from lakebed.documents.tensor_meta import TensorMeta
@@ -21,17 +20,15 @@ from lakebed.htypes.polygon import encode_polygons
 from lakebed.htypes.registry import htype_named
 from lakebed.htypes.text import encode_text
 from lakebed.writing.encode.arrays import compressed, encode_arrays
-from lakebed.writing.encode.encoded import Encoded
+from lakebed.writing.encode.encoded import Encoded, Samples
 from lakebed.writing.encode.files import encode_files
 from lakebed.writing.encode.spec import as_htype
-
-Rows = Sequence[Any] | NDArray[Any]
 
 _LABELS = ("class_label",)
 
 
 def encode_rows(
-    rows: Rows, meta: TensorMeta, info: Mapping[str, Any], kinds: set[type] | None = None
+    rows: Samples, meta: TensorMeta, info: Mapping[str, Any], kinds: set[type] | None = None
 ) -> list[Encoded]:
     """Encode flat samples, whose types may be known."""
     htype = htype_named(meta.htype)
@@ -93,7 +90,7 @@ def _holds_objects(value: Any) -> bool:
         return False
 
 
-def _has_text(rows: Rows) -> bool:
+def _has_text(rows: Samples) -> bool:
     """Whether there may be names among labels."""
     kinds = set(map(type, rows))
     if kinds <= {int, bool, float, type(None)}:

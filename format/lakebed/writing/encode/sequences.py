@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from lakebed.codecs.sample import Sample
 from lakebed.errors import TensorDtypeMismatchError
+from lakebed.writing.encode.encoded import Samples
 
-Rows = Sequence[Any] | NDArray[Any]
 
-
-def flattened(rows: Rows) -> tuple[Rows, NDArray[np.int64]]:
+def flattened(rows: Samples) -> tuple[Samples, NDArray[np.int64]]:
     """Put the items of all sequences into one column.
 
     Parameters

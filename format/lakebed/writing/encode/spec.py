@@ -61,7 +61,7 @@ class TensorSpec:
         return file_codec(self.meta.sample_compression)
 
     @property
-    def canvas(self) -> FileCodec | None:
+    def image_chunks(self) -> FileCodec | None:
         """Codec of the images that chunks are stored as."""
         name = self.meta.chunk_compression
         if name is None or name in BYTE_NAMES:
@@ -94,7 +94,7 @@ class TensorSpec:
 
 
 def with_dtype(meta: TensorMeta, dtype: np.dtype[Any] | None) -> TensorMeta:
-    """Return the metadata with the dtype that the first value settled."""
+    """Return the metadata with the dtype that the first value sets."""
     if meta.dtype is not None or dtype is None:
         return meta
     return meta.with_(htype=meta.htype or "generic", dtype=dtype.name, typestr=dtype.str)

@@ -32,7 +32,7 @@ def tile_shape_of(spec: TensorSpec, shape: tuple[int, ...], nbytes: int) -> tupl
     limit = spec.threshold
     if limit < 0 or nbytes <= limit:
         return None
-    compressed = spec.meta.sample_compression is not None or spec.canvas is not None
+    compressed = spec.meta.sample_compression is not None or spec.image_chunks is not None
     if nbytes * (0.5 if compressed else 1.0) <= limit:
         return None
     if spec.files is not None and not spec.files.can_encode:
@@ -47,7 +47,7 @@ def tile_shape_of(spec: TensorSpec, shape: tuple[int, ...], nbytes: int) -> tupl
 
 def _chosen(spec: TensorSpec, shape: tuple[int, ...], nbytes: int, limit: int) -> tuple[int, ...]:
     meta = spec.meta
-    plain = spec.files is None and spec.canvas is None
+    plain = spec.files is None and spec.image_chunks is None
     uncompressed = meta.sample_compression is None and meta.chunk_compression is None
     return choose_tile_shape(
         shape,
@@ -77,7 +77,7 @@ def encode_tiled(
 
 
 def _compressor(spec: TensorSpec) -> Callable[[NDArray[Any]], bytes]:
-    codec = spec.files or spec.canvas
+    codec = spec.files or spec.image_chunks
     if codec is not None:
         return codec.encode
     plain = byte_codec(spec.meta.sample_compression or spec.meta.chunk_compression)

@@ -1,4 +1,4 @@
-"""Files that nobody has read yet: read many at a time, into memory that is used again, and stored as they are.
+"""Files that are not read yet: read many at a time, into memory that is used again, and stored as they are.
 
 A long column of ``lakebed.read(path)`` is taken in slices. One call reads a slice, another parses its headers, and its
 bytes go from where they lie into chunk files before the next slice takes their place.
@@ -65,7 +65,7 @@ def is_unread(rows: Any, meta: TensorMeta) -> bool:
 def slices(columns: Mapping[str, Any], unread: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Cut columns of one length into slices; those of the names in ``unread`` come as :class:`UnreadFiles`.
 
-    A file that cannot be read, or is too large for a slice, comes alone and unread: whoever takes it finds out why.
+    A file that cannot be read, or is too large for a slice, comes alone and unread: encoding it tells why.
     """
     count = len(next(iter(columns.values())))
     rooms = {name: np.empty(_ROOM, np.uint8) for name in unread}
