@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import http.client
-import os
 import socket
 import ssl
 import threading
@@ -19,7 +18,7 @@ from ipaddress import IPv4Address, ip_address
 from typing import TYPE_CHECKING, cast
 from urllib.parse import quote, unquote, urlsplit
 
-from lakebed import config
+from lakebed import config, process_hooks
 from lakebed.errors import UnsafePathError
 from lakebed.links.networks import Address, plain_host
 from lakebed.storage.secret import Secret
@@ -309,7 +308,8 @@ class Pool:
     def __init__(self) -> None:
         self._idle: dict[tuple[str, str, int], list[Connection]] = {}
         self._lock = threading.Lock()
-        os.register_at_fork(after_in_child=self._forget)
+        process_hooks.start()
+        process_hooks.after_fork(self._forget)
 
     def _forget(self) -> None:
         """Begin anew in a forked child: it shares the sockets with its parent, and two conversations would mix."""

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lakebed import config
+from lakebed import config, process_hooks
 from lakebed.errors import InvalidInputError, UnsafePathError
 from lakebed.links.networks import Address, hosts, is_public, literal, plain_host
 from lakebed.storage.address import path_of, scheme_of, shown
@@ -299,7 +299,7 @@ class _Memory:
         self._lock = threading.Lock()
         self._recent: array[int] = array("q")
         self._known = self._older = np.zeros(0, np.int64)
-        os.register_at_fork(after_in_child=self._unlock)
+        process_hooks.after_fork(self._unlock)
 
     def _unlock(self) -> None:
         self._lock = threading.Lock()

@@ -7,12 +7,11 @@ needed.
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from collections.abc import Callable, Mapping
 
-from lakebed import config
+from lakebed import config, process_hooks
 from lakebed.chunks.chunk import Chunk, parse_chunk
 from lakebed.chunks.image_chunk import ChunkCodec
 from lakebed.chunks.probe import ChunkHeader, SamplePlace, probe, read_header
@@ -366,4 +365,4 @@ def _after_fork() -> None:
         source.after_fork()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+process_hooks.after_fork(_after_fork)

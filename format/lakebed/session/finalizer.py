@@ -7,14 +7,13 @@ interpreter ends, is closed at once.
 
 from __future__ import annotations
 
-import atexit
-import gc
 import logging
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from queue import SimpleQueue
+
+from lakebed import process_hooks
 
 Close = Callable[[], None]
 
@@ -100,6 +99,6 @@ def close_finally(close: Close) -> None:
 
 
 # Called with the phase and a dictionary that is not empty, which means: to the end.
-gc.callbacks.append(_phases.move_to_end)  # type: ignore[arg-type]
-atexit.register(_closer.finish)
-os.register_at_fork(after_in_child=_closer.reset)
+process_hooks.on_collection(_phases.move_to_end)  # type: ignore[arg-type]
+process_hooks.at_exit(_closer.finish)
+process_hooks.after_fork(_closer.reset)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-import os
 import weakref
 from typing import TYPE_CHECKING
 
+from lakebed import process_hooks
 from lakebed.errors import StorageError
 from lakebed.storage.base import place_of
 
@@ -56,4 +56,4 @@ def _after_fork() -> None:
             session.begin_in_child()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+process_hooks.after_fork(_after_fork)

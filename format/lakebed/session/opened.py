@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from lakebed import config
+from lakebed import config, process_hooks
 from lakebed.documents.version_tree import FIRST, MAIN, VersionTree
 from lakebed.errors import DatasetCorruptError, VersionReplaced
 from lakebed.reading.fetch import ChunkSource
@@ -64,6 +64,7 @@ class Opened:
         start: tuple[TreeAt, Snapshot] | None = None,
         head_of: str | None = None,
     ) -> None:
+        process_hooks.start()
         self.storage = storage
         self.versions = OpenedVersions(storage)
         self._unpublished = Unpublished()

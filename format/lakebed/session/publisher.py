@@ -9,13 +9,12 @@ from __future__ import annotations
 import heapq
 import logging
 import math
-import os
 import threading
 import weakref
 from itertools import count
 from typing import TYPE_CHECKING
 
-from lakebed import clock, config
+from lakebed import clock, config, process_hooks
 from lakebed.errors import LakebedError
 from lakebed.storage import memory
 
@@ -129,5 +128,5 @@ def watch(session: Session) -> None:
     _watch.add(session, config.MAX_UNPUBLISHED_SECONDS)
 
 
-os.register_at_fork(after_in_child=_watch.reset)
+process_hooks.after_fork(_watch.reset)
 memory.let_go.append(_watch.leave)

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from lakebed import config
+from lakebed import config, process_hooks
 from lakebed.errors import InvalidInputError, UnsupportedUrlError
 from lakebed.storage.auth.resolve import resolve
 from lakebed.storage.obstore_client import client
@@ -126,4 +126,4 @@ def _after_fork() -> None:
     _ways.clear()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+process_hooks.after_fork(_after_fork)

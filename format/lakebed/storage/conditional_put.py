@@ -9,7 +9,6 @@ writes: enough for writers that hold the lease, not for two that collide within 
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 import uuid
 import warnings
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from lakebed import process_hooks
 from lakebed.errors import (
     BucketNotFoundError,
     PreconditionFailed,
@@ -172,4 +172,4 @@ def _after_fork() -> None:
     _mutex, _weak_puts = threading.Lock(), threading.RLock()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+process_hooks.after_fork(_after_fork)

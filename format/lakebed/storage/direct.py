@@ -14,6 +14,7 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
+from lakebed import process_hooks
 from lakebed.native import disk as native
 from lakebed.storage.disk import write_all
 
@@ -66,7 +67,7 @@ class _Buffers:
 
 
 _buffers = _Buffers()
-os.register_at_fork(after_in_child=_buffers.forget)
+process_hooks.after_fork(_buffers.forget)
 
 
 def write_uncached(fd: int, views: Sequence[memoryview]) -> None:

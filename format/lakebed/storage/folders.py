@@ -15,6 +15,7 @@ import time
 import unicodedata
 from typing import TYPE_CHECKING
 
+from lakebed import process_hooks
 from lakebed.errors import InvalidInputError, StorageError, StoragePermissionError, UnsafePathError
 from lakebed.storage.base import check_key
 from lakebed.storage.disk import flush_folders, storage_error
@@ -232,4 +233,4 @@ def _new_lock() -> None:
     Folders._lock = threading.Lock()  # noqa: SLF001
 
 
-os.register_at_fork(after_in_child=_new_lock)
+process_hooks.after_fork(_new_lock)

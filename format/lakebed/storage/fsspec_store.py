@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import xxhash
 
+from lakebed import process_hooks
 from lakebed.errors import (
     KeyNotFound,
     LakebedError,
@@ -81,6 +82,7 @@ class FsspecStorage:
     traits = StorageTraits(conditional=False)
 
     def __init__(self, scheme: str, path: str, creds: Creds | None = None) -> None:
+        process_hooks.start()
         self._scheme, self._place = scheme, path.rstrip("/")
         self._creds = kept(creds)
         fsspec = _fsspec()

@@ -20,7 +20,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lakebed import config
+from lakebed import config, process_hooks
 from lakebed.errors import (
     InvalidInputError,
     KeyNotFound,
@@ -71,6 +71,7 @@ class LocalStorage:
     """
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
+        process_hooks.start()
         self._root = os.path.realpath(os.path.expanduser(os.fspath(root)))
         self._folders = Folders(self._root)
         self._path = self._folders.path

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
-from lakebed import clock
+from lakebed import clock, process_hooks
 from lakebed.errors import LockedException
 from lakebed.storage.base import place_of, traits_of
 from lakebed.storage.boot_id import boot_id
@@ -311,4 +311,4 @@ def _forget_in_child() -> None:
         lock.abandon()
 
 
-os.register_at_fork(after_in_child=_forget_in_child)
+process_hooks.after_fork(_forget_in_child)

@@ -9,6 +9,7 @@ import uuid
 import weakref
 from typing import TYPE_CHECKING
 
+from lakebed import process_hooks
 from lakebed.errors import InvalidInputError, KeyNotFound, PreconditionFailed, TruncatedReadError
 from lakebed.storage.base import Stat, StorageTraits, Tail, check_key, check_spans, fill, pieces
 
@@ -37,6 +38,7 @@ class MemoryStorage:
     traits = StorageTraits(local=True, system_locks=True, reader_leases=True)
 
     def __init__(self, name: str | None = None) -> None:
+        process_hooks.start()
         self._name = name or f"anonymous-{uuid.uuid4().hex}"
         self._objects: dict[str, tuple[bytes, str, int]] = {}
         self._lock = threading.Lock()

@@ -6,7 +6,7 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING, Any
 
-from lakebed import config
+from lakebed import config, process_hooks
 from lakebed.errors import (
     BucketNotFoundError,
     InvalidInputError,
@@ -74,6 +74,7 @@ class ObjectStorage:
     def __init__(
         self, scheme: str, bucket: str, prefix: str = "", creds: Creds | None = None, *, query: str = ""
     ) -> None:
+        process_hooks.start()
         self._scheme, self._bucket, self._prefix, self._query = scheme, bucket, prefix.strip("/"), query
         self._is_web = scheme in ("http", "https")
         # On the web the prefix is part of the client's address, which has the query behind it.

@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+from lakebed import process_hooks
+
 _LIBRARY = "obstore._obstore"
 
 _lock = threading.Lock()
@@ -93,4 +95,4 @@ def _after_fork() -> None:
     _is_of_parent = _is_of_parent or _LIBRARY in sys.modules
 
 
-os.register_at_fork(after_in_child=_after_fork)
+process_hooks.after_fork(_after_fork)

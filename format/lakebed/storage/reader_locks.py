@@ -15,6 +15,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
+from lakebed import process_hooks
 from lakebed.errors import KeyNotFound
 from lakebed.storage.base import check_key, innermost, traits_of
 from lakebed.storage.disk import storage_error
@@ -87,7 +88,7 @@ class _Table:
 
 _table = _Table()
 # A lock that another thread holds at the moment of a fork would stay locked in the child for ever.
-os.register_at_fork(after_in_child=lambda: setattr(_table, "_mutex", threading.Lock()))
+process_hooks.after_fork(lambda: setattr(_table, "_mutex", threading.Lock()))
 
 
 class _TableLease:

@@ -6,7 +6,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lakebed import clock, config
+from lakebed import clock, config, process_hooks
 from lakebed.errors import (
     CredentialsRejectedError,
     LakebedError,
@@ -149,4 +149,4 @@ def _after_fork() -> None:
     _mutex = threading.Lock()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+process_hooks.after_fork(_after_fork)

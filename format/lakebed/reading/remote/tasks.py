@@ -7,15 +7,13 @@ drops the rest; whoever needs a result then makes the call himself.
 
 from __future__ import annotations
 
-import atexit
-import os
 import queue
 import threading
 import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from lakebed import config
+from lakebed import config, process_hooks
 from lakebed.errors import StorageError
 
 T_co = TypeVar("T_co", covariant=True)
@@ -159,5 +157,5 @@ def _at_exit() -> None:
     _threads.close()
 
 
-os.register_at_fork(after_in_child=_after_fork)
-atexit.register(_at_exit)
+process_hooks.after_fork(_after_fork)
+process_hooks.at_exit(_at_exit)

@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakebed import clock
+from lakebed import clock, process_hooks
 from lakebed.errors import (
     CredentialsRejectedError,
     LakebedError,
@@ -275,4 +275,4 @@ def _after_fork() -> None:
     _mutex = threading.Lock()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+process_hooks.after_fork(_after_fork)

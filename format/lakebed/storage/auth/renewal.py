@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import weakref
 from collections.abc import Callable
 from typing import NamedTuple
 
-from lakebed import clock
+from lakebed import clock, process_hooks
 from lakebed.errors import LakebedError, MissingCredsError
 from lakebed.storage.credentials import CredentialSource, Grant
 
@@ -47,6 +46,7 @@ class Renewal:
     """
 
     def __init__(self, source: CredentialSource | Callable[[], Grant], name: str = "") -> None:
+        process_hooks.start()
         self._source = source
         self._name = name
         self._kept: _Kept | None = None
@@ -185,4 +185,4 @@ def _after_fork() -> None:
         renewal._busy = threading.Lock()  # noqa: SLF001 - the module's own
 
 
-os.register_at_fork(after_in_child=_after_fork)
+process_hooks.after_fork(_after_fork)

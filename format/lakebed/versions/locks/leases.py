@@ -9,10 +9,9 @@ raises the branch's fence in the version tree, so that this one can not publish 
 from __future__ import annotations
 
 import logging
-import os
 import threading
 
-from lakebed import clock, config
+from lakebed import clock, config, process_hooks
 from lakebed.documents.lock import DatasetLock
 from lakebed.errors import LeaseLost, LockedException, StorageError
 from lakebed.jitter import CHANCE
@@ -308,4 +307,4 @@ def renew_all() -> None:
     _keeper.renew_all()
 
 
-os.register_at_fork(after_in_child=_keeper.reset)
+process_hooks.after_fork(_keeper.reset)
