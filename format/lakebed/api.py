@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from lakebed.copying.resolve_links import BrokenLink
 from lakebed.dataset.dataset import Dataset
 from lakebed.dataset.open import open_at
 from lakebed.errors import InvalidInputError, UnsupportedParameterException
-from lakebed.history.timestamps import Moment, posix_seconds
 from lakebed.session import places
 from lakebed.session.places import Path
 from lakebed.storage.credentials import NAMED, Creds, kept
 from lakebed.storage.url import Location, open_storage, parse
 from lakebed.versions.gc.collect import collect
-from lakebed.versions.gc.report import Report
 from lakebed.versions.opening import TREE_KEY
+
+if TYPE_CHECKING:
+    from lakebed.copying.resolve_links import BrokenLink
+    from lakebed.history.timestamps import Moment
+    from lakebed.versions.gc.report import Report
 
 
 def empty(
@@ -115,6 +117,8 @@ def load(
     """
     creds = kept(creds)
     _check_options(options)
+    from lakebed.history.timestamps import posix_seconds
+
     places.check_path(path)
     return Dataset(
         open_at(

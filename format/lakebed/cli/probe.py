@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from lakebed.errors import KeyNotFound, LakebedError, StorageError, UnsupportedUrlError
 from lakebed.links.fetch import fetch_part
-from lakebed.storage.buckets import SCHEMES
 from lakebed.storage.objects import ObjectStorage
+from lakebed.storage.url import SCHEMES
 
 if TYPE_CHECKING:
     from lakebed.credentials.named import NamedCredentials

@@ -22,8 +22,6 @@ from numpy.typing import NDArray
 
 from lakebed import limits
 from lakebed.codecs.base import Buffer, FileFacts
-from lakebed.codecs.eps import decode_eps
-from lakebed.codecs.exif import exif_of
 from lakebed.codecs.traits import Described
 from lakebed.errors import (
     CorruptedSampleError,
@@ -148,6 +146,8 @@ class Image(Described):
 
     def decode(self, data: Buffer, out: NDArray[Any] | None = None) -> NDArray[Any]:
         if self.name == "eps":
+            from lakebed.codecs.eps import decode_eps
+
             return into(decode_eps(data), out)
         promised = self._check_promise(data)
         with self._image(data) as image:
@@ -182,6 +182,8 @@ class Image(Described):
         return {"exif": self._exif(data), "format": self.name}
 
     def _exif(self, data: Buffer) -> dict[str, Any]:
+        from lakebed.codecs.exif import exif_of
+
         if self.name not in _EXIF_NAMES or (self.name == "png" and not _png_header(data)[5] & native.EXIF):
             return {}
         with self.opened(data) as image:

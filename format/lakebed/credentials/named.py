@@ -24,7 +24,7 @@ from lakebed.credentials.system_keyring import SystemKeyring
 from lakebed.errors import InvalidInputError, LinkCredentialsError, ManagedCredentialsNotFoundError
 from lakebed.storage.address import shown
 from lakebed.storage.auth.renewal import Renewal
-from lakebed.storage.credentials import CredentialSource, Given, Grant, kept, register_named
+from lakebed.storage.credentials import CredentialSource, Given, Grant, kept
 
 if TYPE_CHECKING:
     from lakebed.credentials.base import Provider
@@ -276,5 +276,4 @@ def _is_below(url: str, root: str) -> bool:
     return not _UP.search(path) and (path == base or path.startswith(f"{base}/"))
 
 
-register_named(named)
 __all__ = ["Keys", "Named", "NamedCredentials", "forget", "look_up", "named"]

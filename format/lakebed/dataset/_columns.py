@@ -12,8 +12,6 @@ from lakebed.dataset._base import DatasetBase
 from lakebed.errors import InvalidOperationError
 from lakebed.session.append import pop_many
 from lakebed.session.columns import Batches, arrow_stream, read_columns, take_rows
-from lakebed.session.retype import change_type
-from lakebed.session.update import update_rows
 
 
 class ColumnMethods(DatasetBase):
@@ -124,6 +122,8 @@ class ColumnMethods(DatasetBase):
         SampleUpdateError
             If a sample does not fit; the cause says why.
         """
+        from lakebed.session.update import update_rows
+
         self._check_changeable("update_rows")
         if not isinstance(columns, Mapping):
             raise TypeError(f"update_rows takes a dictionary of columns, not {type(columns).__name__}")
@@ -151,6 +151,8 @@ class ColumnMethods(DatasetBase):
             If the type is not wider, an integer would lose digits as a float, or the tensor holds links, files,
             sequences or tiles; then nothing is changed.
         """
+        from lakebed.session.retype import change_type
+
         self._check_changeable("change_type")
         change_type(self._session, self._table_of([tensor]).names[tensor], htype, dtype)
         self._session.epoch += 1

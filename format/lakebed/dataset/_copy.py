@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from lakebed.copying.copy import (
-    chosen,
-    copied,
-    copy_everything,
-    empty_in_place,
-    is_same_place,
-)
-from lakebed.copying.materialize import unlink_in_place, unlinked_copy
-from lakebed.copying.resolve_links import BrokenLink
 from lakebed.dataset._base import DatasetBase
 from lakebed.errors import InvalidOperationError, ReadOnlyModeError
 from lakebed.session.places import Path, discard_at
 from lakebed.session.table import Table
+
+if TYPE_CHECKING:
+    from lakebed.copying.resolve_links import BrokenLink
 
 
 class CopyMethods(DatasetBase):
@@ -25,6 +19,8 @@ class CopyMethods(DatasetBase):
 
     def like(self, dest: Path, tensors: Sequence[str] | None = None, overwrite: bool = False) -> Self:
         """Create a dataset with the settings of this one and no samples; see ``lakebed.like``."""
+        from lakebed.copying.copy import chosen, copied, empty_in_place, is_same_place
+
         session = self._session
         table = Table(session, chosen(session.schema(), self._group, tensors), self._index)
         is_whole = self._index.is_trivial and not self._group
@@ -49,6 +45,9 @@ class CopyMethods(DatasetBase):
         unlink: bool = False,
     ) -> Self:
         """Copy what is selected now, without history; see ``lakebed.copy``."""
+        from lakebed.copying.copy import copied
+        from lakebed.copying.materialize import unlinked_copy
+
         table = self._copied_table(tensors)
         if unlink:
             handle, _ = unlinked_copy(table, dest, overwrite=overwrite, progressbar=progressbar)
@@ -57,6 +56,8 @@ class CopyMethods(DatasetBase):
 
     def _copied_table(self, tensors: Sequence[str] | None) -> Table:
         """Return what is selected of the tensors and groups of these names; None is all."""
+        from lakebed.copying.copy import chosen
+
         wanted = tensors if tensors is not None else self._columns
         names = chosen(self._session.schema(), self._group, wanted)
         return Table(self._session, names, self._index)
@@ -70,6 +71,8 @@ class CopyMethods(DatasetBase):
         progressbar: bool = True,
     ) -> list[BrokenLink]:
         """Fetch what links lead to, into a copy or in place; see ``lakebed.materialize``."""
+        from lakebed.copying.materialize import unlink_in_place, unlinked_copy
+
         table = self._copied_table(tensors)
         if dest is not None:
             handle, broken = unlinked_copy(
@@ -97,6 +100,8 @@ class CopyMethods(DatasetBase):
         progressbar: bool = True,
     ) -> Self:
         """Copy the whole dataset with its history; see ``lakebed.deepcopy``."""
+        from lakebed.copying.copy import copy_everything
+
         if not self._index.is_trivial:
             raise TypeError(
                 "Deepcopy is not supported for views, which have no history; use copy, or the dataset"

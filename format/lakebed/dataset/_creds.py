@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakebed.credentials.named import named
 from lakebed.dataset._base import DatasetBase
 from lakebed.documents.linked_creds import check_name
 from lakebed.errors import InvalidInputError, ReadOnlyModeError
@@ -147,6 +146,8 @@ class CredsMethods(DatasetBase):
             raise InvalidInputError(
                 f"{storage.url} is opened without credentials; there is nothing to connect"
             )
+        from lakebed.credentials.named import named
+
         source = named(check_name(creds_key))
         source.grant()
         storage.use(source)

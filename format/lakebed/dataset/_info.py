@@ -10,7 +10,6 @@ import numpy as np
 from lakebed.dataset._base import TensorBase
 from lakebed.dataset.info import Edit, Info
 from lakebed.dataset.public_meta import PublicMeta
-from lakebed.htypes.conversion import converted
 from lakebed.htypes.registry import full_name, htype_named
 from lakebed.reading.decode import stored_dtype
 from lakebed.reading.index import Index
@@ -72,6 +71,8 @@ class InfoMethods(TensorBase):
 
     @htype.setter
     def htype(self, value: str) -> None:
+        from lakebed.htypes.conversion import converted
+
         self._check_whole("htype")
         with self._session.mutex, self._session.writing() as draft:
             state = self._state

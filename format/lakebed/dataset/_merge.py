@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lakebed.dataset._base import DatasetBase
-from lakebed.history import diff, reset, tags
-from lakebed.maintenance.repair import fix_history
-from lakebed.merging import merge
-from lakebed.merging.merge import Resolution
 from lakebed.session import branches
-from lakebed.versions.refs import Tag
+
+if TYPE_CHECKING:
+    from lakebed.merging.merge import Resolution
+    from lakebed.versions.refs import Tag
 
 
 class MergeMethods(DatasetBase):
@@ -36,6 +35,8 @@ class MergeMethods(DatasetBase):
         KeyError
             If there is no such version.
         """
+        from lakebed.history import diff
+
         return diff.diff(self._session, id_1, id_2, as_dict=as_dict)
 
     def merge(
@@ -63,6 +64,8 @@ class MergeMethods(DatasetBase):
         MergeConflictError, MergeMismatchError, MergeNotSupportedError
             If the lines do not go together; nothing was changed then.
         """
+        from lakebed.merging import merge
+
         self._check_changeable("merge")
         merge.merge(
             self._session,
@@ -81,6 +84,8 @@ class MergeMethods(DatasetBase):
         force
             Also if the head can not be opened.
         """
+        from lakebed.history import reset
+
         self._check_changeable("reset")
         reset.reset(self._session, force=force)
         self._session.epoch += 1
@@ -93,6 +98,8 @@ class MergeMethods(DatasetBase):
         VersionControlError
             If there are other branches, or tags.
         """
+        from lakebed.history import reset
+
         self._check_changeable("squash")
         commit = reset.squash(self._session, message)
         self._session.epoch += 1
@@ -122,6 +129,8 @@ class MergeMethods(DatasetBase):
         ReadOnlyModeError
             If the dataset was opened read-only.
         """
+        from lakebed.maintenance.repair import fix_history
+
         self._check_changeable("fix_vc")
         fix_history(self._session)
 
@@ -135,6 +144,8 @@ class MergeMethods(DatasetBase):
         DatasetCorruptError
             If the file that holds them is damaged.
         """
+        from lakebed.history import tags
+
         return tags.tags(self._session)
 
     def create_tag(self, name: str, commit: str | None = None, message: str | None = None) -> Tag:
@@ -156,6 +167,8 @@ class MergeMethods(DatasetBase):
         ReadOnlyModeError
             If the dataset was opened read-only.
         """
+        from lakebed.history import tags
+
         return tags.create_tag(self._session, name, commit, message)
 
     def delete_tag(self, name: str) -> None:
@@ -168,4 +181,6 @@ class MergeMethods(DatasetBase):
         ReadOnlyModeError
             If the dataset was opened read-only.
         """
+        from lakebed.history import tags
+
         tags.delete_tag(self._session, name)

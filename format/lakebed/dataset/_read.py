@@ -11,14 +11,12 @@ from numpy.typing import NDArray
 from lakebed.codecs.registry import file_codec, sniff
 from lakebed.dataset._base import TensorBase
 from lakebed.errors import DynamicTensorNumpyError, InvalidOperationError
-from lakebed.htypes import forms
 from lakebed.htypes.base import Storing
 from lakebed.htypes.registry import full_name
 from lakebed.links.link import LinkedSample, LinkedTiledSample
 from lakebed.reading.index import Index
 from lakebed.reading.selection import Selection
 from lakebed.reading.stored import Locating
-from lakebed.session.copy_samples import Source, columns
 
 if TYPE_CHECKING:
     from lakebed.documents.tensor_meta import TensorMeta
@@ -67,6 +65,8 @@ class ReadMethods(TensorBase):
 
     def stored(self, target: TensorState) -> Iterator[Column]:
         """Yield the selected samples as columns for a tensor that :meth:`fits_stored`."""
+        from lakebed.session.copy_samples import Source, columns
+
         return columns(Source(self._reader, self._companion), self._rows(), target)
 
     def links(self) -> Iterator[Any]:
@@ -161,6 +161,8 @@ class ReadMethods(TensorBase):
         ``sample_info``, point clouds and meshes their fields by name, several of them a list of such. A null
         is the empty sample of its kind, and None among dates and times; :meth:`null_mask` tells it.
         """
+        from lakebed.htypes import forms
+
         reader = self._reader
         if (
             reader.storing is Storing.ARRAY

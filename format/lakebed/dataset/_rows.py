@@ -9,7 +9,6 @@ from lakebed.dataset._base import DatasetBase
 from lakebed.dataset._schema import SchemaMethods
 from lakebed.errors import InvalidOperationError
 from lakebed.session.append import append_row, extend_rows, pop_rows
-from lakebed.session.assign import assign_all
 
 
 class RowMethods(DatasetBase):
@@ -94,6 +93,8 @@ class RowMethods(DatasetBase):
             raise TypeError(
                 f"update takes a dictionary from tensor names to samples, not {type(sample).__name__}"
             )
+        from lakebed.session.assign import assign_all
+
         names = self._table_of(sample).names
         assign_all(self._session, [(names[name], self._index, value) for name, value in sample.items()])
 

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Self
 
-from lakebed.dataset import printing
 from lakebed.dataset._base import DatasetBase
 from lakebed.documents.version_tree import FIRST, new_id
 from lakebed.errors import CheckoutError
-from lakebed.history.commit_info import details
-from lakebed.history.commits import commit_entries, last_commit
-from lakebed.maintenance.repair import recover
 from lakebed.session import branches
 from lakebed.session.handle import Handle
 from lakebed.session.new_branch import start_branch
@@ -35,6 +30,8 @@ class VersionMethods(DatasetBase):
     @property
     def commit_id(self) -> str | None:
         """Id of the last commit on this line; None before the first."""
+        from lakebed.history.commits import last_commit
+
         return last_commit(self._session.tree, self._session.snapshot.version_id)
 
     @property
@@ -45,6 +42,8 @@ class VersionMethods(DatasetBase):
     @property
     def commits(self) -> list[dict[str, Any]]:
         """Commits of this line, newest first: dictionaries ``commit, author, time, message``."""
+        from lakebed.history.commits import commit_entries
+
         return commit_entries(self._session.tree, self._session.snapshot.version_id)
 
     def get_commit_details(self, commit_id: str) -> dict[str, Any]:
@@ -60,6 +59,8 @@ class VersionMethods(DatasetBase):
         VersionNotFoundError
             If there is none; this is a ``KeyError``.
         """
+        from lakebed.history.commit_info import details
+
         return details(self._session, str(commit_id))
 
     @property
@@ -107,14 +108,21 @@ class VersionMethods(DatasetBase):
         session = self._session
         left = session.snapshot.version_id
         commit = left if session.tree.commits[left].is_committed else None
-        repair = partial(recover, session.storage, address) if reset else None
-        branches.checkout(session, address, create=create, repair=repair)
+
+        def repair() -> None:
+            from lakebed.maintenance.repair import recover
+
+            recover(session.storage, address)
+
+        branches.checkout(session, address, create=create, repair=repair if reset else None)
         self._handle.leave(session.epoch, commit)
         session.epoch += 1
         return self.commit_id
 
     def log(self) -> None:
         """Print the commits of this line, newest first."""
+        from lakebed.dataset import printing
+
         session = self._session
         changed = self.has_head_changes
         print(printing.log_text(session.tree, session.snapshot.version_id, session.branch, changed=changed))

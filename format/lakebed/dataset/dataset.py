@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from lakebed.dataset import printing
 from lakebed.dataset._columns import ColumnMethods
 from lakebed.dataset._compat import CompatMethods
 from lakebed.dataset._copy import CopyMethods
@@ -27,11 +26,11 @@ from lakebed.errors.root import instead
 from lakebed.printable import printable
 from lakebed.session.branches import check_info_changeable
 from lakebed.session.handle import Handle, Live
-from lakebed.session.pickling import Address
 from lakebed.writing.names import normalize
 
 if TYPE_CHECKING:
     from lakebed.reading.index import Index
+    from lakebed.session.pickling import Address
     from lakebed.storage.base import Storage
     from lakebed.versions.state import Snapshot
 
@@ -220,6 +219,8 @@ class Dataset(
         ValueError
             For selections above 10,000 rows unless ``force``: their shapes are found by reading.
         """
+        from lakebed.dataset import printing
+
         if not force and self.is_view and self.max_len >= 10_000:
             raise ValueError(
                 "a summary of a selection reads its shapes; pass force=True for more than 10000 rows"
@@ -242,6 +243,8 @@ class Dataset(
         return sorted(self._names_in(schema), key=lambda name: order.get(self._full(name), 0))
 
     def __reduce__(self) -> tuple[Any, ...]:
+        from lakebed.session.pickling import Address
+
         handle = self._handle
         place = Address.of(handle.session), handle.path
         return _reopened, (type(self), place, self._group, self._index, self._columns, self._pad)

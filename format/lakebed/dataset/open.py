@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 
 from lakebed.errors import DisplacedWarning, LockedWarning
-from lakebed.maintenance import recover_orphans, repair
 from lakebed.session.handle import Handle
 from lakebed.session.open_sessions import flush_open
 from lakebed.session.places import Path, check_path
@@ -42,11 +41,15 @@ def open_at(
     CheckoutError
         If there is no such version.
     """
+    from lakebed.maintenance import recover_orphans
+
     check_path(path)
     location = parse(path, existing=True)
     storage = open_storage(location)
     flush_open(storage, to_read=read_only is True)
     if reset:
+        from lakebed.maintenance import repair
+
         repair.recover(storage, location.ref)
     session = Session(
         storage,
@@ -60,6 +63,8 @@ def open_at(
     if message is not None:
         warnings.warn(message, DisplacedWarning, stacklevel=3)
     if check_integrity:
+        from lakebed.maintenance import repair
+
         repair.check_integrity(storage, session.tree, session.snapshot.version_id)
     handle = Handle(session, location.shown)
     if session.is_head and read_only is False:

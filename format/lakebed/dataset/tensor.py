@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,15 +11,13 @@ from lakebed.dataset._info import InfoMethods
 from lakebed.dataset._operators import OperatorMethods
 from lakebed.dataset._read import ReadMethods
 from lakebed.dataset._shape import ShapeMethods
-from lakebed.dataset.printing import summary_table
-from lakebed.history import diff
 from lakebed.reading.index import Index
-from lakebed.session.assign import assign_all
 from lakebed.session.handle import Handle
 from lakebed.session.inputs import StoredSamples, encode_sample, encode_samples, encode_singly
 from lakebed.session.new_classes import NewClasses
-from lakebed.session.pickling import Address
-from lakebed.session.removal import checked_rows
+
+if TYPE_CHECKING:
+    from lakebed.session.pickling import Address
 
 
 class Tensor(InfoMethods, ShapeMethods, ReadMethods, OperatorMethods, StoredSamples):
@@ -60,6 +58,8 @@ class Tensor(InfoMethods, ShapeMethods, ReadMethods, OperatorMethods, StoredSamp
         return hash((id(self._handle), self._name))
 
     def __reduce__(self) -> tuple[Any, ...]:
+        from lakebed.session.pickling import Address
+
         place = Address.of(self._handle.session), self._handle.path
         return _reopened, (type(self), place, self._name, self._index, self._pad)
 
@@ -90,6 +90,8 @@ class Tensor(InfoMethods, ShapeMethods, ReadMethods, OperatorMethods, StoredSamp
 
     def assign(self, value: Any) -> None:
         """Replace everything that is selected; see :meth:`__setitem__`."""
+        from lakebed.session.assign import assign_all
+
         if not (isinstance(value, Tensor) and self._is_same(value)):  # what an in-place operator hands back
             assign_all(self._session, [(self._name, self._index, value)])
 
@@ -148,6 +150,8 @@ class Tensor(InfoMethods, ShapeMethods, ReadMethods, OperatorMethods, StoredSamp
         ValueError
             If a row is named twice.
         """
+        from lakebed.session.removal import checked_rows
+
         self._check_whole("pop")
         with self._session.mutex, self._session.writing() as draft:
             state = self._state
@@ -180,6 +184,8 @@ class Tensor(InfoMethods, ShapeMethods, ReadMethods, OperatorMethods, StoredSamp
         TensorModifiedError
             If it is on another line of history.
         """
+        from lakebed.history import diff
+
         rows = diff.modified(self._session, self._state.key, target_id)
         samples = Tensor(self._handle, self._name, Index()[rows])
         return (samples, rows) if return_indexes else samples
@@ -192,6 +198,8 @@ class Tensor(InfoMethods, ShapeMethods, ReadMethods, OperatorMethods, StoredSamp
 
     def summary(self) -> None:
         """Print htype, shape, dtype and compression."""
+        from lakebed.dataset.printing import summary_table
+
         print(self)
         print(summary_table({self._name: self}, named=False))
 

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from lakebed.codecs.sample import Sample
 from lakebed.errors import InvalidInputError, LimitError, SampleReadError
-from lakebed.links.fetch import fetch
-from lakebed.links.local import read_file
 from lakebed.storage.address import path_of, scheme_of, shown
 from lakebed.storage.credentials import kept
 
@@ -102,6 +100,8 @@ def _local(path: str) -> str | None:
 
 
 def _disk(path: str) -> bytes:
+    from lakebed.links.local import read_file
+
     try:
         return read_file(path_of(path))
     except (OSError, ValueError) as error:
@@ -109,6 +109,8 @@ def _disk(path: str) -> bytes:
 
 
 def _elsewhere(path: str, creds: Creds | None, storage: Keyed | None, timeout: float | None) -> bytes:
+    from lakebed.links.fetch import fetch
+
     try:
         return storage.get(path) if storage is not None else fetch(path, timeout=timeout, creds=creds)
     except LimitError:

@@ -15,9 +15,9 @@ from lakebed import limits
 from lakebed.errors import InvalidInputError, StorageUnavailableError
 from lakebed.links.part import Part
 from lakebed.storage.address import shown
-from lakebed.storage.buckets import SCHEMES
 from lakebed.storage.credentials import CredentialSource, Given
 from lakebed.storage.objects import ObjectStorage
+from lakebed.storage.url import SCHEMES
 
 if TYPE_CHECKING:
     from lakebed.links.policy import Policy

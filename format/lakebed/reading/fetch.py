@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from lakebed import config, process_hooks
 from lakebed.chunks.chunk import Chunk, parse_chunk
@@ -23,9 +24,11 @@ from lakebed.reading.chunk_cache import ChunkCache
 from lakebed.reading.chunk_files import ChunkFiles
 from lakebed.reading.local_ranges import NearRanges
 from lakebed.reading.open_chunk import Bytes, OpenChunk, described
-from lakebed.reading.remote.ranges import FarRanges
 from lakebed.storage.base import Storage
 from lakebed.versions.state import ChunkTable
+
+if TYPE_CHECKING:
+    from lakebed.reading.remote.ranges import FarRanges
 
 # Single samples of chunks above this size are read by range, those of smaller ones with the whole chunk.
 RANGES_ABOVE = LARGE
@@ -71,6 +74,8 @@ class ChunkSource:
         self._near = NearRanges(self._files, self.cache)
         self.far: FarRanges | None = None
         if self._files.mappable is None:
+            from lakebed.reading.remote.ranges import FarRanges
+
             self.far = FarRanges(self._files, self.cache, self._mutex)
 
     def after_fork(self) -> None:

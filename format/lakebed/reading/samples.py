@@ -8,26 +8,28 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lakebed import limits
 from lakebed.codecs.base import Buffer
-from lakebed.credentials.named import Keys
 from lakebed.errors import DynamicTensorNumpyError, FormatError
 from lakebed.htypes.base import Storing
 from lakebed.reading.bulk import listed, stacked
 from lakebed.reading.decode import file_part, unchanged
 from lakebed.reading.fetch import ChunkSource
 from lakebed.reading.index import Rows
-from lakebed.reading.linked import Links
 from lakebed.reading.raw_parts import plain_part
 from lakebed.reading.remote.prefetch import Following, Wanted, ahead, headers_ahead
 from lakebed.reading.stored import Locating, Shape, StoredSamples
 from lakebed.reading.tiles import TiledSample
 from lakebed.versions.state import TensorState
+
+if TYPE_CHECKING:
+    from lakebed.credentials.named import Keys
+    from lakebed.reading.linked import Links
 
 Value = Any
 
@@ -65,6 +67,8 @@ class SampleReader(StoredSamples):
     @property
     def links(self) -> Links:
         """What follows the links of a tensor of links; made anew, since reader and links would be a cycle."""
+        from lakebed.reading.linked import Links
+
         return Links(self, self._credentials)
 
     # -- what kind of values ---------------------------------------------------------------------------------

@@ -18,7 +18,6 @@ from lakebed.errors import (
 from lakebed.session.columns import ascending
 from lakebed.session.inputs import StoredSamples, after, encode_sample, encode_samples, joined_rows, progress
 from lakebed.session.new_classes import NewClasses
-from lakebed.session.removal import checked_rows
 from lakebed.session.table import Table
 from lakebed.versions.state import TensorState
 from lakebed.writing.draft.draft import Draft
@@ -167,6 +166,8 @@ def pop_many(table: Table, rows: Any) -> None:
 
 def pop_rows(table: Table, index: object) -> None:
     """Remove rows from all tensors that have them: see ``Dataset.pop``."""
+    from lakebed.session.removal import checked_rows
+
     with table.session.mutex, table.session.writing() as draft:
         states = list(table.states().values())
         rows = checked_rows(index, max((state.length for state in states), default=0), "dataset")

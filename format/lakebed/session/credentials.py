@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from lakebed import clock
-from lakebed.credentials.named import named
 from lakebed.documents.linked_creds import FILE, LinkedCreds
 from lakebed.errors import (
     CommitFailed,
@@ -27,9 +26,10 @@ from lakebed.errors import (
     StorageError,
 )
 from lakebed.storage.address import scheme_of
-from lakebed.storage.credentials import Given, kept
+from lakebed.storage.credentials import Given, kept, register_named
 
 if TYPE_CHECKING:
+    from lakebed.credentials.named import NamedCredentials
     from lakebed.storage.base import Storage
     from lakebed.storage.credentials import Creds
 
@@ -230,7 +230,7 @@ class LinkCredentials:
             self.names().check(key)
         if scheme_of(url) == "file":
             return None
-        source = named(key)
+        source = _named(key)
         try:
             source.check(url)
         except ManagedCredentialsNotFoundError as error:
@@ -259,7 +259,17 @@ def check_known(key: str) -> None:
     ManagedCredentialsNotFoundError
         If none has.
     """
-    named(key).grant()
+    _named(key).grant()
+
+
+def _named(key: str) -> NamedCredentials:
+    """Return the credentials of a name; providers are loaded when the first one is needed."""
+    from lakebed.credentials.named import named
+
+    return named(key)
+
+
+register_named(_named)
 
 
 # -- the file ----------------------------------------------------------------------------------------------------

@@ -16,7 +16,6 @@ from lakebed.errors import (
     InvalidInputError,
     PathNotEmptyException,
 )
-from lakebed.session import copy_journal
 from lakebed.session.handle import Handle
 from lakebed.session.open_sessions import flush_open
 from lakebed.session.session import Session
@@ -173,6 +172,8 @@ _UNBORN = re.compile(
 
 
 def _check_folder(storage: Storage, *, overwrite: bool) -> None:
+    from lakebed.session import copy_journal
+
     keys = [key for key, _ in storage.list("")]
     if copy_journal.HEADER in keys:
         if not overwrite:

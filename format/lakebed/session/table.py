@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lakebed.reading.index import Index, Rows
 from lakebed.reading.samples import SampleReader
 from lakebed.reading.scan import ColumnScan
-from lakebed.session.pickling import Address
 from lakebed.session.session import Session
 from lakebed.versions.state import TensorState
 from lakebed.writing.names import companion, companion_key
+
+if TYPE_CHECKING:
+    from lakebed.session.pickling import Address
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,6 +163,8 @@ class Table:
     # -- on the way to other processes -------------------------------------------------------------------------
 
     def __reduce__(self) -> tuple[Any, ...]:
+        from lakebed.session.pickling import Address
+
         return _reopened, (Address.of(self.session), dict(self.names), self.index)
 
 

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from lakebed.storage.auth.client import Access
     from lakebed.storage.credentials import Creds
 
-SCHEMES = {"s3": "s3", "gs": "gs", "gcs": "gs", "az": "az", "azure": "az", "http": "http", "https": "https"}
-"""Schemes of object stores, and the one that stands for each in addresses that we show."""
-
 _CONNECT_SECONDS = 5.0
 
 # Seconds after which the client gives up, and asks us whether to go on.

@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from lakebed.errors import InvalidInputError, UnsupportedUrlError
-from lakebed.storage.buckets import SCHEMES
-from lakebed.storage.cache.caching import cached
 from lakebed.storage.credentials import kept
-from lakebed.storage.fsspec_store import FsspecStorage, is_known
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.memory import open_memory
-from lakebed.storage.objects import ObjectStorage
 
 if TYPE_CHECKING:
     from lakebed.storage.base import Storage
     from lakebed.storage.credentials import Creds
+
+SCHEMES = {"s3": "s3", "gs": "gs", "gcs": "gs", "az": "az", "azure": "az", "http": "http", "https": "https"}
+"""Schemes of object stores, and the one that stands for each in addresses that we show."""
 
 # A folder with this file is a dataset.
 _MARK = "version_control_info.json"
@@ -151,7 +150,11 @@ def _check_no_password(scheme: str, address: str) -> None:
 
 
 def _check_scheme(scheme: str) -> None:
-    if scheme in ("mem", *SCHEMES) or is_known(scheme):
+    if scheme in ("mem", *SCHEMES):
+        return
+    from lakebed.storage.fsspec_store import is_known
+
+    if is_known(scheme):
         return
     # The rest of the address may hold a password: it stays out of the message.
     raise UnsupportedUrlError(
@@ -179,10 +182,18 @@ def open_storage(url: str | os.PathLike[str] | Location) -> Storage:
     if location.scheme == "mem":
         return open_memory(location.path)
     if location.scheme in SCHEMES:
+        from lakebed.storage.objects import ObjectStorage
+
         bucket, _, prefix = location.path.partition("/")
         scheme = SCHEMES[location.scheme]
         storage = ObjectStorage(scheme, bucket, prefix, location.creds, query=location.query)
-        return cached(storage, location.local_cache_bytes) if location.local_cache_bytes > 0 else storage
+        if location.local_cache_bytes == 0:
+            return storage
+        from lakebed.storage.cache.caching import cached
+
+        return cached(storage, location.local_cache_bytes)
     if location.scheme != "file":
+        from lakebed.storage.fsspec_store import FsspecStorage
+
         return FsspecStorage(location.scheme, location.path, location.creds)
     return LocalStorage(location.path)

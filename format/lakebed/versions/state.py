@@ -37,6 +37,13 @@ def folder_of(version_id: str) -> str:
     return "" if version_id == FIRST else f"versions/{version_id}/"
 
 
+def split_chunk(version: str, key: str) -> tuple[str, str] | None:
+    """Return tensor key and name of a chunk from its storage key; None for other files."""
+    rest, _, name = key[len(folder_of(version)) :].rpartition("/")
+    tensor, slash, last = rest.rpartition("/")
+    return (tensor, name) if slash and last == "chunks" and tensor else None
+
+
 @dataclass(frozen=True, slots=True)
 class ChunkTable:
     """Chunk index of one tensor joined with the places of its chunks; row r covers samples up to ``ids.last[r]``."""

@@ -11,6 +11,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,14 +22,16 @@ from lakebed.errors import LakebedError
 from lakebed.storage.base import Storage, traits_of
 from lakebed.storage.orphan_files import prune, remove
 from lakebed.storage.reader_locks import Lease, claimed
-from lakebed.versions.gc.report import Report
-from lakebed.versions.gc.sweep import YOUNG_SECONDS, Sweep, split_chunk
-from lakebed.versions.gc.tombstones import Retired
+from lakebed.versions.gc.tombstones import YOUNG_SECONDS, Retired
 from lakebed.versions.locks.marker import lock_key
 from lakebed.versions.locks.reader_lease import held_key, hold
 from lakebed.versions.opening import manifest_key
-from lakebed.versions.state import ChunkTable, Snapshot, folder_of
+from lakebed.versions.state import ChunkTable, Snapshot, folder_of, split_chunk
 from lakebed.versions.updates import DropTombstones, RequestSweep, Update
+
+if TYPE_CHECKING:
+    from lakebed.versions.gc.report import Report
+    from lakebed.versions.gc.sweep import Sweep
 
 # Publishes between two looks for what may go: one look serves many heads.
 _EVERY = 16
@@ -63,6 +66,8 @@ def collect(storage: Storage, *, grace: float | None = None, dry_run: bool = Fal
     StorageError
         If the storage fails; what is not removed yet stays for the next time.
     """
+    from lakebed.versions.gc.sweep import Sweep
+
     if grace is None:
         sweep = Sweep(storage, grace=config.GRACE_SECONDS, keep=config.KEEP_HEADS, dry_run=dry_run)
     else:
@@ -328,6 +333,8 @@ class Collector:
 
     def _go_on_sweeping(self, wanted: tuple[bool, bool], branch: str) -> None:
         whole, at_once = wanted
+        from lakebed.versions.gc.sweep import Sweep
+
         if self._sweep is None:
             grace, keep = config.GRACE_SECONDS, config.KEEP_HEADS
             self._sweep = Sweep(self._storage, grace=grace, keep=keep, mine=branch, recent=not whole)

@@ -22,15 +22,12 @@ from lakebed.storage.orphan_files import remove, remove_temporary, temporary_fil
 from lakebed.storage.reader_locks import claimed, is_shared
 from lakebed.versions.gc.mark import Live, mark, mark_kept, viewed
 from lakebed.versions.gc.report import Report
-from lakebed.versions.gc.tombstones import Retired
+from lakebed.versions.gc.tombstones import YOUNG_SECONDS, Retired
 from lakebed.versions.locks.marker import is_at_work, look
 from lakebed.versions.locks.reader_lease import held_key
 from lakebed.versions.opening import TREE_KEY, manifest_key, read_tree
 from lakebed.versions.refs import read_refs
-from lakebed.versions.state import folder_of
-
-YOUNG_SECONDS = 2.0
-"""Who has just read the tree, and holds no lease, needs so long to read the metadata of a version."""
+from lakebed.versions.state import folder_of, split_chunk
 
 # Beside a writer at work, what is in no list and younger than this may be a publish on its way.
 _UNDER_WAY = 300.0
@@ -53,13 +50,6 @@ class _Folder:
     files: dict[str, Stat] = field(default_factory=dict)
     chunks: dict[str, Stat] = field(default_factory=dict)
     newest: float = 0.0
-
-
-def split_chunk(version: str, key: str) -> tuple[str, str] | None:
-    """Return tensor key and name of a chunk from its storage key; None for other files."""
-    rest, _, name = key[len(folder_of(version)) :].rpartition("/")
-    tensor, slash, last = rest.rpartition("/")
-    return (tensor, name) if slash and last == "chunks" and tensor else None
 
 
 class Sweep:

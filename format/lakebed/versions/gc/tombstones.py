@@ -16,6 +16,9 @@ from lakebed import config
 from lakebed.documents.commits import Commits
 from lakebed.documents.version_tree import OURS, VersionTree
 
+YOUNG_SECONDS = 2.0
+"""Who has just read the tree, and holds no lease, needs so long to read the metadata of a version."""
+
 MOST = 256
 """Versions that are listed at most."""
 

@@ -25,7 +25,6 @@ from lakebed.writing.draft.tensor import TensorDraft
 from lakebed.writing.encode.column import encode_column
 from lakebed.writing.encode.encoded import Column, Encoded
 from lakebed.writing.names import companion, companion_key
-from lakebed.writing.pyramid import downsample
 from lakebed.writing.replace_samples import SampleNumbers
 
 _INT64 = np.dtype("<i8")
@@ -236,6 +235,8 @@ def shape_block(part: Encoded) -> Block:
 
 
 def _downsampled(part: Encoded, meta: TensorMeta, info: Mapping[str, Any]) -> Column:
+    from lakebed.writing.pyramid import downsample
+
     factor = int(info.get("downsampling_factor", 2))
     pixels = part.pixels
     smaller = [

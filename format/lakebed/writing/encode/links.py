@@ -24,13 +24,13 @@ from lakebed.htypes.images import padded_shape
 from lakebed.htypes.registry import htype_named
 from lakebed.links.link import LinkedSample, LinkedTiledSample, encode_paths, encode_tiled
 from lakebed.links.policy import remember
-from lakebed.links.verify import Found, inspect_all, inspect_tiled
 from lakebed.storage.address import shown
 from lakebed.writing.encode.encoded import Encoded, Tiled
 from lakebed.writing.encode.spec import TensorSpec, with_dtype
 
 if TYPE_CHECKING:
     from lakebed.credentials.named import Keys
+    from lakebed.links.verify import Found
     from lakebed.storage.credentials import Creds
 
 _LOOKED_AT = frozenset({"info", "shape", "len"})
@@ -167,6 +167,8 @@ def _learned(facts: list[Found | None], spec: TensorSpec) -> TensorMeta:
 
 def _facts(run: LinkRun, spec: TensorSpec, linking: Linking) -> list[Found | None]:
     """Look behind all links at the same time; the first that leads nowhere is raised."""
+    from lakebed.links.verify import inspect_all
+
     facts: list[Found | None] = []
     known = [None if link is None else linking.known.get(link) for link in run]
     unknown = [link for link, found in zip(run, known, strict=True) if link is not None and found is None]
@@ -195,6 +197,8 @@ def looked_at(
     """
     if not meta.verify:
         return linking
+    from lakebed.links.verify import inspect_all
+
     known: dict[LinkedSample, Found | BadLinkError] = {}
     links: list[LinkedSample] = []
     for link in dict.fromkeys(link for row in rows for link in _links_of(row)):
@@ -250,6 +254,8 @@ def _ranked(shapes: list[tuple[int, ...]], spec: TensorSpec) -> list[tuple[int, 
 
 def _tiled(value: LinkedTiledSample, spec: TensorSpec, linking: Linking) -> Encoded:
     """Encode a grid of links, whose files must have one shape; of an unverified tensor the first says which."""
+    from lakebed.links.verify import inspect_tiled
+
     code = linking.code(value.creds_key)
     found = inspect_tiled(value, linking.credentials, only_first=not spec.meta.verify)
     remember([str(path) for path in value.path_array.flat])

@@ -1,0 +1,86 @@
+"""A program that only imports the library pays for nothing that it does not use."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+# Features are loaded when they are called, and so are stores, providers of credentials and what follows links.
+MOST_MODULES = 220
+LATER = (
+    *("lakebed.cli", "lakebed.copying", "lakebed.credentials", "lakebed.history", "lakebed.maintenance"),
+    *("lakebed.merging", "lakebed.storage.auth", "lakebed.storage.cache", "lakebed.storage.objects"),
+)
+
+RECORD = """
+import atexit, gc, json, os, sys, threading
+found = []
+def recorded(name, register):
+    def wrapper(*args, **kwargs):
+        found.append([name, sys._getframe(1).f_globals.get("__name__", "")])
+        return register(*args, **kwargs)
+    return wrapper
+os.register_at_fork = recorded("fork", os.register_at_fork)
+atexit.register = recorded("atexit", atexit.register)
+callbacks = len(gc.callbacks)
+import lakebed
+{code}
+print(json.dumps({{
+    "hooks": [name for name, module in found if module.startswith("lakebed")],
+    "collections": len(gc.callbacks) - callbacks,
+    "threads": threading.active_count(),
+    "modules": sorted(name for name in sys.modules if name == "lakebed" or name.startswith("lakebed.")),
+}}))
+"""
+
+
+def recorded(code: str = "") -> dict[str, list[str]]:
+    """What a fresh process has registered and loaded."""
+    script = RECORD.format(code=textwrap.dedent(code))
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120
+    )
+    found: dict[str, list[str]] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def test_importing_starts_nothing_and_loads_no_feature() -> None:
+    found = recorded("assert lakebed.Dataset and lakebed.load")
+
+    assert found["hooks"] == []
+    assert found["collections"] == 0
+    assert found["threads"] == 1
+    assert len(found["modules"]) <= MOST_MODULES
+    assert [name for name in found["modules"] if name.startswith(LATER)] == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "lakebed.empty('mem://x')",
+        "from lakebed.storage.memory import MemoryStorage; MemoryStorage()",
+        "from lakebed.storage.local import LocalStorage; LocalStorage('.')",
+    ],
+    ids=["dataset", "memory", "folder"],
+)
+def test_opening_something_registers_the_hooks_once(code: str) -> None:
+    once, twice = recorded(code), recorded(f"{code}\n{code}")
+
+    assert {"fork", "atexit"} == set(once["hooks"])
+    assert once["hooks"] == twice["hooks"]
+    assert once["collections"] == twice["collections"] == 1
+
+
+def test_modules_that_are_loaded_later_register_theirs_too() -> None:
+    code = """
+    lakebed.empty("mem://x")
+    before = len(found)
+    import lakebed.storage.objects, lakebed.links.connections
+    assert len(found) > before
+    """
+
+    recorded(code)
