@@ -29,8 +29,11 @@ from lakebed.api import (
     gc,
     like,
     load,
+    ls,
     materialize,
     rename,
+    repair,
+    verify,
 )
 from lakebed.codecs import registry as _registry
 from lakebed.dataset.dataset import Dataset
@@ -76,10 +79,13 @@ __all__ = [
     "link",
     "link_tiled",
     "load",
+    "ls",
     "materialize",
     "random",
     "read",
     "rename",
+    "repair",
     "tensor",
     "tiled",
+    "verify",
 ]

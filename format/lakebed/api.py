@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -18,6 +19,8 @@ from lakebed.versions.opening import TREE_KEY
 if TYPE_CHECKING:
     from lakebed.copying.resolve_links import BrokenLink
     from lakebed.history.timestamps import Moment
+    from lakebed.maintenance.check import Findings
+    from lakebed.maintenance.plan import RepairReport
     from lakebed.versions.gc.report import Report
 
 
@@ -398,6 +401,127 @@ def gc(
     """
     creds = kept(creds)
     return collect(open_storage(_place(path, creds)), grace=grace, dry_run=dry_run)
+
+
+def verify(path: Path, *, deep: bool = False, creds: Creds | None = None) -> Findings:
+    """Read a dataset, or one version of it, and tell what is damaged.
+
+    Without checksums, as in datasets that Deep Lake 3.x wrote last, damage inside of raw arrays cannot be seen.
+
+    Parameters
+    ----------
+    path
+        Address of the dataset; with a branch or version at its end, as in ``path@main``, only that is read.
+    deep
+        Also decode every sample. Links are not followed.
+    creds
+        Credentials of an object store, as for :func:`load`.
+
+    Returns
+    -------
+    What was found: ``is_sound``, the lists ``damage`` and ``notes``, and how much was looked at; ``to_json()`` gives it
+    as plain data.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If there is no dataset.
+    CheckoutError
+        If there is no such version.
+    StorageError
+        If the storage fails.
+
+    Examples
+    --------
+    >>> import lakebed
+    >>> ds = lakebed.empty("mem://verified")
+    >>> lakebed.verify("mem://verified", deep=True).is_sound
+    True
+    """
+    from lakebed.maintenance.verify import verify as check
+
+    location = _place(path, kept(creds), existing=True)
+    return check(open_storage(location), location.ref, deep=deep)
+
+
+def repair(path: Path, *, apply: bool = False, creds: Creds | None = None) -> RepairReport:
+    """Save what can be saved of a dataset after a crash of Deep Lake 3.x or damage, or only tell what would be done.
+
+    Damaged heads get sound ones beside them; everything that decodes stays.
+
+    Parameters
+    ----------
+    path
+        Address of the whole dataset.
+    apply
+        Do it; otherwise nothing is written.
+    creds
+        Credentials of an object store, as for :func:`load`.
+
+    Returns
+    -------
+    What was done, or would be: ``is_needed``, the list ``steps``, ``lost_rows``, and ``remaining``, the damage that a
+    repair leaves; ``to_json()`` gives it as plain data.
+
+    Raises
+    ------
+    InvalidInputError
+        If the address names a version.
+    DatasetNotFoundError
+        If there is no dataset, nor the rest of one.
+    LockedException
+        If another process writes it.
+
+    Examples
+    --------
+    >>> import lakebed
+    >>> ds = lakebed.empty("mem://repaired")
+    >>> lakebed.repair("mem://repaired").is_needed
+    False
+    """
+    from lakebed.maintenance.repair import repair as mend
+
+    location = _place(path, kept(creds))
+    if location.ref is not None:
+        raise InvalidInputError(f"a repair is of the whole dataset: leave out @{location.ref}")
+    return mend(open_storage(location), apply=apply)
+
+
+def ls(path: Path = ".", creds: Creds | None = None) -> list[dict[str, Any]]:
+    """List the datasets at and below a folder, or a prefix of a bucket.
+
+    Parameters
+    ----------
+    path
+        Local path, or address of an object store; of ``mem://`` and web addresses only what is right there is known.
+    creds
+        Credentials of an object store, as for :func:`load`.
+
+    Returns
+    -------
+    For each dataset, and for each of its branches that a sync fills, a dictionary: ``path`` below the given one,
+    ``branch``, ``stream`` (``namespace``, ``stream`` and ``mode`` at the source of a sync, or None), ``rows``,
+    ``tensors``, ``branches``, the last ``commit`` with ``time`` and ``message``, and ``error``: why it cannot be
+    opened, or None.
+
+    Raises
+    ------
+    InvalidInputError
+        If a local path is no folder.
+    DatasetHandlerError
+        If there is no dataset at a ``mem://`` or web address.
+
+    Examples
+    --------
+    >>> import lakebed
+    >>> ds = lakebed.empty("mem://listed")
+    >>> [entry["branch"] for entry in lakebed.ls("mem://listed")]
+    ['main']
+    """
+    from lakebed.dataset.listing import datasets
+
+    location = _place(path, kept(creds))
+    return list(datasets(location, location.shown if isinstance(path, Location) else os.fspath(path)))
 
 
 def connect(

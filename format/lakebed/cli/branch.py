@@ -9,11 +9,21 @@ import click
 import lakebed
 from lakebed.cli import describe
 from lakebed.cli.opening import writable
-from lakebed.cli.output import say, say_json, say_lines
+from lakebed.cli.output import json_option, say, say_json, say_lines, with_errors
 
 
-def branch(url: str, name: str | None, *, delete: bool, force: bool, as_json: bool) -> None:
-    """List the branches of a dataset; with a name start one at the version of the address, or delete it."""
+@click.command()
+@click.argument("url")
+@click.argument("name", required=False)
+@click.option("-d", "--delete", is_flag=True, help="Delete the branch with the commits that only it has.")
+@click.option("--force", is_flag=True, help="Delete it also if it was merged into another branch.")
+@json_option
+@with_errors
+def branch(url: str, name: str | None, delete: bool, force: bool, as_json: bool) -> None:
+    """List the branches of URL; with NAME start a branch at URL[@branch, @commit or @tag].
+
+    What is not committed there is committed first, as a checkout does; URL@HEAD~1 starts at the last commit.
+    """
     if force and not delete:
         raise click.UsageError("--force is for --delete")
     if name is None:

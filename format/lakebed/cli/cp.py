@@ -3,37 +3,47 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
 import click
 
 import lakebed
-from lakebed.cli.output import say, say_json
+from lakebed.cli.output import json_option, say, say_json, with_errors
 from lakebed.storage.url import parse
 
 
+@click.command()
+@click.argument("src")
+@click.argument("dest")
+@click.option("-t", "--tensor", "tensors", multiple=True, help="Only this tensor or group; may be repeated.")
+@click.option(
+    "--flat", is_flag=True, help="What the dataset holds now, or at SRC@VERSION, without its history."
+)
+@click.option("--overwrite", is_flag=True, help="Replace a dataset at DEST.")
+@click.option("--progress/--no-progress", default=True, help="Show how far it is.")
+@json_option
+@with_errors
 def cp(
     src: str,
     dest: str,
-    tensors: Sequence[str] | None,
-    *,
+    tensors: tuple[str, ...],
     flat: bool,
     overwrite: bool,
-    progressbar: bool,
+    progress: bool,
     as_json: bool,
 ) -> None:
-    """Copy a dataset, and say what the copy is."""
+    """Copy a dataset with its history from SRC to DEST; after a kill, the same command goes on."""
     ref = parse(src, existing=True).ref
     if ref is not None and not flat:
         raise click.UsageError(
             f"{src} is the address of a version: copy what it holds with --flat, or the whole dataset without @{ref}"
         )
     ds = lakebed.load(src, read_only=True)
-    shown = progressbar and sys.stderr.isatty()
+    chosen = list(tensors) or None
+    shown = progress and sys.stderr.isatty()
     if flat:
-        made = ds.copy(dest, tensors=tensors, overwrite=overwrite, progressbar=shown)
+        made = ds.copy(dest, tensors=chosen, overwrite=overwrite, progressbar=shown)
     else:
-        made = ds.deepcopy(dest, tensors, overwrite=overwrite, progressbar=shown)
+        made = ds.deepcopy(dest, chosen, overwrite=overwrite, progressbar=shown)
     if as_json:
         told = {"source": src, "dataset": dest, "tensors": list(made.tensors), "commits": len(made.commits)}
         say_json(told)

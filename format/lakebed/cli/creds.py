@@ -15,17 +15,19 @@ import click
 
 import lakebed
 from lakebed.cli import describe
-from lakebed.cli.output import say, say_json, say_lines
-from lakebed.cli.probe import probe
+from lakebed.cli.output import Commands, json_option, say, say_json, say_lines, with_errors
 from lakebed.credentials import plugins
 from lakebed.credentials.base import OPTIONS, entry, parsed, plain
 from lakebed.credentials.file import OwnersFile
-from lakebed.credentials.named import MAKERS, PROVIDERS, Named, forget, look_up, named
+from lakebed.credentials.named import MAKERS, PROVIDERS, Named, NamedCredentials, forget, look_up, named
 from lakebed.credentials.system_keyring import SystemKeyring
 from lakebed.documents.linked_creds import check_name
-from lakebed.errors import LakebedError
+from lakebed.errors import KeyNotFound, LakebedError, StorageError, UnsupportedUrlError
+from lakebed.links.fetch import fetch_part
 from lakebed.storage.credentials import SETTINGS, Given
+from lakebed.storage.objects import ObjectStorage
 from lakebed.storage.secret import Secret
+from lakebed.storage.url import SCHEMES
 
 PREVIOUS = "previous"
 """Key of an entry under which what it held before waits until its successor was tested."""
@@ -41,11 +43,40 @@ _OPEN = (OPTIONS - {PREVIOUS}) | (SETTINGS - {"creds_key"}) | {"hosts", "externa
 KINDS = tuple(_ASKED)
 
 
+_OPTION = click.option(
+    "-o",
+    "--option",
+    "options",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="What is no secret: endpoint_url, aws_region, profile_name, provider, urls, ...",
+)
+_KIND = click.option(
+    "--kind",
+    type=click.Choice(KINDS),
+    default="s3",
+    show_default=True,
+    help="What to ask for at a terminal; else a JSON dictionary is read from standard input.",
+)
+_KEYRING = click.option(
+    "--keyring", "in_keyring", is_flag=True, help="In the keyring of the operating system, not in the file."
+)
+
+
+@click.group(cls=Commands)
+def creds() -> None:
+    """Keep credentials under names, for datasets that store only the names. Nothing here shows a secret."""
+
+
 # -- list --------------------------------------------------------------------------------------------------------
 
 
-def show(url: str | None, *, as_json: bool) -> None:
-    """List the names that providers know, or those of a dataset, and whether they lead to credentials here."""
+@creds.command(name="list")
+@click.argument("url", required=False)
+@json_option
+@with_errors
+def list_creds(url: str | None, as_json: bool) -> None:
+    """List the names that are known here, or those in the dataset URL. Exit status 1: the dataset lacks some."""
     rows = _of_dataset(url) if url is not None else _of_providers()
     if as_json:
         say_json(rows)
@@ -96,8 +127,14 @@ def _state(name: str) -> str:
 # -- set, remove, rotate -----------------------------------------------------------------------------------------
 
 
-def put(name: str, options: tuple[str, ...], kind: str, *, in_keyring: bool) -> None:
-    """Store credentials under a name, in place of what was there."""
+@creds.command(name="set")
+@click.argument("name")
+@_OPTION
+@_KIND
+@_KEYRING
+@with_errors
+def set_creds(name: str, options: tuple[str, ...], kind: str, in_keyring: bool) -> None:
+    """Store credentials under NAME, in place of any before: from a prompt, or JSON on standard input."""
     check_name(name)
     values = _given(options, kind)
     _store(name, values, in_keyring=in_keyring)
@@ -105,16 +142,27 @@ def put(name: str, options: tuple[str, ...], kind: str, *, in_keyring: bool) -> 
     _warn_of_earlier(name, "keyring" if in_keyring else "file")
 
 
-def drop(name: str, *, in_keyring: bool) -> None:
-    """Remove what is stored under a name."""
+@creds.command(name="remove")
+@click.argument("name")
+@_KEYRING
+@with_errors
+def remove_creds(name: str, in_keyring: bool) -> None:
+    """Remove what is stored under NAME."""
     if (SystemKeyring() if in_keyring else OwnersFile()).find(name) is None:
         raise click.ClickException(f"nothing is stored under {name!r}")
     _store(name, None, in_keyring=in_keyring)
     say(f"removed {name!r}")
 
 
-def rotate(name: str, url: str | None, options: tuple[str, ...], kind: str, *, back: bool) -> None:
-    """Replace credentials; what they were stays beside them until the new ones were tested."""
+@creds.command(name="rotate")
+@click.argument("name")
+@click.argument("url", required=False)
+@click.option("--back", is_flag=True, help="Bring back what it was before the last rotation.")
+@_OPTION
+@_KIND
+@with_errors
+def rotate_creds(name: str, url: str | None, back: bool, options: tuple[str, ...], kind: str) -> None:
+    """Replace the credentials NAME; they stay as they were if URL does not let the new ones in."""
     where, old = _stored(name)
     if back:
         before = old.get(PREVIOUS)
@@ -133,7 +181,7 @@ def rotate(name: str, url: str | None, options: tuple[str, ...], kind: str, *, b
             f"rotated {name!r}; `lakebed creds test {name} URL` drops what it was before, `--back` brings it back"
         )
         return
-    problem = probe(url, named(name))
+    problem = _probe(url, named(name))
     if problem is None:
         _settle(name)
         say(f"rotated {name!r}: {url} lets it in")
@@ -176,9 +224,14 @@ def _warn_of_earlier(name: str, where: str) -> None:
 # -- test --------------------------------------------------------------------------------------------------------
 
 
-def test(name: str, url: str, *, as_json: bool) -> None:
-    """Ask a store or a web server one cheap thing with the credentials of a name; exit with 1 if it refuses."""
-    problem = probe(url, named(name))
+@creds.command(name="test")
+@click.argument("name")
+@click.argument("url")
+@json_option
+@with_errors
+def test_creds(name: str, url: str, as_json: bool) -> None:
+    """Ask for one object, or one line of a list, at URL with the credentials NAME. Exit status 1: not let in."""
+    problem = _probe(url, named(name))
     if as_json:
         found = None if problem is None else {"class": type(problem).__name__, "message": str(problem)}
         say_json({"name": name, "url": url, "ok": problem is None, "error": found})
@@ -199,6 +252,43 @@ def _entry_of(name: str) -> Mapping[str, Any]:
 
 def _fail(what: str, problem: LakebedError) -> NoReturn:
     raise click.ClickException(f"{what}: {type(problem).__name__}: {problem}")
+
+
+# -- one cheap request ------------------------------------------------------------------------------------------
+
+
+def _probe(url: str, creds: NamedCredentials) -> LakebedError | None:
+    """Ask for one object, or the beginning of a list; return what is wrong, None if the server lets us in.
+
+    Parameters
+    ----------
+    url
+        An object or a folder of a store, or a file on a web server.
+    """
+    try:
+        creds.check(url)
+        _ask(url, creds)
+    except KeyNotFound:
+        return None  # only who is let in hears that there is nothing
+    except LakebedError as error:
+        return error
+    except OSError as error:
+        return StorageError(f"{url} can not be reached: {type(error).__name__}")
+    return None
+
+
+def _ask(url: str, creds: NamedCredentials) -> None:
+    scheme, _, rest = url.partition("://")
+    if scheme not in SCHEMES:
+        raise UnsupportedUrlError(f"{url} is no address that asks for credentials: {', '.join(SCHEMES)}")
+    if scheme in ("http", "https"):
+        fetch_part(url, 0, 1, creds=creds)
+        return
+    bucket, _, prefix = rest.partition("/")
+    storage = ObjectStorage(SCHEMES[scheme], bucket, "", creds)
+    if prefix and not prefix.endswith("/") and storage.stat(prefix) is not None:
+        return
+    next(iter(storage.list(prefix)), None)
 
 
 # -- what is typed -----------------------------------------------------------------------------------------------

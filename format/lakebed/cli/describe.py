@@ -9,42 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from lakebed.dataset.dataset import Dataset
-from lakebed.errors import CorruptError, LakebedError
+import lakebed
+from lakebed.errors import CorruptError
 from lakebed.printable import printable
 
 _WIDEST = 40
-_SYNCED = "airbyte"
-"""Key of ``Dataset.info`` under which a sync keeps the names that the stream of a dataset has at its source."""
-
-
-def entry(path: str, ds: Dataset) -> dict[str, Any]:
-    """Return one line of ``ls``."""
-    commits = ds.commits
-    last = commits[0] if commits else {"commit": None, "time": "-", "message": "-"}
-    about = ds.info.get(_SYNCED)
-    stream = (
-        {key: about.get(key) for key in ("namespace", "stream", "mode")} if isinstance(about, dict) else None
-    )
-    return {
-        "path": path,
-        "branch": ds.branch,
-        "stream": stream,
-        "rows": ds.max_len,
-        "tensors": len(ds.tensors),
-        "branches": len(ds.branches),
-        "commit": last["commit"],
-        "time": last["time"],
-        "message": last["message"],
-        "error": None,
-    }
-
-
-def unreadable(path: str, error: LakebedError) -> dict[str, Any]:
-    """Return one line of ``ls`` about a dataset that can not be opened."""
-    what = "damaged" if isinstance(error, CorruptError) else "unreadable"
-    nothing = dict.fromkeys(("branch", "stream", "rows", "tensors", "branches", "commit", "time", "message"))
-    return {"path": path, **nothing, "error": f"{what}: {error}"}
 
 
 def lake_text(entries: Sequence[dict[str, Any]]) -> str:
@@ -71,7 +40,7 @@ def lake_text(entries: Sequence[dict[str, Any]]) -> str:
     return table(headings, rows, right={about_columns + column for column in (1, 2, 3)})
 
 
-def facts(ds: Dataset) -> dict[str, Any]:
+def facts(ds: lakebed.Dataset) -> dict[str, Any]:
     """Return everything ``info`` shows."""
     return {
         "path": ds.path,
@@ -98,7 +67,7 @@ def facts(ds: Dataset) -> dict[str, Any]:
     }
 
 
-def tags(ds: Dataset) -> dict[str, str] | None:
+def tags(ds: lakebed.Dataset) -> dict[str, str] | None:
     """Return the commit of each tag; None if nobody can tell."""
     try:
         return {name: tag.commit for name, tag in ds.get_tags().items()}
@@ -138,7 +107,7 @@ def _extents(low: Sequence[int], high: Sequence[int]) -> str:
     return "(" + ", ".join(str(a) if a == b else f"{a}:{b}" for a, b in zip(low, high, strict=True)) + ")"
 
 
-def records(ds: Dataset, count: int, tensors: Sequence[str] | None) -> list[dict[str, Any]]:
+def records(ds: lakebed.Dataset, count: int, tensors: Sequence[str] | None) -> list[dict[str, Any]]:
     """Return the first rows as plain data: numbers, text, lists; null is None."""
     chosen = ds.tensors if tensors is None else {name: ds[name] for name in tensors}
     count = min(count, max((len(t) for t in chosen.values()), default=0))

@@ -6,13 +6,21 @@ from contextlib import redirect_stdout
 from io import StringIO
 from typing import Any
 
+import click
+
 import lakebed
 from lakebed.cli.describe import plain
-from lakebed.cli.output import say_coloured, say_json
+from lakebed.cli.output import json_option, say_coloured, say_json, with_errors
 
 
-def diff(url: str, id_1: str | None, id_2: str | None, *, as_json: bool) -> None:
-    """Print what changed; without ids in the version that the address names, see ``Dataset.diff``."""
+@click.command()
+@click.argument("url")
+@click.argument("id_1", required=False)
+@click.argument("id_2", required=False)
+@json_option
+@with_errors
+def diff(url: str, id_1: str | None, id_2: str | None, as_json: bool) -> None:
+    """Show what changed in URL[@branch or @commit] since its last commit, since ID_1, or between ID_1 and ID_2."""
     ds = lakebed.load(url, read_only=True)
     if not as_json:
         # Colours go away where nobody sees them, as in a pipe.

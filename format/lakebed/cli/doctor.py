@@ -12,9 +12,11 @@ from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+import click
+
 import lakebed
 from lakebed import config
-from lakebed.cli.output import say, say_json, say_lines
+from lakebed.cli.output import json_option, say, say_json, say_lines, with_errors
 from lakebed.errors import LakebedError
 from lakebed.native import chunks as native
 from lakebed.storage.base import Storage, is_bucket, is_conditional, traits_of, without_cache
@@ -26,16 +28,14 @@ _TREE = "version_control_info.json"
 _ROUNDS = 5
 
 
-def doctor(url: str | None, creds_key: str | None, *, read_only: bool, as_json: bool) -> None:
-    """Print what was found; exit status 1 if the place can not be reached.
-
-    Parameters
-    ----------
-    creds_key
-        Name of the credentials to use.
-    read_only
-        Write nothing there.
-    """
+@click.command()
+@click.argument("url", required=False)
+@click.option("--creds-key", help="Name of the credentials to use.")
+@click.option("--read-only", is_flag=True, help="Write nothing to URL, not even for a moment.")
+@json_option
+@with_errors
+def doctor(url: str | None, creds_key: str | None, read_only: bool, as_json: bool) -> None:
+    """Tell what is installed, and whether URL can be reached and relied on. Exit status 1: it can not be reached."""
     found: dict[str, Any] = {"installed": installed()}
     if url is not None:
         found["place"] = examined(url, creds_key, read_only=read_only)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import click
 
 import lakebed
-from lakebed.cli.output import say, say_json
-from lakebed.versions.gc.report import Report
+from lakebed.cli.output import json_option, say, say_json, with_errors
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
@@ -28,8 +28,19 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in newer r
         return float(found[1]) * _UNITS[found[2]]
 
 
-def gc(url: str, *, grace: float | None, dry_run: bool, as_json: bool) -> None:
-    """Collect the garbage of the dataset at an address and print what was removed, and what stays and why."""
+@click.command()
+@click.argument("url")
+@click.option("--dry-run", is_flag=True, help="Only tell what would be removed.")
+@click.option(
+    "--grace",
+    type=Duration(),
+    default=None,
+    help="How long everything stays after it was last in use: 90s, 15m, 1h (the default), 7d.",
+)
+@json_option
+@with_errors
+def gc(url: str, dry_run: bool, grace: float | None, as_json: bool) -> None:
+    """Remove from URL what no branch, tag, commit, saved view or reader needs. Writers and readers may go on."""
     report = lakebed.gc(url, grace=grace, dry_run=dry_run)
     if as_json:
         say_json(report.to_json())
@@ -37,7 +48,7 @@ def gc(url: str, *, grace: float | None, dry_run: bool, as_json: bool) -> None:
         _print(report)
 
 
-def _print(report: Report) -> None:
+def _print(report: Any) -> None:
     _print_some("would remove" if report.dry_run else "removed", [str(item) for item in report.removed])
     _print_some("kept", [str(item) for item in report.kept])
     would = "would remove" if report.dry_run else "removed"

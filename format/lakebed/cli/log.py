@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from lakebed.cli.output import say, say_json, say_lines
+import click
+
+from lakebed.cli.opening import as_of_option, moment
+from lakebed.cli.output import json_option, say, say_json, say_lines, with_errors
 from lakebed.dataset.open import open_at
 from lakebed.errors import CorruptError
 from lakebed.history.commits import when
@@ -18,32 +21,23 @@ from lakebed.versions.graph import draw
 from lakebed.versions.refs import Refs, read_refs
 
 
+@click.command()
+@click.argument("url")
+@click.option(
+    "--graph", is_flag=True, help="Draw lines to all parents, of all branches or of the one in URL."
+)
+@click.option("--stat", is_flag=True, help="Also show what each commit changed.")
+@click.option("--all", "everything", is_flag=True, help="The commits of all branches.")
+@click.option("-n", "--count", type=click.IntRange(0), help="So many commits at most.")
+@as_of_option
+@json_option
+@with_errors
 def log(
-    url: str,
-    *,
-    graph: bool,
-    stat: bool,
-    everything: bool,
-    count: int | None,
-    as_of: float | str | None,
-    as_json: bool,
+    url: str, graph: bool, stat: bool, everything: bool, count: int | None, as_of: str | None, as_json: bool
 ) -> None:
-    """Print commits, newest first.
-
-    Parameters
-    ----------
-    graph
-        Draw lines from each commit to its parents; of all branches, unless the address names a version.
-    stat
-        Also say what each commit changed.
-    everything
-        All branches.
-    count
-        So many commits at most.
-    as_of
-        Begin with what was the newest commit then.
-    """
-    handle = open_at(url, read_only=True, as_of=None if as_of is None else posix_seconds(as_of))
+    """Show the commits of URL[@branch, @commit or @tag], newest first."""
+    then = moment(as_of)
+    handle = open_at(url, read_only=True, as_of=None if then is None else posix_seconds(then))
     session = handle.session
     try:
         refs = read_refs(session.storage)

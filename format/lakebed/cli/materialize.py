@@ -3,37 +3,47 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 
 import click
 
 import lakebed
-from lakebed.cli.output import say, say_json
+from lakebed.cli.output import json_option, say, say_json, with_errors
 from lakebed.errors import GetDataFromLinkError, SampleAppendError
 
 _SHOWN = 20
 
 
+@click.command()
+@click.argument("src")
+@click.argument("dest", required=False)
+@click.option("-t", "--tensor", "tensors", multiple=True, help="Only this tensor; may be repeated.")
+@click.option("--overwrite", is_flag=True, help="Replace a dataset at DEST, or begin anew.")
+@click.option("--ignore-errors", is_flag=True, help="Leave empty samples where links lead nowhere.")
+@click.option("--progress/--no-progress", default=True, help="Show how far it is.")
+@json_option
+@with_errors
 def materialize(
     src: str,
     dest: str | None,
-    tensors: Sequence[str] | None,
-    *,
+    tensors: tuple[str, ...],
     overwrite: bool,
     ignore_errors: bool,
-    progressbar: bool,
+    progress: bool,
     as_json: bool,
 ) -> None:
-    """Put data in place of the links of a dataset, or of a copy of it, and print the links that lead nowhere."""
+    """Fetch what the links of SRC lead to: into a copy at DEST, or in their place. Goes on where it was stopped.
+
+    Exit status 1: some links lead nowhere.
+    """
     try:
         broken = lakebed.materialize(
             src,
             dest,
-            tensors,
+            tensors or None,
             overwrite=overwrite,
             ignore_errors=ignore_errors,
-            progressbar=progressbar and sys.stderr.isatty(),
+            progressbar=progress and sys.stderr.isatty(),
         )
     except (GetDataFromLinkError, SampleAppendError) as error:
         notes = "; ".join(getattr(error, "__notes__", ()))

@@ -5,8 +5,16 @@ from __future__ import annotations
 import re
 import warnings
 
+import click
+
 import lakebed
 from lakebed.errors import LockedWarning
+
+as_of_option = click.option(
+    "--as-of",
+    metavar="TIME",
+    help="The newest commit of that time: 2026-11-21, '2026-11-21 09:30' (UTC), or seconds.",
+)
 
 _SECONDS = re.compile(r"-?\d{9,}(\.\d+)?")
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from types import TracebackType
 from typing import Any, TextIO
 
 import click
 
+from lakebed.errors import LakebedError
 from lakebed.printable import printable
 
 _COLOUR = re.compile("(\x1b\\[(?:0|9[34])m)")
@@ -40,6 +43,27 @@ def say_coloured(text: str) -> None:
 def say_json(found: Any, *, indent: int | None = 2) -> None:
     """Print JSON for programs: ASCII only, which reads back as what it was."""
     click.echo(json.dumps(found, indent=indent).replace("\x7f", "\\u007f"))
+
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON for programs instead of text for people."
+)
+
+
+def with_errors(command: Callable[..., None]) -> Callable[..., None]:
+    """Print errors that a user can act on as one sentence instead of a traceback."""
+
+    @wraps(command)
+    def run(*args: Any, **kwargs: Any) -> None:
+        try:
+            command(*args, **kwargs)
+        except LakebedError as error:
+            raise click.ClickException(str(error)) from error
+        except BrokenPipeError:
+            # The reader (head, less) has seen enough; a second error at exit would only be noise.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+    return run
 
 
 class Commands(click.Group):

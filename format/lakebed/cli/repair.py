@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import click
 
-from lakebed.cli.output import say, say_json
-from lakebed.maintenance.plan import RepairReport, Step
-from lakebed.maintenance.repair import repair as mend
-from lakebed.storage.url import open_storage, parse
+import lakebed
+from lakebed.cli.output import json_option, say, say_json, with_errors
+from lakebed.storage.url import parse
 
 
-def repair(url: str, *, apply: bool, as_json: bool) -> None:
-    """Repair the dataset at an address, or print the plan; exit with 1 if damage remains."""
+@click.command()
+@click.argument("url")
+@click.option(
+    "--plan", "apply", flag_value=False, type=bool, default=False, help="Only tell what would be done."
+)
+@click.option(
+    "--apply", "apply", flag_value=True, type=bool, help="Do it: damaged heads get sound ones beside them."
+)
+@json_option
+@with_errors
+def repair(url: str, apply: bool, as_json: bool) -> None:
+    """Save what can be saved of URL after a crash of Deep Lake 3.x or damage. Exit status 1: some remains."""
     location = parse(url)
     if location.ref is not None:
         raise click.UsageError(f"a repair is of the whole dataset: leave out @{location.ref}")
-    report = mend(open_storage(location), apply=apply)
+    report = lakebed.repair(url, apply=apply)
     if as_json:
         say_json(report.to_json())
     else:
@@ -26,7 +36,7 @@ def repair(url: str, *, apply: bool, as_json: bool) -> None:
         sys.exit(1)
 
 
-def _print(report: RepairReport) -> None:
+def _print(report: Any) -> None:
     for step in report.steps:
         say(_line(step, applied=report.applied))
     for branch, version in report.versions.items():
@@ -40,7 +50,7 @@ def _print(report: RepairReport) -> None:
     say(f"{report.dataset}: {done:,} repairs {verb}; {report.lost_rows:,} rows of tensors lost")
 
 
-def _line(step: Step, *, applied: bool) -> str:
+def _line(step: Any, *, applied: bool) -> str:
     if step.kind == "damage":
         return f"REMAINS: {step}"
     lost = "LOST" if step.lost_rows else "done" if applied else "plan"

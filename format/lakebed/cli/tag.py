@@ -11,14 +11,21 @@ import lakebed
 from lakebed import clock
 from lakebed.cli import describe
 from lakebed.cli.opening import writable
-from lakebed.cli.output import say, say_json, say_lines
-from lakebed.versions.refs import Tag
+from lakebed.cli.output import json_option, say, say_json, say_lines, with_errors
 
 
+@click.command()
+@click.argument("url")
+@click.argument("name", required=False)
+@click.argument("commit", required=False)
+@click.option("-m", "--message", help="Why it has this name.")
+@click.option("-d", "--delete", is_flag=True, help="Delete the tag; its commit stays.")
+@json_option
+@with_errors
 def tag(
-    url: str, name: str | None, commit: str | None, message: str | None, *, delete: bool, as_json: bool
+    url: str, name: str | None, commit: str | None, message: str | None, delete: bool, as_json: bool
 ) -> None:
-    """List the tags of a dataset; with a name make a tag, or delete it."""
+    """List the tags of URL; with NAME give that name to COMMIT, or to the last commit of URL[@branch]."""
     if name is None:
         if delete or message is not None:
             raise click.UsageError("give the NAME of the tag, too")
@@ -58,6 +65,6 @@ def _list(ds: lakebed.Dataset, *, as_json: bool) -> None:
         say_lines(describe.table(["tag", "commit", "made", "by", "message"], rows))
 
 
-def _plain(tag: Tag) -> dict[str, Any]:
+def _plain(tag: Any) -> dict[str, Any]:
     found = asdict(tag)
     return {**found.pop("extra"), **found, "time": clock.utc(tag.time)}

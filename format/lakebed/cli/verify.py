@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
-from lakebed.cli.output import say, say_json
-from lakebed.maintenance.check import UNUSED, Damage, Findings
-from lakebed.maintenance.verify import verify as check
-from lakebed.storage.url import open_storage, parse
+import click
+
+import lakebed
+from lakebed.cli.output import json_option, say, say_json, with_errors
+
+_UNUSED = "not part of the history"
+"""How notes of folders begin that no version is in; there may be many, which are told as one."""
 
 
-def verify(url: str, *, deep: bool, as_json: bool) -> None:
-    """Check the dataset at an address, or one version of it, print what was found, and exit with 1 on damage."""
-    location = parse(url, existing=True)
-    findings = check(open_storage(location), location.ref, deep=deep)
+@click.command()
+@click.argument("url")
+@click.option("--deep", is_flag=True, help="Also decode every sample.")
+@json_option
+@with_errors
+def verify(url: str, deep: bool, as_json: bool) -> None:
+    """Check URL, or only URL[@branch or @commit]: documents, chunks, checksums. Exit status 1 means damage."""
+    findings = lakebed.verify(url, deep=deep)
     if as_json:
         say_json(findings.to_json())
     else:
@@ -22,11 +30,11 @@ def verify(url: str, *, deep: bool, as_json: bool) -> None:
         sys.exit(1)
 
 
-def _print(findings: Findings) -> None:
-    unused = [note for note in findings.notes if note.message == UNUSED]
+def _print(findings: Any) -> None:
+    unused = [note for note in findings.notes if note.message.startswith(_UNUSED)]
     if unused:
-        say(f"note: {len(unused):,} folders are {UNUSED}")
-    notes = [note for note in findings.notes if note.message != UNUSED]
+        say(f"note: {len(unused):,} folders are {unused[0].message}")
+    notes = [note for note in findings.notes if note not in unused]
     for kind, found in (("note", notes), ("DAMAGED", findings.damage)):
         for line in _merged(found):
             say(f"{kind}: {line}")
@@ -37,6 +45,6 @@ def _print(findings: Findings) -> None:
     say(f"{findings.dataset}: {verdict} in {counts}")
 
 
-def _merged(found: list[Damage]) -> list[str]:
+def _merged(found: list[Any]) -> list[str]:
     """Return what to print: the same line once, as later versions repeat what they share with earlier ones."""
     return list(dict.fromkeys(map(str, found)))

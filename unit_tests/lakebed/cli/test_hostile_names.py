@@ -177,7 +177,8 @@ def test_printed_forms_of_the_library(place: Path) -> None:
 
 def test_a_mistake_of_ours_is_printed_as_clean() -> None:
     """Even the traceback of what nobody expected."""
-    program = "import sys, lakebed.cli as c; c.logged.log = lambda *_, **__: open(sys.argv[1]); c.main(['log', 'x'])"
+    fails = "lakebed.verify = lambda *_, **__: open(sys.argv[1])"
+    program = f"import sys, lakebed, lakebed.cli as c; {fails}; c.main(['verify', 'x'])"
     found = subprocess.run([sys.executable, "-c", program, EVIL], capture_output=True, check=False)
     assert found.returncode == 1
     assert b"Traceback" in found.stderr
@@ -187,13 +188,16 @@ def test_a_mistake_of_ours_is_printed_as_clean() -> None:
 def test_warnings_are_printed_as_clean(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A warning that names what a dataset holds is one line without control characters."""
 
-    def warned(*args: Any, **kwargs: Any) -> None:
-        warnings.warn("of " + EVIL, UserWarning, stacklevel=1)
+    collect = lakebed.gc
 
-    monkeypatch.setattr("lakebed.cli.logged.log", warned)
+    def warned(*args: Any, **kwargs: Any) -> Any:
+        warnings.warn("of " + EVIL, UserWarning, stacklevel=1)
+        return collect(*args, **kwargs)
+
+    monkeypatch.setattr(lakebed, "gc", warned)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        result = _run(place, "log", ["DS"])
+        result = _run(place, "gc", ["DS"])
     assert _clean(result.stderr)
     assert result.stderr.startswith("Warning: of \\x07")
     assert result.stderr.count("\n") == 1
