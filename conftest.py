@@ -29,6 +29,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    """Let it go as it would have gone: some libraries look at the end for what is left."""
+    gc.unfreeze()
+
+
 def pytest_report_header() -> str:
     """Say what is tried, and what repeats it."""
     return f"effort: LAKEBED_TESTS={effort.LEVEL}, LAKEBED_SEED={effort.seed()}"
