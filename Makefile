@@ -55,8 +55,14 @@ lint: .venv/.dev ## style, types, layers, cycles
 	@.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
+	MYPYPATH=format .venv/bin/stubtest lakebed.native destination_deeplake.native --concise --ignore-disjoint-bases
 	PYTHONPATH=.:format .venv/bin/lint-imports
 	.venv/bin/python scripts/cycles.py
+
+.PHONY: checked
+checked: .venv/.dev ## the tests of the compiled core, built so that it checks every index and division
+	@LAKEBED_NATIVE_CHECKS=1 .venv/bin/python setup.py -q build --build-base .cache/checked --build-lib .cache/checked/lib
+	PYTHONPATH=.cache/checked/lib $(PYTEST) unit_tests/lakebed/native unit_tests/destination_deeplake/test_wire.py $(TESTS)
 
 .PHONY: bench
 bench: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready ## speed and memory against peers, in the same run

@@ -1,4 +1,4 @@
-"""What pyproject.toml has no words for: what is missing when there is no C compiler."""
+"""What pyproject.toml has no words for: how the compiled core is compiled, and what is missing without a compiler."""
 
 import os
 import shutil
@@ -7,9 +7,33 @@ from setuptools import setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import PlatformError
 
+CHECKED = "LAKEBED_NATIVE_CHECKS"
+"""With this variable set, the compiled core checks each index and each division, and is slow: to look for bugs."""
+
+IS_CHECKED = bool(os.environ.get(CHECKED))
+
+# A negative index is an error with `boundscheck`, and counts from the end with `wraparound`, which nothing here means.
+DIRECTIVES = {
+    "language_level": 3,
+    "boundscheck": IS_CHECKED,
+    "wraparound": False,
+    "cdivision": not IS_CHECKED,
+    "initializedcheck": IS_CHECKED,
+    "autotestdict": False,
+}
+"""Of Cython, for all modules."""
+
 
 class BuildExt(build_ext):
     """Builds the compiled core, or says what that needs."""
+
+    def finalize_options(self) -> None:
+        """Set the directives; the C code of a checked build does not lie where the next build would find it."""
+        super().finalize_options()
+        self.cython_directives = {**DIRECTIVES, **(self.cython_directives or {})}
+        if IS_CHECKED:
+            self.force = True
+            self.cython_c_in_temp = True
 
     def build_extensions(self) -> None:
         """Look for the compiler before anything is built with it."""
@@ -24,4 +48,5 @@ class BuildExt(build_ext):
         super().build_extensions()
 
 
-setup(cmdclass={"build_ext": BuildExt})
+if __name__ == "__main__":
+    setup(cmdclass={"build_ext": BuildExt})

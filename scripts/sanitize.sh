@@ -14,11 +14,12 @@ cp -r format/lakebed destination_deeplake "$build"
 find "$build/lakebed" "$build/destination_deeplake" \( -name '*.so' -o -name __pycache__ \) -prune -exec rm -rf {} +
 suffix=$("$python" -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
 include=$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')
+directives=$("$python" -c 'import setup; print(",".join(f"{name}={value}" for name, value in setup.DIRECTIVES.items()))')
 flags=(-O1 -g -fPIC -shared -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -w)
 for source in ext/*/native/*.pyx; do
   name=$(basename "$source" .pyx)
   package=$(basename "$(dirname "$(dirname "$source")")")
-  "$python" -m cython -3 -I ext "$source" -o "$build/$name.c"
+  "$python" -m cython -X "$directives" -I ext "$source" -o "$build/$name.c"
   gcc "${flags[@]}" -I"$include" -Iext "$build/$name.c" -o "$build/$package/native/$name$suffix"
 done
 

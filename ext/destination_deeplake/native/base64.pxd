@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """The text of a JSON string -> the bytes that it spells in base64 (RFC 4648).
 
 Taken: the standard alphabet, the URL-safe one, both in one text; padding or none; white space anywhere; a `data:` URL

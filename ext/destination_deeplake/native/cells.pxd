@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Cells of Arrow arrays: absorbed into hashes, and compared.
 
     layout        data                      a cell as words below 2**61

@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Column buffers under construction, one set per stream, in Arrow's layout.
 
 A row is begun, its values written at index `rows` of every column, and then finished, which makes it count,

@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Decimal text -> int64 or the nearest double.
 
 One floating-point operation does where digits and power of ten are both exact doubles (Clinger 1990), else

@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """One line -> one message.
 
 Nearly every line is a record whose stream is named before its data: `read_plain_record` reads it in one

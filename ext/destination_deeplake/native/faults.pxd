@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """What can be wrong with a line. A reason never quotes the line: it may hold anything."""
 
 from libc.stdint cimport uint8_t

@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """JSON arrays of numbers -> flat values, in C order, with a check of their shape.
 
 Each number becomes the nearest double, and then the nearest float where the column keeps those. Read in one pass; what

@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """What can still be told of a line that is no message: what it was to be, and of which stream."""
 
 from libc.stdint cimport uint8_t

@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """The text of version 7 UUIDs (RFC 9562, 5.7), those of a batch counting up from a random one (6.2, method 1).
 
     digits       content

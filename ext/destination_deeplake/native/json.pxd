@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Strict JSON (RFC 8259) over bytes: validate, skip, unescape, make compact.
 
 Every text that is read here ends with a sentinel: the newline of its line, which no rule below accepts inside

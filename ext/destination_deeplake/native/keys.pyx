@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+# cython: auto_pickle=False
 """Keys of rows: hashes of Arrow columns, tables and filters of hashes, the newest row of each key; numbers as texts.
 
 Hashes are rows of two 64-bit words. They hold for one process: the points of the polynomials are drawn at random. The
@@ -11,7 +11,8 @@ from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy
 
-from decimal import MAX_EMAX, Context, Decimal
+from decimal import MAX_EMAX as _MAX_EMAX
+from decimal import Context, Decimal
 
 import numpy as np
 
@@ -312,7 +313,7 @@ cdef bytes far_numeral(Span text, bint order):
     shift = len(whole) if whole else -(len(fraction) - len(fraction.lstrip("0")))
     digits = (whole + fraction).strip("0")
     # Integers of more than 4300 digits are none for Python.
-    exponent = Context(prec=len(power) + 30, Emax=MAX_EMAX).add(Decimal(power), Decimal(shift if order else shift - 1))
+    exponent = Context(prec=len(power) + 30, Emax=_MAX_EMAX).add(Decimal(power), Decimal(shift if order else shift - 1))
     magnitude = f"{exponent.copy_abs():f}"
     if not order:
         point = "." if len(digits) > 1 else ""

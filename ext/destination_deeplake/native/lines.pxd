@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Blocks -> lines: one that lies in a block is read where it is, one that spans blocks is put together."""
 
 from libc.stdint cimport int64_t, uint8_t

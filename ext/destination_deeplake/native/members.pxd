@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """The members of JSON objects, by name.
 
 Names that this package looks for are short ASCII texts; a source may spell them with escapes.

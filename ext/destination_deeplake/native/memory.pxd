@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Buffers that grow, and the free list that hands used ones on to the next batch.
 
 The first touch of a fresh page costs more than parsing what is then written there. So a large buffer grows by

@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Numbers as they are written -> one spelling for each value, and texts that sort like the values. Nothing is rounded.
 
 A number is a sign, its significant digits (the first and the last are not 0) and the place of its point: 0.DIGITS times

@@ -1,5 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-# cython: auto_pickle=False, autotestdict=False
+# cython: auto_pickle=False
 """Airbyte messages as bytes -> Arrow buffers, without a Python object per record or per value.
 
 `Reader` sends each record to the `TableBuilder` of its stream; other messages stop it, so that the caller

@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Values that their column could not hold, or not to the last digit, kept as their source wrote them."""
 
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t

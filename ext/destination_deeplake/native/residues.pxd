@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Polynomials over the numbers modulo 2**61 - 1, evaluated at secret points: a hash that nobody can aim at.
 
 Words w1, w2, ... below the modulus become ((1 * r + w1) * r + w2) * r + ... for a random r. Two different sequences of n

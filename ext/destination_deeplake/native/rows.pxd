@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """The `data` object of a record -> one row.
 
 Records of one stream name their fields in the same order, so the key that followed this one last time is

@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """STATE and stream-status messages: whom they are about, and where a state takes its record count.
 
 The acknowledged state is the original line with one insertion or replacement, so that numbers, key order and

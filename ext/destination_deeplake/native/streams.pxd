@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """The streams that records name: those with a table, and strangers met on the way, which are only counted."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t

@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Date and time texts -> days and microseconds since 1970-01-01, in the proleptic Gregorian calendar.
 
     date       [+|-] yyyy.. - m[m] - d[d]          four to nine digits of year, astronomical (1 BC = 0)

@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """One JSON value -> one cell of a column.
 
 A value that its column cannot hold becomes a null and an entry of `_airbyte_meta.changes`; a JSON null is a

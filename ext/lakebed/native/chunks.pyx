@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Hot loops over chunks: header emit and parse, row tables, gather, lookup (FORMAT.md 4.1, 5.1).
 
 Every function takes typed memoryviews, checks every index against the end of its buffer before it is used, and

@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 """Read, or force to disk, many files in one call.
 
 Calling ``os.fsync`` from several threads passes the interpreter lock around for every file, which costs more processor

@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Many arrays of one dtype and rank, put back to back (FORMAT.md 5.3). Its oracle is plain NumPy in unit_tests."""
 
 from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBUF_ND, PyBuffer_Release, PyObject_GetBuffer

@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Headers of JPEG (ITU-T T.81, annex B) and PNG (W3C PNG, section 5) files: extents, channels, depth, EXIF or not.
 
 Every read is checked against the end of its buffer first. A batch costs one loop without Python per file; what a file

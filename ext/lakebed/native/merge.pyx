@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Samples of a chunk that give way to others: the loops behind bulk updates and removals (FORMAT.md 5.1).
 
 Every function checks each row and each offset against the end of its buffer before it is used, and loops without the

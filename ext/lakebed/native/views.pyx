@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Many arrays cut from one buffer, without a Python call per array.
 
 NumPy's C interface is reached through the table that its extension module publishes, whose slots are part of NumPy's
