@@ -8,4 +8,4 @@ from __future__ import annotations
 
 from random import SystemRandom
 
-CHANCE = SystemRandom()
+JITTER = SystemRandom()

@@ -126,7 +126,7 @@ class FileCodec(Protocol):
         Raises
         ------
         SampleCompressionError
-            If arrays of this shape or dtype, or arrays at all, can not be encoded.
+            If arrays of this shape or dtype, or arrays at all, cannot be encoded.
         """
         ...
 

@@ -19,7 +19,7 @@ from lakebed.codecs.traits import Described
 from lakebed.errors import FormatError, LimitError
 
 _FRAME_MAGIC = b"\x04\x22\x4d\x18"
-# A block can not shrink by more than this (one length byte stands for 255 bytes), so a larger promise is a lie.
+# A block cannot shrink by more than this (one length byte stands for 255 bytes), so a larger promise is a lie.
 _LARGEST_RATIO = 256
 _STEP = 1 << 20
 

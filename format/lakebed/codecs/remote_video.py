@@ -1,9 +1,9 @@
-"""Videos that are not in memory: the container's index is fetched, and the scenes that are asked for.
+"""Videos that are not in memory: the container's index is fetched, and the segments that are asked for.
 
-A scene is a key frame and what follows it up to the next. The index of an mp4 or avi file lists where each packet lies,
-when it is decoded, and which are key frames; what is decoded before a key frame is shown before everything that is
-decoded from it on. So the number of the first frame of a scene is known without reading what comes before it. When the
-frames of a scene are shown is in their packets, which are read from its key frame on as far as is needed.
+A segment is a key frame and what follows it up to the next. The index of an mp4 or avi file lists where each packet
+lies, when it is decoded, and which are key frames; what is decoded before a key frame is shown before everything that
+is decoded from it on. So the number of the first frame of a segment is known without reading what comes before it.
+When the frames of a segment are shown is in their packets, which are read from its key frame on as far as is needed.
 
 mkv files, fragmented mp4 files, and others whose index does not list each frame, are fetched as a whole.
 """
@@ -36,7 +36,7 @@ _REORDERED = 17
 
 
 @dataclass(frozen=True, slots=True)
-class Film:
+class RemoteVideo:
     """Video files of one container format that lie elsewhere.
 
     Parameters
@@ -56,9 +56,9 @@ class Film:
             If the data is no video, or a larger one than this process allows.
         """
         with open_container(file, self.name) as container:
-            scenes = _Scenes.of(container, self.name, file)
-            if scenes is not None:
-                return FileFacts(scenes.shape, "uint8"), header(container, self.name)
+            segments = _Segments.of(container, self.name, file)
+            if segments is not None:
+                return FileFacts(segments.shape, "uint8"), header(container, self.name)
         video, data = Video(self.name), file.whole()
         return video.facts(data), video.metadata(data)
 
@@ -76,23 +76,23 @@ class Film:
         FormatError, LimitError
             If the data is damaged, or decodes to more than this process allows.
         """
-        with self._scenes(file) as scenes:
-            found = None if scenes is None else scenes.frames(selection)
+        with self._segments(file) as segments:
+            found = None if segments is None else segments.frames(selection)
         return Video(self.name).part(file.whole(), selection) if found is None else found
 
     def timestamps(self, file: Elsewhere, selection: int | slice) -> NDArray[np.float32]:
         """Tell when frames are shown, in seconds: float32, shape (frames,), or () for one frame; see :meth:`part`."""
-        with self._scenes(file) as scenes:
-            found = None if scenes is None else scenes.seconds(selection)
+        with self._segments(file) as segments:
+            found = None if segments is None else segments.seconds(selection)
         return Video(self.name).timestamps(file.whole(), selection) if found is None else found
 
     @contextmanager
-    def _scenes(self, file: Elsewhere) -> Iterator[_Scenes | None]:
+    def _segments(self, file: Elsewhere) -> Iterator[_Segments | None]:
         with open_container(file, self.name) as container:
-            yield _Scenes.of(container, self.name, file)
+            yield _Segments.of(container, self.name, file)
 
 
-class _Scenes:
+class _Segments:
     """A container whose index lists every frame.
 
     Parameters
@@ -121,7 +121,7 @@ class _Scenes:
         self.shape, self._what = reel.shape, reel.what
 
     @classmethod
-    def of(cls, container: InputContainer, name: str, file: Elsewhere) -> _Scenes | None:
+    def of(cls, container: InputContainer, name: str, file: Elsewhere) -> _Segments | None:
         """Read the index; None if it does not list every frame."""
         stream = video_stream(container, name)
         with decoding(f"a {name} video"):
@@ -173,24 +173,24 @@ class _Scenes:
         return out.reshape(()) if isinstance(selection, int) else out
 
     def _runs(self, wanted: range) -> list[tuple[int, int]]:
-        """Cut wanted frames into runs that lie in the same or in neighbouring scenes: (first, stop) of places."""
+        """Cut wanted frames into runs that lie in the same or in neighbouring segments: (first, stop) of places."""
         if not wanted:
             return []
-        scenes = np.searchsorted(self._shown[self._keys], np.asarray(wanted), side="right")
-        cuts = (np.flatnonzero(np.abs(np.diff(scenes)) > 1) + 1).tolist()
+        segments = np.searchsorted(self._shown[self._keys], np.asarray(wanted), side="right")
+        cuts = (np.flatnonzero(np.abs(np.diff(segments)) > 1) + 1).tolist()
         return list(zip([0, *cuts], [*cuts, len(wanted)], strict=True))
 
     def _gathered(self, wanted: range) -> tuple[Packets, int] | None:
         """Read the packets that some frames need; return them and the number of frames that are shown before them."""
         low, high = min(wanted), max(wanted)
-        scene = int(np.searchsorted(self._shown[self._keys], low, side="right")) - 1
-        for start in range(scene, -1, -1):
+        segment = int(np.searchsorted(self._shown[self._keys], low, side="right")) - 1
+        for start in range(segment, -1, -1):
             entry = int(self._keys[start])
             before = int(self._shown[entry])
             items = self._demuxed(entry, high - before)
             if items is None:
                 return None
-            # Frames that are shown before the key frame they follow depend on the scene before.
+            # Frames that are shown before the key frame they follow depend on the segment before.
             times = [packet.pts or 0 for packet in items]
             early = sum(time < times[0] and not p.is_discard for p, time in zip(items, times, strict=True))
             if low - before >= early or start == 0:
@@ -198,7 +198,7 @@ class _Scenes:
         return None
 
     def _end(self, entry: int) -> int:
-        """Return the last moment of the scene that begins with a packet."""
+        """Return the last moment of the segment that begins with a packet."""
         following = int(np.searchsorted(self._keys, entry, side="right"))
         return int(self._times[self._keys[following]] - 1 if following < len(self._keys) else self._times[-1])
 
@@ -212,7 +212,7 @@ class _Scenes:
         items: list[Packet[Any]] = []
         shown: list[int] = []
         with decoding(self._what):
-            # Seeking compares with the time of presentation, which is later: to the end of the scene, then.
+            # Seeking compares with the time of presentation, which is later: to the end of the segment, then.
             self._container.seek(self._end(entry), stream=self._stream)
             for packet in self._container.demux(self._stream):
                 if packet.size == 0 or (not items and (packet.dts or 0) < self._times[entry]):

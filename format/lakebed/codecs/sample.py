@@ -1,4 +1,4 @@
-"""One sample as users hand it over: an array, or a file that is opened only when somebody asks (API.md 4)."""
+"""One sample as users hand it over: an array, or a file that is opened only when its content is needed (API.md 4)."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class Sample:
 
     @property
     def is_text_like(self) -> bool:
-        """Whether the values are text, JSON or a list; whoever knows sets it."""
+        """Whether the values are text, JSON or a list; a caller that knows sets it."""
         return self._is_text_like
 
     @is_text_like.setter
@@ -175,11 +175,11 @@ class Sample:
 
     @property
     def unread_path(self) -> str | None:
-        """Path of a file of this machine that nobody has read yet; None for every other sample."""
+        """Path of a file of this machine that was not read yet; None for every other sample."""
         return self._local if self._buffer is None and self._array is None else None
 
     def is_unread_as(self, compression: str | None) -> bool:
-        """Whether this is such a file, and nobody said that it is of another kind."""
+        """Whether this is such a file, and not said to be of another kind."""
         return self._kind in (None, compression) and self.unread_path is not None
 
     def fill(self, content: Buffer) -> None:

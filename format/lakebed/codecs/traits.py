@@ -1,6 +1,6 @@
 """What each compression of the format (FORMAT.md 7) can do here, as one table.
 
-Whoever adds a codec adds its row; the rest of the library asks the row and knows no names.
+A new codec adds its row; the rest of the library asks the row and knows no names.
 """
 
 from __future__ import annotations

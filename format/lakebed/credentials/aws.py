@@ -56,7 +56,7 @@ def secret(entry: Mapping[str, Any]) -> dict[str, Any]:
     StoragePermissionError, MissingCredsError
         If AWS does not show it to this account, or there is no account.
     StorageUnavailableError
-        If AWS can not be reached.
+        If AWS cannot be reached.
     """
     name = _wanted(entry, "secret_id")
 

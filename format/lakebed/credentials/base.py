@@ -95,7 +95,7 @@ def without_options(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plain(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an entry as it is written: for whoever stores it at once, and for nobody else."""
+    """Return an entry as it is written: only for a caller that stores it at once."""
     return {key: value.reveal() if isinstance(value, Secret) else value for key, value in found.items()}
 
 

@@ -44,7 +44,7 @@ class OwnersFile:
         Raises
         ------
         StoragePermissionError
-            If others can read the file, or it belongs to somebody else.
+            If others can read the file, or it belongs to another user.
         InvalidInputError
             If it is no TOML, or the entry none of credentials.
         """

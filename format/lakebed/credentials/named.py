@@ -65,7 +65,7 @@ class Keys(Protocol):
         Raises
         ------
         MissingCredsError
-            If the dataset has no such name, or nobody has credentials for it.
+            If the dataset has no such name, or no provider has credentials for it.
         LinkCredentialsError
             If they are not for this address.
         """
@@ -121,7 +121,7 @@ class Named:
         ManagedCredentialsNotFoundError
             If none knows the name.
         InvalidInputError, StoragePermissionError, StorageUnavailableError
-            If one knows it, but what it has is of no use, or it can not be asked.
+            If one knows it, but what it has is of no use, or it cannot be asked.
         """
         began = clock.now()
         provider, found = look_up(self.key)
@@ -150,7 +150,7 @@ class NamedCredentials(Renewal):
         return named, (self._named.key,)
 
     def check(self, url: str) -> None:
-        """Make sure that the credentials are for an address: whoever wrote a dataset chose the addresses in it.
+        """Make sure that the credentials are for an address: the writer of a dataset chose the addresses in it.
 
         Raises
         ------
@@ -193,7 +193,7 @@ def look_up(key: str) -> Entry:
     ManagedCredentialsNotFoundError
         If none knows it.
     InvalidInputError, StoragePermissionError, StorageUnavailableError
-        If one knows it, but what it has is of no use, or it can not be asked.
+        If one knows it, but what it has is of no use, or it cannot be asked.
     """
     for provider in PROVIDERS:
         found = provider.find(key)

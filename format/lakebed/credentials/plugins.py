@@ -31,7 +31,7 @@ def ask(point: EntryPoint, key: str, options: Given | None = None) -> Given | Cr
     Raises
     ------
     StorageUnavailableError
-        If it fails. Its own error is not shown, as nobody knows what is in it.
+        If it fails. Its own error is not shown: it may hold secrets.
     """
     problem, found = _asked(point, key, options)
     if problem is not None:

@@ -13,7 +13,7 @@ from lakebed.storage.credentials import Given
 _log = logging.getLogger(__name__)
 
 SERVICE = "lakebed"
-_INDEX = "lakebed names"  # keyrings can not be listed: the names are kept under one of their own
+_INDEX = "lakebed names"  # keyrings cannot be listed: the names are kept under one of their own
 
 
 class SystemKeyring:

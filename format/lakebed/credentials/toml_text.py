@@ -19,7 +19,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def with_table(text: str, name: str, values: Mapping[str, Any] | None) -> str | None:
-    """Return a text with another table of a name, or (None) without it; None if that can not be done line by line."""
+    """Return a text with another table of a name, or (None) without it; None if that cannot be done line by line."""
     lines = re.findall(r"[^\n]*\n|[^\n]+", text)  # not at what else counts as the end of a line elsewhere
     headers = [i for i, line in enumerate(lines) if _HEADER.match(line)]
     own = [i for i in headers if _path(lines[i])[:1] == [name]]

@@ -339,7 +339,7 @@ class Pool:
                     [] if connection.address is None else [connection.address],
                 )
             except UnsafePathError:
-                # Somebody else may use it. What the name stands for now will be seen.
+                # Another program may use it. What the name stands for now will be seen.
                 self.give(place, connection)
                 return None
         return connection

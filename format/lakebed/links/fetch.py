@@ -1,6 +1,6 @@
 """Fetch the bytes behind an address, whole or in part: one fetcher per scheme.
 
-Links of a dataset are followed under a policy; what the user asks for by himself has none.
+Links of a dataset are followed under a policy; what the user asks for directly has none.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def fetch(
     creds
         Credentials for the address: ``{"headers": {...}}`` for a web server, those of a store as for a dataset there.
     policy
-        What links may lead to, for links that others chose; None for what the user asks for by himself.
+        What links may lead to, for links that others chose; None for what the user asks for directly.
 
     Raises
     ------

@@ -36,7 +36,7 @@ _BEYOND = re.compile(r"bytes \*/(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class _Span:
+class _WantedRange:
     """What is wanted of a file."""
 
     start: int
@@ -50,7 +50,7 @@ class Http:
         self._pool = Pool()
 
     def close(self) -> None:
-        """Close the connections that nobody uses."""
+        """Close the connections that are not in use."""
         self._pool.clear()
 
     def fetch(
@@ -106,7 +106,7 @@ class Http:
         if start < 0 or length < 0:
             raise ValueError(f"byte range ({start}, {length}) is negative")
         limits.check("MAX_FETCH_BYTES", length, f"part of {shown(url)}, in bytes")
-        part = self._follow(url, _Span(start, length), timeout, creds, policy)
+        part = self._follow(url, _WantedRange(start, length), timeout, creds, policy)
         if tag is not None and part.tag != tag:
             raise UnableToReadFromUrlError(f"{shown(url)} was replaced while it was read; read it again")
         return part
@@ -114,14 +114,14 @@ class Http:
     def _follow(
         self,
         url: str,
-        span: _Span | None,
+        span: _WantedRange | None,
         timeout: float | None,
         creds: Mapping[str, Any] | None,
         policy: Policy | None,
     ) -> Part:
         deadline = time.monotonic() + (config.HTTP_TIMEOUT if timeout is None else timeout)
         secret, named = _headers(creds)
-        # What the user has linked himself is free, but where its server redirects to is not.
+        # An address that the user has linked is free; where its server redirects to is not.
         own = policy is not None and policy.is_own(url)
         first = here = _place(url, url)
         for _ in range(_MAX_REDIRECTS + 1):
@@ -150,7 +150,7 @@ class Http:
     def _try(
         self,
         place: Place,
-        span: _Span | None,
+        span: _WantedRange | None,
         headers: Mapping[str, str | Secret],
         policy: Policy | None,
         deadline: float,
@@ -169,7 +169,7 @@ class Http:
     def _ask(
         self,
         place: Place,
-        span: _Span | None,
+        span: _WantedRange | None,
         headers: Mapping[str, str | Secret],
         policy: Policy | None,
         deadline: float,
@@ -195,7 +195,7 @@ class Http:
         self,
         connection: Connection,
         place: Place,
-        span: _Span | None,
+        span: _WantedRange | None,
         headers: Mapping[str, str | Secret],
         deadline: float,
     ) -> Part | str:
@@ -246,7 +246,7 @@ def _revealed(value: Any) -> Any:
     return json.loads(text) if text[:1] in ("{", "[") else text
 
 
-def _ask_for(span: _Span | None) -> dict[str, str]:
+def _ask_for(span: _WantedRange | None) -> dict[str, str]:
     # No byte cannot be asked for: one is read, and dropped.
     return {} if span is None else {"Range": f"bytes={span.start}-{span.start + max(1, span.length) - 1}"}
 
@@ -261,7 +261,9 @@ def _may_pass(error: UnableToReadFromUrlError) -> bool:
     return cause is None or isinstance(cause, OSError | http.client.HTTPException)
 
 
-def _read(answer: http.client.HTTPResponse, connection: Connection, url: str, span: _Span | None) -> Part:
+def _read(
+    answer: http.client.HTTPResponse, connection: Connection, url: str, span: _WantedRange | None
+) -> Part:
     """Return what is wanted from an answer.
 
     Raises

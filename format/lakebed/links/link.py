@@ -35,7 +35,7 @@ class LinkedSample:
     Parameters
     ----------
     path
-        Path or address. A relative path counts from the working directory of whoever reads the dataset.
+        Path or address. A relative path counts from the working directory of the reader of the dataset.
     creds_key
         Name of the credentials that the address needs; the dataset stores the name only.
     """
@@ -131,7 +131,7 @@ def link(path: str | os.PathLike[str], creds_key: str | None = None) -> LinkedSa
     ----------
     path
         Path, or address with ``file``, ``http``, ``https``, ``s3``, ``gs`` or ``az`` before ``://``. It is stored as
-        given: relative paths count from the working directory of whoever reads the dataset.
+        given: relative paths count from the working directory of the reader of the dataset.
     creds_key
         Name of the credentials, added to the dataset with ``ds.add_creds_key``.
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lakebed.links.policy import Policy
     from lakebed.storage.credentials import Creds
 
-# Not blocking: opening a pipe that nobody writes to would otherwise never return.
+# Not blocking: opening a pipe without a writer would otherwise never return.
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 
 

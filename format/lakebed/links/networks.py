@@ -77,7 +77,7 @@ def meant(address: Address) -> Address:
 
 
 def is_public(address: Address) -> bool:
-    """Tell whether an address belongs to a machine that anybody on the internet could talk to."""
+    """Tell whether an address belongs to a machine that is reachable from all of the internet."""
     real = meant(address)
     if isinstance(real, IPv4Address):
         return not any(real in network for network in _SPECIAL_4)

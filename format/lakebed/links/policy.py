@@ -1,10 +1,10 @@
-"""Where the links of a dataset may lead: whoever wrote it chose them, not the user who reads it (promise P5).
+"""Where the links of a dataset may lead: its writer chose them, not the user who reads it (promise P5).
 
 A link may lead to
 
 * a file of the dataset's own folder or of ``config.LINK_ROOTS``, symbolic links resolved;
 * a web address all of whose IP addresses are public, or that ``config.LINK_HOSTS`` names;
-* an object of a bucket, with the credentials that the user has given for its key, or as anybody;
+* an object of a bucket, with the credentials that the user has given for its key, or without any;
 * whatever this process has appended as a link itself.
 
 Checks are made on what is used: on the file that is open, on the address that is connected to, and again on each
@@ -292,7 +292,7 @@ def _folder(text: str) -> str:
 class _Memory:
     """Links, as hashes that are secret to this process; when there are too many, the older half is forgotten.
 
-    Adding must cost next to nothing: new ones are sorted in among those before them when somebody looks one up.
+    Adding must cost next to nothing: new ones are sorted in among those before them when one is looked up.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""``lakebed.read``: a file, wherever it is, as a sample that is opened when somebody looks at it."""
+"""``lakebed.read``: a file, wherever it is, as a sample that is opened when its content is needed."""
 
 from __future__ import annotations
 

@@ -82,9 +82,9 @@ def described(file: RangedFile, path: str) -> Found:
             except (FormatError, LimitError):
                 continue  # the rest may say more
     if not file.is_whole and name is not None and TRAITS[name].ranges:
-        from lakebed.codecs.remote_video import Film
+        from lakebed.codecs.remote_video import RemoteVideo
 
-        facts, info = Film(name).described(file)
+        facts, info = RemoteVideo(name).described(file)
         shape = facts.shape
         return Found(
             shape, facts.dtype, {**info, "shape": shape, "format": name, "filename": path, "modified": False}

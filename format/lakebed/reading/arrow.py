@@ -15,7 +15,7 @@ from lakebed.documents.json_style import encode_custom
 from lakebed.errors import FormatError, InvalidOperationError
 from lakebed.htypes.base import Storing
 from lakebed.reading.samples import SampleReader
-from lakebed.reading.scan import ColumnScan, Run, expand_absent
+from lakebed.reading.scan import ChunkRun, ColumnScan, expand_absent
 
 BATCH_ROWS = 1 << 16
 
@@ -164,7 +164,9 @@ def _plain(reader: SampleReader, value: Any) -> Any:
     return [_plain(reader, item) for item in value] if isinstance(value, list) else value
 
 
-def _run_array(reader: SampleReader, run: Run, kind: pa.DataType, mask: NDArray[np.bool_] | None) -> pa.Array:
+def _run_array(
+    reader: SampleReader, run: ChunkRun, kind: pa.DataType, mask: NDArray[np.bool_] | None
+) -> pa.Array:
     if reader.storing is not Storing.ARRAY:
         return _text_array(run, mask, empty=_EMPTY[reader.storing])
     dtype = reader.known_dtype()
@@ -194,7 +196,7 @@ def _numbers(values: NDArray[Any], kind: pa.DataType, mask: NDArray[np.bool_] | 
     return pa.Array.from_buffers(kind, len(values), [_validity(mask), pa.py_buffer(values)])
 
 
-def _text_array(run: Run, mask: NDArray[np.bool_] | None, empty: bytes) -> pa.Array:
+def _text_array(run: ChunkRun, mask: NDArray[np.bool_] | None, empty: bytes) -> pa.Array:
     chunk = run.chunk
     offsets = chunk.offsets()[run.start : run.stop + 1]
     if empty and bool(np.any(np.diff(offsets) == 0)):
@@ -213,7 +215,7 @@ def _text_array(run: Run, mask: NDArray[np.bool_] | None, empty: bytes) -> pa.Ar
 
 
 def _list_array(
-    run: Run, kind: pa.DataType, dtype: np.dtype[Any], mask: NDArray[np.bool_] | None
+    run: ChunkRun, kind: pa.DataType, dtype: np.dtype[Any], mask: NDArray[np.bool_] | None
 ) -> pa.Array:
     chunk = run.chunk
     at = chunk.offsets()

@@ -1,4 +1,4 @@
-"""Writable buffers that are used again once nobody holds a view of them."""
+"""Writable buffers that are used again once no view of them is left."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _references(buffers: list[NDArray[np.uint8]], i: int) -> int:
     return sys.getrefcount(buffers[i])
 
 
-# What _references says of a buffer that nobody but the list holds; it differs between Python releases.
+# What _references says of a buffer that only the list holds; it differs between Python releases.
 _UNUSED = _references([np.empty(1, dtype=np.uint8)], 0)
 
 

@@ -160,7 +160,7 @@ def _views(reader: SampleReader, rows: range) -> Iterator[list[NDArray[Any]]]:
     """Yield the samples chunk by chunk, cut from one copy of the chunk's data."""
     dtype = reader.known_dtype()
     for ordinal, row, inside, end in reader.runs(rows.start, rows.stop):
-        if reader.source.far is not None and reader.by_range(ordinal, end - inside) is not None:
+        if reader.source.remote is not None and reader.by_range(ordinal, end - inside) is not None:
             yield list(reader.values(range(row, row + end - inside)))
             continue
         with Locating(reader, row):

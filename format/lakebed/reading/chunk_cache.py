@@ -8,13 +8,13 @@ from lakebed.chunks.chunk import Chunk
 from lakebed.reading.open_chunk import OpenChunk
 
 # Large chunks on this machine that are kept in memory: the system has them at hand, so more would only cost memory.
-_MOST_NEAR = 4
+_MOST_LARGE = 4
 # Chunks whose header, and mapping or verified blocks, are remembered.
 _MOST_OPEN = 1024
 
 
 class ChunkCache:
-    """Chunks and blocks, those used last at the end; whoever uses it holds a lock.
+    """Chunks and blocks, those used last at the end; callers hold a lock.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class ChunkCache:
         self._chunks: OrderedDict[str, tuple[Chunk, int]] = OrderedDict()
         self._open: OrderedDict[str, OpenChunk] = OrderedDict()
         self._blocks: OrderedDict[tuple[str, int], int] = OrderedDict()
-        self._near: deque[str] = deque()
+        self._large: deque[str] = deque()
 
     def clear(self) -> None:
         """Forget everything."""
@@ -37,7 +37,7 @@ class ChunkCache:
             chunk.is_open = False
         self._open.clear()
         self._blocks.clear()
-        self._near.clear()
+        self._large.clear()
         self.used = 0
 
     # -- whole chunks ------------------------------------------------------------------------------------------
@@ -60,11 +60,11 @@ class ChunkCache:
         self._chunks[key] = (chunk, size)
         self._make_room(1)
 
-    def keep_near(self, key: str) -> None:
+    def keep_briefly(self, key: str) -> None:
         """Let a chunk that was just put in go once a few more like it came after it."""
-        self._near.append(key)
-        while len(self._near) > _MOST_NEAR:
-            dropped = self._chunks.pop(self._near.popleft(), None)
+        self._large.append(key)
+        while len(self._large) > _MOST_LARGE:
+            dropped = self._chunks.pop(self._large.popleft(), None)
             self.used -= 0 if dropped is None else dropped[1]
 
     # -- chunks that are read by range -------------------------------------------------------------------------
@@ -87,13 +87,13 @@ class ChunkCache:
         return chunk
 
     def keep_block(self, chunk: OpenChunk, block: int, data: memoryview) -> None:
-        """Put a verified block in, unless its chunk is forgotten; :meth:`settle` makes room for it."""
+        """Put a verified block in, unless its chunk is forgotten; :meth:`evict` makes room for it."""
         if chunk.is_open and block not in chunk.blocks and self._open.get(chunk.key) is chunk:
             chunk.blocks[block] = data
             self._blocks[chunk.key, block] = len(data)
             self.used += len(data)
 
-    def settle(self) -> None:
+    def evict(self) -> None:
         """Make room for blocks that came in; two of them stay whatever the bound, as samples lie across two."""
         self._make_room(0)
 

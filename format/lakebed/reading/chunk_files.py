@@ -22,7 +22,7 @@ from lakebed.errors import (
     TruncatedReadError,
 )
 from lakebed.reading.buffers import BufferPool
-from lakebed.reading.open_chunk import Bytes, OpenChunk, Span
+from lakebed.reading.open_chunk import ByteRange, Bytes, OpenChunk
 from lakebed.storage.base import Storage, is_cache, is_mappable, is_viewed
 from lakebed.versions.tree_file import TREE_KEY, is_dataset
 
@@ -84,7 +84,7 @@ class ChunkFiles:
             return self._checked(self._cache.origin, chunk, start, stop)
 
     def raw(self, chunk: OpenChunk, start: int, stop: int) -> memoryview:
-        """Read a range of a file as it is, for whoever can tell whether it is right, and asks :meth:`again` if not."""
+        """Read a range of a file unverified: a caller that finds it wrong calls :meth:`again`."""
         try:
             return self._asked(self._trusted(chunk), chunk, start, stop)
         except (ChecksumError, GetChunkError):
@@ -110,8 +110,8 @@ class ChunkFiles:
         if self._cache is None:
             return self._storage
         if len(chunk.sums):
-            return self._cache.sealed
-        # A cache can tell what an object was, not that it still is; of a head's nobody else can either.
+            return self._cache.trusted
+        # A cache can tell what an object was, not that it still is; of a head's nothing else can either.
         return self._storage if chunk.is_settled else self._cache.origin
 
     def _checked(self, storage: Storage, chunk: OpenChunk, start: int, stop: int) -> memoryview:
@@ -151,7 +151,7 @@ class ChunkFiles:
         return self.asked(key, lambda: self._storage.get_range(key, start, length))
 
     def map(self, chunk: OpenChunk) -> memoryview:
-        """Map a whole file; what is written there is seen by nobody else."""
+        """Map a whole file; what is written there is seen only by the caller."""
         mappable = self.mappable
         data = memoryview(b"") if mappable is None else self.asked(chunk.key, lambda: mappable.map(chunk.key))
         self.check_size(chunk.key, len(data), chunk.size)
@@ -168,7 +168,7 @@ class ChunkFiles:
     def verify_block(self, chunk: OpenChunk, block: int, data: memoryview) -> None:
         """Hold one block against its checksum."""
         if xxhash.xxh3_64_intdigest(data) != int(chunk.sums[block]):
-            raise self.damaged(chunk.key, Span(block * BLOCK, (block + 1) * BLOCK))
+            raise self.damaged(chunk.key, ByteRange(block * BLOCK, (block + 1) * BLOCK))
         chunk.seen[block] = 1
 
     def check_size(self, key: str, found: int, size: int) -> None:
@@ -214,7 +214,7 @@ class ChunkFiles:
             return LimitError(message, limit=error.limit, dataset=self.url)
         return CorruptError(message, dataset=self.url)
 
-    def damaged(self, key: str, span: Span) -> ChecksumError:
+    def damaged(self, key: str, span: ByteRange) -> ChecksumError:
         """Return the error for a range whose checksum is wrong."""
         return ChecksumError(
             f"chunk {key} is damaged between bytes {span.start} and {span.stop}: its checksum is wrong; "

@@ -22,13 +22,13 @@ from lakebed.errors import FormatError, LimitError
 from lakebed.reading.buffers import BufferPool
 from lakebed.reading.chunk_cache import ChunkCache
 from lakebed.reading.chunk_files import ChunkFiles
-from lakebed.reading.local_ranges import NearRanges
+from lakebed.reading.local_ranges import LocalRanges
 from lakebed.reading.open_chunk import Bytes, OpenChunk, described
 from lakebed.storage.base import Storage
 from lakebed.versions.state import ChunkTable
 
 if TYPE_CHECKING:
-    from lakebed.reading.remote.ranges import FarRanges
+    pass
 
 # Single samples of chunks above this size are read by range, those of smaller ones with the whole chunk.
 RANGES_ABOVE = LARGE
@@ -71,12 +71,12 @@ class ChunkSource:
         self._mutex = threading.RLock()
         self.cache = ChunkCache(self._limit)
         self._files = ChunkFiles(self._storage, self.pool)
-        self._near = NearRanges(self._files, self.cache)
-        self.far: FarRanges | None = None
+        self._local = LocalRanges(self._files, self.cache)
+        self.remote: RemoteRanges | None = None
         if self._files.mappable is None:
-            from lakebed.reading.remote.ranges import FarRanges
+            from lakebed.reading.remote.ranges import RemoteRanges
 
-            self.far = FarRanges(self._files, self.cache, self._mutex)
+            self.remote = RemoteRanges(self._files, self.cache, self._mutex)
 
     def after_fork(self) -> None:
         """Begin anew in a forked child: locks may be held by, and requests be those of, threads that it has not."""
@@ -93,9 +93,9 @@ class ChunkSource:
         """Forget everything that is cached, or on its way."""
         with self._mutex:
             self.cache.clear()
-            self._near.clear()
-        if self.far is not None:
-            self.far.clear()
+            self._local.clear()
+        if self.remote is not None:
+            self.remote.clear()
 
     def is_here(self, key: str) -> bool:
         """Whether a whole chunk is in memory."""
@@ -113,8 +113,8 @@ class ChunkSource:
         """
         key = key or table.key(row)
         with self._mutex:
-            far = self.far
-            if far is not None and (key in self.cache or far.is_coming(key)):
+            remote = self.remote
+            if remote is not None and (key in self.cache or remote.is_coming(key)):
                 return None
             found = self.cache.opened(key)
             if found is not None:
@@ -133,10 +133,10 @@ class ChunkSource:
         ChecksumError, GetChunkError, CorruptError
             If what is read is damaged, missing, or no chunk.
         """
-        header, far = chunk.header, self.far
+        header, remote = chunk.header, self.remote
         place = self.place(table, row, inside, chunk) if header is None else header.place(inside)
-        if far is not None and chunk.layout is not None and chunk.has_sample_sums and place.nbytes:
-            return far.samples(chunk, chunk.layout, inside, inside + 1), place
+        if remote is not None and chunk.layout is not None and chunk.has_sample_sums and place.nbytes:
+            return remote.samples(chunk, chunk.layout, inside, inside + 1), place
         return (self.piece(chunk, place.start, place.nbytes) if place.nbytes else b""), place
 
     def told(self, chunk: OpenChunk, layout: Layout, inside: int) -> Bytes:
@@ -144,23 +144,23 @@ class ChunkSource:
         start, stop = layout.span(inside, inside + 1)
         if start == stop:
             return b""
-        if self.far is not None and layout.sums is not None:
-            return self.far.samples(chunk, layout, inside, inside + 1)
+        if self.remote is not None and layout.sums is not None:
+            return self.remote.samples(chunk, layout, inside, inside + 1)
         return self.piece(chunk, start, stop - start)
 
     def place(self, table: ChunkTable, row: int, inside: int, chunk: OpenChunk) -> SamplePlace:
         """Find a sample in a chunk file without reading it; errors as in :meth:`sample`."""
-        if self.far is None:
+        if self.remote is None:
             with self._mutex:
                 return self._place(chunk, table.samples(row), inside)
         return chunk.known_place(inside) or self._place(chunk, table.samples(row), inside)
 
     def piece(self, chunk: OpenChunk, start: int, length: int) -> Bytes:
         """Read a range of a chunk file, verified; errors as in :meth:`sample`."""
-        if self.far is not None:
-            return self.far.range(chunk, start, length)
+        if self.remote is not None:
+            return self.remote.range(chunk, start, length)
         with self._mutex:
-            return self._near.range(chunk, start, length)
+            return self._local.range(chunk, start, length)
 
     def _place(self, chunk: OpenChunk, count: int, inside: int) -> SamplePlace:
         """Find a sample in a chunk whose header was not read yet, or is too large to be kept."""
@@ -197,7 +197,7 @@ class ChunkSource:
         chunk = self.by_range(table, row)
         if chunk is None:
             return None
-        starts = None if self.far is None else chunk.starts()
+        starts = None if self.remote is None else chunk.starts()
         header = chunk.header
         if starts is None:
             header = self.header(table, row)
@@ -211,24 +211,24 @@ class ChunkSource:
         else:
             found = [chunk.known_place(inside) for inside in range(first, stop)]
             shapes = [place.shape for place in found if place is not None]
-        if self.far is not None and chunk.layout is not None and chunk.has_sample_sums:
-            data: Bytes = self.far.samples(chunk, chunk.layout, first, stop) if bounds[-1] else b""
+        if self.remote is not None and chunk.layout is not None and chunk.has_sample_sums:
+            data: Bytes = self.remote.samples(chunk, chunk.layout, first, stop) if bounds[-1] else b""
         else:
             data = self._stretch(chunk, at, bounds[-1]) if bounds[-1] else b""
         return data, bounds, shapes if len(shapes) == stop - first else None
 
     def _stretch(self, chunk: OpenChunk, at: int, length: int) -> Bytes:
-        if self.far is not None or chunk.mapped is not None or not len(chunk.sums):
+        if self.remote is not None or chunk.mapped is not None or not len(chunk.sums):
             return self.piece(chunk, at, length)
         with self._mutex:
-            return self._near.ahead(chunk, at, at + length)
+            return self._local.read_ahead(chunk, at, at + length)
 
     def header(self, table: ChunkTable, row: int) -> ChunkHeader | None:
         """Read the header of a large chunk; None if it must be read as a whole."""
         chunk = self.by_range(table, row)
         if chunk is None:
             return None
-        if self.far is not None:
+        if self.remote is not None:
             self._place(chunk, table.samples(row), 0)
             return chunk.header
         with self._mutex:
@@ -242,7 +242,7 @@ class ChunkSource:
             if found is not None:
                 return found
             chunk.size = size
-            if self.far is None and chunk.is_settled:
+            if self.remote is None and chunk.is_settled:
                 chunk.mapped = self._files.map(chunk)
             return self.cache.open(chunk)
 
@@ -288,16 +288,16 @@ class ChunkSource:
                     raise self._files.located(error, key) from error
 
             mine = self._unpublished.get(key)
-            if self.far is None or mine is not None:
-                return self._near_chunk(table, row, codec, parse, mine, key, keep=keep)
-        chunk = self.far.whole(described(table, row, self.heads, key), parse, is_last=not keep)
+            if self.remote is None or mine is not None:
+                return self._local_chunk(table, row, codec, parse, mine, key, keep=keep)
+        chunk = self.remote.whole(described(table, row, self.heads, key), parse, is_last=not keep)
         if keep:
             size = int(table.places.sizes[row])
             with self._mutex:
                 self.cache.keep(key, chunk, max(size, len(chunk.data)) + _decoded(chunk, codec))
         return chunk
 
-    def _near_chunk(
+    def _local_chunk(
         self,
         table: ChunkTable,
         row: int,
@@ -311,14 +311,14 @@ class ChunkSource:
         """Read a chunk on this machine, or take one that is not published yet."""
         size = int(table.places.sizes[row])
         near = keep and codec is None and self._files.mappable is not None and size > RANGES_ABOVE
-        data = mine or self._near_file(table, row, key, fresh=not keep, pooled=near or not keep)
+        data = mine or self._local_file(table, row, key, fresh=not keep, pooled=near or not keep)
         chunk = parse(data)
         if keep:
             opened = self.cache.opened(key)
             is_mapped = opened is not None and opened.mapped is not None
             self.cache.keep(key, chunk, (0 if is_mapped else len(data)) + _decoded(chunk, codec))
             if near:
-                self.cache.keep_near(key)
+                self.cache.keep_briefly(key)
         return chunk
 
     def file(self, table: ChunkTable, row: int, *, pooled: bool = False) -> Bytes:
@@ -327,21 +327,21 @@ class ChunkSource:
         Parameters
         ----------
         pooled
-            Read it into memory that is used again, rather than map it: for whoever reads many files once.
+            Read it into memory that is used again, rather than map it: for callers that read many files once.
         """
         key = table.key(row)
         with self._mutex:
             mine = self._unpublished.get(key)
             if mine is not None:
                 return mine
-            if self.far is None:
+            if self.remote is None:
                 if pooled:
                     return self._files.whole(described(table, row, self.heads, key), pooled=True)
-                return self._near_file(table, row, key, fresh=False, pooled=False)
-        return self.far.file(described(table, row, self.heads, key))
+                return self._local_file(table, row, key, fresh=False, pooled=False)
+        return self.remote.file(described(table, row, self.heads, key))
 
-    def _near_file(self, table: ChunkTable, row: int, key: str, *, fresh: bool, pooled: bool) -> Bytes:
-        """Read and verify a chunk file: ``fresh`` for memory that nobody else sees, ``pooled`` for used one."""
+    def _local_file(self, table: ChunkTable, row: int, key: str, *, fresh: bool, pooled: bool) -> Bytes:
+        """Read and verify a chunk file: ``fresh`` for memory of the caller's own, ``pooled`` for used memory."""
         size = int(table.places.sizes[row])
         # Pages that are mapped are pages of the system's cache.
         wanted = (size and config.OS_CACHE) if pooled else size > RANGES_ABOVE
@@ -352,7 +352,7 @@ class ChunkSource:
         return self._files.whole(described(table, row, self.heads, key), pooled=pooled)
 
     def _mapped_whole(self, chunk: OpenChunk, *, shared: bool) -> memoryview:
-        """Return the whole verified file; not shared, what the caller writes into it is seen by nobody else."""
+        """Return the whole verified file; not shared, what the caller writes into it is seen only by the caller."""
         data = chunk.mapped if shared and chunk.mapped is not None else self._files.map(chunk)
         for block in range(len(chunk.sums)):
             if not chunk.seen[block]:

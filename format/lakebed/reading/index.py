@@ -53,7 +53,7 @@ class Index:
         Raises
         ------
         InvalidKeyTypeError
-            If an item can not select rows or a part of a sample.
+            If an item cannot select rows or a part of a sample.
         """
         items = item if isinstance(item, tuple) else (item,)
         items = _without_ellipsis(items)

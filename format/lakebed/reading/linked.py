@@ -77,7 +77,7 @@ class Links:
         Raises
         ------
         GetDataFromLinkError
-            If it can not be read, or must not be; its class and its cause say why.
+            If it cannot be read, or must not be; its class and its cause say why.
         """
         try:
             return fetch(url, creds=self._creds(row, url), policy=self._policy)
@@ -129,7 +129,7 @@ class Links:
             return np.empty(0)[subscript]
         try:
             if self._reader.htype.name == "video":
-                return self._scene(row, url, subscript)
+                return self._segment(row, url, subscript)
             data = self.fetch(row, url)
             codec = _codec(self._reader.storing, url, data)
             if codec is not None and codec.traits.parts:
@@ -140,14 +140,14 @@ class Links:
             raise self.failed(row, url, error) from error
         return self.decode(row, url, data)[subscript]
 
-    def _scene(self, row: int, url: str, subscript: Any) -> Any:
-        """Return a part of a video of which the index and the scenes around the part are fetched."""
-        from lakebed.codecs.remote_video import Film
+    def _segment(self, row: int, url: str, subscript: Any) -> Any:
+        """Return a part of a video of which the index and the segments around the part are fetched."""
+        from lakebed.codecs.remote_video import RemoteVideo
 
         file = self.open(row, url)
         codec = _codec(self._reader.storing, url, file.head)
         if codec is not None and codec.traits.ranges and not file.is_whole:
-            return file_part(Film(codec.name), file, subscript)
+            return file_part(RemoteVideo(codec.name), file, subscript)
         data = file.whole()
         if codec is not None and codec.traits.parts:
             return file_part(codec, data, subscript)
@@ -162,9 +162,9 @@ class Links:
             file = self.open(row, url)
             name = sniff(file.head, path=url)
             if name in VIDEO_NAMES and not file.is_whole:
-                from lakebed.codecs.remote_video import Film
+                from lakebed.codecs.remote_video import RemoteVideo
 
-                return Film(name).timestamps(file, selection)
+                return RemoteVideo(name).timestamps(file, selection)
             found: NDArray[np.float32] = timestamps(file.whole(), None)
         except CAUGHT as error:
             if isinstance(error, IndexError):

@@ -14,8 +14,8 @@ _KEPT_BELOW = BLOCK // 8
 _NO_WINDOW = ("", 0, memoryview(b""), -1)
 
 
-class NearRanges:
-    """Reads ranges of files that are as good as in memory; whoever uses it holds the source's lock."""
+class LocalRanges:
+    """Reads ranges of files that are as good as in memory; callers hold the source's lock."""
 
     def __init__(self, files: ChunkFiles, cache: ChunkCache) -> None:
         self._files = files
@@ -41,7 +41,7 @@ class NearRanges:
         if not len(chunk.sums):
             return self._files.range(chunk.key, start, length)
         if length >= _KEPT_BELOW:
-            return self.ahead(chunk, start, start + length)[:length]
+            return self.read_ahead(chunk, start, start + length)[:length]
         missing = [block for block in range(first, last + 1) if block not in held]
         if missing:
             self._load(chunk, missing[0], missing[-1])
@@ -50,7 +50,7 @@ class NearRanges:
             return held[first][offset : offset + length]
         return b"".join(held[block] for block in range(first, last + 1))[offset : offset + length]
 
-    def ahead(self, chunk: OpenChunk, start: int, stop: int) -> memoryview:
+    def read_ahead(self, chunk: OpenChunk, start: int, stop: int) -> memoryview:
         """Read a range of a chunk, and what follows it if this one follows the last one: small steps need few reads."""
         key, low, data, follows = self._window
         if key != chunk.key or start < low or stop > low + len(data):
@@ -70,4 +70,4 @@ class NearRanges:
         self._files.verify(chunk, first, data)
         for block in range(first, last + 1):
             self._cache.keep_block(chunk, block, data[(block - first) * BLOCK : (block - first + 1) * BLOCK])
-        self._cache.settle()
+        self._cache.evict()

@@ -16,7 +16,7 @@ from lakebed.versions.state import ChunkTable
 Bytes = bytes | memoryview
 
 
-class Span(NamedTuple):
+class ByteRange(NamedTuple):
     """Bytes ``start`` to ``stop`` of a file."""
 
     start: int
@@ -37,12 +37,12 @@ class OpenChunk:
     sums
         Checksum of each block; empty when none are known.
     is_settled
-        Whether nobody may write it any more: it lies in no folder that a Deep Lake 3.x writer changes.
+        Whether it cannot change any more: it lies in no folder that a Deep Lake 3.x writer changes.
 
     Attributes
     ----------
     mapped
-        The whole file, mapped; None where it can not be.
+        The whole file, mapped; None where it cannot be.
     blocks
         Verified blocks by their number; verified samples that were read alone, by the complement of theirs.
     """
@@ -109,13 +109,13 @@ class OpenChunk:
         """Whether single samples can be read and verified without the blocks that they lie in."""
         return self.layout is not None and self.layout.sums is not None
 
-    def is_blocks(self, span: Span) -> bool:
+    def is_blocks(self, span: ByteRange) -> bool:
         """Whether a range is whole blocks."""
         return span.start % BLOCK == 0 and (span.stop % BLOCK == 0 or span.stop == self.size)
 
-    def blocks_of(self, start: int, stop: int) -> Span:
+    def blocks_of(self, start: int, stop: int) -> ByteRange:
         """Return the range widened to whole blocks."""
-        return Span(start // BLOCK * BLOCK, min(-(-stop // BLOCK) * BLOCK, self.size))
+        return ByteRange(start // BLOCK * BLOCK, min(-(-stop // BLOCK) * BLOCK, self.size))
 
 
 def described(table: ChunkTable, row: int, heads: frozenset[str], key: str | None = None) -> OpenChunk:

@@ -22,7 +22,7 @@ from lakebed.reading.decode import file_part, unchanged
 from lakebed.reading.fetch import ChunkSource
 from lakebed.reading.index import Rows
 from lakebed.reading.raw_parts import plain_part
-from lakebed.reading.remote.prefetch import Following, Wanted, ahead, headers_ahead
+from lakebed.reading.remote.prefetch import SequentialDetector, Wanted, prefetch, prefetch_headers
 from lakebed.reading.stored import Locating, Shape, StoredSamples
 from lakebed.reading.tiles import TiledSample
 from lakebed.versions.state import TensorState
@@ -35,7 +35,7 @@ Value = Any
 
 # Single arrays of so many bytes come from the pool.
 _POOLED_FROM = 1 << 20
-_NOTHING_AHEAD: AbstractContextManager[object] = nullcontext()
+_NO_PREFETCH: AbstractContextManager[object] = nullcontext()
 
 
 class SampleReader(StoredSamples):
@@ -60,7 +60,7 @@ class SampleReader(StoredSamples):
         self.htype = self.decoder.htype
         self._credentials = credentials
         # Notices rows that are read one after the other, on stores.
-        self.following = None if source.far is None else Following()
+        self.detector = None if source.remote is None else SequentialDetector()
         self.lease: object = None  # keeps the version from being collected while this lives
         self.held: object = None  # keeps chunk files that are in no storage
 
@@ -117,14 +117,14 @@ class SampleReader(StoredSamples):
         """Whether a part of a sample can be had for less than the whole."""
         return self.has_tiles or self.is_link or self.decoder.traits.parts
 
-    def ahead(self, rows: Rows) -> AbstractContextManager[object]:
+    def prefetch(self, rows: Rows) -> AbstractContextManager[object]:
         """Return a context in which these rows are read ahead, where they lie on a store."""
-        following = self.following
-        if following is None or following.is_paused or self.is_link:
-            return _NOTHING_AHEAD
-        if isinstance(rows, range) and rows.step == 1 and following.note(self, rows.start, rows.stop):
-            return _NOTHING_AHEAD
-        return ahead([Wanted(self, rows)], knows_all=False)
+        detector = self.detector
+        if detector is None or detector.is_paused or self.is_link:
+            return _NO_PREFETCH
+        if isinstance(rows, range) and rows.step == 1 and detector.note(self, rows.start, rows.stop):
+            return _NO_PREFETCH
+        return prefetch([Wanted(self, rows)], knows_all=False)
 
     # -- values ----------------------------------------------------------------------------------------------
 
@@ -139,8 +139,8 @@ class SampleReader(StoredSamples):
             If the sample is damaged or promises too much, or its link leads nowhere.
         """
         ordinal, inside = self._place(row)
-        if self.following is not None:
-            self.following.note(self, row, row + 1)
+        if self.detector is not None:
+            self.detector.note(self, row, row + 1)
         with Locating(self, row):
             if self.is_link:
                 return self.links.value(row)
@@ -202,7 +202,7 @@ class SampleReader(StoredSamples):
                 yield self.value(int(row))
             return
         decode = self.decode
-        with self.ahead(rows):
+        with self.prefetch(rows):
             for row, data, shape in self.many(rows):
                 with Locating(self, row):
                     value = decode(data, shape)
@@ -245,7 +245,7 @@ class SampleReader(StoredSamples):
         table = np.zeros((len(rows), rank), dtype=np.int64)
         ordinals, insides = self.locate(rows)
         ends = np.append(np.flatnonzero(np.diff(ordinals)) + 1, len(ordinals)).tolist() if len(rows) else []
-        with headers_ahead(self, ordinals):
+        with prefetch_headers(self, ordinals):
             for begin, end in zip([0, *ends], ends, strict=False):
                 with Locating(self, int(rows[begin])):
                     found = self._header_shapes(int(ordinals[begin]))
@@ -294,12 +294,12 @@ class SampleReader(StoredSamples):
         DynamicTensorNumpyError
             If the shapes of the selected samples differ.
         """
-        with self.ahead(rows):
+        with self.prefetch(rows):
             return stacked(self, rows)
 
     def listed(self, rows: Rows) -> list[NDArray[Any]]:
         """Return array samples as a list of arrays."""
-        with self.ahead(rows):
+        with self.prefetch(rows):
             return listed(self, rows)
 
 

@@ -34,7 +34,7 @@ _ENCODED: Mapping[Storing, type[Encoded[Any]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ChunkRun:
     """Samples ``start`` to ``stop`` of one chunk; ``row`` is the tensor's row of the first."""
 
     chunk: Chunk
@@ -57,7 +57,7 @@ class Cursor:
         self._chunk: Chunk | None = None
         self.expanded: tuple[Chunk, NDArray[Any], NDArray[np.bool_]] | None = None
 
-    def runs(self, start: int, stop: int) -> Iterator[Run]:
+    def runs(self, start: int, stop: int) -> Iterator[ChunkRun]:
         """Yield the runs that cover rows ``start`` to ``stop`` (exclusive).
 
         Raises
@@ -80,7 +80,7 @@ class Cursor:
                 except (FormatError, LimitError, StorageError) as error:
                     raise reader.located(error, row) from error
                 self._ordinal = ordinal
-            yield Run(self._chunk, row - first, end - first, row)
+            yield ChunkRun(self._chunk, row - first, end - first, row)
             row = end
 
 
@@ -170,7 +170,7 @@ class ColumnScan:
                 self._keep(whole, run)
         return join(parts, self.reader.source.pool.take).with_nulls(self.null_mask(start, stop))
 
-    def _keep(self, whole: NDArray[Any] | Encoded[Any], run: Run) -> None:
+    def _keep(self, whole: NDArray[Any] | Encoded[Any], run: ChunkRun) -> None:
         """Serve further columns inside this chunk by slicing."""
         self._sliceable = whole
         self._first = run.row - run.start
@@ -193,7 +193,7 @@ class ColumnScan:
             return np.stack(values)
         return values
 
-    def _run_values(self, run: Run) -> Iterator[Any]:
+    def _run_values(self, run: ChunkRun) -> Iterator[Any]:
         reader = self.reader
         if reader.decoder.is_plain and reader.dtype is not None and not run.chunk.is_unwritten:
             with Locating(reader, run.row):
@@ -231,7 +231,7 @@ class ColumnScan:
         self._sliceable = None  # lets the pool use the buffer of the last chunk again
         try:
             for run in self.cursor.runs(start, stop):
-                whole = _fixed(Run(run.chunk, 0, run.chunk.count, 0), shape, dtype)
+                whole = _fixed(ChunkRun(run.chunk, 0, run.chunk.count, 0), shape, dtype)
                 parts.append(whole[run.start : run.stop])
                 if whole.flags.writeable:
                     self._keep(whole, run)
@@ -267,7 +267,7 @@ class ColumnScan:
         return self.reader.located(error, row)
 
 
-def _fixed(run: Run, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+def _fixed(run: ChunkRun, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     item = dtype.itemsize * int(np.prod(shape))
     chunk = run.chunk
     if chunk.is_unwritten or item == 0:

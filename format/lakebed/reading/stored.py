@@ -221,8 +221,8 @@ class StoredSamples:
 
     def _stored(self, ordinal: int, inside: int) -> Stored:
         table = self.state.table
-        if self.source.far is not None:
-            return self._far_stored(ordinal, inside)
+        if self.source.remote is not None:
+            return self._remote_stored(ordinal, inside)
         chunk = self._ranged.get(ordinal)
         if chunk is None or not chunk.is_open:
             key = table.key(ordinal)
@@ -232,7 +232,7 @@ class StoredSamples:
             self._ranged[ordinal] = chunk
         return self._ranged_sample(ordinal, inside, chunk)
 
-    def _far_stored(self, ordinal: int, inside: int) -> Stored:
+    def _remote_stored(self, ordinal: int, inside: int) -> Stored:
         """Return a sample of a chunk on a store: with one request where the manifest tells where it lies."""
         chunk = self.by_range(ordinal, 1)
         if chunk is None:
@@ -296,12 +296,12 @@ class StoredSamples:
         table = self.state.table
         few = count == 1 or count * _WHOLE_FROM < table.samples(ordinal)
         if not few:
-            far = self.source.far
-            few = far is not None and far.is_ranged(table.key(ordinal))
+            remote = self.source.remote
+            few = remote is not None and remote.is_ranged(table.key(ordinal))
         if not few or self._codec is not None:
             return None
         chunk = self.source.by_range(table, ordinal)
-        if chunk is None or self.source.far is None or chunk.starts() is not None or chunk.header_read:
+        if chunk is None or self.source.remote is None or chunk.starts() is not None or chunk.header_read:
             return chunk
         if self.is_gathered:
             self._lay_out(chunk, ordinal)

@@ -16,7 +16,7 @@ from lakebed.codecs.traits import is_plain
 from lakebed.documents.tensor_meta import TILING_THRESHOLD
 from lakebed.errors import FormatError, InvalidInputError
 from lakebed.reading.parts import shifted
-from lakebed.reading.remote.prefetch import tiles_ahead
+from lakebed.reading.remote.prefetch import prefetch_tiles
 
 if TYPE_CHECKING:
     from lakebed.reading.samples import SampleReader
@@ -136,7 +136,7 @@ class TiledSample:
     def _assembled(self, numbers: Sequence[int], window: tuple[slice, ...]) -> NDArray[Any]:
         if not numbers:
             return self._blank()[window].copy()
-        with tiles_ahead(self._reader, [self._ordinals[number] for number in numbers]):
+        with prefetch_tiles(self._reader, [self._ordinals[number] for number in numbers]):
             return self._joined(numbers, window)
 
     def _joined(self, numbers: Sequence[int], window: tuple[slice, ...]) -> NDArray[Any]:

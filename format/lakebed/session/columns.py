@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from lakebed.errors import InvalidInputError, InvalidOperationError
 from lakebed.reading.index import Rows
-from lakebed.reading.remote.prefetch import ahead
+from lakebed.reading.remote.prefetch import prefetch
 from lakebed.reading.scan import ColumnScan
 from lakebed.session.table import Table
 
@@ -48,7 +48,7 @@ def take_rows(table: Table, rows: NDArray[np.int64]) -> dict[str, Any]:
     wanted = ascending(rows)
     scans = table.scans()
     _check_rows(scans, *((int(wanted[0]), int(wanted[-1])) if len(wanted) else (0, 0)), len(wanted))
-    with ahead([part for scan in scans.values() for part in scan.wanted(wanted)]):
+    with prefetch([part for scan in scans.values() for part in scan.wanted(wanted)]):
         return {name: taken_column(scan, wanted, arrow_type(scan.reader)) for name, scan in scans.items()}
 
 
@@ -112,7 +112,7 @@ class Batches:
 
 def _ahead(scans: Mapping[str, ColumnScan], start: int, stop: int) -> AbstractContextManager[object]:
     """Return a context in which consecutive rows of all columns are read ahead, where they lie on a store."""
-    return ahead([wanted for scan in scans.values() for wanted in scan.wanted(range(start, stop))])
+    return prefetch([wanted for scan in scans.values() for wanted in scan.wanted(range(start, stop))])
 
 
 def arrow_stream(table: Table) -> Any:

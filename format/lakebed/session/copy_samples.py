@@ -81,7 +81,7 @@ def _run(source: Source, rows: list[int], target: TensorState) -> list[Encoded]:
         return []
     consecutive = rows[-1] - rows[0] == len(rows) - 1
     wanted = range(rows[0], rows[-1] + 1) if consecutive else np.array(rows)
-    with source.reader.ahead(wanted):
+    with source.reader.prefetch(wanted):
         raw = [(bytes(data), shape) for _, data, shape in source.reader.many(wanted)]
     ndim = next((len(shape) for _, shape in raw if shape is not None), None)
     shapes = None

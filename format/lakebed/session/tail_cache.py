@@ -34,7 +34,7 @@ class Tails:
 
     def __init__(self, storage: Storage, source: ChunkSource) -> None:
         self._source = source
-        self._is_far = not traits_of(storage).local
+        self._is_remote = not traits_of(storage).local
         self._kept: OrderedDict[str, bytes | memoryview] = OrderedDict()
         self._bytes = 0
 
@@ -51,14 +51,14 @@ class Tails:
     def fetch(self, wanted: Iterable[tuple[TensorState, int]]) -> None:
         """Read the chunks that are about to be asked for at the same time, where they lie on a store."""
         missing = [(state, row) for state, row in wanted if state.table.key(row) not in self._kept]
-        if self._is_far and len(missing) > 1:
+        if self._is_remote and len(missing) > 1:
             found = concurrently([partial(self._source.file, state.table, row) for state, row in missing])
             for (state, row), data in zip(missing, found, strict=True):
                 self._keep(state.table.key(row), data)
 
     def published(self, snapshot: Snapshot, chunks: Mapping[str, Data]) -> None:
         """Keep the last chunk of every tensor, as far as this publish wrote it."""
-        if not self._is_far:
+        if not self._is_remote:
             return
         for state in snapshot.tensors.values():
             if len(state.table):
@@ -72,7 +72,7 @@ class Tails:
         self._bytes = 0
 
     def _keep(self, key: str, data: bytes | memoryview) -> None:
-        if not self._is_far or len(data) > _SMALL or key in self._kept:
+        if not self._is_remote or len(data) > _SMALL or key in self._kept:
             return
         self._kept[key] = data
         self._bytes += len(data)

@@ -200,7 +200,7 @@ class UncachedStorage(Storage, Protocol):
     """A storage below a cache of the operating system that writes need not go through."""
 
     def put_uncached(self, items: Iterable[tuple[str, Data]]) -> None:
-        """Write a batch of objects that nobody is about to read, as `put_many` does without `durable`."""
+        """Write a batch of objects that are not read soon, as `put_many` does without `durable`."""
 
 
 @runtime_checkable
@@ -208,7 +208,7 @@ class MappableStorage(Storage, Protocol):
     """A storage whose objects can be read without a copy."""
 
     def map(self, key: str) -> memoryview:
-        """Map a whole object that nobody rewrites in place; the bytes are writable, writes stay private.
+        """Map a whole object that is never rewritten in place; the bytes are writable, writes stay private.
 
         Raises
         ------
@@ -249,12 +249,12 @@ class BucketStorage(Storage, Protocol):
 
 @runtime_checkable
 class CachingStorage(Storage, Protocol):
-    """A storage that keeps on this machine what it has read of another, and for how long is its own affair.
+    """A storage that keeps on this machine what it has read of another, for as long as it decides.
 
-    Whoever reads it as any storage gets what the origin holds: of objects that may be other ones by now it asks the
-    origin. Whoever knows checksums of what he reads spares himself that question with `sealed`::
+    Reads as from any storage return what the origin holds: of objects that may be other ones by now it asks the origin.
+    A reader that knows checksums avoids that request with `trusted`::
 
-        data = storage.sealed.get_range(key, start, length)
+        data = storage.trusted.get_range(key, start, length)
         if is_wrong(data):
             storage.forget(key)
             data = storage.origin.get_range(key, start, length)
@@ -265,7 +265,7 @@ class CachingStorage(Storage, Protocol):
         """The storage that is cached: reads and writes past the cache."""
 
     @property
-    def sealed(self) -> Storage:
+    def trusted(self) -> Storage:
         """The same objects, for reading only and without a question to the origin: they may be outdated."""
 
     def forget(self, key: str) -> None:

@@ -42,7 +42,7 @@ class _Room:
             self._keys.add(key)
 
     def leave(self, key: str, size: int, *, is_broken: bool) -> None:
-        """Make room; nobody waits any more once something is broken."""
+        """Make room; no thread waits any more once something is broken."""
         with self._change:
             self._taken -= size
             self._keys.discard(key)

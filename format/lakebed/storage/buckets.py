@@ -26,13 +26,13 @@ _RETRIES = 1000  # it is the time that ends them
 
 
 # All clients of this process, those among them that are garbage and not collected yet.
-_ways: WeakSet[Way] = WeakSet()
+_clients: WeakSet[BucketClient] = WeakSet()
 # Clients of a parent process: to free them here could wait for threads that are not here.
-_left_alone: list[Way] = []
+_left_alone: list[BucketClient] = []
 
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
-class Way:
+class BucketClient:
     """Clients of one bucket in this process, and what let them in.
 
     Parameters
@@ -53,7 +53,7 @@ class Way:
     pid: int = field(default_factory=os.getpid)
 
     def __post_init__(self) -> None:
-        _ways.add(self)
+        _clients.add(self)
 
     @property
     def endpoint(self) -> str:
@@ -62,7 +62,7 @@ class Way:
         return str(settings.get("endpoint") or settings.get("base_url") or "")
 
 
-def way(scheme: str, bucket: str, creds: Creds | None, tail: str = "") -> Way:
+def bucket_client(scheme: str, bucket: str, creds: Creds | None, tail: str = "") -> BucketClient:
     """Return the clients of a bucket; no request is sent to it yet.
 
     Parameters
@@ -73,7 +73,7 @@ def way(scheme: str, bucket: str, creds: Creds | None, tail: str = "") -> Way:
     access = resolve(scheme, bucket, creds)
     one_by_one = {"disable_bulk_delete": True} if scheme == "s3" else {}
     patience = {"read_timeout": timedelta(seconds=config.STALL_SECONDS), "timeout": _FOREVER}
-    return Way(
+    return BucketClient(
         access,
         connect_as(scheme, bucket + tail, access, patience, one_by_one),
         connect_as(scheme, bucket + tail, access, {"timeout": timedelta(seconds=config.REQUEST_SECONDS)}, {}),
@@ -119,8 +119,8 @@ def connect_as(
 
 def _after_fork() -> None:
     """Hold all clients of the parent, so that neither this process nor its garbage collector frees one."""
-    _left_alone.extend(_ways)
-    _ways.clear()
+    _left_alone.extend(_clients)
+    _clients.clear()
 
 
 process_hooks.after_fork(_after_fork)

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class _Work:
-    """Calls that are taken one after the other by whoever is free."""
+    """Calls that are taken one after the other by the threads that are free."""
 
     def __init__(self, calls: Iterator[tuple[int, Callable[[], object]]]) -> None:
         self._calls = calls

@@ -1,6 +1,6 @@
 """Whether a store keeps its word about conditional puts, and what to do where it does not.
 
-A put that is to succeed only while nobody else has changed the object is what publishing stands on. Some stores take
+A put that is to succeed only if no other writer has changed the object is what publishing stands on. Some stores take
 such a put and ignore its condition. That is found out once per endpoint, bucket and process, by one small object that
 is put under conditions which must, and must not, hold. Where they are ignored, `put_weakly` looks before and after it
 writes: enough for writers that hold the lease, not for two that collide within one round trip.
@@ -150,7 +150,7 @@ def put_weakly(storage: Storage, key: str, data: Data, etag: str | None) -> str:
     Raises
     ------
     PreconditionFailed
-        If the object is another, or somebody else wrote it at the same time.
+        If the object is another, or another writer wrote it at the same time.
     """
     with _weak_puts:
         present = storage.stat(key)

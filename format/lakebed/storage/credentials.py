@@ -125,7 +125,7 @@ class Given(Mapping[str, Any]):
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Given:
-        # Nobody changes it, and what is for this process may keep its secrets.
+        # It never changes, and what is for this process may keep its secrets.
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -168,7 +168,7 @@ def named(name: str) -> CredentialSource:
     Raises
     ------
     ManagedCredentialsNotFoundError
-        If nobody knows the name.
+        If no provider knows the name.
     """
     if not _resolvers:
         raise ManagedCredentialsNotFoundError(f"nothing here resolves names of credentials, such as {name!r}")

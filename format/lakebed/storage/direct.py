@@ -1,6 +1,6 @@
 """Files written and read past the cache of the operating system (`O_DIRECT`, open(2)).
 
-For bytes that nobody is about to read, as those of a dataset that is rewritten, and for those that are read once: the
+For bytes that are not read soon, as those of a dataset that is rewritten, and for those that are read once: the
 cache keeps what readers need, and the processor does not fill pages that only wait for the disk.
 """
 
@@ -28,7 +28,7 @@ _WORTH = 1 << 18  # bytes of a file below which the cache is as good
 _KEPT = 0.5  # part of a file in the cache from which on it is as good to read it from there
 _DIRECT: int = getattr(os, "O_DIRECT", 0)
 
-_MOST = 4  # buffers; whoever does not get one at once goes through the cache
+_MOST = 4  # buffers; a thread that does not get one at once goes through the cache
 
 
 class _Buffers:

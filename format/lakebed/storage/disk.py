@@ -25,7 +25,7 @@ from lakebed.errors import (
     StorageReadOnlyError,
     UnsafePathError,
 )
-from lakebed.jitter import CHANCE
+from lakebed.jitter import JITTER
 from lakebed.native import disk as native
 from lakebed.storage.base import Stat
 
@@ -114,7 +114,7 @@ def clone(source: int, target: int, size: int) -> None:
     Raises
     ------
     OSError
-        If the operating system fails for another reason than that it can not do it so.
+        If the operating system fails for another reason than that it cannot do it so.
     """
     try:
         fcntl.ioctl(target, _FICLONE, source)
@@ -287,7 +287,7 @@ class LockedFile:
         Raises
         ------
         BlockingIOError
-            If somebody else has it.
+            If another process has it.
         """
         fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
@@ -308,7 +308,7 @@ def _create(path: str, _: int) -> int:
 
 
 def lock_file(path: str) -> LockedFile | None:
-    """Open and lock a file for this process alone; None if somebody else holds it.
+    """Open and lock a file for this process alone; None if another process holds it.
 
     The lock ends when the file is closed or the process ends, in whatever way.
 
@@ -324,7 +324,7 @@ def lock_file(path: str) -> LockedFile | None:
             raise storage_error(error, "lock", path) from error
         try:
             file.lock()
-            # Whoever deleted the dataset since the open deleted this file too: a lock on it excludes nobody.
+            # If the dataset was deleted since the open, so was this file: a lock on it excludes no other process.
             if os.path.samestat(os.fstat(file.fd), os.stat(path)):
                 return file
         except BlockingIOError:
@@ -345,7 +345,7 @@ def exclusive(path: str, wait: float = _PUBLISH_WAIT) -> Iterator[None]:
     Raises
     ------
     LockedException
-        If somebody else holds it for longer than `wait` seconds.
+        If another process holds it for longer than `wait` seconds.
     """
     began = time.monotonic()
     file = None
@@ -357,8 +357,8 @@ def exclusive(path: str, wait: float = _PUBLISH_WAIT) -> Iterator[None]:
                     f"{path} has been locked for {wait:.0f} s by another process that is publishing;"
                     " end that process if it hangs, then try again"
                 )
-            # By chance, so that nobody always comes too late; whoever has waited for long looks more often.
-            time.sleep(CHANCE.random() * _PAUSE / (1 + 4 * waited))
+            # With jitter, so that no process always comes too late; one that has waited for long looks more often.
+            time.sleep(JITTER.random() * _PAUSE / (1 + 4 * waited))
         yield
     finally:
         if file is not None:

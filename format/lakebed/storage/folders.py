@@ -145,7 +145,7 @@ class Folders:
         try:
             os.mkdir(folder)
         except (FileExistsError, FileNotFoundError):
-            return []  # somebody else was faster, or something is in the way: then the next step fails
+            return []  # another process was faster, or something is in the way: then the next step fails
         except OSError as error:
             raise storage_error(error, "create", folder) from error
         if len(self._made) >= _REMEMBERED:
@@ -190,7 +190,7 @@ class Folders:
 
 
 def temporary_in(folder: str) -> str:
-    """Path of a file in a folder that nobody else will choose."""
+    """Path of a file in a folder that no other writer will choose."""
     return f"{folder}/.lb-{os.getpid():x}-{next(_serial):x}.tmp"
 
 

@@ -42,7 +42,7 @@ from lakebed.storage.disk import (
     write_all,
 )
 from lakebed.storage.folders import TEMPORARY, Folders, check_apart, temporary_in
-from lakebed.storage.unsynced import Unforced
+from lakebed.storage.unsynced import Unsynced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -75,7 +75,7 @@ class LocalStorage:
         self._root = os.path.realpath(os.path.expanduser(os.fspath(root)))
         self._folders = Folders(self._root)
         self._path = self._folders.path
-        self._unforced = Unforced()
+        self._unsynced = Unsynced()
         self.traits = StorageTraits(
             local=True,
             folder=self._root,
@@ -129,7 +129,7 @@ class LocalStorage:
     def map(self, key: str) -> memoryview:
         """Map a whole object into memory: its pages are read when they are touched, and writes to them stay private.
 
-        Only for objects that nobody rewrites in place; a file cut off while it is mapped ends the process.
+        Only for objects that are never rewritten in place; a file cut off while it is mapped ends the process.
         """
         fd, size = self._open(key)
         try:
@@ -217,7 +217,7 @@ class LocalStorage:
     def put_many(self, items: Iterable[tuple[str, Data]], *, durable: bool = True) -> None:
         """Write a batch of objects, forced to disk together.
 
-        Objects in new folders go straight to their place: nobody reads them before the batch is done. Others take
+        Objects in new folders go straight to their place: they are not read before the batch is done. Others take
         their place whole, by a rename.
         """
         self._put_many(items, write_all if config.OS_CACHE else write_uncached, durable=durable)
@@ -245,7 +245,7 @@ class LocalStorage:
                     write(opened.open(create), content)
                     if not durable:
                         opened.close_last()
-                        self._unforced.wrote(path, content)
+                        self._unsynced.wrote(path, content)
                 opened.flush()
             for temporary, path in renames:
                 if temporary != path:
@@ -256,7 +256,7 @@ class LocalStorage:
         finally:
             for temporary, path in renames[renamed:]:
                 _remove(temporary)
-                self._unforced.gone(path)
+                self._unsynced.gone(path)
         folders = {path[: path.rindex("/")] for _, path in renames}
         if durable:
             self._folders.flush(folders)
@@ -294,7 +294,7 @@ class LocalStorage:
     def sync(self, keys: Iterable[str]) -> None:
         """Force objects that `put_many(durable=False)` wrote, and every folder above them, to disk.
 
-        Those of which that has failed before are written anew; see `Unforced`.
+        Those of which that has failed before are written anew; see `Unsynced`.
         """
         paths: list[str] = []
         path = self._root
@@ -302,7 +302,7 @@ class LocalStorage:
             with OpenFiles() as opened:
                 for key in keys:
                     path = self._path(key)
-                    if self._unforced.is_doubtful(path):
+                    if self._unsynced.has_sync_failed(path):
                         self._write_anew(key, path)
                     else:
                         try:
@@ -312,14 +312,14 @@ class LocalStorage:
                     paths.append(path)
                 opened.flush()
         except OSError as error:
-            self._unforced.doubt(paths)
+            self._unsynced.sync_failed(paths)
             raise storage_error(error, "sync", path) from error
         try:
             self._folders.flush({path[: path.rindex("/")] for path in paths})
         except StorageError:
-            self._unforced.doubt(paths)
+            self._unsynced.sync_failed(paths)
             raise
-        self._unforced.settled(paths)
+        self._unsynced.synced(paths)
 
     def _write_anew(self, key: str, path: str) -> None:
         """Replace an object by a copy of itself, once it is sure that it still is what was written."""
@@ -328,7 +328,7 @@ class LocalStorage:
                 content = self.get(key)
             except KeyNotFound:
                 return
-            if not self._unforced.holds(path, content):
+            if not self._unsynced.holds(path, content):
                 raise StorageError(
                     f"{path} is not what was written there: the disk failed, and its content is lost;"
                     " discard what is unpublished and write it again, on a disk that works",
@@ -391,7 +391,7 @@ class LocalStorage:
             return
         path = self._folders.folder(prefix[:-1])
         self._folders.forget()
-        self._unforced.clear()
+        self._unsynced.clear()
         try:
             shutil.rmtree(path[:-1])
         except (FileNotFoundError, NotADirectoryError):
@@ -478,9 +478,9 @@ class LocalStorage:
         finally:
             if temporary:
                 _remove(temporary)
-        self._unforced.doubt([path])
+        self._unsynced.sync_failed([path])
         self._folders.flush({folder})
-        self._unforced.settled([path])
+        self._unsynced.synced([path])
         return etag
 
 

@@ -2,8 +2,8 @@
 
 A local dataset is locked through `.lakebed/writer-<hash of branch>.lock`; the operating system frees it when
 the process ends, in whatever way.  The file holds the owner, as JSON, for the message that others get to see.
-What a process that stands still holds on to can be seized: whoever does so puts another file in the place of the
-locked one, and the old holder finds that its lock is no longer `intact`.
+The lock of a process that stands still can be seized: another file takes the place of the locked one, and the old
+holder finds that its lock is no longer intact.
 """
 
 # Paths are strings throughout this package.
@@ -68,7 +68,7 @@ class Owner:
         return f"{who} since {datetime.fromtimestamp(self.since, UTC):%Y-%m-%d %H:%M:%S} UTC, {age} s ago"
 
 
-class _Table:
+class _HeldLocks:
     """The locks that this process holds, or is about to take, by url and branch."""
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ class _Table:
             return found[0]
 
     def _is_left(self, entry: tuple[Owner, int, weakref.ref[WriterLock]]) -> bool:
-        """Whether an interrupt has ended what was about to take the lock: this thread can not be there and here."""
+        """Whether an interrupt has ended what was about to take the lock: this thread cannot be there and here."""
         _, thread, reference = entry
         lock = reference()
         return lock is None or (not lock.held and thread == threading.get_ident())
@@ -100,7 +100,7 @@ class _Table:
                 del self._entries[slot]
 
 
-_table = _Table()
+_held_locks = _HeldLocks()
 _all: weakref.WeakSet[WriterLock] = weakref.WeakSet()
 
 
@@ -169,7 +169,7 @@ class WriterLock:
         Raises
         ------
         LockedException
-            If somebody else holds it; the message names the owner.
+            If another writer holds it; the message names the owner.
         StorageError
             If the lock file cannot be written.
         """
@@ -195,7 +195,7 @@ class WriterLock:
         Parameters
         ----------
         is_stale
-            Tells whether this owner may be put out; asked while nobody else can seize the lock.
+            Tells whether this owner may be put out; asked while no other process can seize the lock.
 
         Raises
         ------
@@ -231,7 +231,7 @@ class WriterLock:
             else:
                 file.close()
         _all.discard(self)
-        _table.leave(slot, self)
+        _held_locks.leave(slot, self)
         self._file = self._owner = None
 
     def __enter__(self) -> Self:
@@ -255,7 +255,7 @@ class WriterLock:
         slot = self._place, self._branch
         try:
             # The table also covers file systems whose file locks do not tell two openings by one process apart.
-            other = _table.enter(slot, me, self)
+            other = _held_locks.enter(slot, me, self)
             if other is not me:
                 return other
             if self._folder:
@@ -306,7 +306,7 @@ def _owner(text: bytes) -> Owner | None:
 
 def _forget_in_child() -> None:
     """Drop the parent's locks in a forked child, which does not own them and must not keep them alive."""
-    _table.reset()
+    _held_locks.reset()
     for lock in list(_all):
         lock.abandon()
 

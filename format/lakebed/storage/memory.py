@@ -154,7 +154,7 @@ class MemoryStorage:
 
 
 def open_memory(name: str) -> MemoryStorage:
-    """Return the storage of this name, the same one for as long as anybody in this process holds it.
+    """Return the storage of this name, the same one for as long as this process holds it anywhere.
 
     Without a name it is a new one, as in 3.x; only its own url, which has a name, leads there again.
     """

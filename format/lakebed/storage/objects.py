@@ -108,7 +108,7 @@ class ObjectStorage:
     @property
     def endpoint(self) -> str:
         """Address of the server if it is not that of the cloud, else empty."""
-        return self._requests.way().endpoint
+        return self._requests.client().endpoint
 
     @property
     def place(self) -> str:
@@ -118,7 +118,7 @@ class ObjectStorage:
     @property
     def authenticated_by(self) -> str:
         """Who let us in: never a secret."""
-        return self._requests.way().access.name
+        return self._requests.client().access.name
 
     @property
     def conditional(self) -> bool:
@@ -439,7 +439,7 @@ class ObjectStorage:
             self._delete_page(list(map(check_key, page)))
 
     def _delete_page(self, keys: Sequence[str]) -> None:
-        """Remove objects by one request, or by one each where the store can not do that."""
+        """Remove objects by one request, or by one each where the store cannot do that."""
         if not keys:
             return
         paths = [self._root + key for key in keys]

@@ -24,7 +24,7 @@ def remove(storage: Storage, keys: Iterable[str]) -> None:
     Raises
     ------
     StorageError
-        If one can not be removed; others, those before it in any case, may be gone.
+        If one cannot be removed; others, those before it in any case, may be gone.
     """
     if is_bulk(storage):
         storage.delete_many(list(keys))
@@ -88,7 +88,7 @@ def remove_temporary(storage: Storage, key: str) -> None:
     Raises
     ------
     StorageError
-        If it can not be removed.
+        If it cannot be removed.
     """
     path = f"{traits_of(storage).folder.rstrip('/')}/{key}"
     try:

@@ -1,4 +1,4 @@
-"""Reader leases: who reads a version holds one of its files shared, and nobody removes a file that is held.
+"""Reader leases: a reader of a version holds one of its files shared, and no file that is held is removed.
 
 Nothing is written, so they work in folders that can only be read. On local files a lease is a shared lock of the
 operating system (``flock``), which a forked child shares with its parent and which ends with the last process that has
@@ -58,7 +58,7 @@ class _FileLease:
             self.release()
 
 
-class _Table:
+class _Holders:
     """How many readers hold each object in memory; -1 while it is being removed."""
 
     def __init__(self) -> None:
@@ -86,12 +86,12 @@ class _Table:
             return self._held.setdefault(slot, -1) == -1
 
 
-_table = _Table()
+_holders = _Holders()
 # A lock that another thread holds at the moment of a fork would stay locked in the child for ever.
-process_hooks.after_fork(lambda: setattr(_table, "_mutex", threading.Lock()))
+process_hooks.after_fork(lambda: setattr(_holders, "_mutex", threading.Lock()))
 
 
-class _TableLease:
+class _MemoryLease:
     __slots__ = ("_slot",)
 
     def __init__(self, slot: tuple[str, str]) -> None:
@@ -100,10 +100,10 @@ class _TableLease:
     def release(self) -> None:
         slot, self._slot = self._slot, None
         if slot is not None:
-            _table.leave(slot)
+            _holders.leave(slot)
 
     def __del__(self) -> None:
-        if _table is not None:
+        if _holders is not None:
             self.release()
 
 
@@ -115,7 +115,7 @@ def share(storage: Storage, key: str) -> Lease | None:
     KeyNotFound
         If there is no such object, or it is being removed.
     StorageError
-        If the file can not be opened.
+        If the file cannot be opened.
     """
     traits = traits_of(storage)
     if not traits.reader_leases:
@@ -123,9 +123,9 @@ def share(storage: Storage, key: str) -> Lease | None:
     base = innermost(storage)
     if not traits.folder:
         slot = base.url, check_key(key)
-        if base.stat(key) is None or not _table.share(slot):
+        if base.stat(key) is None or not _holders.share(slot):
             raise KeyNotFound(f"{key!r} does not exist in {base.url}")
-        lease = _TableLease(slot)
+        lease = _MemoryLease(slot)
         if base.stat(key) is None:
             raise KeyNotFound(f"{key!r} does not exist in {base.url}")
         return lease
@@ -139,7 +139,7 @@ def share(storage: Storage, key: str) -> Lease | None:
     file = _FileLease(fd)
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        # Whoever removed the file since it was opened had it alone then: this lock protects nothing.
+        # The process that removed the file since it was opened had it alone then: this lock protects nothing.
         if os.fstat(fd).st_nlink == 0:
             raise KeyNotFound(f"{key!r} does not exist in {base.url}")
     except BlockingIOError:
@@ -153,11 +153,11 @@ def share(storage: Storage, key: str) -> Lease | None:
 
 @contextmanager
 def claimed(storage: Storage, key: str) -> Iterator[bool | None]:
-    """Hold an object alone, to remove it: nobody becomes a reader of it meanwhile.
+    """Hold an object alone, to remove it: it gets no readers meanwhile.
 
     Yields
     ------
-    True if nobody reads it, or there is no such object; False if somebody does; None where nobody knows.
+    True if it has no readers, or there is no such object; False if it has; None where that is unknown.
     """
     traits = traits_of(storage)
     if not traits.reader_leases:
@@ -165,12 +165,12 @@ def claimed(storage: Storage, key: str) -> Iterator[bool | None]:
         return
     if not traits.folder:
         slot = innermost(storage).url, check_key(key)
-        free = _table.claim(slot)
+        free = _holders.claim(slot)
         try:
             yield free
         finally:
             if free:
-                _table.leave(slot)
+                _holders.leave(slot)
         return
     path = f"{traits.folder.rstrip('/')}/{check_key(key)}"
     fd = None
@@ -193,6 +193,6 @@ def claimed(storage: Storage, key: str) -> Iterator[bool | None]:
 
 
 def is_shared(storage: Storage, key: str) -> bool | None:
-    """Whether somebody reads an object as a reader of :func:`share`; None where nobody knows."""
+    """Whether an object has readers of :func:`share`; None where that is unknown."""
     with claimed(storage, key) as free:
         return None if free is None else not free

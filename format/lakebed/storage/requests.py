@@ -13,8 +13,8 @@ from lakebed.errors import (
     StoragePermissionError,
     StorageUnavailableError,
 )
-from lakebed.jitter import CHANCE
-from lakebed.storage.buckets import Way, way
+from lakebed.jitter import JITTER
+from lakebed.storage.buckets import BucketClient, bucket_client
 from lakebed.storage.credentials import kept
 from lakebed.storage.error_mapping import Answer
 from lakebed.storage.obstore_client import client
@@ -30,7 +30,7 @@ _mutex = threading.Lock()
 # Servers from which anything ever came back.
 _answering: set[str] = set()
 # Clients that gave way to others while threads may be in the middle of a request.
-_in_use: list[Way] = []
+_in_use: list[BucketClient] = []
 
 
 class Requests:
@@ -49,33 +49,33 @@ class Requests:
     def __init__(self, scheme: str, bucket: str, creds: Creds | None, tail: str, shown: str) -> None:
         self._scheme, self._bucket, self._tail, self._shown = scheme, bucket, tail, shown
         self.creds = kept(creds)
-        self._way: Way | None = None
+        self._client: BucketClient | None = None
 
-    def way(self) -> Way:
+    def client(self) -> BucketClient:
         """Return the clients of this process."""
-        found = self._way
+        found = self._client
         if found is not None and found.pid == os.getpid():
             return found
         made = {} if self.creds is None else self.creds.made
         new = made.get(self._shared_as)
         if new is None or new.pid != os.getpid():
-            new = way(self._scheme, self._bucket, self.creds, self._tail)
+            new = bucket_client(self._scheme, self._bucket, self.creds, self._tail)
         with _mutex:
-            if self._way is None or self._way.pid != os.getpid():
+            if self._client is None or self._client.pid != os.getpid():
                 other = made.get(self._shared_as)
-                self._way = new if other is None or other.pid != os.getpid() else other
-                made[self._shared_as] = self._way
-            return self._way
+                self._client = new if other is None or other.pid != os.getpid() else other
+                made[self._shared_as] = self._client
+            return self._client
 
     @property
     def _shared_as(self) -> tuple[str, ...]:
         """Under what all who hold the same credentials share the clients of this bucket, and their connections."""
         return ("clients", self._scheme, self._bucket, self._tail)
 
-    def _forget(self, found: Way) -> None:
+    def _forget(self, found: BucketClient) -> None:
         """Make other clients for the next request."""
         with _mutex:
-            self._way = None if self._way is found else self._way
+            self._client = None if self._client is found else self._client
             if self.creds is not None and self.creds.made.get(self._shared_as) is found:
                 del self.creds.made[self._shared_as]
 
@@ -83,9 +83,9 @@ class Requests:
         """Do the next requests with other credentials."""
         with _mutex:
             self.creds = kept(creds)
-            if self._way is not None:
-                _in_use.append(self._way)
-            self._way = None
+            if self._client is not None:
+                _in_use.append(self._client)
+            self._client = None
 
     def ask(
         self, doing: str, key: str, ask: Callable[[Any, Any], T], *, slow: bool = False, once: bool = False
@@ -109,7 +109,7 @@ class Requests:
         deadline = clock.monotonic() + config.RETRY_SECONDS
         is_renewed = False
         while True:
-            found, obs = self.way(), client()
+            found, obs = self.client(), client()
             try:
                 result = ask(obs, found.slow if slow else found.quick)
             except LakebedError:
@@ -131,14 +131,14 @@ class Requests:
                 is_renewed = True
                 self._forget(found)
             elif not ends and self._may_pass(failure, answer, found, once) and clock.monotonic() < deadline:
-                clock.sleep(CHANCE.uniform(0.05, 0.5))
+                clock.sleep(JITTER.uniform(0.05, 0.5))
             else:
                 raise failure
 
-    def _server(self, found: Way) -> str:
+    def _server(self, found: BucketClient) -> str:
         return found.endpoint or f"{self._scheme}://{self._bucket}"
 
-    def _may_pass(self, failure: LakebedError, answer: Answer, found: Way, once: bool) -> bool:
+    def _may_pass(self, failure: LakebedError, answer: Answer, found: BucketClient, once: bool) -> bool:
         """Whether to ask again. Who has never answered is probably not there, or goes by another name."""
         is_safe = bool(answer.status) or not once
         return isinstance(failure, StorageUnavailableError) and is_safe and self._server(found) in _answering

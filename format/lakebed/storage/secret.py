@@ -17,7 +17,7 @@ _all: weakref.WeakValueDictionary[int, Secret] = weakref.WeakValueDictionary()
 class Secret:
     """A text whose every representation is ``***``; :meth:`reveal` is the only way to it.
 
-    It can not be pickled, copied into JSON or formatted by accident.
+    It cannot be pickled, copied into JSON or formatted by accident.
     """
 
     __slots__ = ("__weakref__", "_text")
@@ -27,7 +27,7 @@ class Secret:
         _all[id(self)] = self
 
     def reveal(self) -> str:
-        """Return the text, to be handed to whoever needs it and to nobody else."""
+        """Return the text, to be handed only to what needs it."""
         return self._text
 
     def __repr__(self) -> str:
@@ -60,7 +60,7 @@ class Secret:
 
 
 def hidden(text: str) -> str:
-    """Return what somebody else says, a server for example, without the secrets of this process that are in it."""
+    """Return a text from elsewhere, such as a server's answer, without the secrets of this process that are in it."""
     for reference in _all.valuerefs():  # a list: other threads may make secrets meanwhile
         secret = reference()
         found = "" if secret is None else secret.reveal()

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from lakebed.storage.base import Buffer
 
 
-class Unforced:
+class Unsynced:
     """Files of one folder, by their paths."""
 
     def __init__(self) -> None:
         self._sums: dict[str, int] = {}
-        self._doubtful: set[str] = set()
+        self._failed: set[str] = set()
 
     def wrote(self, path: str, content: Sequence[Buffer]) -> None:
         """Remember what a file holds that was not forced to disk."""
@@ -31,18 +31,18 @@ class Unforced:
         """Forget a file that is not there after all."""
         self._sums.pop(path, None)
 
-    def doubt(self, paths: Iterable[str]) -> None:
-        """Note files of which nobody knows whether the disk has them."""
-        self._doubtful.update(paths)
+    def sync_failed(self, paths: Iterable[str]) -> None:
+        """Note files that may be missing on the disk, as forcing them there has failed."""
+        self._failed.update(paths)
 
-    def is_doubtful(self, path: str) -> bool:
+    def has_sync_failed(self, path: str) -> bool:
         """Whether forcing a file to disk has failed, and nothing else has brought it there since."""
-        return path in self._doubtful
+        return path in self._failed
 
-    def settled(self, paths: Iterable[str]) -> None:
+    def synced(self, paths: Iterable[str]) -> None:
         """Note files that are on the disk."""
         for path in paths:
-            self._doubtful.discard(path)
+            self._failed.discard(path)
             self._sums.pop(path, None)
 
     def holds(self, path: str, content: Buffer) -> bool:
@@ -53,7 +53,7 @@ class Unforced:
     def clear(self) -> None:
         """Forget all files."""
         self._sums.clear()
-        self._doubtful.clear()
+        self._failed.clear()
 
 
 def _sum(views: Sequence[Buffer]) -> int:

@@ -393,7 +393,7 @@ class StorageConformance:
         if is_viewed(storage):
             expect(bytes(storage.view("a/b")) == b"0123" and bytes(storage.view_range("a/b", 1, 2)) == b"12")
         if is_cache(storage):
-            expect(storage.origin.get("a/b") == storage.sealed.get("a/b") == b"0123")
+            expect(storage.origin.get("a/b") == storage.trusted.get("a/b") == b"0123")
             storage.forget("a/b")
         if is_uncached(storage):
             storage.put_uncached([("a/b", b"new")])

@@ -139,7 +139,7 @@ def _read_manifest(
 def _load(storage: Storage, version_id: str, seal: str | None) -> Read | None:
     if is_cache(storage):
         with suppress(KeyNotFound, FormatError, LimitError):
-            kept = load_manifest(storage.sealed, version_id)
+            kept = load_manifest(storage.trusted, version_id)
             if kept.seal == seal:
                 return kept
         storage.forget(manifest_key(version_id))

@@ -28,7 +28,7 @@ ADVICE = "`lakebed repair URL --plan` shows what can be saved"
 
 # Enough for the end of a history of some forty branches; over a network, for four hundred versions at the same price.
 _TAIL_BYTES = 16_384
-_TAIL_BYTES_AFAR = 131_072
+_TAIL_BYTES_REMOTE = 131_072
 
 _older: WeakValueDictionary[str, ColdNodes] = WeakValueDictionary()
 
@@ -60,7 +60,7 @@ def read_tree_at(storage: Storage) -> TreeAt:
         If the file can not be parsed.
     """
     with _reading(storage):
-        part = storage.get_tail(TREE_KEY, _TAIL_BYTES if traits_of(storage).local else _TAIL_BYTES_AFAR)
+        part = storage.get_tail(TREE_KEY, _TAIL_BYTES if traits_of(storage).local else _TAIL_BYTES_REMOTE)
         begins = tail_begins(part.data)
         while len(part.data) < part.stat.size - (begins or 0):
             part = storage.get_tail(TREE_KEY, part.stat.size - (begins or 0))

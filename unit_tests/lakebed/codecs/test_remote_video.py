@@ -10,7 +10,7 @@ import av
 import numpy as np
 import pytest
 
-from lakebed.codecs.remote_video import Film
+from lakebed.codecs.remote_video import RemoteVideo
 from lakebed.codecs.video import Video
 from lakebed.errors import FormatError, LakebedError
 from lakebed.links import ranged
@@ -78,11 +78,11 @@ def test_parts_are_those_of_the_whole(kind: str) -> None:
     data = movie(*KINDS[kind])
     whole, times = Video(container).decode(data), Video(container).timestamps(data)
     for selection in SELECTIONS:
-        assert np.array_equal(Film(container).part(elsewhere(data), selection), whole[selection])
-        assert np.array_equal(Film(container).timestamps(elsewhere(data), selection), times[selection])
+        assert np.array_equal(RemoteVideo(container).part(elsewhere(data), selection), whole[selection])
+        assert np.array_equal(RemoteVideo(container).timestamps(elsewhere(data), selection), times[selection])
     for wrong in (FRAMES, -FRAMES - 1):
         with pytest.raises(IndexError):
-            Film(container).part(elsewhere(data), wrong)
+            RemoteVideo(container).part(elsewhere(data), wrong)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -91,7 +91,10 @@ def test_facts_and_metadata(kind: str) -> None:
     container = KINDS[kind][0]
     data = movie(*KINDS[kind])
     file = elsewhere(data)
-    assert Film(container).described(file) == (Video(container).facts(data), Video(container).metadata(data))
+    assert RemoteVideo(container).described(file) == (
+        Video(container).facts(data),
+        Video(container).metadata(data),
+    )
     assert container == "mkv" or file.fetched < len(data) // 3
 
 
@@ -100,7 +103,7 @@ def test_a_scene_costs_a_scene(kind: str) -> None:
     """Ten frames of the middle: the index, and less than two scenes of six."""
     data = movie(*KINDS[kind])
     file = elsewhere(data)
-    Film(KINDS[kind][0]).part(file, slice(62, 72))
+    RemoteVideo(KINDS[kind][0]).part(file, slice(62, 72))
     assert file.fetched < len(data) * 0.4
 
 
@@ -110,7 +113,7 @@ def test_films_with_sound(container: str) -> None:
     data = movie(container, "mpeg4", 0, sound=True)
     whole = Video(container).decode(data)
     file = elsewhere(data)
-    assert np.array_equal(Film(container).part(file, slice(62, 72)), whole[62:72])
+    assert np.array_equal(RemoteVideo(container).part(file, slice(62, 72)), whole[62:72])
     assert file.fetched < len(data) * 0.6
 
 
@@ -123,9 +126,9 @@ def test_damaged_films_are_errors_or_other_pictures() -> None:
         at = int(chance.integers(moov, len(data)))
         broken = data[:at] + bytes([data[at] ^ (1 << int(chance.integers(8)))]) + data[at + 1 :]
         try:
-            Film("mp4").part(elsewhere(broken), slice(60, 63))
+            RemoteVideo("mp4").part(elsewhere(broken), slice(60, 63))
         except (LakebedError, IndexError):
             continue
     for cut in (100, len(data) // 2):
         with pytest.raises(FormatError):
-            Film("mp4").part(elsewhere(data[:cut]), 60)
+            RemoteVideo("mp4").part(elsewhere(data[:cut]), 60)

@@ -13,7 +13,7 @@ from lakebed import limits
 from lakebed.chunks.image_chunk import chunk_codec
 from lakebed.codecs.base import FileCodec
 from lakebed.codecs.registry import NAMES, byte_codec, file_codec
-from lakebed.codecs.remote_video import Film
+from lakebed.codecs.remote_video import RemoteVideo
 from lakebed.codecs.traits import TRAITS, is_plain, keeps_values
 from lakebed.errors import LimitError, SampleCompressionError, UnsupportedCompressionError
 from lakebed.links.part import Part
@@ -168,7 +168,7 @@ def test_parts(name: str) -> None:
             return Part(data[start : start + length], len(data))
 
         file = RangedFile(read, head=512)
-        assert np.array_equal(Film(name).part(file, slice(0, 2)), whole[:2])
+        assert np.array_equal(RemoteVideo(name).part(file, slice(0, 2)), whole[:2])
         assert sum(asked) >= 512
     if TRAITS[name].parts:
         assert TRAITS[name].exact_length

@@ -208,7 +208,7 @@ class Cached(Afar):
         return self.origin.url
 
     @property
-    def sealed(self) -> Cached:
+    def trusted(self) -> Cached:
         return self
 
     def get(self, key: str) -> bytes:

@@ -7,7 +7,7 @@ import threading
 import weakref
 
 import lakebed
-from lakebed.storage.buckets import Way
+from lakebed.storage.buckets import BucketClient
 from lakebed.storage.objects import ObjectStorage
 
 KEYS = {
@@ -17,17 +17,17 @@ KEYS = {
 }
 
 
-def way(creds: object, bucket: str = "lake", prefix: str = "a") -> Way:
-    return ObjectStorage("s3", bucket, prefix, creds)._requests.way()  # type: ignore[arg-type]
+def bucket_client(creds: object, bucket: str = "lake", prefix: str = "a") -> BucketClient:
+    return ObjectStorage("s3", bucket, prefix, creds)._requests.client()  # type: ignore[arg-type]
 
 
 def test_datasets_of_one_bucket_share_clients() -> None:
     creds = lakebed.Credentials(KEYS)
-    first = way(creds)
-    assert way(creds, prefix="b") is first
-    assert way(creds, bucket="other") is not first
-    assert way(KEYS) is not way(KEYS)
-    assert way(lakebed.Credentials(KEYS)) is not first
+    first = bucket_client(creds)
+    assert bucket_client(creds, prefix="b") is first
+    assert bucket_client(creds, bucket="other") is not first
+    assert bucket_client(KEYS) is not bucket_client(KEYS)
+    assert bucket_client(lakebed.Credentials(KEYS)) is not first
 
 
 def test_threads_that_begin_at_the_same_time_share_them_too() -> None:
@@ -35,7 +35,7 @@ def test_threads_that_begin_at_the_same_time_share_them_too() -> None:
 
     def begin(number: int) -> None:
         barrier.wait()
-        found.append(way(creds, prefix=str(number)))
+        found.append(bucket_client(creds, prefix=str(number)))
 
     threads = [threading.Thread(target=begin, args=(number,)) for number in range(8)]
     for thread in threads:
@@ -49,20 +49,20 @@ def test_clients_that_were_given_up_are_given_up_by_all() -> None:
     """After a rejection: whoever asks next gets those with the new credentials."""
     creds = lakebed.Credentials(KEYS)
     first, second = ObjectStorage("s3", "lake", "a", creds), ObjectStorage("s3", "lake", "b", creds)
-    old = first._requests.way()
+    old = first._requests.client()
     first._requests._forget(old)
-    new = first._requests.way()
+    new = first._requests.client()
     assert new is not old
-    assert second._requests.way() is new
+    assert second._requests.client() is new
     second._requests._forget(old)
-    assert second._requests.way() is new
+    assert second._requests.client() is new
 
 
 def test_a_forked_child_frees_no_clients_of_its_parent() -> None:
     """Nor does its garbage collector: to free a client could wait for threads that are not there."""
     gc.disable()
     try:
-        cycle: list[object] = [way(KEYS)]
+        cycle: list[object] = [bucket_client(KEYS)]
         cycle.append(cycle)
         found = weakref.ref(cycle[0])
         del cycle
@@ -79,9 +79,9 @@ def test_a_forked_child_frees_no_clients_of_its_parent() -> None:
 
 def test_a_forked_child_and_another_process_make_their_own() -> None:
     creds = lakebed.Credentials(KEYS)
-    old = way(creds)
+    old = bucket_client(creds)
     old.pid = os.getpid() + 1  # as if this were the child
-    new = way(creds)
+    new = bucket_client(creds)
     assert new is not old
-    assert way(creds) is new
+    assert bucket_client(creds) is new
     assert pickle.loads(pickle.dumps(creds)).made == {}

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from lakebed import config
 from lakebed.documents.manifest import BLOCK
-from lakebed.reading.open_chunk import OpenChunk, Span, described
+from lakebed.reading.open_chunk import ByteRange, OpenChunk, described
 from lakebed.reading.parallel import for_each
 
 if TYPE_CHECKING:
@@ -27,20 +27,20 @@ _LEAST = BLOCK // 8
 # Rows in any order whose chunks are looked at together.
 _ROWS = 256
 
-Piece = tuple[OpenChunk, Span]
+Piece = tuple[OpenChunk, ByteRange]
 
 
-class Window(NamedTuple):
-    """What some neighbouring rows of a plan need; ``row`` is the first of them, ``lane`` the tensor."""
+class ReadWindow(NamedTuple):
+    """What some neighbouring rows of a plan need; ``row`` is the first of them, ``stream`` the tensor."""
 
     row: int
-    lane: int
+    stream: int
     pieces: list[Piece]
 
 
-def windows(
-    reader: StoredSamples, rows: Rows, most: int, lane: int, *, whole: bool = False
-) -> Iterator[Window]:
+def read_windows(
+    reader: StoredSamples, rows: Rows, most: int, stream: int, *, whole: bool = False
+) -> Iterator[ReadWindow]:
     """Plan the reading of rows, in their order.
 
     Parameters
@@ -54,9 +54,9 @@ def windows(
         stop = min(rows.stop, reader.state.table.count)
         for ordinal, row, inside, end in reader.runs(rows.start, stop):
             if whole or reader.has_tiles:
-                yield from (Window(row, lane, _all(reader, n)) for n in reader.tiles_from(ordinal))
+                yield from (ReadWindow(row, stream, _all(reader, n)) for n in reader.tiles_from(ordinal))
             else:
-                yield Window(row, lane, pieces(reader, ordinal, range(inside, end)))
+                yield ReadWindow(row, stream, pieces(reader, ordinal, range(inside, end)))
         return
     at, step = 0, _ROWS
     while at < len(rows):
@@ -65,22 +65,22 @@ def windows(
         if sum(span.size for _, span in found) > most and len(some) > 1:
             step = len(some) // 2
             continue
-        yield Window(at, lane, found)
+        yield ReadWindow(at, stream, found)
         at += len(some)
 
 
-def headers(reader: StoredSamples, ordinals: NDArray[np.int64]) -> Iterator[Window]:
+def headers(reader: StoredSamples, ordinals: NDArray[np.int64]) -> Iterator[ReadWindow]:
     """Plan the reading of the headers of chunks, in their order; small chunks are read as a whole."""
     for number, ordinal in enumerate(ordinals[np.flatnonzero(np.diff(ordinals, prepend=-1))].tolist()):
         chunk = reader.by_range(ordinal, 1)
         found = _all(reader, ordinal) if chunk is None else [(chunk, chunk.blocks_of(0, BLOCK))]
-        yield Window(number, 0, found)
+        yield ReadWindow(number, 0, found)
 
 
-def tiles(reader: StoredSamples, ordinals: Iterable[int]) -> Iterator[Window]:
+def tiles(reader: StoredSamples, ordinals: Iterable[int]) -> Iterator[ReadWindow]:
     """Plan the reading of chunks that hold one tile each."""
     for number, ordinal in enumerate(ordinals):
-        yield Window(number, 0, _all(reader, ordinal))
+        yield ReadWindow(number, 0, _all(reader, ordinal))
 
 
 def _all(reader: StoredSamples, ordinal: int) -> list[Piece]:
@@ -89,7 +89,7 @@ def _all(reader: StoredSamples, ordinal: int) -> list[Piece]:
     if reader.source.is_here(table.key(ordinal)):
         return []
     chunk = described(table, ordinal, reader.source.heads)
-    return [(chunk, Span(0, chunk.size))]
+    return [(chunk, ByteRange(0, chunk.size))]
 
 
 def _of_rows(reader: StoredSamples, rows: Rows, *, whole: bool) -> list[Piece]:
@@ -134,22 +134,22 @@ def pieces(
     chunk = None if len(insides) == reader.state.table.samples(ordinal) else reader.by_range(ordinal, 1)
     if chunk is None:
         return _all(reader, ordinal)
-    whole = [(chunk, Span(0, chunk.size))]
+    whole = [(chunk, ByteRange(0, chunk.size))]
     starts = chunk.starts()
     if starts is None:
         # Its header comes first; with it a few samples, if they lie at the beginning.
         return [(chunk, chunk.blocks_of(0, BLOCK))] if len(insides) == 1 else whole
     cost = max(_REQUEST // rows, _LEAST)
     runs = [(insides[0], insides[-1])] if isinstance(insides, range) else [(n, n) for n in insides.tolist()]
-    spans: list[Span] = []
+    spans: list[ByteRange] = []
     for first, last in runs:
-        span = Span(starts[first], starts[last + 1])
+        span = ByteRange(starts[first], starts[last + 1])
         if not span.size or (first == last and ~first in chunk.blocks):
             continue
         if not chunk.has_sample_sums:
             span = chunk.blocks_of(*span)
         if spans and span.start - spans[-1].stop <= cost // 2:
-            spans[-1] = Span(spans[-1].start, max(span.stop, spans[-1].stop))
+            spans[-1] = ByteRange(spans[-1].start, max(span.stop, spans[-1].stop))
         else:
             spans.append(span)
     if sum(span.size + cost for span in spans) >= chunk.size + cost:

@@ -1,14 +1,14 @@
-"""Reading ahead over a network: what will be needed is asked for while what came before it is being used.
+"""Prefetching over a network: what will be needed is requested while what came before it is being used.
 
-`ahead` is for whoever knows which rows come next, as loaders do::
+`prefetch` is for callers that know which rows come next, as loaders do::
 
-    with ahead([Wanted(images, rows), Wanted(labels, rows)]):
+    with prefetch([Wanted(images, rows), Wanted(labels, rows)]):
         for row in rows:
             images.value(row), labels.value(row)
 
 Inside, samples are read as ever; what is on its way is waited for. How much is asked for ahead begins small and grows
 while the reader has to wait, up to ``config.AHEAD_BYTES`` for all of a dataset, so that the first samples come soon and
-no more memory is taken than keeps the network busy. Storage on this machine is not read ahead.
+no more memory is taken than keeps the network busy. Storage on this machine is not prefetched.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from lakebed import config
 from lakebed.errors import LakebedError
-from lakebed.reading.remote.plan import Window, headers, tiles, windows
+from lakebed.reading.remote.plan import ReadWindow, headers, read_windows, tiles
 from lakebed.reading.remote.tasks import submit
 from lakebed.reading.stored import StoredSamples
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lakebed.reading.index import Rows
-    from lakebed.reading.remote.ranges import FarRanges, Flight
+    from lakebed.reading.remote.ranges import PendingRead, RemoteRanges
     from lakebed.reading.samples import SampleReader
 
 # Bytes that are asked for ahead before the reader has had to wait.
@@ -52,42 +52,43 @@ class Wanted(NamedTuple):
     whole: bool = False
 
 
-def ahead(wanted: Sequence[Wanted], *, knows_all: bool = True) -> AbstractContextManager[object]:
-    """Return a context in which rows of tensors of one dataset are read ahead, in the order given.
+def prefetch(wanted: Sequence[Wanted], *, knows_all: bool = True) -> AbstractContextManager[object]:
+    """Return a context in which rows of tensors of one dataset are prefetched, in the order given.
 
     Parameters
     ----------
     wanted
         Rows of several tensors ascend without gaps: then chunks come in the order in which rows need them.
     knows_all
-        Nothing else will be read of these tensors meanwhile, so that nobody need watch what is.
+        Nothing else will be read of these tensors meanwhile, so that no detector need watch what is.
     """
-    far = next((reader.source.far for reader, _, _ in wanted), None)
-    if far is None:
+    remote = next((reader.source.remote for reader, _, _ in wanted), None)
+    if remote is None:
         return nullcontext()
     most = config.AHEAD_BYTES // 2
-    lanes = [
-        windows(reader, rows, most, lane, whole=whole) for lane, (reader, rows, whole) in enumerate(wanted)
+    streams = [
+        read_windows(reader, rows, most, stream, whole=whole)
+        for stream, (reader, rows, whole) in enumerate(wanted)
     ]
-    planned = lanes[0] if len(lanes) == 1 else heapq.merge(*lanes, key=lambda window: window.row)
-    followings = [reader.following for reader, _, _ in wanted if knows_all and reader.following is not None]
-    return Ahead(far, planned, followings=followings)
+    planned = streams[0] if len(streams) == 1 else heapq.merge(*streams, key=lambda window: window.row)
+    detectors = [reader.detector for reader, _, _ in wanted if knows_all and reader.detector is not None]
+    return Prefetch(remote, planned, detectors=detectors)
 
 
-def headers_ahead(reader: SampleReader, ordinals: NDArray[np.int64]) -> AbstractContextManager[object]:
-    """Return a context in which the headers of chunks are read ahead, small chunks as a whole."""
-    far = reader.source.far
-    return nullcontext() if far is None else Ahead(far, headers(reader, ordinals))
+def prefetch_headers(reader: SampleReader, ordinals: NDArray[np.int64]) -> AbstractContextManager[object]:
+    """Return a context in which the headers of chunks are prefetched, small chunks as a whole."""
+    remote = reader.source.remote
+    return nullcontext() if remote is None else Prefetch(remote, headers(reader, ordinals))
 
 
-def tiles_ahead(reader: SampleReader, ordinals: Iterable[int]) -> AbstractContextManager[object]:
-    """Return a context in which chunks that hold one tile each are read ahead."""
-    far = reader.source.far
-    return nullcontext() if far is None else Ahead(far, tiles(reader, ordinals))
+def prefetch_tiles(reader: SampleReader, ordinals: Iterable[int]) -> AbstractContextManager[object]:
+    """Return a context in which chunks that hold one tile each are prefetched."""
+    remote = reader.source.remote
+    return nullcontext() if remote is None else Prefetch(remote, tiles(reader, ordinals))
 
 
-class Ahead:
-    """What is asked for ahead of one reader.
+class Prefetch:
+    """What is prefetched for one reader.
 
     Parameters
     ----------
@@ -97,25 +98,25 @@ class Ahead:
         Bytes to ask for at most; None is ``config.AHEAD_BYTES``.
     passing
         Whole chunks that were taken are not wanted again: they are kept elsewhere.
-    followings
+    detectors
         What need not watch meanwhile which rows are read.
     """
 
     def __init__(
         self,
-        far: FarRanges,
-        planned: Iterable[Window],
+        remote: RemoteRanges,
+        planned: Iterable[ReadWindow],
         *,
         most: int | None = None,
         passing: bool = False,
-        followings: Sequence[Following] = (),
+        detectors: Sequence[SequentialDetector] = (),
     ) -> None:
-        self._far = far
+        self._remote = remote
         self._passing = passing
-        self._followings = followings
-        self._planned: Iterator[Window] = iter(planned)
-        self._pieces: deque[tuple[Window, int]] = deque()
-        self._flights: list[Flight] = []
+        self._detectors = detectors
+        self._planned: Iterator[ReadWindow] = iter(planned)
+        self._pieces: deque[tuple[ReadWindow, int]] = deque()
+        self._reads: list[PendingRead] = []
         self._most = config.AHEAD_BYTES if most is None else most
         self._allowed = min(_FIRST, self._most)
         self._bytes = 0
@@ -125,18 +126,18 @@ class Ahead:
         self._is_over = False
 
     def __enter__(self) -> Self:
-        for following in self._followings:
-            following.pause()
+        for detector in self._detectors:
+            detector.pause()
         self._issue()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-        for following in self._followings:
-            following.resume()
+        for detector in self._detectors:
+            detector.resume()
 
     def __del__(self) -> None:
-        if self._flights:
+        if self._reads:
             self.close()
 
     @property
@@ -145,42 +146,42 @@ class Ahead:
         return not self._is_over and self._pid == os.getpid()
 
     def close(self) -> None:
-        """Forget what was asked for and not used: what was not begun never will be."""
+        """Forget what was requested and not used: what was not begun never will be."""
         self._is_over = True
         if self._pid == os.getpid():
             self._drop(lambda _: True)
 
-    def taken(self, flight: Flight, *, waited: bool, is_last: bool) -> None:
+    def taken(self, read: PendingRead, *, waited: bool, is_last: bool) -> None:
         """Go on, as the reader has got so far; see :class:`lakebed.reading.remote.ranges.Owner`."""
         if not self.is_alive:
             return
         if waited:
             self._allowed = min(2 * self._allowed, self._most)
-        lane, window, passing = flight.lane, flight.window, self._passing
-        if is_last or (passing and flight.is_whole):
-            self._drop(lambda f: f is flight)
-        # Somebody else may have taken what this one's reader has not come to yet; he will take whole chunks himself.
-        self._drop(lambda f: f.lane == lane and f.window < window and not (passing and f.is_whole))
+        stream, window, passing = read.stream, read.window, self._passing
+        if is_last or (passing and read.is_whole):
+            self._drop(lambda f: f is read)
+        # Another reader may have taken what this one's reader has not reached yet; that one takes whole chunks itself.
+        self._drop(lambda f: f.stream == stream and f.window < window and not (passing and f.is_whole))
         self._issue()
 
-    def _drop(self, is_over: Callable[[Flight], bool]) -> None:
-        with self._far.mutex:
-            over = [flight for flight in self._flights if is_over(flight)]
-            for flight in over:
-                self._flights.remove(flight)
-                self._bytes -= flight.nbytes
-                self._far.drop(flight)
+    def _drop(self, is_over: Callable[[PendingRead], bool]) -> None:
+        with self._remote.mutex:
+            over = [read for read in self._reads if is_over(read)]
+            for read in over:
+                self._reads.remove(read)
+                self._bytes -= read.nbytes
+                self._remote.drop(read)
 
     def _has_room(self) -> bool:
         return (
             self.is_alive
             and self._bytes < self._allowed
-            and len(self._flights) < _PIECES * config.REQUESTS
-            and (self._far.ahead_bytes < config.AHEAD_BYTES or not self._flights)
+            and len(self._reads) < _PIECES * config.REQUESTS
+            and (self._remote.prefetched_bytes < config.AHEAD_BYTES or not self._reads)
         )
 
     def _issue(self) -> None:
-        """Ask for as much as there is room for; whoever finds another thread at it leaves it to that one."""
+        """Request as much as there is room for, unless another thread is doing so."""
         if not self._turn.acquire(blocking=False):
             return
         try:
@@ -196,7 +197,9 @@ class Ahead:
         try:
             window = next(self._planned, None)
         except (LakebedError, IndexError):
-            window = None  # the row that can not be located fails when it is read, where its error says which it is
+            window = (
+                None  # the row that cannot be located fails when it is read, where its error says which it is
+            )
         if window is None:
             self._planned = iter(())
             return False
@@ -204,34 +207,34 @@ class Ahead:
         self._pieces.extend((window, n) for n in range(len(window.pieces)))
         return True
 
-    def _launch(self, window: Window, number: int) -> None:
+    def _launch(self, window: ReadWindow, number: int) -> None:
         chunk, span = window.pieces[number]
-        with self._far.mutex:
-            flight = self._far.launch(chunk, span, self, window.lane, self._number)
-            if flight is None:
+        with self._remote.mutex:
+            read = self._remote.launch(chunk, span, self, window.stream, self._number)
+            if read is None:
                 return
-            self._flights.append(flight)
-            self._bytes += flight.nbytes
-        for errand in flight.errands:
-            submit(errand)
+            self._reads.append(read)
+            self._bytes += read.nbytes
+        for task in read.tasks:
+            submit(task)
 
 
-class Following:
-    """Notices that rows of a tensor are read one after the other, and then reads ahead of them."""
+class SequentialDetector:
+    """Detects that rows of a tensor are read one after the other, and then prefetches those behind them."""
 
     def __init__(self) -> None:
         self._last = range(-1, -1)
         self._streak = 0
         self._paused = 0
-        self._ahead: Ahead | None = None
+        self._prefetch: Prefetch | None = None
 
     @property
     def is_paused(self) -> bool:
-        """Whether somebody else reads ahead."""
+        """Whether a caller of :func:`prefetch` prefetches."""
         return self._paused > 0
 
     def pause(self) -> None:
-        """Let somebody else read ahead, who knows what will be read."""
+        """Leave prefetching to a caller that knows what will be read."""
         self._paused += 1
         self._stop()
 
@@ -240,12 +243,12 @@ class Following:
         self._paused -= 1
 
     def _stop(self) -> None:
-        running, self._ahead = self._ahead, None
+        running, self._prefetch = self._prefetch, None
         if running is not None:
             running.close()
 
     def note(self, reader: SampleReader, first: int, stop: int) -> bool:
-        """Take note that rows ``first`` to ``stop`` are about to be read; tell whether they are read ahead."""
+        """Take note that rows ``first`` to ``stop`` are about to be read; tell whether they are prefetched."""
         last = self._last
         if self._paused or (last.start <= first and stop <= last.stop):
             return self._is_running
@@ -255,17 +258,17 @@ class Following:
             self._stop()
             return False
         self._streak += 1
-        far, wanted = reader.source.far, _STREAK if stop - first == 1 else _STREAK_OF_SLICES
-        if far is not None and self._streak >= wanted and not self._is_running:
+        remote, wanted = reader.source.remote, _STREAK if stop - first == 1 else _STREAK_OF_SLICES
+        if remote is not None and self._streak >= wanted and not self._is_running:
             most = config.AHEAD_BYTES // 4
             rows = range(first, reader.state.meta.length)
             # Not for the reader itself, which would keep itself alive.
-            planned = windows(StoredSamples(reader.name, reader.state, reader.source), rows, most, 0)
-            self._ahead = Ahead(far, planned, most=most, passing=True)
-            far.follow(self._ahead)
-            self._ahead.__enter__()
+            planned = read_windows(StoredSamples(reader.name, reader.state, reader.source), rows, most, 0)
+            self._prefetch = Prefetch(remote, planned, most=most, passing=True)
+            remote.follow(self._prefetch)
+            self._prefetch.__enter__()
         return self._is_running
 
     @property
     def _is_running(self) -> bool:
-        return self._ahead is not None and self._ahead.is_alive
+        return self._prefetch is not None and self._prefetch.is_alive

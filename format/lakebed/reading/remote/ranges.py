@@ -1,7 +1,7 @@
 """Ranges and whole chunks over a network: asked for once however many wait, at the same time for all who ask.
 
-What is on its way is a `Flight`. It stays known until those who wait have it; what was read ahead, until the reader
-has passed it. Locks are held to look things up, never during a request.
+What is on its way is a `PendingRead`. It stays known until those who wait have it; what was prefetched, until the
+reader has passed it. Locks are held to look things up, never during a request.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from lakebed import config
 from lakebed.documents.layouts import sample_sum
 from lakebed.documents.manifest import BLOCK
-from lakebed.reading.open_chunk import Span
-from lakebed.reading.remote.tasks import Errand, submit
+from lakebed.reading.open_chunk import ByteRange
+from lakebed.reading.remote.tasks import LazyFuture, submit
 
 if TYPE_CHECKING:
     from lakebed.chunks.chunk import Chunk
@@ -34,54 +34,54 @@ _LIKELY = 8 << 20
 # Larger ranges are read in parts, at the same time.
 _PARTS_ABOVE = 32 << 20
 # Tensors that are read ahead because their rows are read one after the other: the one that began first gives way.
-_MOST_STREAMS = 16
+_MOST_PREFETCHES = 16
 # Blocks of larger ranges are kept as copies, or the last one would keep all of them in memory.
 _COPIED_ABOVE = 4 * BLOCK
 
 
 class Owner(Protocol):
-    """Whoever had something read ahead."""
+    """A prefetch that made requests."""
 
-    def taken(self, flight: Flight, *, waited: bool, is_last: bool) -> None:
-        """Hear that somebody has it; ``is_last`` if nobody else will want it."""
+    def taken(self, read: PendingRead, *, waited: bool, is_last: bool) -> None:
+        """Learn that a reader has it; ``is_last`` if no other reader will want it."""
 
     def close(self) -> None:
         """Have nothing read ahead any more."""
 
 
-class Flight:
+class PendingRead:
     """A range of a chunk file, or all of it, on its way.
 
     Parameters
     ----------
-    errands
+    tasks
         The requests: one, or one for each part of a large range.
     room
         Where the parts go; None where there is one request.
 
     Attributes
     ----------
-    owner, lane, window
+    owner, stream, window
         Who had it read ahead (who does not live by it), for which tensor, and where in its order.
     """
 
-    __slots__ = ("_chunk", "_mutex", "_room", "errands", "is_whole", "key", "lane", "owner", "span", "window")
+    __slots__ = ("_chunk", "_mutex", "_room", "is_whole", "key", "owner", "span", "stream", "tasks", "window")
 
     def __init__(
         self,
         key: str,
-        span: Span,
-        errands: list[Errand[memoryview]],
+        span: ByteRange,
+        tasks: list[LazyFuture[memoryview]],
         room: bytearray | None,
         *,
         is_whole: bool,
     ) -> None:
         self.key = key
         self.span = span
-        self.errands = errands
+        self.tasks = tasks
         self.is_whole = is_whole
         self.owner: weakref.ref[Owner] | None = None
-        self.lane = self.window = 0
+        self.stream = self.window = 0
         self._room = room
         self._chunk: Chunk | None = None
         self._mutex = threading.Lock()
@@ -93,17 +93,17 @@ class Flight:
 
     @property
     def is_done(self) -> bool:
-        """Whether nobody would have to wait for it."""
-        return all(errand.is_done for errand in self.errands)
+        """Whether it can be had without waiting."""
+        return all(task.is_done for task in self.tasks)
 
     def data(self) -> memoryview:
         """Return the verified bytes, waiting for them; errors as in :meth:`ChunkFiles.fetched`."""
         if self._room is None:
-            return self.errands[0].result()
-        for errand in self.errands:
-            errand.run()
-        for errand in self.errands:
-            errand.result()
+            return self.tasks[0].result()
+        for task in self.tasks:
+            task.run()
+        for task in self.tasks:
+            task.result()
         return memoryview(self._room).toreadonly()
 
     def chunk(self, parse: Parse) -> Chunk:
@@ -115,7 +115,7 @@ class Flight:
             return self._chunk
 
 
-class FarRanges:
+class RemoteRanges:
     """Reads chunk files of one dataset over a network.
 
     Parameters
@@ -125,31 +125,31 @@ class FarRanges:
 
     Attributes
     ----------
-    ahead_bytes
-        Bytes that were asked for ahead, and not used yet.
+    prefetched_bytes
+        Bytes that were prefetched, and not used yet.
     """
 
     def __init__(self, files: ChunkFiles, cache: ChunkCache, mutex: threading.RLock) -> None:
         self._files = files
         self._cache = cache
         self.mutex = mutex
-        self._flights: dict[str, list[Flight]] = {}
-        self._streams: deque[weakref.ref[Owner]] = deque()
-        self.ahead_bytes = 0
+        self._reads: dict[str, list[PendingRead]] = {}
+        self._prefetches: deque[weakref.ref[Owner]] = deque()
+        self.prefetched_bytes = 0
 
     def clear(self) -> None:
-        """Forget what is on its way: nobody who asks from now on gets it."""
+        """Forget what is on its way: later requests do not get it."""
         with self.mutex:
-            streams, self._streams = list(self._streams), deque()
-            self._flights.clear()
-            self.ahead_bytes = 0
-        _close(streams)
+            prefetches, self._prefetches = list(self._prefetches), deque()
+            self._reads.clear()
+            self.prefetched_bytes = 0
+        _close(prefetches)
 
-    def follow(self, stream: Owner) -> None:
-        """Let somebody read ahead until others have begun to after him."""
+    def follow(self, prefetch: Owner) -> None:
+        """Keep a prefetch going until enough later ones have begun."""
         with self.mutex:
-            self._streams.append(weakref.ref(stream))
-            too_many = [self._streams.popleft() for _ in range(len(self._streams) - _MOST_STREAMS)]
+            self._prefetches.append(weakref.ref(prefetch))
+            too_many = [self._prefetches.popleft() for _ in range(len(self._prefetches) - _MOST_PREFETCHES)]
         _close(too_many)
 
     # -- reading ---------------------------------------------------------------------------------------------------
@@ -164,91 +164,91 @@ class FarRanges:
             if not missing:
                 return _cut(here, start, stop)
             span = chunk.blocks_of(missing[0] * BLOCK, (missing[-1] + 1) * BLOCK)
-            flight = self._covering(chunk, span, of_blocks=True) or self._begin(chunk, span, is_whole=False)
-        data = self._taken(flight, Flight.data)
-        first = flight.span.start
-        if first <= start and stop <= flight.span.stop:
+            read = self._covering(chunk, span, of_blocks=True) or self._begin(chunk, span, is_whole=False)
+        data = self._taken(read, PendingRead.data)
+        first = read.span.start
+        if first <= start and stop <= read.span.stop:
             return data[start - first : stop - first]
         here |= {block: data[block * BLOCK - first : (block + 1) * BLOCK - first] for block in missing}
         return _cut(here, start, stop)
 
     def samples(self, chunk: OpenChunk, layout: Layout, first: int, stop: int) -> memoryview:
         """Return the bytes of neighbouring samples, each held against its checksum, with one request for just them."""
-        span = Span(*layout.span(first, stop))
+        span = ByteRange(*layout.span(first, stop))
         with self.mutex:
             kept = chunk.blocks.get(~first) if stop - first == 1 else None
             if kept is not None:
                 return kept
-            flight = self._covering(chunk, span) or self._begin(chunk, span, is_whole=False)
-        data = self._taken(flight, Flight.data)[span.start - flight.span.start :][: span.size]
+            read = self._covering(chunk, span) or self._begin(chunk, span, is_whole=False)
+        data = self._taken(read, PendingRead.data)[span.start - read.span.start :][: span.size]
         bad = _first_bad(layout, first, stop, data)
         if bad is not None:
-            self.drop(flight)  # who reads it again asks again
+            self.drop(read)  # who reads it again asks again
         if bad is not None and self._files.has_cache:
             data = self._files.again(chunk, span.start, span.stop)
             bad = _first_bad(layout, first, stop, data)
         if bad is not None:
-            raise self._files.damaged(chunk.key, Span(*layout.span(bad, bad + 1)))
+            raise self._files.damaged(chunk.key, ByteRange(*layout.span(bad, bad + 1)))
         if stop - first == 1:
             with self.mutex:
-                self._cache.keep_block(
-                    chunk, ~first, data if flight.span == span else memoryview(bytes(data))
-                )
-                self._cache.settle()
+                self._cache.keep_block(chunk, ~first, data if read.span == span else memoryview(bytes(data)))
+                self._cache.evict()
         return data
 
     def whole(self, chunk: OpenChunk, parse: Parse, *, is_last: bool) -> Chunk:
-        """Return a whole chunk, parsed; ``is_last`` if nobody else will want it who has it read ahead."""
-        return self._taken(self._whole(chunk), lambda flight: flight.chunk(parse), is_last=is_last)
+        """Return a whole chunk, parsed; ``is_last`` if no other reader will want it of those it was prefetched for."""
+        return self._taken(self._whole(chunk), lambda read: read.chunk(parse), is_last=is_last)
 
     def file(self, chunk: OpenChunk) -> memoryview:
         """Return a whole chunk file."""
-        return self._taken(self._whole(chunk), Flight.data)
+        return self._taken(self._whole(chunk), PendingRead.data)
 
     def is_coming(self, key: str) -> bool:
         """Whether a whole chunk is on its way, or was read ahead and is here."""
-        return any(flight.is_whole for flight in self._flights.get(key, ()))
+        return any(read.is_whole for read in self._reads.get(key, ()))
 
     def is_ranged(self, key: str) -> bool:
-        """Whether ranges of a chunk were asked for ahead: whoever knew which samples are wanted found them cheaper."""
-        return any(flight.owner is not None and not flight.is_whole for flight in self._flights.get(key, ()))
+        """Whether ranges of a chunk were prefetched: they were cheaper for the samples that are wanted."""
+        return any(read.owner is not None and not read.is_whole for read in self._reads.get(key, ()))
 
-    def _whole(self, chunk: OpenChunk) -> Flight:
+    def _whole(self, chunk: OpenChunk) -> PendingRead:
         with self.mutex:
-            for flight in self._flights.get(chunk.key, ()):
-                if flight.is_whole:
-                    return flight
-            return self._begin(chunk, Span(0, chunk.size), is_whole=True)
+            for read in self._reads.get(chunk.key, ()):
+                if read.is_whole:
+                    return read
+            return self._begin(chunk, ByteRange(0, chunk.size), is_whole=True)
 
-    def _covering(self, chunk: OpenChunk, span: Span, *, of_blocks: bool = False) -> Flight | None:
+    def _covering(self, chunk: OpenChunk, span: ByteRange, *, of_blocks: bool = False) -> PendingRead | None:
         """Return a request that brings a range; ``of_blocks`` if it must have been verified by blocks."""
-        for flight in self._flights.get(chunk.key, ()):
-            holds = flight.span.start <= span.start and span.stop <= flight.span.stop
-            if holds and (not of_blocks or chunk.is_blocks(flight.span)):
-                return flight
+        for read in self._reads.get(chunk.key, ()):
+            holds = read.span.start <= span.start and span.stop <= read.span.stop
+            if holds and (not of_blocks or chunk.is_blocks(read.span)):
+                return read
         return None
 
-    def _taken(self, flight: Flight, use: Callable[[Flight], T], *, is_last: bool = False) -> T:
-        """Wait for a request, or make it; what nobody had read ahead is forgotten then."""
-        owner = None if flight.owner is None else flight.owner()
-        waited = not flight.is_done
-        for errand in flight.errands[1:] if owner is None else ():
-            submit(errand)
+    def _taken(self, read: PendingRead, use: Callable[[PendingRead], T], *, is_last: bool = False) -> T:
+        """Wait for a request, or make it; what was not prefetched is forgotten then."""
+        owner = None if read.owner is None else read.owner()
+        waited = not read.is_done
+        for task in read.tasks[1:] if owner is None else ():
+            submit(task)
         try:
-            found = use(flight)
+            found = use(read)
         except BaseException:
-            self.drop(flight)  # who reads it again asks again
+            self.drop(read)  # who reads it again asks again
             raise
         if owner is None:
-            self.drop(flight)
+            self.drop(read)
         else:
-            owner.taken(flight, waited=waited, is_last=is_last)
+            owner.taken(read, waited=waited, is_last=is_last)
         return found
 
     # -- requests --------------------------------------------------------------------------------------------------
 
-    def launch(self, chunk: OpenChunk, span: Span, owner: Owner, lane: int, window: int) -> Flight | None:
-        """Return a new request for what is wanted ahead; None if that is here or on its way."""
+    def launch(
+        self, chunk: OpenChunk, span: ByteRange, owner: Owner, stream: int, window: int
+    ) -> PendingRead | None:
+        """Return a new request for what is prefetched; None if that is here or on its way."""
         with self.mutex:
             if chunk.key in self._cache or self.is_coming(chunk.key):
                 return None
@@ -257,44 +257,44 @@ class FarRanges:
                 blocks = range(span.start // BLOCK, -(-span.stop // BLOCK))
                 if all(n in chunk.blocks for n in blocks) or self._covering(chunk, span) is not None:
                     return None
-            flight = self._begin(chunk, span, is_whole=is_whole)
-            flight.owner, flight.lane, flight.window = weakref.ref(owner), lane, window
-            self.ahead_bytes += flight.nbytes
-            return flight
+            read = self._begin(chunk, span, is_whole=is_whole)
+            read.owner, read.stream, read.window = weakref.ref(owner), stream, window
+            self.prefetched_bytes += read.nbytes
+            return read
 
-    def drop(self, flight: Flight) -> None:
+    def drop(self, read: PendingRead) -> None:
         """Forget a request; if it was not begun, no thread will."""
         with self.mutex:
-            known = self._flights.get(flight.key, [])
-            if flight in known:
-                known.remove(flight)
+            known = self._reads.get(read.key, [])
+            if read in known:
+                known.remove(read)
                 if not known:
-                    del self._flights[flight.key]
-                if flight.owner is not None:
-                    self.ahead_bytes -= flight.nbytes
-        for errand in flight.errands:
-            errand.is_dropped = True
+                    del self._reads[read.key]
+                if read.owner is not None:
+                    self.prefetched_bytes -= read.nbytes
+        for task in read.tasks:
+            task.is_dropped = True
 
-    def _begin(self, chunk: OpenChunk, span: Span, *, is_whole: bool) -> Flight:
+    def _begin(self, chunk: OpenChunk, span: ByteRange, *, is_whole: bool) -> PendingRead:
         """Note a request, which the first one makes who needs it."""
         room = None
         if span.size > _PARTS_ABOVE:
             room = bytearray(span.size)
             size = -(-config.PART_BYTES // BLOCK) * BLOCK
-            parts = [Span(at, min(at + size, span.stop)) for at in range(span.start, span.stop, size)]
-            errands = [
-                Errand(partial(self._fill, chunk, part, memoryview(room)[part.start - span.start :]))
+            parts = [ByteRange(at, min(at + size, span.stop)) for at in range(span.start, span.stop, size)]
+            tasks = [
+                LazyFuture(partial(self._fill, chunk, part, memoryview(room)[part.start - span.start :]))
                 for part in parts
             ]
         elif is_whole:
-            errands = [Errand(partial(self._files.fetched, chunk, 0, 0))]
+            tasks = [LazyFuture(partial(self._files.fetched, chunk, 0, 0))]
         else:
-            errands = [Errand(partial(self._fetch, chunk, span))]
-        flight = Flight(chunk.key, span, errands, room, is_whole=is_whole)
-        self._flights.setdefault(chunk.key, []).append(flight)
-        return flight
+            tasks = [LazyFuture(partial(self._fetch, chunk, span))]
+        read = PendingRead(chunk.key, span, tasks, room, is_whole=is_whole)
+        self._reads.setdefault(chunk.key, []).append(read)
+        return read
 
-    def _fetch(self, chunk: OpenChunk, span: Span) -> memoryview:
+    def _fetch(self, chunk: OpenChunk, span: ByteRange) -> memoryview:
         if not chunk.is_blocks(span):
             return self._files.raw(chunk, span.start, span.stop)
         data = self._files.fetched(chunk, span.start, span.stop)
@@ -303,18 +303,18 @@ class FarRanges:
                 block = data[at : at + BLOCK]
                 kept = memoryview(bytes(block)) if span.size > _COPIED_ABOVE else block
                 self._cache.keep_block(chunk, (span.start + at) // BLOCK, kept)
-            self._cache.settle()
+            self._cache.evict()
         return data
 
-    def _fill(self, chunk: OpenChunk, part: Span, room: memoryview) -> memoryview:
+    def _fill(self, chunk: OpenChunk, part: ByteRange, room: memoryview) -> memoryview:
         read = self._files.fetched if chunk.is_blocks(part) else self._files.raw
         room[: part.size] = read(chunk, part.start, part.stop)
         return room
 
 
-def _close(streams: Iterable[weakref.ref[Owner]]) -> None:
-    for stream in streams:
-        owner = stream()
+def _close(prefetches: Iterable[weakref.ref[Owner]]) -> None:
+    for prefetch in prefetches:
+        owner = prefetch()
         if owner is not None:
             owner.close()
 

@@ -1,8 +1,8 @@
-"""Calls that are made once, by whoever comes first: a thread of this module, or the one that needs the result.
+"""Calls that are made once, by the thread that comes first: one of this module, or the one that needs the result.
 
 Threads start when there is work, at most ``config.REQUESTS`` of them, and end when there has been none for a while.
 They belong to one process: a forked child starts its own. An interpreter that ends waits for what is under way and
-drops the rest; whoever needs a result then makes the call himself.
+drops the rest; a thread that needs a result then makes the call itself.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _IDLE = 2.0
 _LAST = 20.0
 
 
-class Errand(Generic[T_co]):
+class LazyFuture(Generic[T_co]):
     """One call, and what came of it.
 
     Attributes
     ----------
     is_dropped
-        Nobody waits for it any more: if it was not begun it need not be.
+        No thread waits for it any more: if it was not begun it need not be.
     """
 
     __slots__ = ("_call", "_claim", "_done", "_error", "_result", "is_dropped")
@@ -49,7 +49,7 @@ class Errand(Generic[T_co]):
         return self._done.is_set()
 
     def run(self) -> None:
-        """Make the call unless somebody has begun it."""
+        """Make the call unless another thread has begun it."""
         call = self._call
         if call is None or not self._claim.acquire(blocking=False):
             return
@@ -84,16 +84,16 @@ class _Threads:
 
     def __init__(self) -> None:
         # A SimpleQueue may be used by a finalizer in the middle of another use of it; so may this lock.
-        self._waiting: queue.SimpleQueue[Errand[object] | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[LazyFuture[object] | None] = queue.SimpleQueue()
         self._mutex = threading.RLock()
         self._threads: set[threading.Thread] = set()
         self._idle = 0
         self._is_closed = False
 
-    def submit(self, errand: Errand[object]) -> None:
+    def submit(self, task: LazyFuture[object]) -> None:
         if self._is_closed:
             return
-        self._waiting.put(errand)
+        self._waiting.put(task)
         with self._mutex:
             if self._idle < self._waiting.qsize() and len(self._threads) < max(1, config.REQUESTS):
                 self._start()
@@ -111,17 +111,17 @@ class _Threads:
             with self._mutex:
                 self._idle += 1
             try:
-                errand = self._waiting.get(timeout=_IDLE)
+                task = self._waiting.get(timeout=_IDLE)
             except queue.Empty:
-                errand = None
+                task = None
             with self._mutex:
                 self._idle -= 1
-                if errand is None and (self._is_closed or not self._waiting.qsize()):
+                if task is None and (self._is_closed or not self._waiting.qsize()):
                     self._threads.discard(threading.current_thread())
                     return
-            if errand is not None and not errand.is_dropped:
-                errand.run()
-            del errand  # or its result would live until the next one
+            if task is not None and not task.is_dropped:
+                task.run()
+            del task  # or its result would live until the next one
 
     def close(self) -> None:
         """Drop what was not begun, and wait for the rest, but not for ever."""
@@ -143,9 +143,9 @@ class _Threads:
 _threads = _Threads()
 
 
-def submit(errand: Errand[object]) -> None:
+def submit(task: LazyFuture[object]) -> None:
     """Let a thread make a call soon, if one is free; nothing is promised but that asking for the result works."""
-    _threads.submit(errand)
+    _threads.submit(task)
 
 
 def _after_fork() -> None:

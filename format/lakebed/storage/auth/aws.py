@@ -10,7 +10,7 @@ key                          meaning
 ``role_arn``                 role to be assumed, with ``external_id``, ``role_session_name``, ``duration_seconds`` and
                              ``sts_endpoint_url``
 ``anonymous``                no signature, for public buckets
-``requester_pays``           whoever asks is billed
+``requester_pays``           the requester is billed
 ``sse``                      ``AES256``, ``aws:kms`` or ``aws:kms:dsse``, with ``sse_kms_key_id`` and
                              ``bucket_key_enabled``; ``sse_customer_key``: 32 bytes in base64 that are yours
 ``addressing_style``         ``path`` (default) or ``virtual``: the bucket as part of the host's name
@@ -102,7 +102,7 @@ def settings(values: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def source(chosen: Mapping[str, Any], giver: str) -> CredentialSource | None:
+def source(chosen: Mapping[str, Any], provider: str) -> CredentialSource | None:
     """Return who gives the keys that a dictionary, checked by :func:`settings`, asks for; None if it asks for none."""
     if flag(chosen, "anonymous"):
         return None
@@ -110,7 +110,7 @@ def source(chosen: Mapping[str, Any], giver: str) -> CredentialSource | None:
     region = plain(chosen, "aws_region") or _region(chosen)
     base: CredentialSource
     if chosen.get("aws_access_key_id"):
-        base = Explicit(chosen, giver)
+        base = Explicit(chosen, provider)
     else:
         base = shared_chain(plain(chosen, "profile_name"), plain(chosen, "aws_region"), ca_bundle)
     arn = plain(chosen, "role_arn")

@@ -6,11 +6,11 @@ key                                meaning
 ``account_name``                   the storage account
 ``account_key``                    its key, or
 ``sas_token``                      a shared access signature, or
-``bearer_token``                   a token that somebody else renews, or
+``bearer_token``                   a token that is renewed elsewhere, or
 ``tenant_id``, ``client_id``       of an application, with ``client_secret`` or ``federated_token_file``; and
                                    ``authority_host`` outside of the public cloud
 ``managed_identity``               True: the account that this machine runs as; ``client_id`` chooses one
-``use_azure_cli``                  True: whoever is logged in with ``az login``
+``use_azure_cli``                  True: the user who is logged in with ``az login``
 ``connection_string``              account, key or signature, and endpoint in one text
 ``endpoint_url``                   address that is not that of the account in Azure's public cloud
 ``use_emulator``                   True: Azurite on this machine
@@ -120,7 +120,7 @@ def _said(parts: Mapping[str, Secret], key: str) -> str:
     return parts[key].reveal() if key in parts else ""
 
 
-def source(chosen: Mapping[str, Any], giver: str) -> Renewal | None:
+def source(chosen: Mapping[str, Any], provider: str) -> Renewal | None:
     """Return who gives the key, signature or token, if a dictionary that :func:`settings` checked holds one.
 
     Raises
@@ -133,10 +133,10 @@ def source(chosen: Mapping[str, Any], giver: str) -> Renewal | None:
         if text is not None:
             if key == "account_key" and not _is_base64(text):
                 raise InvalidInputError(
-                    f"account_key of {giver} is no base64, which keys of storage accounts are: copy the whole key"
+                    f"account_key of {provider} is no base64, which keys of storage accounts are: copy the whole key"
                 )
             values = {key: text}
-            return Renewal(lambda values=values: Grant(values), giver)  # type: ignore[misc]
+            return Renewal(lambda values=values: Grant(values), provider)  # type: ignore[misc]
     return None
 
 

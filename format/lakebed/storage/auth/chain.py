@@ -1,4 +1,4 @@
-"""Where credentials for AWS come from if nobody gives any: botocore's sources, in our order.
+"""Where credentials for AWS come from where none are given: botocore's sources, in our order.
 
 ===================  ==================================================================================
 profile              ``profile_name``, ``AWS_PROFILE`` or ``default``: keys, role, SSO, login or a program

@@ -67,7 +67,7 @@ class Access:
             grant = self.renewal.grant()
             shaped = self.shape(grant)
         except LakebedError as error:
-            # obstore makes a text of it: whoever asked finds the error itself here.
+            # obstore makes a text of it: the caller finds the error itself here.
             self._failure = error
             raise
         if grant is not self._handed:

@@ -6,7 +6,7 @@ key                          meaning
 ``token``                    as in 3.x: a service account (dictionary, its JSON, or the path of its file),
                              ``"google_default"``, or ``"anon"``; the dictionary of a service account alone will do too
 ``service_account``          path of the file of a service account
-``bearer_token``             a token that somebody else renews
+``bearer_token``             a token that is renewed elsewhere
 ``anonymous``                no signature, for public buckets
 ``requester_pays``           project that is billed
 ``endpoint_url``             address of an emulator; also ``STORAGE_EMULATOR_HOST``
@@ -107,17 +107,17 @@ def access(chosen: Mapping[str, Any], bucket: str, renewal: Renewal | None) -> A
 
 def _anonymous(label: str, config: Mapping[str, Any], options: Mapping[str, Any]) -> Access:
     # To write, the client would ask the metadata of a virtual machine for a token all the same, for a minute where
-    # there is none. With one that is empty it asks nobody, and sends none.
-    nobody = Renewal(lambda: Grant({"bearer_token": ""}), label)
-    return Access(label, {**config, "skip_signature": True}, options, nobody, lambda _: {"token": ""})
+    # there is none. With one that is empty it asks for none, and sends none.
+    anonymous = Renewal(lambda: Grant({"bearer_token": ""}), label)
+    return Access(label, {**config, "skip_signature": True}, options, anonymous, lambda _: {"token": ""})
 
 
-def source(chosen: Mapping[str, Any], giver: str) -> Renewal | None:
+def source(chosen: Mapping[str, Any], provider: str) -> Renewal | None:
     """Return who gives tokens, if a dictionary that :func:`settings` checked holds one."""
     if not plain(chosen, "bearer_token"):
         return None
     token = Secret(plain(chosen, "bearer_token") or "")
-    return Renewal(lambda: Grant({"bearer_token": token}), giver)
+    return Renewal(lambda: Grant({"bearer_token": token}), provider)
 
 
 class _Metadata:

@@ -1,4 +1,4 @@
-"""The keys of a dictionary of credentials: one spelling each, and an error for those that nobody knows."""
+"""The keys of a dictionary of credentials: one spelling each, and an error for unknown ones."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ class _Kept(NamedTuple):
 class Renewal:
     """A source that keeps what another one grants until shortly before it runs out.
 
-    While the present credentials are valid, nobody waits for the new ones: a thread of its own asks for them, as those
-    who call here may be the few threads that serve all requests. If that fails, the present ones stay until their end.
+    While the present credentials are valid, no request waits for the new ones: a thread of its own asks for them, as
+    the callers may be the few threads that serve all requests. If that fails, the present ones stay until their end.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class Renewal:
         Parameters
         ----------
         rejected
-            What the store did not accept. If something newer is there already, nobody is asked.
+            What the store did not accept. If something newer is there already, the source is not asked.
 
         Returns
         -------
@@ -124,7 +124,7 @@ class Renewal:
             return self._ask(None).values != before.grant.values
 
     def refresh(self) -> None:
-        """Ask anew at the next occasion, and let whoever is asked do so too."""
+        """Ask anew at the next occasion, and let the source do so too."""
         with self._busy:
             self._forget()
 
@@ -160,9 +160,9 @@ class Renewal:
             return self._source.grant() if isinstance(self._source, CredentialSource) else self._source()
         except LakebedError:
             raise
-        except Exception as error:  # noqa: BLE001 - of anybody's code
+        except Exception as error:  # noqa: BLE001 - of code of third parties
             failure = type(error).__name__
-        # Sources may be anybody's: what theirs says, and its frames, may hold a secret.
+        # Sources may be third parties': the text of their errors, and their frames, may hold a secret.
         raise MissingCredsError(
             f"{self.name} gives no credentials: it failed with {failure}; call its grant() to see why"
         )
@@ -180,7 +180,7 @@ _all: weakref.WeakSet[Renewal] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    # Another thread of the parent may hold the lock; in the child nobody would ever release it.
+    # Another thread of the parent may hold the lock; in the child it would never be released.
     for renewal in list(_all):
         renewal._busy = threading.Lock()  # noqa: SLF001 - the module's own
 

@@ -1,4 +1,4 @@
-"""One answer to "how do I get into this bucket", whoever gave the credentials."""
+"""One answer to "how do I get into this bucket", wherever the credentials come from."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Kind(Protocol):
 
     def settings(self, values: Mapping[str, Any]) -> dict[str, Any]: ...
 
-    def source(self, chosen: Mapping[str, Any], giver: str) -> CredentialSource | None: ...
+    def source(self, chosen: Mapping[str, Any], provider: str) -> CredentialSource | None: ...
 
     def access(self, chosen: Mapping[str, Any], bucket: str, renewal: Renewal | None) -> Access: ...
 

@@ -1,4 +1,4 @@
-"""Roles of AWS: whoever holds credentials may ask the token service for those of a role."""
+"""Roles of AWS: the holder of credentials may ask the token service for those of a role."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def settings(values: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def source(chosen: Mapping[str, Any], giver: str) -> Renewal | None:  # noqa: ARG001
+def source(chosen: Mapping[str, Any], provider: str) -> Renewal | None:  # noqa: ARG001
     """Return None: what a web server wants is part of every connection."""
     return None
 

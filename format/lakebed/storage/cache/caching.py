@@ -9,7 +9,7 @@ Whether it still is the same
     Chunk ids are random, but a dataset may be deleted and made again at the same address, from the same source, and
     writers of other programs keep no promise. So what is kept goes by the address of the server, the key, and the size
     and etag that the origin tells when it is asked, once per object and storage. Readers who know checksums use
-    `sealed`, which does not ask, and `forget` what turns out to be wrong. Readers of what may change under them use
+    `trusted`, which does not ask, and `forget` what turns out to be wrong. Readers of what may change under them use
     `origin`.
 
 How
@@ -32,7 +32,7 @@ from lakebed.storage import orphan_files
 from lakebed.storage.base import check_key, check_spans, fill, place_of, traits_of
 from lakebed.storage.cache.files import CacheFiles, Item
 from lakebed.storage.cache.layout import BLOCK
-from lakebed.storage.cache.singleflight import Flights
+from lakebed.storage.cache.singleflight import SingleFlight
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -46,7 +46,7 @@ _REMEMBERED = 65_536
 _NO_ETAG = frozenset(("", "None"))
 _WHOLE = -1
 
-_flights = Flights()
+_downloads = SingleFlight()
 
 
 def is_kept(key: str) -> bool:
@@ -60,7 +60,7 @@ def cached(origin: Storage, bound: int) -> Storage:
     Parameters
     ----------
     bound
-        Bytes that the cache may take, of this storage and all others; where somebody gave more, that holds.
+        Bytes that the cache may take, of this storage and all others; where another process gave more, that holds.
     """
     return CachedStorage(origin, CacheFiles(folder(), bound))
 
@@ -118,12 +118,12 @@ class CachedStorage:
         self._known: dict[str, Stat] = {}
         # How often something was forgotten: what the origin said before that is not remembered.
         self._forgotten = 0
-        self._sealed = CachedStorage(origin, files, place, asks=False, kept=kept) if asks else None
+        self._trusted = CachedStorage(origin, files, place, asks=False, kept=kept) if asks else None
 
     @property
-    def sealed(self) -> Storage:
+    def trusted(self) -> Storage:
         """The same for readers who know checksums: the origin is not asked whether an object is another by now."""
-        return self._sealed or self
+        return self._trusted or self
 
     @property
     def url(self) -> str:
@@ -193,9 +193,9 @@ class CachedStorage:
             data = self._whole(item, size)
             if data is not None:
                 return data
-            mine, others = _flights.board([(item, _WHOLE)])
-            for landing in others.values():
-                brought = landing.result()
+            mine, others = _downloads.join([(item, _WHOLE)])
+            for download in others.values():
+                brought = download.result()
                 if brought is not None:
                     return bytes(brought)
             if mine:
@@ -205,7 +205,7 @@ class CachedStorage:
                         data = self.origin.get(key)
                         self._keep_whole(item, data)
                 finally:
-                    _flights.land(mine, {} if data is None else dict.fromkeys(mine, data))
+                    _downloads.finish(mine, {} if data is None else dict.fromkeys(mine, data))
                 return data
 
     def _whole(self, item: Item, size: int | None) -> bytes | None:
@@ -257,7 +257,7 @@ class CachedStorage:
 
     def _bring(self, item: Item, key: str, wanted: Mapping[int, int]) -> dict[int, Buffer]:
         """Get blocks from here, from other threads and from the origin; `wanted` is how much of each is needed."""
-        whole = _flights.found((item, _WHOLE))
+        whole = _downloads.found((item, _WHOLE))
         data = None if whole is None else whole.result()
         if data is not None:
             parts = _split(data)
@@ -265,17 +265,17 @@ class CachedStorage:
                 return parts
         blocks: dict[int, Buffer] = {}
         while missing := {block: length for block, length in wanted.items() if block not in blocks}:
-            mine, others = _flights.board((item, block) for block in missing)
+            mine, others = _downloads.join((item, block) for block in missing)
             if mine:
                 brought: dict[int, Buffer] = {}
                 try:
                     own = {block: length for block, length in missing.items() if (item, block) in mine}
                     brought = self._fetch(item, key, own)
                 finally:
-                    _flights.land(mine, {(item, block): data for block, data in brought.items()})
+                    _downloads.finish(mine, {(item, block): data for block, data in brought.items()})
                 blocks |= brought
-            for name, landing in others.items():
-                (_, block), data = name, landing.result()
+            for name, download in others.items():
+                (_, block), data = name, download.result()
                 if data is not None and len(data) >= missing[block]:
                     blocks[block] = data
         return blocks

@@ -30,7 +30,7 @@ from lakebed.storage.cache.layout import (
     start_of,
     sum_of,
 )
-from lakebed.storage.cache.quota import Room, on_disk
+from lakebed.storage.cache.quota import Quota, on_disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -79,14 +79,14 @@ class CacheFiles:
     def __init__(self, folder: str, bound: int) -> None:
         self.folder = folder
         self.bound = bound
-        self._room = Room(folder, bound)
+        self._quota = Quota(folder, bound)
         self._is_writing = True
 
     def __reduce__(self) -> tuple[type[CacheFiles], tuple[str, int]]:
         return CacheFiles, (self.folder, self.bound)
 
     def _path(self, name: bytes) -> str:
-        return f"{self._room.shelf(name[0])}/{name.hex()}"
+        return f"{self._quota.shelf(name[0])}/{name.hex()}"
 
     # -- reading ---------------------------------------------------------------------------------------------
 
@@ -117,7 +117,7 @@ class CacheFiles:
         """
         pieces: list[bytes] = []
         for part, low, high, least in _parts(first, stop):
-            data = self._read(item.name(part), low, high, least, _Run.read)
+            data = self._read(item.name(part), low, high, least, _BlockRun.read)
             if data is None:
                 return None
             pieces.append(data)
@@ -127,14 +127,16 @@ class CacheFiles:
         """Read a whole object of known size into the start of a buffer; False if not all of it is here."""
         at = 0
         for part, low, high, least in _parts(0, size):
-            done = self._read(item.name(part), low, high, least, partial(_Run.read_into, buffer=buffer[at:]))
+            done = self._read(
+                item.name(part), low, high, least, partial(_BlockRun.read_into, buffer=buffer[at:])
+            )
             if not done:
                 return False
             at += done
         return at == size
 
     def _read(
-        self, name: bytes, first: int, last: int, least: int, read: Callable[[_Run], T | None]
+        self, name: bytes, first: int, last: int, least: int, read: Callable[[_BlockRun], T | None]
     ) -> T | None:
         """Read a run of blocks of one file, of the last one `least` bytes or more; None if they are not here."""
         try:
@@ -148,7 +150,7 @@ class CacheFiles:
                 return None
             if any(entry.length != BLOCK for entry in entries[:-1]):
                 return None
-            found = read(_Run(fd, name, first, entries, least))
+            found = read(_BlockRun(fd, name, first, entries, least))
             if found is not None:
                 _note_use(fd)
         except OSError:  # the disk fails: so much the worse for the cache
@@ -186,11 +188,11 @@ class CacheFiles:
 
     def _keep_part(self, name: bytes, blocks: Mapping[int, Buffer], size: int) -> None:
         need = HEAD + on_disk(sum(len(data) for data in blocks.values()))
-        with self._room.writing(need) as ledger:
+        with self._quota.writing(need) as ledger:
             if ledger is None:
                 return
             path = self._path(name)
-            os.makedirs(self._room.shelf(name[0]), mode=0o700, exist_ok=True)
+            os.makedirs(self._quota.shelf(name[0]), mode=0o700, exist_ok=True)
             fd = os.open(path, _WRITE, 0o600)
             try:
                 before = os.fstat(fd).st_size
@@ -206,7 +208,7 @@ class CacheFiles:
         paths = [path for path in map(self._path, names) if os.path.lexists(path)]
         if not paths:
             return
-        with contextlib.suppress(OSError, LakebedError), self._room.writing(0) as ledger:
+        with contextlib.suppress(OSError, LakebedError), self._quota.writing(0) as ledger:
             for path in paths:
                 used = on_disk(os.stat(path, follow_symlinks=False).st_size)
                 os.unlink(path)
@@ -214,7 +216,7 @@ class CacheFiles:
                     ledger.used -= used
 
 
-class _Run(NamedTuple):
+class _BlockRun(NamedTuple):
     """Blocks that follow each other in an object, in a file that is open; the last one counts up to `least` bytes."""
 
     fd: int
@@ -278,7 +280,7 @@ def _parts(first: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
 def _note_use(fd: int) -> None:
     now = time.time()
     if abs(now - os.fstat(fd).st_mtime) > _NOTED:
-        with contextlib.suppress(OSError):  # of somebody who may only read
+        with contextlib.suppress(OSError):  # of a user who may only read
             os.utime(fd, (now, now))
 
 

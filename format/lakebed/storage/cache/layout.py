@@ -48,7 +48,7 @@ class Entry(NamedTuple):
 
 @lru_cache(4096)
 def name_of(place: str, key: str, identity: str, part: int) -> bytes:
-    """Name a file: 16 bytes that nobody can make collide with those of another object.
+    """Name a file: 16 bytes that cannot be made to collide with those of another object.
 
     Parameters
     ----------

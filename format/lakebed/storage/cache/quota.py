@@ -1,4 +1,4 @@
-"""How much room the cache takes on the disk: never more than its bound, whoever is killed when.
+"""How much room the cache takes on the disk: never more than its bound, also when processes are killed.
 
 All processes that write into a folder take turns, for as long as it takes to write what they have at hand. The file
 that they lock says how much is used:
@@ -7,12 +7,12 @@ that they lock says how much is used:
     8       magic "LBROOM01"
     8       u64 bound in bytes
     8       u64 bytes used
-    8       u64 1 while somebody writes
+    8       u64 1 while a process writes
     16      when the machine was started: its boot id
     8       u64 xxh3-64 of the 48 bytes before
 
-What is to be written counts before it is written, so whoever dies in between leaves the count too high, and the mark
-that somebody writes; then, and after a restart, the next one counts anew. All integers are little-endian.
+What is to be written counts before it is written, so a process that dies in between leaves the count too high, and the
+mark of a writer; then, and after a restart, the next one counts anew. All integers are little-endian.
 """
 
 # Paths are strings: this runs for everything that is read from a store.
@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 import xxhash
 
-from lakebed.jitter import CHANCE
+from lakebed.jitter import JITTER
 from lakebed.storage.boot_id import boot_id
 from lakebed.storage.disk import LockedFile, lock_file
 
@@ -80,11 +80,11 @@ def on_disk(size: int) -> int:
     return -(-size // _PAGE) * _PAGE
 
 
-class Room:
+class Quota:
     """The room of one folder.
 
-    The bound is the largest that anybody gave who wrote into the folder: one who comes with a smaller one does not
-    throw away what others keep. Removing the folder, which may be done at any time, makes it small again.
+    The bound is the largest of all processes that wrote into the folder: a process with a smaller one does not throw
+    away what others keep. Removing the folder, which may be done at any time, makes it small again.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class Room:
     def writing(self, need: int) -> Iterator[Ledger | None]:
         """Write files, with the whole folder for oneself and `need` bytes of room.
 
-        The caller corrects `used` of what he is given by what he wrote less, or removed. None is given where others
+        The caller corrects `used` of the ledger by what it wrote less, or removed. None is given where others
         write for longer than that is worth waiting for, or so much never fits.
 
         Raises
@@ -176,7 +176,7 @@ class Room:
     def _make_room(self, ledger: Ledger, need: int, most: int) -> None:
         """Remove what was not used for longest, among as many files as can be looked at in a moment."""
         ledger.write(busy=True)
-        shelves = CHANCE.sample(range(SHELVES), SHELVES)
+        shelves = JITTER.sample(range(SHELVES), SHELVES)
         while shelves and ledger.used + need > most:
             seen: list[_File] = []
             before = len(shelves)
@@ -184,7 +184,7 @@ class Room:
                 seen += _files(self.shelf(shelves.pop()))
             size = sum(file.size for file in seen)
             if size * SHELVES < (before - len(shelves)) * ledger.used * _DOUBTFUL:
-                # Somebody has removed files by hand.
+                # Files were removed by hand.
                 ledger.used = self._counted()
             wanted = max(ledger.used + need - most, min(int(most * _FREED), int(size * _FREED_OF_SEEN)))
             for file in sorted(seen, key=lambda file: file.used):

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from lakebed.storage.cache.files import Item
 
 Name: TypeAlias = "tuple[Item, int]"
-Landing: TypeAlias = "Future[Buffer | None]"
+Download: TypeAlias = "Future[Buffer | None]"
 
 
-class Flights:
+class SingleFlight:
     """What this process is downloading, by object and block.
 
     In a forked child nothing is under way: the threads that would bring it are not there.
@@ -27,22 +27,22 @@ class Flights:
         self._start_afresh()
 
     def _start_afresh(self) -> None:
-        self._under_way: dict[Name, Landing] = {}
+        self._under_way: dict[Name, Download] = {}
         self._mutex = threading.Lock()
         self._pid = os.getpid()
 
-    def board(self, names: Iterable[Name]) -> tuple[dict[Name, Landing], dict[Name, Landing]]:
-        """Take over what nobody is downloading yet.
+    def join(self, names: Iterable[Name]) -> tuple[dict[Name, Download], dict[Name, Download]]:
+        """Take over what no other thread is downloading yet.
 
         Returns
         -------
         tuple
-            What the caller must bring, and then `land` whatever happens; and what others bring.
+            What the caller must bring, and then `finish` whatever happens; and what others bring.
         """
         if self._pid != os.getpid():
             self._start_afresh()
-        mine: dict[Name, Landing] = {}
-        others: dict[Name, Landing] = {}
+        mine: dict[Name, Download] = {}
+        others: dict[Name, Download] = {}
         with self._mutex:
             for name in names:
                 found = self._under_way.get(name)
@@ -52,14 +52,14 @@ class Flights:
                     others[name] = found
         return mine, others
 
-    def found(self, name: Name) -> Landing | None:
-        """Whoever brings this now; None if nobody does."""
+    def found(self, name: Name) -> Download | None:
+        """Return the download that brings this now; None if there is none."""
         return self._under_way.get(name) if self._pid == os.getpid() else None
 
-    def land(self, mine: Mapping[Name, Landing], brought: Mapping[Name, Buffer]) -> None:
-        """Hand what was brought to all who wait; who gets nothing looks for himself."""
+    def finish(self, mine: Mapping[Name, Download], brought: Mapping[Name, Buffer]) -> None:
+        """Hand what was brought to all threads that wait; a thread that gets nothing looks for itself."""
         with self._mutex:
             for name in mine:
                 self._under_way.pop(name, None)
-        for name, landing in mine.items():
-            landing.set_result(brought.get(name))
+        for name, download in mine.items():
+            download.set_result(brought.get(name))

@@ -45,7 +45,7 @@ def twice(requests: Sequence[Request]) -> int:
     return found
 
 
-class FarStorage(MemoryStorage):
+class RemoteStorage(MemoryStorage):
     """Objects in memory behind a slow line.
 
     Parameters
@@ -73,7 +73,7 @@ class FarStorage(MemoryStorage):
         self._mutex = threading.Lock()
 
     @classmethod
-    def of(cls, path: str | Path, latency: float = 0.0) -> FarStorage:
+    def of(cls, path: str | Path, latency: float = 0.0) -> RemoteStorage:
         """Copy a folder into one."""
         made, local = cls(latency), LocalStorage(str(path))
         for key, _ in local.list():

@@ -19,7 +19,7 @@ import lakebed
 from lakebed import config
 from lakebed.reading.remote import prefetch
 from unit_tests.effort import PATIENCE
-from unit_tests.lakebed.reading.remote.remote_storage import FarStorage, opened, twice
+from unit_tests.lakebed.reading.remote.remote_storage import RemoteStorage, opened, twice
 
 RNG = np.random.default_rng(9)
 ROWS = 400
@@ -39,11 +39,11 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def storage(stored: Path) -> FarStorage:
-    return FarStorage.of(stored)
+def storage(stored: Path) -> RemoteStorage:
+    return RemoteStorage.of(stored)
 
 
-def test_a_scan_reads_chunks_at_the_same_time(storage: FarStorage) -> None:
+def test_a_scan_reads_chunks_at_the_same_time(storage: RemoteStorage) -> None:
     """Requests are on their way together; one after the other there is never more than one."""
     ds = opened(storage)
     storage.latency, storage.most = 0.1, 0
@@ -55,7 +55,7 @@ def test_a_scan_reads_chunks_at_the_same_time(storage: FarStorage) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 3])
-def test_requests_are_bounded(storage: FarStorage, monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+def test_requests_are_bounded(storage: RemoteStorage, monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
     """By ``config.REQUESTS``, however many threads read."""
     monkeypatch.setattr(config, "REQUESTS", limit)
     ds = opened(storage)
@@ -70,7 +70,7 @@ def test_requests_are_bounded(storage: FarStorage, monkeypatch: pytest.MonkeyPat
 
 
 def test_little_is_asked_for_until_the_reader_has_to_wait(
-    storage: FarStorage, monkeypatch: pytest.MonkeyPatch
+    storage: RemoteStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first chunk does not share the line with all others; later ones do."""
     monkeypatch.setattr(prefetch, "_FIRST", 2 * CHUNK)
@@ -89,7 +89,7 @@ def test_little_is_asked_for_until_the_reader_has_to_wait(
     assert storage.most > 3
 
 
-def test_threads_do_not_wait_for_each_other(storage: FarStorage) -> None:
+def test_threads_do_not_wait_for_each_other(storage: RemoteStorage) -> None:
     """Sixty-four threads that read a sample each take little more than one round trip."""
     ds = opened(storage)
     rows = RNG.permutation(ROWS)[:64].tolist()
@@ -106,7 +106,7 @@ def test_threads_do_not_wait_for_each_other(storage: FarStorage) -> None:
     assert storage.most >= 16
 
 
-def test_rows_in_any_order_are_read_at_the_same_time(storage: FarStorage) -> None:
+def test_rows_in_any_order_are_read_at_the_same_time(storage: RemoteStorage) -> None:
     """Sixty-four rows of fourteen chunks: one round trip, and nothing twice."""
     ds = opened(storage)
     rows = RNG.permutation(ROWS)[:64].tolist()
@@ -117,7 +117,7 @@ def test_rows_in_any_order_are_read_at_the_same_time(storage: FarStorage) -> Non
     assert twice(requests) == 0
 
 
-def test_what_many_wait_for_is_asked_for_once(storage: FarStorage) -> None:
+def test_what_many_wait_for_is_asked_for_once(storage: RemoteStorage) -> None:
     """A small chunk, a large one, and blocks of one."""
     ds = opened(storage)
     storage.latency = 0.1
@@ -138,7 +138,7 @@ def test_what_many_wait_for_is_asked_for_once(storage: FarStorage) -> None:
 
 
 @pytest.mark.parametrize("cache_bytes", [0, 2 * CHUNK])
-def test_memory_is_bounded(storage: FarStorage, monkeypatch: pytest.MonkeyPatch, cache_bytes: int) -> None:
+def test_memory_is_bounded(storage: RemoteStorage, monkeypatch: pytest.MonkeyPatch, cache_bytes: int) -> None:
     """What is kept, and what is on its way or waits to be used, whatever is read in whatever order."""
     monkeypatch.setattr(config, "AHEAD_BYTES", 4 * CHUNK)
     ds = opened(storage, cache_bytes)
@@ -148,7 +148,7 @@ def test_memory_is_bounded(storage: FarStorage, monkeypatch: pytest.MonkeyPatch,
 
     def watch() -> None:
         seen[0] = max(seen[0], source.cache.used)
-        seen[1] = max(seen[1], source.far.ahead_bytes)
+        seen[1] = max(seen[1], source.remote.prefetched_bytes)
 
     for batch in ds.batches(16, ["x"]):
         assert len(batch["x"])
@@ -164,10 +164,10 @@ def test_memory_is_bounded(storage: FarStorage, monkeypatch: pytest.MonkeyPatch,
     assert seen[0] <= cache_bytes + 2 * CHUNK
     assert seen[1] <= 4 * CHUNK + 2 * CHUNK
     assert storage.held <= 6 * CHUNK
-    assert source.far.ahead_bytes == 0
+    assert source.remote.prefetched_bytes == 0
 
 
-def test_what_is_not_wanted_any_more_is_dropped(storage: FarStorage) -> None:
+def test_what_is_not_wanted_any_more_is_dropped(storage: RemoteStorage) -> None:
     """A scan that ends early, and a dataset that is let go, leave no request, no bytes and, soon, no thread behind."""
     ds = opened(storage)
     source = ds._session.source
@@ -175,14 +175,14 @@ def test_what_is_not_wanted_any_more_is_dropped(storage: FarStorage) -> None:
     scan = iter(ds.batches(10, ["x"]))
     next(scan)
     scan.close()  # type: ignore[attr-defined]
-    assert source.far.ahead_bytes == 0
+    assert source.remote.prefetched_bytes == 0
     for row in range(5):
         ds.x[row].numpy()
-    assert source.far.ahead_bytes > 0
-    far = source.far
+    assert source.remote.prefetched_bytes > 0
+    remote = source.remote
     del ds, source, scan
     gc.collect()
-    assert far.ahead_bytes == 0
+    assert remote.prefetched_bytes == 0
     storage.requests.clear()
     time.sleep(0.2)
     assert storage.requests == []
@@ -192,21 +192,21 @@ def test_what_is_not_wanted_any_more_is_dropped(storage: FarStorage) -> None:
         time.sleep(0.1)
 
 
-def test_a_stream_ends_where_the_reader_goes_elsewhere(storage: FarStorage) -> None:
+def test_a_stream_ends_where_the_reader_goes_elsewhere(storage: RemoteStorage) -> None:
     """What was read ahead is dropped then; a new stream may begin there."""
     ds = opened(storage)
-    far = ds._session.source.far
+    remote = ds._session.source.remote
     for row in range(6):
         ds.x[row].numpy()
-    assert far.ahead_bytes > 0
+    assert remote.prefetched_bytes > 0
     assert np.array_equal(ds.x[300].numpy(), SAMPLES[300])
-    assert far.ahead_bytes == 0
+    assert remote.prefetched_bytes == 0
     for row in range(301, ROWS):
         assert np.array_equal(ds.x[row].numpy(), SAMPLES[row])
-    assert far.ahead_bytes == 0
+    assert remote.prefetched_bytes == 0
 
 
-def test_a_list_of_rows_leaves_a_stream_alone(storage: FarStorage) -> None:
+def test_a_list_of_rows_leaves_a_stream_alone(storage: RemoteStorage) -> None:
     """Who reads row after row, and now and then some others, reads nothing twice for it."""
     ds = opened(storage)
     with storage.chunk_requests() as requests:
@@ -214,12 +214,12 @@ def test_a_list_of_rows_leaves_a_stream_alone(storage: FarStorage) -> None:
             assert np.array_equal(ds.x[row].numpy(), SAMPLES[row])
             if row == 50:
                 assert np.array_equal(ds.x[[350, 390, 371]].numpy(), SAMPLES[[350, 390, 371]])
-                assert ds._session.source.far.ahead_bytes > 0
+                assert ds._session.source.remote.prefetched_bytes > 0
     assert twice(requests) <= 3 * SAMPLES[0].nbytes * 2
 
 
 @pytest.fixture
-def busy(storage: FarStorage) -> Iterator[lakebed.Dataset]:
+def busy(storage: RemoteStorage) -> Iterator[lakebed.Dataset]:
     """A dataset with requests under way in other threads, and one that holds a lock."""
     ds = opened(storage)
     storage.latency = 0.3
@@ -243,7 +243,7 @@ def busy(storage: FarStorage) -> Iterator[lakebed.Dataset]:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_forked_child_reads_on(busy: lakebed.Dataset, storage: FarStorage) -> None:
+def test_a_forked_child_reads_on(busy: lakebed.Dataset, storage: RemoteStorage) -> None:
     """It waits for no request and no lock of threads that it has not."""
     ds = busy
     is_held, is_over = threading.Event(), threading.Event()
@@ -282,8 +282,8 @@ import atexit, sys, threading
 stores = []
 atexit.register(lambda: print("under way:", stores[0]._now))
 import numpy as np
-from unit_tests.lakebed.reading.remote.remote_storage import FarStorage, opened, twice
-storage = FarStorage.of(sys.argv[1])
+from unit_tests.lakebed.reading.remote.remote_storage import RemoteStorage, opened, twice
+storage = RemoteStorage.of(sys.argv[1])
 ds = opened(storage)
 storage.latency = 0.5
 stores.append(storage)

@@ -10,10 +10,10 @@ import pytest
 import lakebed
 from lakebed.documents.manifest import BLOCK
 from lakebed.errors import ChecksumError, GetChunkError, StorageUnavailableError
-from lakebed.reading.remote.prefetch import Wanted, ahead
+from lakebed.reading.remote.prefetch import Wanted, prefetch
 from lakebed.storage.base import CachingStorage, Storage, StorageTraits, is_cache
 from lakebed.storage.memory import MemoryStorage
-from unit_tests.lakebed.reading.remote.remote_storage import FarStorage, opened
+from unit_tests.lakebed.reading.remote.remote_storage import RemoteStorage, opened
 
 RNG = np.random.default_rng(11)
 ROWS = 160
@@ -32,8 +32,8 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def storage(stored: Path) -> FarStorage:
-    return FarStorage.of(stored)
+def storage(stored: Path) -> RemoteStorage:
+    return RemoteStorage.of(stored)
 
 
 def third(ds: lakebed.Dataset) -> str:
@@ -44,7 +44,7 @@ def third(ds: lakebed.Dataset) -> str:
 
 
 @pytest.mark.parametrize("error", [StorageUnavailableError("no answer"), GetChunkError("missing")])
-def test_a_failing_request_ahead_is_told_at_its_row(storage: FarStorage, error: Exception) -> None:
+def test_a_failing_request_ahead_is_told_at_its_row(storage: RemoteStorage, error: Exception) -> None:
     """With dataset, tensor and row; rows before it are read, and it can be tried again."""
     ds = opened(storage)
     key = third(ds)
@@ -61,7 +61,7 @@ def test_a_failing_request_ahead_is_told_at_its_row(storage: FarStorage, error: 
 
 
 @pytest.mark.parametrize("how", ["batches", "list", "array", "arrow", "single"])
-def test_every_way_of_reading_tells_where(storage: FarStorage, how: str) -> None:
+def test_every_way_of_reading_tells_where(storage: RemoteStorage, how: str) -> None:
     """The tensor, and a row of the chunk that could not be read."""
     import pyarrow as pa
 
@@ -78,14 +78,14 @@ def test_every_way_of_reading_tells_where(storage: FarStorage, how: str) -> None
 
     with pytest.raises((StorageUnavailableError, OSError), match=r"tensor 'x', row (8\d|9\d|1[01]\d)"):
         read()
-    assert ds._session.source.far.ahead_bytes == 0
-    assert ds._session.source.far._flights == {}
+    assert ds._session.source.remote.prefetched_bytes == 0
+    assert ds._session.source.remote._reads == {}
     storage.fails = lambda _: None
     assert len(list(ds.batches(32, ["x", "y"]))) == 5
 
 
 @pytest.mark.parametrize("at", [BLOCK // 2, BLOCK + 7, 4 * BLOCK])
-def test_a_damaged_block_is_never_returned(storage: FarStorage, at: int) -> None:
+def test_a_damaged_block_is_never_returned(storage: RemoteStorage, at: int) -> None:
     """Whoever needs it hears of it; samples in other blocks are read."""
     ds = opened(storage)
     content = bytearray(MemoryStorage.get(storage, third(ds)))
@@ -101,7 +101,7 @@ def test_a_damaged_block_is_never_returned(storage: FarStorage, at: int) -> None
         ds.x.numpy()
 
 
-def test_what_was_read_for_its_samples_does_not_pass_for_verified_blocks(storage: FarStorage) -> None:
+def test_what_was_read_for_its_samples_does_not_pass_for_verified_blocks(storage: RemoteStorage) -> None:
     """A part of a sample, of which no checksum is known, is read with its blocks."""
     ds = opened(storage)
     reader = ds._session.reader("x", "x")
@@ -112,15 +112,15 @@ def test_what_was_read_for_its_samples_does_not_pass_for_verified_blocks(storage
     content = bytearray(MemoryStorage.get(storage, chunk.key))
     content[start + 50] ^= 1
     storage.put(chunk.key, bytes(content))
-    with ahead([Wanted(reader, np.arange(82, 100))]):
-        assert reader.source.far is not None
-        assert reader.source.far.is_ranged(chunk.key)
+    with prefetch([Wanted(reader, np.arange(82, 100))]):
+        assert reader.source.remote is not None
+        assert reader.source.remote.is_ranged(chunk.key)
         with pytest.raises(ChecksumError):
             reader.source.piece(chunk, start, 100)
         assert np.array_equal(reader.value(95), SAMPLES[95])
 
 
-def test_a_chunk_of_another_length_is_damage(storage: FarStorage) -> None:
+def test_a_chunk_of_another_length_is_damage(storage: RemoteStorage) -> None:
     """Shorter or longer than it was written."""
     ds = opened(storage)
     content = MemoryStorage.get(storage, third(ds))
@@ -148,7 +148,7 @@ class Cached(MemoryStorage):
 
     traits = StorageTraits(local=True, system_locks=True, reader_leases=True, cache=True)
 
-    def __init__(self, origin: FarStorage) -> None:
+    def __init__(self, origin: RemoteStorage) -> None:
         super().__init__()
         self._origin = origin
         self._objects = origin._objects
@@ -167,7 +167,7 @@ class Cached(MemoryStorage):
         return self._origin
 
     @property
-    def sealed(self) -> Storage:
+    def trusted(self) -> Storage:
         return self.kept
 
     def forget(self, key: str) -> None:
@@ -182,7 +182,7 @@ class Cached(MemoryStorage):
 @pytest.mark.parametrize("damage", ["flipped", "short", "gone"])
 @pytest.mark.parametrize("whole", [False, True])
 def test_a_cache_that_is_wrong_is_told_and_passed_by(
-    storage: FarStorage, damage: str, *, whole: bool
+    storage: RemoteStorage, damage: str, *, whole: bool
 ) -> None:
     """The block is read once more, from the store."""
     cached = Cached(storage)
@@ -203,7 +203,7 @@ def test_a_cache_that_is_wrong_is_told_and_passed_by(
     assert len(requests) == 1
 
 
-def test_damage_at_the_origin_is_told_though_there_is_a_cache(storage: FarStorage) -> None:
+def test_damage_at_the_origin_is_told_though_there_is_a_cache(storage: RemoteStorage) -> None:
     cached = Cached(storage)
     ds = opened(cached)
     key = third(ds)
@@ -214,7 +214,7 @@ def test_damage_at_the_origin_is_told_though_there_is_a_cache(storage: FarStorag
     assert cached.forgotten == [key]
 
 
-def test_a_cache_is_not_believed_about_chunks_without_checksums(storage: FarStorage) -> None:
+def test_a_cache_is_not_believed_about_chunks_without_checksums(storage: RemoteStorage) -> None:
     """Of heads, which 3.9.52 may rewrite, the store is read; of commits, whoever asks it whether they are the same."""
     cached = Cached(storage)
     ds = opened(cached)

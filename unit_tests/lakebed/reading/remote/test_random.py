@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import lakebed
 from lakebed.documents.manifest import BLOCK
 from unit_tests.effort import examples
-from unit_tests.lakebed.reading.remote.remote_storage import FarStorage, opened
+from unit_tests.lakebed.reading.remote.remote_storage import RemoteStorage, opened
 
 ROWS = 60
 RNG = np.random.default_rng(10)
@@ -56,8 +56,8 @@ def near(path: Path) -> lakebed.Dataset:
 
 
 @pytest.fixture(scope="module")
-def storage(path: Path) -> FarStorage:
-    return FarStorage.of(path)
+def storage(path: Path) -> RemoteStorage:
+    return RemoteStorage.of(path)
 
 
 def same(found: Any, expected: Any) -> bool:
@@ -81,7 +81,7 @@ STEPS = st.one_of(
     st.sampled_from([0, 3 * BLOCK, 1 << 28]),
 )
 def test_reads_in_every_order(
-    near: lakebed.Dataset, storage: FarStorage, steps: list[tuple[str, Any]], cache_bytes: int
+    near: lakebed.Dataset, storage: RemoteStorage, steps: list[tuple[str, Any]], cache_bytes: int
 ) -> None:
     """Single rows, lists, slices, and rows one after the other, of one dataset after the other."""
     far = opened(storage, cache_bytes)
@@ -94,14 +94,16 @@ def test_reads_in_every_order(
                 )
             continue
         assert same(far[name][step].numpy(aslist=True), near[name][step].numpy(aslist=True)), (name, step)
-    assert far._session.source.far.ahead_bytes <= 1 << 25
+    assert far._session.source.remote.prefetched_bytes <= 1 << 25
 
 
 @settings(max_examples=examples(10))
 @given(
     st.lists(st.sampled_from(TENSORS), min_size=1, unique=True), st.integers(1, 70), st.integers(0, ROWS - 1)
 )
-def test_batches(near: lakebed.Dataset, storage: FarStorage, names: list[str], size: int, first: int) -> None:
+def test_batches(
+    near: lakebed.Dataset, storage: RemoteStorage, names: list[str], size: int, first: int
+) -> None:
     """Of all tensors together, from any row on."""
     far = opened(storage, 0)
     for found, expected in zip(
@@ -112,7 +114,7 @@ def test_batches(near: lakebed.Dataset, storage: FarStorage, names: list[str], s
 
 
 @pytest.mark.parametrize("name", TENSORS)
-def test_shapes_and_parts(near: lakebed.Dataset, storage: FarStorage, name: str) -> None:
+def test_shapes_and_parts(near: lakebed.Dataset, storage: RemoteStorage, name: str) -> None:
     """What is read without the data, or of a part of it, is the same too."""
     far = opened(storage)
     if name != "items":

@@ -10,8 +10,8 @@ import pytest
 
 import lakebed
 from lakebed.documents.manifest import BLOCK
-from lakebed.reading.remote.prefetch import Wanted, ahead
-from unit_tests.lakebed.reading.remote.remote_storage import FarStorage, created, opened, twice
+from lakebed.reading.remote.prefetch import Wanted, prefetch
+from unit_tests.lakebed.reading.remote.remote_storage import RemoteStorage, created, opened, twice
 
 RNG = np.random.default_rng(8)
 PICTURES = [RNG.integers(0, 256, (90 + i % 9, 80, 3), np.uint8) for i in range(120)]
@@ -60,8 +60,8 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def storage(stored: Path) -> FarStorage:
-    return FarStorage.of(stored)
+def storage(stored: Path) -> RemoteStorage:
+    return RemoteStorage.of(stored)
 
 
 def value(ds: lakebed.Dataset, name: str, row: int) -> object:
@@ -79,7 +79,7 @@ def same(found: object, expected: object) -> bool:
 
 
 @pytest.mark.parametrize("name", LARGE)
-def test_one_cold_sample_is_one_ranged_request(storage: FarStorage, name: str) -> None:
+def test_one_cold_sample_is_one_ranged_request(storage: RemoteStorage, name: str) -> None:
     """For just its bytes where they have a checksum, else for the blocks that they lie in; and none if it is here."""
     ds = opened(storage)
     rows = (50_000, 90_001) if name == "number" else (50, 7)
@@ -98,14 +98,14 @@ def test_one_cold_sample_is_one_ranged_request(storage: FarStorage, name: str) -
     assert requests == []
 
 
-def test_the_chunks_are_large(storage: FarStorage) -> None:
+def test_the_chunks_are_large(storage: RemoteStorage) -> None:
     """Or the test above would show nothing."""
     ds = opened(storage)
     sizes = {name: ds[name]._state.table.places.sizes.tolist() for name in LARGE}
     assert all(max(found) > 2 * BLOCK for found in sizes.values()), sizes
 
 
-def test_a_sample_of_a_small_chunk_is_one_request(storage: FarStorage) -> None:
+def test_a_sample_of_a_small_chunk_is_one_request(storage: RemoteStorage) -> None:
     """For the whole chunk, which is here for all others."""
     ds = opened(storage)
     with storage.chunk_requests() as requests:
@@ -114,7 +114,7 @@ def test_a_sample_of_a_small_chunk_is_one_request(storage: FarStorage) -> None:
     assert [(r.tensor, r.start) for r in requests] == [("label", None)]
 
 
-def test_of_many_small_samples_the_whole_chunk_is_read(storage: FarStorage) -> None:
+def test_of_many_small_samples_the_whole_chunk_is_read(storage: RemoteStorage) -> None:
     """As nothing but its header says where they lie, and it is here for all others."""
     ds = opened(storage)
     with storage.chunk_requests() as requests:
@@ -125,7 +125,7 @@ def test_of_many_small_samples_the_whole_chunk_is_read(storage: FarStorage) -> N
 
 
 @pytest.mark.parametrize("name", LARGE)
-def test_all_of_a_tensor_is_one_request_per_chunk(storage: FarStorage, name: str) -> None:
+def test_all_of_a_tensor_is_one_request_per_chunk(storage: RemoteStorage, name: str) -> None:
     """As a list or an array, and by rows one after the other but for the first few."""
     ds = opened(storage)
     chunks = len(ds[name]._state.table)
@@ -137,7 +137,7 @@ def test_all_of_a_tensor_is_one_request_per_chunk(storage: FarStorage, name: str
 
 
 @pytest.mark.parametrize("name", ["png", "ragged", "even", "text"])
-def test_rows_one_after_the_other_are_streamed(storage: FarStorage, name: str) -> None:
+def test_rows_one_after_the_other_are_streamed(storage: RemoteStorage, name: str) -> None:
     """Three samples until it is clear where this goes, the rest of their chunk, then whole chunks; nothing twice."""
     ds = opened(storage)
     with storage.chunk_requests() as requests:
@@ -146,10 +146,10 @@ def test_rows_one_after_the_other_are_streamed(storage: FarStorage, name: str) -
     assert len(requests) <= 3 + len(ds[name]._state.table)
     assert len([r for r in requests if r.start is None]) == len(ds[name]._state.table) - 1
     assert twice(requests) <= (0 if name != "text" else BLOCK)
-    assert ds._session.source.far.ahead_bytes == 0
+    assert ds._session.source.remote.prefetched_bytes == 0
 
 
-def test_batches_read_every_chunk_once(storage: FarStorage) -> None:
+def test_batches_read_every_chunk_once(storage: RemoteStorage) -> None:
     """Of all tensors, whatever the size of a batch."""
     names = ["png", "ragged", "even", "text", "label"]
     for size in (7, 64):
@@ -163,7 +163,7 @@ def test_batches_read_every_chunk_once(storage: FarStorage) -> None:
         assert {r.start for r in requests} == {None}
 
 
-def test_an_arrow_scan_reads_every_chunk_once(storage: FarStorage) -> None:
+def test_an_arrow_scan_reads_every_chunk_once(storage: RemoteStorage) -> None:
     ds = opened(storage)
     names = ["label", "text", "even"]
     with storage.chunk_requests() as requests:
@@ -172,7 +172,7 @@ def test_an_arrow_scan_reads_every_chunk_once(storage: FarStorage) -> None:
     assert len(requests) == sum(len(ds[name]._state.table) for name in names)
 
 
-def test_neighbours_are_read_together(storage: FarStorage) -> None:
+def test_neighbours_are_read_together(storage: RemoteStorage) -> None:
     """Two samples with little between them are one range; far apart they are two."""
     for rows, expected in (([10, 12], 1), ([1, 110], 2), (slice(20, 24), 1)):
         ds = opened(storage)
@@ -184,7 +184,7 @@ def test_neighbours_are_read_together(storage: FarStorage) -> None:
         assert all(r.start is not None for r in requests)
 
 
-def test_rows_in_any_order_cost_what_they_hold(storage: FarStorage) -> None:
+def test_rows_in_any_order_cost_what_they_hold(storage: RemoteStorage) -> None:
     """A few of a chunk by their own ranges, most of one with the whole; the same row twice is read once."""
     rows = [5, 119, 5, 0, 30, 60, 90, 15, 45, 75, 105, 1, 118]
     ds = opened(storage)
@@ -207,7 +207,7 @@ def test_rows_in_any_order_cost_what_they_hold(storage: FarStorage) -> None:
                 assert sum(r.nbytes for r in requests) < 2.5 * sum(PICTURES[row].nbytes for row in some)
 
 
-def test_shapes_cost_the_headers(storage: FarStorage) -> None:
+def test_shapes_cost_the_headers(storage: RemoteStorage) -> None:
     """One range per large chunk."""
     ds = opened(storage)
     with storage.chunk_requests() as requests:
@@ -217,7 +217,7 @@ def test_shapes_cost_the_headers(storage: FarStorage) -> None:
 
 
 @pytest.fixture
-def old(storage: FarStorage) -> lakebed.Dataset:
+def old(storage: RemoteStorage) -> lakebed.Dataset:
     """The dataset with manifests in which nothing says where samples lie."""
     ds = opened(storage)
     for tensor in ds.tensors.values():
@@ -227,7 +227,9 @@ def old(storage: FarStorage) -> lakebed.Dataset:
 
 
 @pytest.mark.parametrize("name", LARGE)
-def test_without_layouts_the_header_comes_first(old: lakebed.Dataset, storage: FarStorage, name: str) -> None:
+def test_without_layouts_the_header_comes_first(
+    old: lakebed.Dataset, storage: RemoteStorage, name: str
+) -> None:
     """Unless all samples have one shape: then they lie where they must."""
     row = 50_000 if name == "number" else 40
     with storage.chunk_requests() as requests:
@@ -238,7 +240,7 @@ def test_without_layouts_the_header_comes_first(old: lakebed.Dataset, storage: F
     assert len(found.numpy(aslist=True)) == 2
 
 
-def test_without_layouts_headers_are_read_together(old: lakebed.Dataset, storage: FarStorage) -> None:
+def test_without_layouts_headers_are_read_together(old: lakebed.Dataset, storage: RemoteStorage) -> None:
     """Those of all chunks first, then the samples."""
     storage.latency = 0.05
     with storage.chunk_requests() as requests:
@@ -248,12 +250,12 @@ def test_without_layouts_headers_are_read_together(old: lakebed.Dataset, storage
     assert storage.most >= 2
 
 
-def test_loaders_say_what_comes(storage: FarStorage) -> None:
+def test_loaders_say_what_comes(storage: RemoteStorage) -> None:
     """Inside of the context samples are read as ever, and every chunk is asked for once."""
     ds = opened(storage)
     session = ds._session
     readers = [session.reader(name, name) for name in ("even", "label")]
-    with storage.chunk_requests() as requests, ahead([Wanted(reader, range(120)) for reader in readers]):
+    with storage.chunk_requests() as requests, prefetch([Wanted(reader, range(120)) for reader in readers]):
         for row in range(120):
             assert np.array_equal(readers[0].value(row), EVEN[row])
             assert readers[1].value(row) == row
@@ -262,7 +264,7 @@ def test_loaders_say_what_comes(storage: FarStorage) -> None:
 
 def test_what_is_not_published_yet_is_not_asked_for() -> None:
     """A writer reads its own samples from memory, beside those that are published."""
-    storage = FarStorage()
+    storage = RemoteStorage()
     with created(storage) as ds:
         ds.create_tensor("x", dtype="uint8", max_chunk_size=200_000).extend(EVEN[:50])
         ds.flush()
@@ -274,7 +276,7 @@ def test_what_is_not_published_yet_is_not_asked_for() -> None:
 
 
 @pytest.mark.parametrize("name", ["png", "ragged", "even"])
-def test_slices_one_after_the_other_are_streamed(storage: FarStorage, name: str) -> None:
+def test_slices_one_after_the_other_are_streamed(storage: RemoteStorage, name: str) -> None:
     """From the second on: the rest of the first chunk, then whole chunks, and nothing twice."""
     for step in (5, 17, 50):
         ds = opened(storage)

@@ -22,7 +22,7 @@ from lakebed.errors import (
     StorageUnavailableError,
 )
 from lakebed.storage.auth.resolve import resolve
-from lakebed.storage.buckets import way
+from lakebed.storage.buckets import bucket_client
 from lakebed.storage.objects import ObjectStorage
 from lakebed.testing import VirtualClock
 from unit_tests.lakebed.storage.auth import certificates
@@ -266,7 +266,7 @@ def test_what_gcloud_leaves_for_a_person(bare: Path) -> None:
     access = resolve("gs", "bucket", None)
     assert access.name == "gcloud"
     assert "canary" not in repr(access.config)
-    assert way("gs", "bucket", None).access.name == "gcloud"
+    assert bucket_client("gs", "bucket", None).access.name == "gcloud"
     with pytest.raises(InvalidInputError, match="read from their file") as caught:
         resolve("gs", "bucket", {"token": person})
     assert "canary" not in str(caught.value)

@@ -121,10 +121,10 @@ def test_second_reading_asks_only_whether_it_is_the_same(
 
 def test_sealed_reading_asks_nothing(origin: FaultyStorage, storage: CachedStorage, tmp_path: Path) -> None:
     """Who knows checksums needs no word from the origin once the bytes are here."""
-    assert storage.sealed.get(KEY) == DATA
+    assert storage.trusted.get(KEY) == DATA
     assert origin.counts["stat"] == 0
     origin.counts.clear()
-    other = again(origin, tmp_path).sealed
+    other = again(origin, tmp_path).trusted
     buffer = memoryview(bytearray(len(DATA)))
     assert other.get(KEY) == DATA
     assert other.get_range(KEY, BLOCK + 7, 2 * BLOCK) == DATA[BLOCK + 7 :][: 2 * BLOCK]
@@ -144,12 +144,12 @@ def test_missing_ranges_come_with_one_request(origin: FaultyStorage, storage: Ca
 
 def test_sealed_ranges_need_no_size(origin: FaultyStorage, storage: CachedStorage) -> None:
     """A range that ends within a block is kept from the block's beginning, and grows when more is asked for."""
-    assert storage.sealed.get_range(KEY, 100, 50) == DATA[100:150]
-    assert storage.sealed.get_range(KEY, 0, 150) == DATA[:150]
+    assert storage.trusted.get_range(KEY, 100, 50) == DATA[100:150]
+    assert storage.trusted.get_range(KEY, 0, 150) == DATA[:150]
     assert origin.counts["get_ranges"] == 1
-    assert storage.sealed.get_range(KEY, 120, 100) == DATA[120:220]
-    assert storage.sealed.get_range(KEY, 10, BLOCK) == DATA[10 : BLOCK + 10]
-    assert storage.sealed.get(KEY) == DATA
+    assert storage.trusted.get_range(KEY, 120, 100) == DATA[120:220]
+    assert storage.trusted.get_range(KEY, 10, BLOCK) == DATA[10 : BLOCK + 10]
+    assert storage.trusted.get(KEY) == DATA
 
 
 def test_replaced_object_is_not_taken_for_the_old_one(
@@ -167,11 +167,11 @@ def test_what_was_forgotten_is_read_again(origin: FaultyStorage, storage: Cached
     """So goes who finds a checksum wrong."""
     other = bytes(reversed(DATA))
     storage.get(KEY)
-    storage.sealed.get(KEY)
+    storage.trusted.get(KEY)
     origin.put(KEY, other)
-    assert storage.sealed.get(KEY) == DATA
+    assert storage.trusted.get(KEY) == DATA
     storage.forget(KEY)
-    assert storage.sealed.get(KEY) == storage.get(KEY) == other
+    assert storage.trusted.get(KEY) == storage.get(KEY) == other
 
 
 def test_writing_through_it_shows(storage: CachedStorage) -> None:
@@ -200,7 +200,7 @@ def test_two_servers_have_two_buckets_of_one_name(tmp_path: Path) -> None:
     for endpoint in ("http://one", "http://two"):
         origin = Bucket(endpoint)
         origin.put(KEY, endpoint.encode())
-        assert again(origin, tmp_path).sealed.get(KEY) == endpoint.encode()
+        assert again(origin, tmp_path).trusted.get(KEY) == endpoint.encode()
 
 
 def test_objects_larger_than_a_file_of_the_cache(origin: FaultyStorage, tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_objects_larger_than_a_file_of_the_cache(origin: FaultyStorage, tmp_path
 
 def test_errors_of_the_origin_pass_through(storage: CachedStorage) -> None:
     """The cache adds none of its own and hides none."""
-    for reader in (storage, storage.sealed):
+    for reader in (storage, storage.trusted):
         with pytest.raises(KeyNotFound):
             reader.get("t/chunks/2")
         with pytest.raises(KeyNotFound):
@@ -375,7 +375,7 @@ def test_reads_as_its_origin_does(
     storage = CachedStorage(origin, files)
     for name, *arguments in steps:
         data = origin.get(KEY)
-        reader: Storage = storage.sealed if arguments and arguments[0] is True else storage
+        reader: Storage = storage.trusted if arguments and arguments[0] is True else storage
         if name == "get":
             assert reader.get(KEY) == data
         elif name == "into":

@@ -10,7 +10,7 @@ import pytest
 import xxhash
 
 from lakebed.storage.cache.files import CacheFiles, Item
-from lakebed.storage.cache.quota import Room, on_disk
+from lakebed.storage.cache.quota import Quota, on_disk
 from lakebed.storage.disk import lock_file
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def test_nobody_waits_for_a_writer_that_hangs(tmp_path: Path) -> None:
 
 def test_failed_writing_leaves_the_count_doubtful(tmp_path: Path) -> None:
     """What is on disk then, only counting tells."""
-    room = Room(str(tmp_path), 3 * MB)
+    room = Quota(str(tmp_path), 3 * MB)
     with pytest.raises(OSError, match="full"), room.writing(1000):
         raise OSError("full")
     with room.writing(500) as ledger:

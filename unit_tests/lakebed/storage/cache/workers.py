@@ -37,7 +37,7 @@ def read(arguments: Sequence[Any], say: Callable[[str], None]) -> None:
     folder, bound, seconds, seed = arguments
     chance = random.Random(seed)
     origin = _Origin("origin")
-    storage = CachedStorage(origin, CacheFiles(folder, bound), "origin").sealed
+    storage = CachedStorage(origin, CacheFiles(folder, bound), "origin").trusted
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         number = chance.randrange(OBJECTS)
