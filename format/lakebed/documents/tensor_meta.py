@@ -25,6 +25,9 @@ from lakebed.errors import FormatError
 
 _WHAT = "tensor_meta.json"
 
+Bounds = tuple[tuple[int, ...], tuple[int, ...]]
+"""Smallest and largest extents of samples."""
+
 MAX_CHUNK_SIZE = 16_000_000
 TILING_THRESHOLD = 16_000_000
 
@@ -114,6 +117,19 @@ class TensorMeta:
             doc["links"] = {key: dict(link) for key, link in self.links.items()}
             object.__setattr__(self, "raw", json_style.dump_meta(doc))
         return self.raw or b""
+
+    def widened(self, bounds: Bounds | None) -> Bounds:
+        """Return min_shape and max_shape with samples of such bounds taken in (FORMAT.md 3)."""
+        if bounds is None:
+            return tuple(self.min_shape), tuple(self.max_shape)
+        low, high = bounds
+        if not self.max_shape:
+            # Earlier samples without a rank are empty ones: they count as all zeros.
+            return (low if self.length == 0 else (0,) * len(low)), high
+        return (
+            tuple(min(a, b) for a, b in zip(self.min_shape, low, strict=True)),
+            tuple(max(a, b) for a, b in zip(self.max_shape, high, strict=True)),
+        )
 
     def with_(self, **changes: Any) -> TensorMeta:
         """Return a copy with some members changed."""

@@ -18,20 +18,20 @@ from numpy.typing import NDArray
 from lakebed.codecs.block import Block
 from lakebed.codecs.traits import is_plain
 from lakebed.documents.commit_diff import CommitDiff
+from lakebed.documents.tensor_meta import Bounds
 from lakebed.htypes.base import Storing
 from lakebed.reading.fetch import ChunkSource
 from lakebed.reading.samples import SampleReader
 from lakebed.reading.stored import Locating
 from lakebed.versions.state import Snapshot, TensorState
 from lakebed.writing import diffs, structure
-from lakebed.writing.bounds import Bounds
-from lakebed.writing.chunk_samples import samples_of
 from lakebed.writing.draft.draft import Draft
 from lakebed.writing.draft.rows import LONG_RUN
 from lakebed.writing.draft.tensor import TensorDraft, emptied
 from lakebed.writing.encode.column import encode_column
 from lakebed.writing.encode.encoded import Encoded
 from lakebed.writing.names import companion_key, parents
+from lakebed.writing.tensor_chunks import samples_of
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]

@@ -12,7 +12,6 @@ import numpy as np
 
 from lakebed.errors import MissingCredsError, SampleAppendError
 from lakebed.versions.state import TensorState
-from lakebed.writing.bounds import widened
 from lakebed.writing.encode.arrow import chunks_of
 from lakebed.writing.encode.column import encode_column, encode_one, is_arrow
 from lakebed.writing.encode.encoded import Column, Encoded
@@ -230,6 +229,6 @@ def after(state: TensorState, parts: Sequence[Encoded]) -> TensorState:
         bounds = part.block.shape_bounds()
         # Links have a shape of their own, beside that of what they lead to.
         if bounds is not None and len(meta.max_shape) in (0, len(bounds[1])):
-            low, high = widened(meta, bounds)
+            low, high = meta.widened(bounds)
             meta = meta.with_(min_shape=low, max_shape=high)
     return replace(state, meta=meta, info=info)

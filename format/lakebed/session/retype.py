@@ -17,10 +17,10 @@ from lakebed.session.session import Session
 from lakebed.session.table import Table
 from lakebed.versions.state import TensorState
 from lakebed.writing import retyping
-from lakebed.writing.chunk_samples import samples_of
 from lakebed.writing.encode.column import encode_column
 from lakebed.writing.encode.encoded import Encoded
 from lakebed.writing.schema import plan_tensor
+from lakebed.writing.tensor_chunks import samples_of
 
 Info = Mapping[str, Any]
 

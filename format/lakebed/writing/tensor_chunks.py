@@ -6,16 +6,20 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, Self
 
+import numpy as np
+
 from lakebed.chunks.chunk import Chunk, parse_chunk
 from lakebed.chunks.image_chunk import ChunkCodec, chunk_codec
 from lakebed.chunks.pack import PackedChunk, groups, pack
 from lakebed.codecs.block import Block
-from lakebed.codecs.traits import is_plain
+from lakebed.codecs.registry import normalize
+from lakebed.codecs.traits import TRAITS, is_plain
 from lakebed.documents.chunk_ids import chunk_name
 from lakebed.documents.manifest import block_sums
 from lakebed.documents.tensor_meta import TensorMeta
+from lakebed.htypes.base import Storing
+from lakebed.htypes.registry import htype_named
 from lakebed.versions.state import NewChunk, TensorState, folder_of
-from lakebed.writing.chunk_samples import samples_of, tells_shape
 from lakebed.writing.replace_samples import Allocate, fresh
 
 Read = Callable[[TensorState, int], bytes | memoryview]
@@ -160,3 +164,28 @@ class TensorChunks:
         mine = {self.chunk_key(int(i)) for i in table.ids.ids}
         for key in [k for k in self.new_chunks if k not in mine]:
             self.packed_bytes -= sum(map(len, self._own_chunks().pop(key)))
+
+
+def tells_shape(meta: TensorMeta) -> bool:
+    """Whether a reader needs no more than the stored bytes of a sample to know its shape: pictures and text."""
+    if htype_named(meta.htype).storing in (Storing.TEXT, Storing.JSON):
+        return not meta.is_link
+    compression = None if meta.is_link else normalize(meta.sample_compression)
+    return compression is not None and TRAITS[compression].shape_from_file
+
+
+def samples_of(chunk: Chunk, meta: TensorMeta) -> Block:
+    """Return the samples of a chunk of a tensor; the block's bytes are those of the chunk."""
+    shapes = None if chunk.ndim is None else chunk.shapes()
+    if chunk.is_unwritten and not htype_named(meta.htype).is_text_like and meta.dtype:
+        return _zeros(chunk, np.dtype(meta.dtype).itemsize)
+    if chunk.uniform is not None:
+        return Block(chunk.data, chunk.count, chunk.uniform[1], chunk.uniform[0])
+    return Block(chunk.data, chunk.count, np.diff(chunk.offsets()).astype(np.uint32), shapes)
+
+
+def _zeros(chunk: Chunk, itemsize: int) -> Block:
+    """Return the samples of a chunk whose data was never written (FORMAT.md 5.5)."""
+    shapes = chunk.shapes()
+    sizes = (shapes.astype(np.int64).prod(axis=1) * itemsize).astype(np.uint32)
+    return Block(memoryview(bytes(int(sizes.sum()))), chunk.count, sizes, shapes)

@@ -22,14 +22,13 @@ from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.creds_index import CredsIndex
 from lakebed.documents.pad_index import PadIndex
 from lakebed.documents.sequence_index import SequenceIndex
-from lakebed.documents.tensor_meta import TensorMeta
+from lakebed.documents.tensor_meta import Bounds, TensorMeta
 from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_prefix import FORMAT_VERSION
 from lakebed.native import chunks as native
 from lakebed.versions.state import ChunkTable, NewChunk, TensorState, empty_table
 from lakebed.writing import diffs
 from lakebed.writing.blocks import Blocks, cost
-from lakebed.writing.bounds import Bounds, linked_bounds, widened
 from lakebed.writing.draft.pending_edits import PendingEdits, Piece, Splice, splice_blocks
 from lakebed.writing.encode.encoded import Encoded, Tiled
 from lakebed.writing.repack import Plan, compacted, replan
@@ -136,11 +135,9 @@ class TensorDraft(TensorChunks):
         self, part: Encoded, length: int, creds: CredsIndex | None, diff: CommitDiff | None = None
     ) -> None:
         """Take over what the encoding of samples found out, with the new length, credentials and diff."""
-        state, block = self._state, part.block
+        state = self._state
         info = {**state.info, **part.info} if part.info else state.info
-        low, high = widened(
-            state.meta, block.shape_bounds() if not state.meta.is_link else linked_bounds(part)
-        )
+        low, high = state.meta.widened(part.bounds())
         kept = {"links": state.meta.links, "tiling_threshold": state.meta.tiling_threshold}
         meta = part.meta.with_(length=length, min_shape=low, max_shape=high, **kept)
         self._state = state.with_(
@@ -230,7 +227,7 @@ class TensorDraft(TensorChunks):
         }
         if added:
             self._tiles = {**self._tiles, **added}
-        low, high = widened(self.meta, bounds)
+        low, high = self.meta.widened(bounds)
         creds = self._state.creds
         if creds is not None:
             codes = np.zeros(0, np.uint64) if other.creds is None else other.creds.between(start, end)
@@ -261,7 +258,7 @@ class TensorDraft(TensorChunks):
         self._forget_tiles(row)
         if shapes is not None:
             self._tiles = {**self._tiles, row: shapes}
-            low, high = widened(self.meta, None if self.meta.is_link else (shapes[0], shapes[0]))
+            low, high = self.meta.widened(None if self.meta.is_link else (shapes[0], shapes[0]))
             self._set(meta=self.meta.with_(min_shape=low, max_shape=high))
         self._own_edits().replace(row, tuple(chunks))
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.codecs.block import Block
-from lakebed.documents.tensor_meta import TensorMeta
+from lakebed.documents.tensor_meta import Bounds, TensorMeta
 
 Samples = Sequence[Any] | NDArray[Any]
 """Flat samples as they come: an array with an axis that runs over them, or one by one."""
@@ -71,6 +71,19 @@ class Encoded:
     creds: NDArray[np.uint32] | None = None
     tiled: Tiled | None = None
     pixels: Callable[[int], NDArray[Any]] | None = None
+
+    def bounds(self) -> Bounds | None:
+        """Smallest and largest shape of the samples, or None without any; of links, of what they point to.
+
+        Links of which none was followed, or all lead to nothing, have none.
+        """
+        if not self.meta.is_link:
+            return self.block.shape_bounds()
+        shapes = [shape for shape in self.shapes or () if shape]
+        if not shapes or len(set(map(len, shapes))) > 1:
+            return None
+        axes = list(zip(*shapes, strict=True))
+        return tuple(map(min, axes)), tuple(map(max, axes))
 
     def singles(self) -> Iterator[Encoded]:
         """Yield the samples one by one."""

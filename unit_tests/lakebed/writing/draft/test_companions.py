@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from lakebed.writing.pyramid import downsample
+from lakebed.writing.draft.companions import downsample
 
 RNG = np.random.default_rng(3)
 
