@@ -50,7 +50,7 @@ def objects(storage: Storage) -> dict[str, bytes]:
 def kill(storage: Storage) -> None:
     """End all writers of a storage as SIGKILL would: nothing more is published, and their locks are freed."""
     for session in sessions_at(storage):
-        session.forget()
+        session.abandon()
 
 
 def content(ds: lakebed.Dataset) -> dict[str, Any]:

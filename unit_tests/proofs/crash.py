@@ -337,7 +337,7 @@ def copy_of(storage: Storage, make: Callable[[], Storage] = new_memory) -> Stora
 def end_of_process(storage: Storage) -> None:
     """End all writers of a storage as SIGKILL does: nothing more is written, and the locks of the process are free."""
     for session in sessions_at(storage):
-        session.forget()
+        session.abandon()
 
 
 def sampled(positions: Sequence[Position], count: int, seed: int) -> list[Position]:

@@ -136,7 +136,7 @@ def _state(name: str) -> str:
 def set_creds(name: str, options: tuple[str, ...], kind: str, in_keyring: bool) -> None:
     """Store credentials under NAME, in place of any before: from a prompt, or JSON on standard input."""
     check_name(name)
-    values = _given(options, kind)
+    values = _inputs(options, kind)
     _store(name, values, in_keyring=in_keyring)
     say(f"stored {name!r} in the {'keyring' if in_keyring else f'file {OwnersFile().place(name)}'}")
     _warn_of_earlier(name, "keyring" if in_keyring else "file")
@@ -174,7 +174,7 @@ def rotate_creds(name: str, url: str | None, back: bool, options: tuple[str, ...
         return
     kept_values = {key: value for key, value in old.items() if key != PREVIOUS}
     unchanged = {key: value for key, value in kept_values.items() if key in _OPEN}
-    values = {**unchanged, **_given(options, kind), PREVIOUS: Secret(json.dumps(plain(kept_values)))}
+    values = {**unchanged, **_inputs(options, kind), PREVIOUS: Secret(json.dumps(plain(kept_values)))}
     _store(name, entry(values), in_keyring=where == "keyring")
     if url is None:
         say(
@@ -183,14 +183,14 @@ def rotate_creds(name: str, url: str | None, back: bool, options: tuple[str, ...
         return
     problem = _probe(url, named(name))
     if problem is None:
-        _settle(name)
+        _drop_previous(name)
         say(f"rotated {name!r}: {url} lets it in")
         return
     _store(name, entry(kept_values), in_keyring=where == "keyring")
     _fail(f"{name!r} is what it was before, as the new credentials do not work", problem)
 
 
-def _settle(name: str) -> None:
+def _drop_previous(name: str) -> None:
     """Drop what was kept from before a rotation."""
     where, values = _stored(name)
     if PREVIOUS in values:
@@ -242,7 +242,7 @@ def test_creds(name: str, url: str, as_json: bool) -> None:
     else:
         say(f"{url} lets {name!r} in")
     if PREVIOUS in _entry_of(name):
-        _settle(name)
+        _drop_previous(name)
 
 
 def _entry_of(name: str) -> Mapping[str, Any]:
@@ -294,7 +294,7 @@ def _ask(url: str, creds: NamedCredentials) -> None:
 # -- what is typed -----------------------------------------------------------------------------------------------
 
 
-def _given(options: tuple[str, ...], kind: str) -> Given:
+def _inputs(options: tuple[str, ...], kind: str) -> Given:
     """Return the entry that options, standard input and answers make."""
     values = _options(options)
     if not sys.stdin.isatty():

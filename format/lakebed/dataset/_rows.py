@@ -34,7 +34,7 @@ class RowMethods(DatasetBase):
             If the row is no dictionary, leaves out or invents tensors, or a sample does not fit.
         """
         whole = self._columns is None and self._index.is_trivial
-        if whole and isinstance(sample, dict) and self._session.offer_row(self._group, sample):
+        if whole and isinstance(sample, dict) and self._session.try_append_row(self._group, sample):
             self._session.epoch += 1
             return
         self._check_changeable("append")

@@ -104,7 +104,7 @@ class Tensor(InfoMethods, ShapeMethods, ReadMethods, OperatorMethods, StoredSamp
             If the sample does not fit; the cause says why.
         """
         self._check_whole("append")
-        if self._key is None or not self._session.offer(self._key, sample):
+        if self._key is None or not self._session.try_append(self._key, sample):
             with self._session.mutex, NewClasses(self._session) as new, self._session.writing() as draft:
                 state = self._state
                 new.of([state])

@@ -218,11 +218,11 @@ def _check_names(
 ) -> list[str]:
     """Return the full names of tensors that the row leaves out."""
     known = set(names.values())
-    given = [normalize(str(name), group) for name in sample]
-    for name, full in zip(sample, given, strict=True):
+    inputs = [normalize(str(name), group) for name in sample]
+    for name, full in zip(sample, inputs, strict=True):
         if full not in known:
             raise TensorDoesNotExistError.among(str(name), names)
-    missing = [name for name, full in names.items() if full not in given]
+    missing = [name for name, full in names.items() if full not in inputs]
     if missing and not (skip_ok or append_empty):
         raise KeyError(
             f"Required tensors not provided: {missing}. Pass either `skip_ok=True` to skip tensors "

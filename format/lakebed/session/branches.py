@@ -44,15 +44,15 @@ def commit(session: Session, message: str | None, *, allow_empty: bool) -> str:
     if not allow_empty and not session.is_head:
         raise EmptyCommitError(_NO_CHANGES)  # before a branch is made for it
     with session.mutex:
-        settled = session.settle()
-    if settled and session.tree.commits[settled[0].version_id].message == message:
+        arrived = session.resolve_unknown_commit()
+    if arrived and session.tree.commits[arrived[0].version_id].message == message:
         session.flush()
-        return settled[0].version_id  # an earlier attempt, whose answer was lost
+        return arrived[0].version_id  # an earlier attempt, whose answer was lost
     with session.mutex, session.writing() as draft:
         sealed = session.sealed(draft) if draft.dirty else session.snapshot
         if not allow_empty and not is_changed(session, sealed):
             raise EmptyCommitError(_NO_CHANGES)
-        promised = session.take_promised()
+        promised = session.pop_promised_id()
         if promised is not None:
             sealed = replace(sealed, version_id=promised)
         head = inherited(sealed, new_id())
@@ -102,7 +102,7 @@ def checkout(
         else:
             session.enter(target, tree=tree)
         if session.is_held and session.is_head and not session.read_only:
-            session.take_lock()
+            session.acquire_lock()
 
 
 def is_changed(session: Session, head: Snapshot) -> bool:

@@ -45,7 +45,7 @@ class _Closer:
                     return  # the interpreter ends: there will be no collection
                 self._thread = thread
 
-    def take(self, close: Close) -> bool:
+    def close_later(self, close: Close) -> bool:
         """Close later what is found while a collection runs; tell whether one does."""
         if self._thread is None or next(reversed(_phases)) != "start":
             return False
@@ -59,7 +59,7 @@ class _Closer:
             self._thread.join()
             self._thread = None
 
-    def settle(self) -> None:
+    def drain(self) -> None:
         """Wait until all that waits now is closed."""
         if self._thread is not None:
             done = threading.Event()
@@ -87,14 +87,14 @@ def ready() -> None:
     _closer.start()
 
 
-def settle() -> None:
+def drain() -> None:
     """Wait until all that the garbage collector has found so far is closed."""
-    _closer.settle()
+    _closer.drain()
 
 
 def close_finally(close: Close) -> None:
     """Close something that nobody holds any more: now, or by a thread if the garbage collector has found it."""
-    if not _closer.take(close):
+    if not _closer.close_later(close):
         close()
 
 

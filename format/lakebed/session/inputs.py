@@ -146,21 +146,21 @@ def encode_singly(
     """
     columns: list[Column] = []
     known = state
-    given = as_column(plain_column(samples), state)
-    if state.meta.is_link and not isinstance(given, StoredSamples):
-        given = list(given)
-        linking = looked_at(given, state.meta, linking, partial(progress, shown=progressbar))
-        rows = given if strict else [row for row in given if not leads_nowhere(row, linking)]
+    inputs = as_column(plain_column(samples), state)
+    if state.meta.is_link and not isinstance(inputs, StoredSamples):
+        inputs = list(inputs)
+        linking = looked_at(inputs, state.meta, linking, partial(progress, shown=progressbar))
+        rows = inputs if strict else [row for row in inputs if not leads_nowhere(row, linking)]
         try:
             return encode_samples(rows, state, linking)
         except SampleAppendError:
             if strict:
                 raise
         progressbar = False
-    arrow = is_arrow(given)
+    arrow = is_arrow(inputs)
     if arrow:
-        given = list(_rows_of(given))
-    for sample in progress(given, shown=progressbar):
+        inputs = list(_rows_of(inputs))
+    for sample in progress(inputs, shown=progressbar):
         try:
             column = (encode_samples if arrow else encode_sample)(sample, known, linking)
         except SampleAppendError:

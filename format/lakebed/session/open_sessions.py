@@ -44,7 +44,7 @@ def flush_open(storage: Storage, *, to_read: bool = False) -> None:
                 _log.warning("%s is read without rows that wait to be published: %s", storage.url, error)
 
 
-def flush_siblings(session: Session) -> bool:
+def flush_other_sessions(session: Session) -> bool:
     """Publish and unlock idle holders of the same branch in this process; return whether there was one."""
     others = [s for s in sessions_at(session.storage) if s is not session and s.branch == session.branch]
     return sum(other.yield_lock() for other in others) > 0

@@ -111,7 +111,7 @@ def writing_parts(table: Table) -> Iterator[PartTarget]:
     """
     session = table.session
     with session.mutex:
-        session.take_lock()
+        session.acquire_lock()
         session.hold()
     folder = ""
     try:

@@ -22,10 +22,10 @@ from lakebed.errors import (
 )
 from lakebed.reading.samples import SampleReader
 from lakebed.session import open_sessions, publisher
+from lakebed.session.checkout import Checkout
 from lakebed.session.credentials import LinkCredentials
 from lakebed.session.new_branch import create_branch
-from lakebed.session.opened import Opened
-from lakebed.session.tail_cache import Tails
+from lakebed.session.tail_cache import TailCache
 from lakebed.storage.base import Storage
 from lakebed.versions.derive import inherited, own_chunks
 from lakebed.versions.foreign_writes import is_as_read
@@ -38,7 +38,7 @@ from lakebed.writing.draft.draft import Draft
 from lakebed.writing.encode.links import Linking
 
 
-class Session(Opened):
+class Session(Checkout):
     """State shared by a dataset and all views and tensors made from it.
 
     Parameters
@@ -88,12 +88,12 @@ class Session(Opened):
         self.linking = Linking(self.credentials)
         self.epoch = 0
         self.mutex = threading.RLock()
-        self._tails = Tails(storage, self.source)
+        self._tail_cache = TailCache(storage, self.source)
         self._pid = os.getpid()
         self._lock: Lease | None = None
         self._passing: Lease | None = None  # a lease that is being taken, or given back
         # Versions of a publish that has not told its end: it may have worked, or may work yet.
-        self._unsettled: Sequence[Snapshot] = ()
+        self._unknown_commit: Sequence[Snapshot] = ()
         self._lost: CommitFailed | None = None
         self._holds = 0
         self._first_unpublished = 0.0
@@ -159,10 +159,10 @@ class Session(Opened):
                     draft.encode_pending()
             tensor = draft.tensors.seen[key]
             reader = SampleReader(name, tensor.state, self.source, self.credentials)
-            publisher = tensor.pending_sample(row)
-            if publisher is None:
+            pending = tensor.pending_sample(row)
+            if pending is None:
                 return reader.value(tensor.chunk_row(row))
-            return reader.decode(publisher.joined(), publisher.shape(0))
+            return reader.decode(pending.joined(), pending.shape(0))
 
     @property
     def pending_id(self) -> str:
@@ -176,7 +176,7 @@ class Session(Opened):
                 return self.structure().version_id
             return self._promised.setdefault(self.branch, new_id())
 
-    def take_promised(self) -> str | None:
+    def pop_promised_id(self) -> str | None:
         """Return the id that was promised to the next commit, once; None if nobody has asked."""
         return self._promised.pop(self.branch, None)
 
@@ -220,17 +220,17 @@ class Session(Opened):
         """Get ready for a change: with the writer's lock, and a draft."""
         self._after_fork()
         self._tell_lost()
-        self.settle()
+        self.resolve_unknown_commit()
         if self._unpublished.draft is not None:
             return
-        self.take_lock()
+        self.acquire_lock()
         if sound:
             self._check_sound()
         if own_chunks(self.snapshot) > config.CHECKPOINT_CHUNKS:
             self._go_on_below()
         self._first_unpublished = clock.monotonic()
         self._unpublished.draft = Draft(
-            self.snapshot, new_id(), self.storage, self._tails.read, self._guard, self.source.pool.take
+            self.snapshot, new_id(), self.storage, self._tail_cache.read, self._guard, self.source.pool.take
         )
         publisher.watch(self)
 
@@ -263,9 +263,9 @@ class Session(Opened):
             self._unpublished.keep()
             return
         made = self._unpublished.give_up()
-        if made is not None and not self._unsettled:
+        if made is not None and not self._unknown_commit:
             made.tensors.give_up()
-        if not self.has_unpublished and not self._unsettled:
+        if not self.has_unpublished and not self._unknown_commit:
             self.discard()
 
     def seconds_left(self) -> float | None:
@@ -348,7 +348,7 @@ class Session(Opened):
             self._readers.clear()
             self._collector.forget()
 
-    def take_lock(self) -> None:
+    def acquire_lock(self) -> None:
         """Become the writer of the branch, or of a new one beside an old commit; see :meth:`draft`."""
         if self.read_only:
             raise ReadOnlyModeError(
@@ -370,12 +370,12 @@ class Session(Opened):
             try:
                 at = lease.acquire(expected=self.snapshot.version_id)
             except LockedException:
-                if not open_sessions.flush_siblings(self) and not self.lock_timeout:
+                if not open_sessions.flush_other_sessions(self) and not self.lock_timeout:
                     raise
                 at = lease.acquire(self.lock_timeout)
             if self.tree != at.tree or not is_as_read(self.storage, at.tree, self.snapshot, lease.found):
                 self.source.clear()
-                self._tails.forget()
+                self._tail_cache.clear()
                 self.enter(at.tree.head(self.branch).id, tree=at.tree)
             self._at = self.known = at
             self._position = self._position._replace(tree=at.tree)
@@ -404,32 +404,32 @@ class Session(Opened):
         """
         with self.mutex:
             if self._lock is None:
-                self.take_lock()
+                self.acquire_lock()
                 if self._holds == 0:
                     self.unlock()
 
-    def offer_row(self, group: str, row: Mapping[str, Any]) -> bool:
+    def try_append_row(self, group: str, row: Mapping[str, Any]) -> bool:
         """Take a row that surely fits the tensors of a row before it; tell whether it was taken.
 
         The row is encoded later, together with others, but counts at once: whoever asks sees it.
         """
         with self.mutex:
-            draft = self._offered()
-            return draft is not None and draft.try_append_row(group, row) and self._taken(draft)
+            draft = self._draft_to_append()
+            return draft is not None and draft.try_append_row(group, row) and self._bound_pending(draft)
 
-    def offer(self, key: str, sample: Any) -> bool:
-        """Take a sample that surely fits a tensor; see :meth:`offer_row`."""
+    def try_append(self, key: str, sample: Any) -> bool:
+        """Take a sample that surely fits a tensor; see :meth:`try_append_row`."""
         with self.mutex:
-            draft = self._offered()
-            return draft is not None and draft.try_append(key, sample) and self._taken(draft)
+            draft = self._draft_to_append()
+            return draft is not None and draft.try_append(key, sample) and self._bound_pending(draft)
 
-    def _offered(self) -> Draft | None:
+    def _draft_to_append(self) -> Draft | None:
         draft = self._unpublished.draft
-        if draft is None or self._unsettled or self._lost is not None or self._pid != os.getpid():
+        if draft is None or self._unknown_commit or self._lost is not None or self._pid != os.getpid():
             return None
         return draft
 
-    def _taken(self, draft: Draft) -> bool:
+    def _bound_pending(self, draft: Draft) -> bool:
         waited = clock.monotonic() - self._first_unpublished
         if self._holds == 0 and waited > config.MAX_UNPUBLISHED_SECONDS:
             self.flush()
@@ -454,7 +454,7 @@ class Session(Opened):
         with self.mutex:
             self._after_fork()
             if self.is_head and not self.read_only:
-                self.take_lock()
+                self.acquire_lock()
             self._holds += 1
 
     def release(self) -> None:
@@ -476,7 +476,7 @@ class Session(Opened):
         with self.mutex:
             self._after_fork()
             self._tell_lost()
-            self.settle()
+            self.resolve_unknown_commit()
             if self.has_unpublished:
                 with _Change(self) as draft:
                     draft.encode_pending()
@@ -512,7 +512,7 @@ class Session(Opened):
 
     def sealed(self, draft: Draft) -> Snapshot:
         """Return what a draft holds, in chunks; what must be read for that is read at the same time."""
-        self._tails.fetch(draft.tails())
+        self._tail_cache.fetch(draft.tails())
         return draft.snapshot()
 
     def publish(
@@ -547,7 +547,7 @@ class Session(Opened):
             if self._lock is not None:
                 with reported(updates):
                     self._lock.check()
-            self._unsettled = versions
+            self._unknown_commit = versions
             at = publish(
                 self.storage,
                 self.tree_at(),
@@ -582,7 +582,7 @@ class Session(Opened):
                     dataset=self.storage.url,
                 )
 
-    def settle(self) -> Sequence[Snapshot]:
+    def resolve_unknown_commit(self) -> Sequence[Snapshot]:
         """Find out what became of a publish that failed; return its versions if it has worked after all.
 
         Raises
@@ -590,7 +590,7 @@ class Session(Opened):
         CommitStateUnknown
             If the storage still does not answer.
         """
-        failed = self._unsettled
+        failed = self._unknown_commit
         if not failed:
             return ()
         try:
@@ -603,7 +603,7 @@ class Session(Opened):
         if at.tree.branches.get(self.branch) == failed[-1].version_id:
             self._published(kept(self.storage, at), failed)
             return failed
-        self._unsettled = ()
+        self._unknown_commit = ()
         draft = self._unpublished.draft
         if draft is not None:
             # A put that is still on its way must not meet a folder with other content.
@@ -611,10 +611,10 @@ class Session(Opened):
         return ()
 
     def _published(self, at: TreeAt, versions: Sequence[Snapshot]) -> None:
-        # An interrupt may come anywhere: as long as the publish is not settled, all of this is done once more.
+        # An interrupt may come anywhere: as long as the end of the publish is unknown, all of this is done once more.
         old, head, draft = self.snapshot, versions[-1], self._unpublished.draft
         if draft is not None:
-            self._tails.published(head, draft.tensors.new_chunks())
+            self._tail_cache.published(head, draft.tensors.new_chunks())
         self._at = self.known = at
         self._position = self._position._replace(tree=at.tree, snapshot=head)
         self.source.heads = frozenset(at.tree.branches.values())
@@ -624,7 +624,7 @@ class Session(Opened):
             self._lock.moved(head.version_id)
             for folder in self._part_folders:
                 self._lock.guard(folder)
-        self._unsettled = ()
+        self._unknown_commit = ()
         try:
             self._collector.published(old, versions, at.tree, self.branch)
         except BaseException:
@@ -650,14 +650,14 @@ class Session(Opened):
         with self.mutex:
             self._unpublished.draft = None
             self._readers.clear()
-            self._unsettled = ()
+            self._unknown_commit = ()
             if self._holds == 0:
                 self.unlock()
 
-    def forget(self) -> None:
+    def abandon(self) -> None:
         """Let go of everything without touching the storage, as the end of the process does."""
         self._unpublished.draft = None
-        self._unsettled, self._holds, self._lost = (), 0, None
+        self._unknown_commit, self._holds, self._lost = (), 0, None
         if self._lock is not None:
             self._lock.forget()
             self._lock = None

@@ -19,7 +19,7 @@ _SMALL = 256 * 1024
 _MOST_BYTES = 16 * 1024 * 1024
 
 
-class Tails:
+class TailCache:
     """Reads whole chunks for a draft; those that are small are kept where reading takes a request.
 
     Not for several threads at once.
@@ -66,7 +66,7 @@ class Tails:
                 if data is not None:
                     self._keep(state.table.key(len(state.table) - 1), b"".join(pieces(data)))
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Keep nothing: somebody else has been at work."""
         self._kept.clear()
         self._bytes = 0

@@ -315,7 +315,7 @@ def test_nobody_else_may_write_meanwhile() -> None:
     """A repair takes the writer's lock."""
     storage = State("append after commit", 30).stored()
     other = open_on(storage)
-    other._session.take_lock()
+    other._session.acquire_lock()
     with pytest.raises(LockedException):
         repair(storage, apply=True)
     other._session.unlock()

@@ -28,7 +28,7 @@ from lakebed.storage.local import LocalStorage
 def collect() -> None:
     """Close all that nobody holds any more, here and in the thread that closes what the collector finds."""
     gc.collect()
-    finalizer.settle()
+    finalizer.drain()
 
 
 def open_files() -> set[int]:

@@ -35,7 +35,7 @@ class Position(NamedTuple):
     lock: Found | None
 
 
-class Opened:
+class Checkout:
     """A version that is read, and the tree it was found in.
 
     Parameters
