@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import unquote, urlsplit
 
 from lakebed import clock, config
-from lakebed.credentials import ambient, aws, plugins
-from lakebed.credentials.base import OPTIONS, entry, option
+from lakebed.credentials import aws, plugins
+from lakebed.credentials.base import OPTIONS, entry, option, without_options
 from lakebed.credentials.environment import Environment
 from lakebed.credentials.file import OwnersFile
 from lakebed.credentials.system_keyring import SystemKeyring
@@ -35,13 +35,29 @@ _log = logging.getLogger(__name__)
 PROVIDERS: tuple[Provider, ...] = (Environment(), OwnersFile(), SystemKeyring())
 """Who is asked for a name, in this order; providers of other packages come after them."""
 
+
+def _role(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a role that the store is to take on.
+
+    Raises
+    ------
+    InvalidInputError
+        If the entry names none.
+    """
+    if not entry.get("role_arn"):
+        raise InvalidInputError("credentials of the provider 'aws-assume-role' need a role_arn")
+    return without_options(entry)
+
+
+# The clouds' own: by profile, environment, identity of the machine or its metadata, as without credentials. A role is
+# taken on with those; ``role_arn`` names it (``external_id``, ``duration_seconds``, ...).
 MAKERS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "aws-secretsmanager": aws.secret,
     "aws-ssm": aws.parameter,
-    "aws-assume-role": ambient.role,
-    "aws-default": ambient.default,
-    "gcp-default": ambient.default,
-    "azure-default": ambient.default,
+    "aws-assume-role": _role,
+    "aws-default": without_options,
+    "gcp-default": without_options,
+    "azure-default": without_options,
 }
 """Who makes credentials of an entry, by what its ``provider`` says."""
 

@@ -14,14 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed import limits
+from lakebed.chunks.tiling import touched
 from lakebed.codecs.base import Buffer
 from lakebed.errors import DynamicTensorNumpyError, FormatError
 from lakebed.htypes.base import Storing
 from lakebed.reading.bulk import listed, stacked
 from lakebed.reading.decode import file_part, unchanged
-from lakebed.reading.fetch import ChunkSource
+from lakebed.reading.fetch import RANGES_ABOVE, ChunkSource
 from lakebed.reading.index import Rows
-from lakebed.reading.raw_parts import plain_part
+from lakebed.reading.parts import shifted
 from lakebed.reading.remote.prefetch import SequentialDetector, Wanted, prefetch, prefetch_headers
 from lakebed.reading.stored import Locating, Shape, StoredSamples
 from lakebed.reading.tiles import TiledSample
@@ -183,7 +184,7 @@ class SampleReader(StoredSamples):
             tiles = self.tiles_of(row, ordinal)
             if tiles is not None:
                 return tiles.part(subscript)
-            if self.decoder.is_plain and (found := plain_part(self, ordinal, inside, subscript)) is not None:
+            if self.decoder.is_plain and (found := _plain_part(self, ordinal, inside, subscript)) is not None:
                 return found
             data, shape = self._stored(ordinal, inside)
             codec = self.decoder.files
@@ -308,3 +309,29 @@ def _table(shapes: list[Shape], rank: int) -> NDArray[np.int64]:
     rank = max([rank, *map(len, shapes)])
     rows = [(*shape, *((0 if 0 in shape else 1,) * (rank - len(shape)))) for shape in shapes]
     return np.array(rows, dtype=np.int64).reshape(len(shapes), rank)
+
+
+def _plain_part(reader: SampleReader, ordinal: int, inside: int, subscript: Any) -> NDArray[Any] | None:
+    """Return ``sample[subscript]`` of a sample in a chunk, or None if reading the whole sample is no worse.
+
+    Raises
+    ------
+    IndexError
+        If the subscript leaves the sample.
+    """
+    chunk, dtype = reader.by_range(ordinal, 1), reader.dtype
+    if chunk is None or dtype is None:
+        return None
+    place = reader.source.place(reader.state.table, ordinal, inside, chunk)
+    shape = place.shape
+    if place.nbytes < RANGES_ABOVE or not shape or math.prod(shape) * dtype.itemsize != place.nbytes:
+        return None
+    rows = touched(shape, (1, *shape[1:]), subscript)
+    if not rows or rows[-1] - rows[0] + 1 == shape[0]:
+        return None
+    width = place.nbytes // shape[0]
+    first, count = rows[0], rows[-1] + 1 - rows[0]
+    data = reader.source.piece(chunk, place.start + first * width, count * width)
+    inner = np.frombuffer(data, dtype=dtype).reshape(count, *shape[1:])
+    window = (slice(first, first + count), *(slice(0, extent) for extent in shape[1:]))
+    return shifted(inner, subscript, window, shape).copy()

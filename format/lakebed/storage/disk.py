@@ -11,8 +11,10 @@ import io
 import os
 import threading
 import time
+import uuid
 from array import array
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from lakebed import config
@@ -363,3 +365,20 @@ def exclusive(path: str, wait: float = _PUBLISH_WAIT) -> Iterator[None]:
     finally:
         if file is not None:
             file.unlock()
+
+
+_boot: list[bytes] = []
+
+
+def boot_id() -> bytes:
+    """Return 16 bytes that processes share which run under the same kernel since it started, in containers as well.
+
+    All zero where the system does not tell.
+    """
+    if not _boot:
+        try:
+            text = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
+            _boot.append(uuid.UUID(text.strip()).bytes)
+        except (OSError, ValueError):
+            _boot.append(bytes(16))
+    return _boot[0]

@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Self
 from lakebed import clock, process_hooks
 from lakebed.errors import LockedException
 from lakebed.storage.base import place_of, traits_of
-from lakebed.storage.boot_id import boot_id
-from lakebed.storage.disk import LockedFile, exclusive, lock_file, storage_error
+from lakebed.storage.disk import LockedFile, boot_id, exclusive, lock_file, storage_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +44,7 @@ class Owner:
     node
         The machine as 3.x lock files name it: the network card's address.
     boot
-        The run of the system, as `boot.boot_id` has it, in hex digits.
+        The run of the system, as `disk.boot_id` has it, in hex digits.
     """
 
     pid: int

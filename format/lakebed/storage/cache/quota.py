@@ -30,8 +30,7 @@ from typing import TYPE_CHECKING
 import xxhash
 
 from lakebed.jitter import JITTER
-from lakebed.storage.boot_id import boot_id
-from lakebed.storage.disk import LockedFile, lock_file
+from lakebed.storage.disk import LockedFile, boot_id, lock_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
