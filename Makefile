@@ -19,9 +19,10 @@ unexport PYTHONDONTWRITEBYTECODE
 export DO_NOT_TRACK := 1
 export AIRBYTE_OFFLINE_MODE := 1
 
-# Files in memory: the suite writes and syncs a hundred thousand. Real disks: integration_tests/power, make soak.
+# Files in memory: the suite writes and syncs hundreds of thousands. Real disks: integration_tests/power, make soak.
 define IN_MEMORY
-if [[ -w /dev/shm && $$(df --output=avail -k /dev/shm | tail -1) -ge 4000000 ]]; then
+if [[ -w /dev/shm && $$(df --output=avail -k /dev/shm | tail -1) -ge 4000000 &&
+	$$(df --output=iavail /dev/shm | tail -1) -ge 1000000 ]]; then
 	export PYTEST_DEBUG_TEMPROOT=$$(mktemp -d /dev/shm/tests-XXXXXX)
 	trap 'rm -rf "$$PYTEST_DEBUG_TEMPROOT"' EXIT
 fi

@@ -6,6 +6,7 @@ The proofs say at the end how much they have tried, and with which seeds.
 from __future__ import annotations
 
 import gc
+import os
 import signal
 
 import pytest
@@ -18,7 +19,11 @@ effort.set_up_property_tests()
 
 
 def pytest_configure() -> None:
-    """Take SIGINT again where a shell has it ignored: background jobs inherit that, and so would what tests start."""
+    """Take SIGINT again where a shell has it ignored: background jobs inherit that, and so would what tests start.
+
+    Those are hundreds of processes: none of them compiles the library again.
+    """
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -3,6 +3,10 @@
 obstore runs its requests on threads that it starts once per loaded library. In a forked child these threads are gone
 and every request would wait forever. A second copy of the library, loaded under another file name, has threads of its
 own; loading it takes some 20 ms, once per child that speaks to a store.
+
+What remains: glibc (seen in 2.36) does not free the loader's lock in a forked child. If another thread was loading a
+library or walking through the loaded ones at the moment of the fork, loading one in the child waits forever. Processes
+that are spawned are not concerned.
 """
 
 from __future__ import annotations
