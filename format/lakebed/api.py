@@ -89,9 +89,8 @@ def load(
     as_of
         Open what was the newest commit of the branch at this time: a ``datetime`` with a time zone, POSIX seconds, or
         ISO text such as ``"2026-11-21 09:30"``. Text without a zone is UTC, as the log prints it, and means the end of
-        the day, minute or second that it names; a ``datetime`` without a zone is refused, because nobody can tell
-        whether it came from ``now()`` or ``utcnow()``. Whoever writes there goes on in a new branch, as on any old
-        commit.
+        the day, minute or second that it names; a ``datetime`` without a zone is refused, because it may
+        come from ``now()`` or ``utcnow()``. A writer there goes on in a new branch, as on any old commit.
     reset
         If the version does not open, or contradicts itself, repair the dataset first, as ``lakebed repair --apply``
         does: everything that decodes stays. Deep Lake 3.x goes back to the last commit then.
@@ -380,7 +379,7 @@ def gc(
     Parameters
     ----------
     grace
-        Seconds that everything stays after it was last in use, for readers that nobody knows of; None is what writers
+        Seconds that everything stays after it was last in use, for readers that leave no trace; None is what writers
         go by: ``lakebed.config.GRACE_SECONDS``, or ``KEEP_HEADS`` newer versions where readers are known.
     dry_run
         Only tell what would be removed.
@@ -546,7 +545,7 @@ def connect(
     Raises
     ------
     ValueError
-        If a place in a service is given, or the dataset lies where nobody asks for credentials.
+        If a place in a service is given, or the dataset lies where no credentials are needed.
     DatasetHandlerError
         If there is no dataset.
     ManagedCredentialsNotFoundError

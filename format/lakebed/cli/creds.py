@@ -269,7 +269,7 @@ def _probe(url: str, creds: NamedCredentials) -> LakebedError | None:
         creds.check(url)
         _ask(url, creds)
     except KeyNotFound:
-        return None  # only who is let in hears that there is nothing
+        return None  # the server tells only those that it lets in that there is nothing
     except LakebedError as error:
         return error
     except OSError as error:

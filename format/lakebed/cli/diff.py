@@ -23,7 +23,7 @@ def diff(url: str, id_1: str | None, id_2: str | None, as_json: bool) -> None:
     """Show what changed in URL[@branch or @commit] since its last commit, since ID_1, or between ID_1 and ID_2."""
     ds = lakebed.load(url, read_only=True)
     if not as_json:
-        # Colours go away where nobody sees them, as in a pipe.
+        # Colours are left out where they would not be seen, as in a pipe.
         with redirect_stdout(StringIO()) as printed:
             ds.diff(id_1, id_2)
         say_coloured(printed.getvalue())

@@ -44,7 +44,7 @@ class CredsMethods(DatasetBase):
             The name.
         managed
             A provider knows the credentials: ``lakebed creds set NAME`` stores them, see the page on credentials.
-            Whoever reads the dataset needs no ``populate_creds`` then.
+            Programs that read the dataset need no ``populate_creds`` then.
 
         Raises
         ------
@@ -129,7 +129,7 @@ class CredsMethods(DatasetBase):
         Raises
         ------
         ValueError
-            If no name is given, a place in a service is, or the dataset lies where nobody asks for credentials.
+            If no name is given, a place in a service is, or the dataset lies where no credentials are needed.
         ManagedCredentialsNotFoundError
             If no provider knows the name.
         """

@@ -51,18 +51,18 @@ class MergeMethods(DatasetBase):
         Parameters
         ----------
         conflict_resolution
-            What to do with samples that both lines changed, or one changed and the other deleted: None refuses,
+            What to do with samples that both branches changed, or one changed and the other deleted: None refuses,
             ``"ours"`` and ``"theirs"`` choose, and a function ``(tensor name, our sample, their sample)`` returns the
             value to keep. To it a deleted sample is None; if it returns None then, the sample is deleted.
         delete_removed_tensors
-            Also delete tensors that the other line deleted.
+            Also delete tensors that the other branch deleted.
         force
-            Go on where both lines renamed a tensor differently, or the new name is that of another tensor here.
+            Go on where both branches renamed a tensor differently, or the new name is that of another tensor here.
 
         Raises
         ------
         MergeConflictError, MergeMismatchError, MergeNotSupportedError
-            If the lines do not go together; nothing was changed then.
+            If the branches cannot be joined; nothing was changed then.
         """
         from lakebed.merging import merge
 
@@ -82,7 +82,7 @@ class MergeMethods(DatasetBase):
         Parameters
         ----------
         force
-            Also if the head can not be opened.
+            Also if the head cannot be opened.
         """
         from lakebed.history import reset
 
@@ -154,14 +154,14 @@ class MergeMethods(DatasetBase):
         Parameters
         ----------
         commit
-            Any address; None is the line that is checked out. A branch stands for its last commit.
+            Any address; None is the branch that is checked out. A branch stands for its last commit.
 
         Raises
         ------
         TagExistsError
             If there is a tag, branch or version of this name.
         InvalidInputError
-            If the name can not stand in an address.
+            If the name cannot stand in an address.
         CheckoutError
             If there is no such commit.
         ReadOnlyModeError

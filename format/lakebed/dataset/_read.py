@@ -238,7 +238,7 @@ class ReadMethods(TensorBase):
     def _moments(self) -> Sequence[Any] | None:
         """Read numbers with a logical type as Python dates and times; None if the type is no such.
 
-        What Python's types can not hold, such as the year 10,000, stays a number.
+        What Python's types cannot hold, such as the year 10,000, stays a number.
         """
         import pyarrow as pa
 

@@ -29,7 +29,7 @@ class VersionMethods(DatasetBase):
 
     @property
     def commit_id(self) -> str | None:
-        """Id of the last commit on this line; None before the first."""
+        """Id of the last commit of this branch; None before the first."""
         from lakebed.history.commits import last_commit
 
         return last_commit(self._session.tree, self._session.snapshot.version_id)
@@ -41,7 +41,7 @@ class VersionMethods(DatasetBase):
 
     @property
     def commits(self) -> list[dict[str, Any]]:
-        """Commits of this line, newest first: dictionaries ``commit, author, time, message``."""
+        """Commits up to this version, newest first: dictionaries ``commit, author, time, message``."""
         from lakebed.history.commits import commit_entries
 
         return commit_entries(self._session.tree, self._session.snapshot.version_id)
@@ -74,14 +74,14 @@ class VersionMethods(DatasetBase):
         return self._session.is_head and branches.is_changed(self._session, self._session.schema())
 
     def commit(self, message: str | None = None, allow_empty: bool = False) -> str:
-        """Seal the current state as a commit and return its id.
+        """Make the current state a commit and return its id.
 
         Raises
         ------
         EmptyCommitError
             If nothing changed and ``allow_empty`` is false.
         ReadOnlyModeError, LockedException, CommitFailed
-            If the branch can not be written.
+            If the branch cannot be written.
         """
         self._check_changeable("commit")
         return branches.commit(self._session, message, allow_empty=allow_empty)
@@ -120,7 +120,7 @@ class VersionMethods(DatasetBase):
         return self.commit_id
 
     def log(self) -> None:
-        """Print the commits of this line, newest first."""
+        """Print the commits up to this version, newest first."""
         from lakebed.dataset import printing
 
         session = self._session

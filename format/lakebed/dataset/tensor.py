@@ -173,7 +173,7 @@ class Tensor(InfoMethods, ShapeMethods, ReadMethods, OperatorMethods, StoredSamp
         Parameters
         ----------
         target_id
-            Address of a version on this line of history; None is the one before the one that is checked out.
+            Address of a version in this history; None is the one before the one that is checked out.
         return_indexes
             Also return their numbers.
 
@@ -182,7 +182,7 @@ class Tensor(InfoMethods, ShapeMethods, ReadMethods, OperatorMethods, StoredSamp
         KeyError
             If there is no such version.
         TensorModifiedError
-            If it is on another line of history.
+            If it is in another history.
         """
         from lakebed.history import diff
 

@@ -1,4 +1,4 @@
-"""Lines of history as one open dataset moves along them: commit, checkout, drop, adopt."""
+"""Branches of one open dataset: commit, checkout, drop, adopt, delete."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NO_CHANGES = "There are no changes, commit is not done. Try again with allow_em
 
 
 def commit(session: Session, message: str | None, *, allow_empty: bool) -> str:
-    """Seal the head and start a new one below it; one atomic step together with what is unpublished.
+    """Make the head a commit and start a new one below it; one atomic step together with what is unpublished.
 
     Raises
     ------
@@ -49,22 +49,22 @@ def commit(session: Session, message: str | None, *, allow_empty: bool) -> str:
         session.flush()
         return arrived[0].version_id  # an earlier attempt, whose answer was lost
     with session.mutex, session.writing() as draft:
-        sealed = session.sealed(draft) if draft.dirty else session.snapshot
-        if not allow_empty and not is_changed(session, sealed):
+        committed = session.packed(draft) if draft.dirty else session.snapshot
+        if not allow_empty and not is_changed(session, committed):
             raise EmptyCommitError(_NO_CHANGES)
         promised = session.pop_promised_id()
         if promised is not None:
-            sealed = replace(sealed, version_id=promised)
-        head = inherited(sealed, new_id())
-        branch, is_new, now = session.branch, sealed.version_id != session.snapshot.version_id, clock.now()
+            committed = replace(committed, version_id=promised)
+        head = inherited(committed, new_id())
+        branch, is_new, now = session.branch, committed.version_id != session.snapshot.version_id, clock.now()
         text, user = None if message is None else str(message), config.author()
 
         updates: list[Update] = [CommitHead(branch, head.version_id, text, now, user)]
         if is_new:
-            updates.insert(0, SwapHead(branch, sealed.version_id))
-        session.publish(draft, updates, [sealed, head] if is_new else [head], leaving=True)
+            updates.insert(0, SwapHead(branch, committed.version_id))
+        session.publish(draft, updates, [committed, head] if is_new else [head], leaving=True)
         session.flush()
-        return sealed.version_id
+        return committed.version_id
 
 
 def checkout(
@@ -176,7 +176,7 @@ def adopt(session: Session, name: str) -> None:
 
 
 def delete_branch(session: Session, name: str, *, force: bool) -> None:
-    """Remove a branch that nobody needs; see ``Dataset.delete_branch``.
+    """Remove a branch that nothing needs; see ``Dataset.delete_branch``.
 
     Raises
     ------

@@ -141,7 +141,7 @@ class Checkout:
     def enter(
         self, version_id: str, snapshot: Snapshot | None = None, tree: VersionTree | None = None
     ) -> None:
-        """Go to a version, and hold it: as long as anybody reads it, it is not collected.
+        """Go to a version, and hold it: as long as it is read, it is not collected.
 
         After an error everything is as before: tree and version always belong together.
 
@@ -177,7 +177,7 @@ class Checkout:
     def refresh(self) -> None:
         """See the branches and commits that there are now.
 
-        A commit stays the same. Whoever is at the tip of a branch goes to where that is now: another writer may have
+        A commit stays the same. A session at the tip of a branch goes to where that is now: another writer may have
         replaced the head, or committed it.
         """
         at = self.known = read_tree_at(self.storage)
@@ -189,7 +189,7 @@ class Checkout:
             return  # what is read is gone, and only the tree that had it knows where it came from
         self._position = self._position._replace(tree=at.tree)
         if self._at is not None and at.tree.branches.get(self.branch) == self.snapshot.version_id:
-            self._at = at  # else the next publish finds out that somebody was here
+            self._at = at  # else the next publish finds out that another writer was here
         self.source.heads = frozenset(self.tree.branches.values())
 
     @property

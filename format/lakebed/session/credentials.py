@@ -180,7 +180,7 @@ class LinkCredentials:
             return code
         names = self._names()
         if key not in names.names:
-            names = self.names()  # somebody else may have added it
+            names = self.names()  # another process may have added it
         names.check(key)
         if key not in names.used:
             # Before the samples are published: Deep Lake 3.x looks into this list to know what it has to be given.
@@ -217,7 +217,7 @@ class LinkCredentials:
         Raises
         ------
         MissingCredsError
-            If the dataset has no such name, or nobody has credentials for it.
+            If the dataset has no such name, or no provider has credentials for it.
         LinkCredentialsError
             If they are not for this address.
         """
@@ -308,7 +308,7 @@ def change_names(
     DatasetCorruptError
         If the file is damaged.
     CommitFailed, CommitStateUnknown
-        If the file could not be replaced, or nobody knows.
+        If the file could not be replaced, or that is not known.
     """
     for attempt in range(_TRIES):
         stat = storage.stat(KEY)
@@ -319,7 +319,7 @@ def change_names(
         try:
             storage.put_if(KEY, names.to_bytes(), None if stat is None else stat.etag)
         except PreconditionFailed:
-            # By somebody else, or by ourselves: a client that hears no answer asks again.
+            # By another process, or by this one: a client that gets no answer sends the request again.
             found = read_names(storage)
             if holds(found):
                 return found

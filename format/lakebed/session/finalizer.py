@@ -1,4 +1,4 @@
-"""The end of a dataset that nobody closes: what it has unpublished is published all the same.
+"""The end of a dataset that the program does not close: what it has unpublished is published all the same.
 
 The garbage collector may come at any moment, also while this very thread is inside a lock that publishing needs. What
 it finds is therefore closed by another thread; a dataset whose last reference goes, or that is open when the
@@ -70,7 +70,7 @@ class _Closer:
         while (close := self._waiting.get()) is not None:
             try:
                 close()
-            except Exception:  # noqa: BLE001 - nobody is there to catch it
+            except Exception:  # noqa: BLE001 - no caller could catch it
                 _log.exception("rows of a dataset that nobody holds any more could not be published")
 
 
@@ -93,7 +93,7 @@ def drain() -> None:
 
 
 def close_finally(close: Close) -> None:
-    """Close something that nobody holds any more: now, or by a thread if the garbage collector has found it."""
+    """Close something that nothing refers to any more: now, or in a thread if the garbage collector has found it."""
     if not _closer.close_later(close):
         close()
 

@@ -142,7 +142,7 @@ def encode_singly(
     Raises
     ------
     SampleAppendError
-        If a sample does not fit, or the samples can not be counted off.
+        If a sample does not fit, or the samples cannot be counted.
     """
     columns: list[Column] = []
     known = state

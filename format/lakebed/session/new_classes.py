@@ -37,7 +37,7 @@ class NewClasses:
         if kind is not None or not self._before:
             return
         now = self._session.schema().tensors
-        with suppress(OSError, ValueError):  # nobody listens: standard output is closed
+        with suppress(OSError, ValueError):  # standard output is closed
             for state in self._before:
                 known = list(state.info.get("class_names") or ())
                 names = list(now[state.key].info.get("class_names") or ())

@@ -31,8 +31,8 @@ def sessions_at(storage: Storage) -> list[Session]:
 def flush_open(storage: Storage, *, to_read: bool = False) -> None:
     """Publish what other datasets of this process have unpublished in a storage, so that a new one sees it.
 
-    Where the storage does not take it, as when the disk is full, whoever only wants ``to_read`` sees what is published.
-    The rows stay with the dataset that has them, whose own flush meets the error again.
+    Where the storage does not take it, as when the disk is full, one that is opened ``to_read`` shows what is
+    published. The rows stay with the dataset that has them, whose own flush meets the error again.
     """
     for session in sessions_at(storage):
         if session.has_unpublished:

@@ -152,7 +152,7 @@ def remove(storage: Storage) -> None:
     """Remove all files of a dataset, but no other dataset below it."""
     keys = [key for key, _ in storage.list("")]
     nested = _nested(keys)
-    storage.delete(TREE_KEY)  # first: whatever happens next, nobody opens half a dataset
+    storage.delete(TREE_KEY)  # first: whatever happens next, half a dataset does not open
     if nested:
         orphan_files.remove(storage, [key for key in keys if not key.startswith(nested)])
     else:

@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 class _Watch:
     """When which session is to be looked after, and the thread that does it.
 
-    It holds a session only while it looks after it: a dataset that nobody uses any more closes at once.
+    It holds a session only while it looks after it: a dataset that is no longer used closes at once.
     """
 
     def __init__(self) -> None:
@@ -113,7 +113,7 @@ class _Watch:
         except LakebedError as error:
             _log.warning("rows of %s wait to be published: %s", session.storage.url, error)
             pause = max(_PAUSE, config.MAX_UNPUBLISHED_SECONDS)
-        except Exception:  # noqa: BLE001 - nobody is there to catch it
+        except Exception:  # noqa: BLE001 - no caller could catch it
             _log.exception("rows of %s wait to be published", session.storage.url)
             pause = max(_PAUSE, config.MAX_UNPUBLISHED_SECONDS)
         if session.has_unpublished:

@@ -52,7 +52,7 @@ class Session(Checkout):
     lock_timeout
         Seconds to wait for another writer of the branch to end.
     as_of
-        Open the newest commit of this time, in POSIX seconds, or before, on the line of that version.
+        Open the newest commit of this time, in POSIX seconds, or before, in the history of that version.
     start
         The tree, and what the head holds, where both are known already.
     head_of
@@ -177,7 +177,7 @@ class Session(Checkout):
             return self._promised.setdefault(self.branch, new_id())
 
     def pop_promised_id(self) -> str | None:
-        """Return the id that was promised to the next commit, once; None if nobody has asked."""
+        """Return the id that was promised to the next commit, once; None if it was never asked for."""
         return self._promised.pop(self.branch, None)
 
     def known_as(self, address: str) -> str:
@@ -303,7 +303,7 @@ class Session(Checkout):
         try:
             at = publish(self.storage, self.tree_at(), updates, [head], lease=self._lock)
         except (CommitFailed, CommitStateUnknown, StorageError):
-            self.unlock()  # whoever takes the lock again finds out what has become of it
+            self.unlock()  # the next writer that takes the lock finds out what has become of it
             raise
         self._published(at, [head])
 
@@ -360,7 +360,7 @@ class Session(Checkout):
                     f"version {self.snapshot.version_id} is neither a commit nor the head of a branch; "
                     "checkout a branch to write"
                 )
-            # Whoever writes on an old commit goes on beside it (FORMAT.md 9.4).
+            # A writer on an old commit goes on beside it (FORMAT.md 9.4).
             create_branch(self, f"auto_{new_id()}")
         self._pass_on()
         if self._lock is not None:
@@ -411,7 +411,7 @@ class Session(Checkout):
     def try_append_row(self, group: str, row: Mapping[str, Any]) -> bool:
         """Take a row that surely fits the tensors of a row before it; tell whether it was taken.
 
-        The row is encoded later, together with others, but counts at once: whoever asks sees it.
+        The row is encoded later, together with others, but counts at once.
         """
         with self.mutex:
             draft = self._draft_to_append()
@@ -480,15 +480,15 @@ class Session(Checkout):
             if self.has_unpublished:
                 with _Change(self) as draft:
                     draft.encode_pending()
-                    snapshot = self.sealed(draft)
+                    snapshot = self.packed(draft)
                 self._publish_draft(draft, snapshot)
             if self._holds == 0:
                 self.unlock()
 
     def flush_waiting(self) -> None:
-        """Publish what has waited for too long, for a thread that has nobody to raise an error to.
+        """Publish what has waited for too long, for a thread that has no caller to raise an error to.
 
-        What could not be published stays, and is tried again; that it was dropped is told to whoever writes next.
+        What could not be published stays, and is tried again; that it was dropped is told by the next call that writes.
         """
         with self.mutex:
             if self._pid != os.getpid() or self._lost is not None:
@@ -500,7 +500,7 @@ class Session(Checkout):
                 raise
 
     def _tell_lost(self) -> None:
-        """Raise, once, that rows were dropped while nobody was there to be told."""
+        """Raise, once, that rows were dropped while no call was running."""
         lost, self._lost = self._lost, None
         if lost is not None:
             raise CommitFailed(
@@ -510,7 +510,7 @@ class Session(Checkout):
     def _publish_draft(self, draft: Draft, snapshot: Snapshot) -> None:
         self.publish(draft, [SwapHead(self.branch, draft.version_id)], [snapshot], leaving=True)
 
-    def sealed(self, draft: Draft) -> Snapshot:
+    def packed(self, draft: Draft) -> Snapshot:
         """Return what a draft holds, in chunks; what must be read for that is read at the same time."""
         self._tail_cache.fetch(draft.tails())
         return draft.snapshot()
