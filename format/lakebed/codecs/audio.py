@@ -49,7 +49,7 @@ class Audio(FilesOnly):
             If the data is no sound, or a longer one than this process allows.
         """
         with open_container(data, self.name) as container:
-            return FileFacts(_Tape(container, self.name).shape, "float32")
+            return FileFacts(_Track(container, self.name).shape, "float32")
 
     def decode(self, data: Buffer, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Decode the whole sound: float32, shape (samples, channels); ``out`` may be of any float dtype.
@@ -60,10 +60,10 @@ class Audio(FilesOnly):
             If the data is damaged, or decodes to more than this process allows.
         """
         with open_container(data, self.name) as container:
-            tape = _Tape(container, self.name)
-            if out is None or out.shape != tape.shape or out.dtype.kind != "f":
-                out = np.empty(tape.shape, dtype=np.float32)
-            tape.fill(0, tape.count, out)
+            track = _Track(container, self.name)
+            if out is None or out.shape != track.shape or out.dtype.kind != "f":
+                out = np.empty(track.shape, dtype=np.float32)
+            track.fill(0, track.count, out)
             return out
 
     def part(self, data: Buffer, selection: int | slice) -> NDArray[np.float32]:
@@ -77,13 +77,13 @@ class Audio(FilesOnly):
             As :meth:`decode`.
         """
         with open_container(data, self.name) as container:
-            tape = _Tape(container, self.name)
-            wanted = chosen(selection, tape.count, "sample")
+            track = _Track(container, self.name)
+            wanted = chosen(selection, track.count, "sample")
             if len(wanted) == 0:
-                return np.empty((0, tape.shape[1]), dtype=np.float32)
+                return np.empty((0, track.shape[1]), dtype=np.float32)
             low, high = min(wanted[0], wanted[-1]), max(wanted[0], wanted[-1]) + 1
-            out = np.empty((high - low, tape.shape[1]), dtype=np.float32)
-            tape.fill(low, high, out)
+            out = np.empty((high - low, track.shape[1]), dtype=np.float32)
+            track.fill(low, high, out)
             if isinstance(selection, int):
                 first: NDArray[np.float32] = out[0]
                 return first
@@ -112,7 +112,7 @@ def _stream(container: InputContainer, name: str) -> AudioStream:
     return container.streams.audio[0]
 
 
-class _Tape:
+class _Track:
     """A demuxed sound: its packets, and how many samples each makes."""
 
     def __init__(self, container: InputContainer, name: str) -> None:

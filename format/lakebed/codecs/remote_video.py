@@ -20,7 +20,7 @@ import numpy as np
 from lakebed import limits
 from lakebed.codecs.base import FileFacts
 from lakebed.codecs.container import Packets, decoding, open_container
-from lakebed.codecs.video import Reel, Video, chosen, header, video_stream
+from lakebed.codecs.video import FrameReader, Video, chosen, header, video_stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,8 +117,8 @@ class _Segments:
         self._shown = np.concatenate([[0], np.cumsum(discards == 0)])
         self._stream = video_stream(container, name)
         self.count = int(self._shown[-1])
-        reel = Reel(container, name, len(file), Packets([], self.count))
-        self.shape, self._what = reel.shape, reel.what
+        reader = FrameReader(container, name, len(file), Packets([], self.count))
+        self.shape, self._what = reader.shape, reader.what
 
     @classmethod
     def of(cls, container: InputContainer, name: str, file: Elsewhere) -> _Segments | None:
@@ -153,9 +153,9 @@ class _Segments:
             if found is None:
                 return None
             packets, before = found
-            reel = Reel(self._container, self._name, len(self._file), packets)
+            reader = FrameReader(self._container, self._name, len(self._file), packets)
             numbers = [number - before for number in wanted[first:stop]]
-            if not reel.fill_by_time(numbers, out[first:stop]):
+            if not reader.fill_by_time(numbers, out[first:stop]):
                 return None
         return out[0] if isinstance(selection, int) else out
 
@@ -168,7 +168,7 @@ class _Segments:
             if found is None:
                 return None
             packets, before = found
-            times = Reel(self._container, self._name, len(self._file), packets).seconds()
+            times = FrameReader(self._container, self._name, len(self._file), packets).seconds()
             out[first:stop] = times[[number - before for number in wanted[first:stop]]]
         return out.reshape(()) if isinstance(selection, int) else out
 

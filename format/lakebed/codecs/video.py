@@ -50,8 +50,8 @@ class Video(FilesOnly):
         FormatError, LimitError
             If the data is no video, or a larger one than this process allows.
         """
-        with _unreeled(data, self.name) as reel:
-            return FileFacts(reel.shape, "uint8")
+        with _opened_video(data, self.name) as reader:
+            return FileFacts(reader.shape, "uint8")
 
     def decode(self, data: Buffer, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Decode all frames: uint8, shape (frames, height, width, 3).
@@ -61,11 +61,11 @@ class Video(FilesOnly):
         FormatError, LimitError
             If the data is damaged, or decodes to more than this process allows.
         """
-        with _unreeled(data, self.name) as reel:
-            limits.check_sample(reel.shape, 1, reel.what)
-            if out is None or out.shape != reel.shape or out.dtype != np.uint8:
-                out = np.empty(reel.shape, dtype=np.uint8)
-            reel.fill(range(reel.count), out)
+        with _opened_video(data, self.name) as reader:
+            limits.check_sample(reader.shape, 1, reader.what)
+            if out is None or out.shape != reader.shape or out.dtype != np.uint8:
+                out = np.empty(reader.shape, dtype=np.uint8)
+            reader.fill(range(reader.count), out)
             return out
 
     def part(self, data: Buffer, selection: int | slice) -> NDArray[Any]:
@@ -78,12 +78,12 @@ class Video(FilesOnly):
         FormatError, LimitError
             As :meth:`decode`.
         """
-        with _unreeled(data, self.name) as reel:
-            wanted = chosen(selection, reel.count, "frame")
-            shape = (len(wanted), *reel.shape[1:])
-            limits.check_sample(shape, 1, reel.what)
+        with _opened_video(data, self.name) as reader:
+            wanted = chosen(selection, reader.count, "frame")
+            shape = (len(wanted), *reader.shape[1:])
+            limits.check_sample(shape, 1, reader.what)
             out = np.empty(shape, dtype=np.uint8)
-            reel.fill(wanted, out)
+            reader.fill(wanted, out)
             return out[0] if isinstance(selection, int) else out
 
     def timestamps(self, data: Buffer, selection: int | slice = slice(None)) -> NDArray[np.float32]:
@@ -96,9 +96,9 @@ class Video(FilesOnly):
         FormatError, LimitError
             As :meth:`decode`.
         """
-        with _unreeled(data, self.name) as reel:
-            wanted = chosen(selection, reel.count, "frame")
-            seconds = reel.seconds()[np.fromiter(wanted, dtype=np.int64, count=len(wanted))]
+        with _opened_video(data, self.name) as reader:
+            wanted = chosen(selection, reader.count, "frame")
+            seconds = reader.seconds()[np.fromiter(wanted, dtype=np.int64, count=len(wanted))]
             return seconds.reshape(()) if isinstance(selection, int) else seconds
 
     def metadata(self, data: Buffer) -> dict[str, Any]:
@@ -153,12 +153,12 @@ def video_stream(container: Any, name: str) -> VideoStream:
 
 
 @contextmanager
-def _unreeled(data: Buffer, name: str) -> Iterator[Reel]:
+def _opened_video(data: Buffer, name: str) -> Iterator[FrameReader]:
     with open_container(data, name) as container:
-        yield Reel(container, name, len(data))
+        yield FrameReader(container, name, len(data))
 
 
-class Reel:
+class FrameReader:
     """A demuxed video, or a part of one: its packets, and when the frame of each is shown.
 
     Parameters

@@ -53,7 +53,7 @@ class ChunkSource:
     heads
         Ids of the versions whose folders a Deep Lake 3.x writer may rewrite in place. Chunks elsewhere never change,
         so they are mapped instead of read where the storage can.
-    far
+    remote
         How chunks are read over a network; None where they lie on this machine.
     """
 
@@ -310,14 +310,14 @@ class ChunkSource:
     ) -> Chunk:
         """Read a chunk on this machine, or take one that is not published yet."""
         size = int(table.places.sizes[row])
-        near = keep and codec is None and self._files.mappable is not None and size > RANGES_ABOVE
-        data = mine or self._local_file(table, row, key, fresh=not keep, pooled=near or not keep)
+        is_large = keep and codec is None and self._files.mappable is not None and size > RANGES_ABOVE
+        data = mine or self._local_file(table, row, key, fresh=not keep, pooled=is_large or not keep)
         chunk = parse(data)
         if keep:
             opened = self.cache.opened(key)
             is_mapped = opened is not None and opened.mapped is not None
             self.cache.keep(key, chunk, (0 if is_mapped else len(data)) + _decoded(chunk, codec))
-            if near:
+            if is_large:
                 self.cache.keep_briefly(key)
         return chunk
 

@@ -51,15 +51,15 @@ def test_parts_equal_the_whole(container: str, codec: str, b_frames: int) -> Non
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Numbers of frames that came out of decoders, one entry per run of one."""
     counts: list[int] = []
-    frames = video.Reel._frames
+    frames = video.FrameReader._frames
 
-    def counted(self: video.Reel, start: int) -> Iterator[object]:
+    def counted(self: video.FrameReader, start: int) -> Iterator[object]:
         counts.append(0)
         for frame in frames(self, start):
             counts[-1] += 1
             yield frame
 
-    monkeypatch.setattr(video.Reel, "_frames", counted)
+    monkeypatch.setattr(video.FrameReader, "_frames", counted)
     return counts
 
 

@@ -117,15 +117,15 @@ def test_a_part_of_a_linked_video_decodes_a_part(
     films = ds.create_tensor("film", htype="link[video]", sample_compression="mp4")
     films.append(lakebed.link("film.mp4"))
     decoded = 0
-    frames = video.Reel._frames
+    frames = video.FrameReader._frames
 
-    def counted(self: video.Reel, start: int) -> Iterator[object]:
+    def counted(self: video.FrameReader, start: int) -> Iterator[object]:
         nonlocal decoded
         for frame in frames(self, start):
             decoded += 1
             yield frame
 
-    monkeypatch.setattr(video.Reel, "_frames", counted)
+    monkeypatch.setattr(video.FrameReader, "_frames", counted)
     assert films[0][12].numpy().shape == (24, 32, 3)
     assert decoded == 1
 
