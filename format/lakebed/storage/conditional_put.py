@@ -35,7 +35,7 @@ _ENFORCING = (".amazonaws.com", ".amazonaws.com.cn")
 
 
 @dataclass(frozen=True, slots=True)
-class Conditions:
+class ConditionalPuts:
     """What a store enforces.
 
     Parameters
@@ -58,18 +58,18 @@ class Conditions:
         return self.creates and self.replaces
 
 
-ENFORCED = Conditions()
+ENFORCED = ConditionalPuts()
 
-_known: dict[tuple[str, str], Conditions] = {}
+_known: dict[tuple[str, str], ConditionalPuts] = {}
 _warned: set[str] = set()
 _mutex = threading.Lock()
 _weak_puts = threading.RLock()
 
 
-def conditions(
+def conditional_puts(
     scheme: str, endpoint: str, bucket: str, put: Callable[[str, bytes, str | None, bool], str],
     write: Callable[[str, bytes], str], delete: Callable[[str], object],
-) -> Conditions:  # fmt: skip
+) -> ConditionalPuts:  # fmt: skip
     """Return what a store enforces; ask it, the first time.
 
     Parameters
@@ -116,7 +116,7 @@ def _probe(
     put: Callable[[str, bytes, str | None, bool], str],
     write: Callable[[str, bytes], str],
     delete: Callable[[str], object],
-) -> Conditions:
+) -> ConditionalPuts:
     key = f".lakebed/probe-{uuid.uuid4().hex}"
     try:
         etag = _attempt(lambda: put(key, b"first", None, True))
@@ -124,11 +124,11 @@ def _probe(
         if not creates:
             etag = write(key, b"second")
         if _attempt(lambda: put(key, b"wrong", "0" * 32, True)) is not None:
-            return Conditions(creates, replaces=False)
+            return ConditionalPuts(creates, replaces=False)
         for is_quoted in (True, False):
             if _attempt(lambda is_quoted=is_quoted: put(key, b"third", etag, is_quoted)) is not None:  # type: ignore[misc]
-                return Conditions(creates, is_quoted=is_quoted)
-        return Conditions(creates, replaces=False)
+                return ConditionalPuts(creates, is_quoted=is_quoted)
+        return ConditionalPuts(creates, replaces=False)
     finally:
         with contextlib.suppress(StorageError):  # what stays is a few bytes
             delete(key)

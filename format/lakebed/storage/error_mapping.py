@@ -78,7 +78,7 @@ class SilentError(StoragePermissionError):
     """A refusal without a reason, as every one to a HEAD request is."""
 
 
-class Answer:
+class FailedRequest:
     """The text of one failure, taken apart.
 
     Parameters

@@ -22,7 +22,7 @@ from lakebed.errors import (
 from lakebed.storage.base import Stat, StorageTraits, Tail, check_key, check_spans, pieces
 from lakebed.storage.batches import put_in_parallel
 from lakebed.storage.concurrently import concurrently
-from lakebed.storage.conditional_put import Conditions, conditions, put_weakly, warn_of
+from lakebed.storage.conditional_put import ConditionalPuts, conditional_puts, put_weakly, warn_of
 from lakebed.storage.error_mapping import NoPartError, SilentError
 from lakebed.storage.requests import Requests
 
@@ -123,7 +123,7 @@ class ObjectStorage:
     @property
     def conditional(self) -> bool:
         """Whether the store enforces the conditions of `put_if`; it is asked, by a small object, the first time."""
-        return not self._is_web and self._conditions().hold
+        return not self._is_web and self._conditional_puts().hold
 
     def __repr__(self) -> str:
         return f"ObjectStorage({self.url!r})"
@@ -388,7 +388,7 @@ class ObjectStorage:
         """
         self._refuse_on_web("write", key)
         check_key(key)
-        found = self._conditions()
+        found = self._conditional_puts()
         if not (found.creates if etag is None else found.replaces):
             warn_of(self.endpoint, self.url)
             return put_weakly(self, key, data, etag)
@@ -403,8 +403,8 @@ class ObjectStorage:
             raise PreconditionFailed(f"{key!r} in {self.url} is not what was read: {etag!r} is no generation")
         return self._write(key, data, {"version": etag})[0]
 
-    def _conditions(self) -> Conditions:
-        return conditions(
+    def _conditional_puts(self) -> ConditionalPuts:
+        return conditional_puts(
             self._scheme,
             self.endpoint,
             self._bucket,

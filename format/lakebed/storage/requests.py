@@ -16,7 +16,7 @@ from lakebed.errors import (
 from lakebed.jitter import JITTER
 from lakebed.storage.buckets import BucketClient, bucket_client
 from lakebed.storage.credentials import kept
-from lakebed.storage.error_mapping import Answer
+from lakebed.storage.error_mapping import FailedRequest
 from lakebed.storage.obstore_client import client
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class Requests:
             except LakebedError:
                 raise
             except (obs.exceptions.BaseError, OSError) as error:
-                answer = Answer(error)
+                answer = FailedRequest(error)
                 failure = found.access.failure()
                 ends = failure is not None
                 failure = failure or answer.explained(doing, key, self._shown, obs)
@@ -138,7 +138,9 @@ class Requests:
     def _server(self, found: BucketClient) -> str:
         return found.endpoint or f"{self._scheme}://{self._bucket}"
 
-    def _may_pass(self, failure: LakebedError, answer: Answer, found: BucketClient, once: bool) -> bool:
+    def _may_pass(
+        self, failure: LakebedError, answer: FailedRequest, found: BucketClient, once: bool
+    ) -> bool:
         """Whether to ask again. Who has never answered is probably not there, or goes by another name."""
         is_safe = bool(answer.status) or not once
         return isinstance(failure, StorageUnavailableError) and is_safe and self._server(found) in _answering

@@ -9,7 +9,7 @@ import pytest
 
 from lakebed.errors import PreconditionFailed, StoragePermissionError, WeakStoreWarning
 from lakebed.storage.base import Data
-from lakebed.storage.conditional_put import ENFORCED, Conditions, conditions, put_weakly, warn_of
+from lakebed.storage.conditional_put import ENFORCED, ConditionalPuts, conditional_puts, put_weakly, warn_of
 from lakebed.storage.memory import MemoryStorage
 
 
@@ -44,8 +44,8 @@ class Store:
         self.requests += 1
         self.objects.pop(key, None)
 
-    def found(self, scheme: str = "s3", bucket: str = "b") -> Conditions:
-        return conditions(scheme, self.endpoint, bucket, self.put, self.write, self.delete)
+    def found(self, scheme: str = "s3", bucket: str = "b") -> ConditionalPuts:
+        return conditional_puts(scheme, self.endpoint, bucket, self.put, self.write, self.delete)
 
 
 @pytest.mark.parametrize("creates", [True, False])

@@ -1,6 +1,6 @@
 """What a store or its client says becomes one line without a secret."""
 
-from lakebed.storage.error_mapping import Answer
+from lakebed.storage.error_mapping import FailedRequest
 
 
 def test_nothing_is_quoted_of_credentials_that_the_client_can_not_read() -> None:
@@ -8,4 +8,4 @@ def test_nothing_is_quoted_of_credentials_that_the_client_can_not_read() -> None
         "The operation lacked valid authentication credentials for path External Azure credential provider: "
         "TypeError: failed to extract enum PyAzureCredential ('AccessKey hunter2"
     )
-    assert Answer(error).reason == "the client can not read the credentials"
+    assert FailedRequest(error).reason == "the client can not read the credentials"

@@ -19,7 +19,7 @@ from lakebed.testing.storage_conformance import StorageConformance
 pytest.importorskip("fsspec")
 
 
-class Foreign(StorageConformance):
+class Fsspec(StorageConformance):
     """A storage of fsspec names small contents by their checksum."""
 
     etags_name_contents = True
@@ -31,13 +31,13 @@ class Foreign(StorageConformance):
             yield
 
 
-class TestMemory(Foreign):
+class TestMemory(Fsspec):
     @pytest.fixture
     def storage(self) -> Storage:
         return open_storage(f"memory://{uuid.uuid4().hex}/ds")
 
 
-class TestLocal(Foreign):
+class TestLocal(Fsspec):
     @pytest.fixture
     def storage(self, tmp_path: Path) -> Storage:
         return FsspecStorage("local", str(tmp_path / "not" / "yet"))
