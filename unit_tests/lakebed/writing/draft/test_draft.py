@@ -23,6 +23,7 @@ from lakebed.storage.memory import MemoryStorage
 from lakebed.versions.derive import empty_snapshot
 from lakebed.versions.state import TensorState
 from lakebed.writing.draft.draft import Draft
+from lakebed.writing.draft.tensor import TensorDraft
 from lakebed.writing.encode.encoded import Column, Encoded, Tiled
 from unit_tests.effort import examples
 
@@ -202,6 +203,27 @@ def test_credentials_follow_their_samples() -> None:
     draft.rows.extend({"x": Column([part_with(draft, [2, 0])])})
     creds = draft.tensors["x"].state.creds
     assert creds == CredsIndex.from_codes([3, 1, 2, 2, 0])
+
+
+def test_samples_that_an_index_of_credentials_lacks_have_none() -> None:
+    """As an index without rows says of all links; later ones keep their places."""
+    draft = new_draft(is_link=True)
+    draft.rows.extend({"x": Column([part_with(draft, [0, 0])])})
+    state = draft.snapshot().tensors["x"]
+    files = draft.tensors.new_chunks()
+    storage = MemoryStorage()
+    storage.put_many(files.items())
+    tensor = TensorDraft(
+        state.with_(creds=CredsIndex.from_codes([])),
+        new_id(),
+        lambda state, row: storage.get(state.table.key(row)),
+        lambda files, *, is_rewrite: None,
+    )
+    tensor.append(part_with(draft, [2]))
+    assert tensor.state.creds == CredsIndex.from_codes([0, 0, 2])
+    tensor.update(1, part_with(draft, [1]))
+    tensor.remove([0])
+    assert tensor.state.creds == CredsIndex.from_codes([1, 2])
 
 
 def part_with(draft: Draft, codes: list[int]) -> Encoded:
