@@ -173,7 +173,7 @@ def test_a_crashed_writer_of_ours_leaves_the_manifest_right() -> None:
         lock = look(store, head_of(store))
         assert lock.lock is not None
         assert not lock.lock.is_released
-        ds._session.forget()  # as a kill does
+        ds._session.abandon()  # as a kill does
         key = lock_key(head_of(store))
         store.objects.put(key, DatasetLock(NODE, lock.lock.expiry, 4, lock.seal).to_bytes())
         store.forget()

@@ -20,7 +20,7 @@ from lakebed.documents.lock import DatasetLock
 from lakebed.documents.version_tree import VersionTree
 from lakebed.maintenance.verify import verify
 from lakebed.session import branches
-from lakebed.session import opened as opened_module
+from lakebed.session import checkout as checkout_module
 from lakebed.storage.base import Storage
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.memory import MemoryStorage
@@ -285,7 +285,7 @@ def test_opening_looks_again_when_its_version_was_collected(
     """Between reading the tree and reading the version, a writer may have gone on."""
     storage = new_memory()
     ds = started(storage)
-    read, calls = opened_module.read_tree_at, []
+    read, calls = checkout_module.read_tree_at, []
 
     def slowly(storage: Storage) -> object:
         at = read(storage)
@@ -295,7 +295,7 @@ def test_opening_looks_again_when_its_version_was_collected(
             assert at.tree.branches["main"] not in heads(storage)
         return at
 
-    monkeypatch.setattr(opened_module, "read_tree_at", slowly)
+    monkeypatch.setattr(checkout_module, "read_tree_at", slowly)
     assert_rows(open_on(storage, read_only=True), 120)
 
 
