@@ -28,6 +28,7 @@ from lakebed.errors import (
 from lakebed.maintenance.verify import verify
 from lakebed.session.parts import Part, PartTarget, PartWriter, adopt, writing_parts
 from lakebed.storage.base import Storage
+from lakebed.versions.gc import sweep
 from unit_tests.lakebed.datasets import create_on, new_memory, open_on, visible
 
 Columns = dict[str, Any]
@@ -274,6 +275,12 @@ def test_processes_write_and_one_publishes(tmp_path: Path) -> None:
     assert verify(found.storage, deep=True).is_sound
 
 
+@pytest.fixture
+def eager_collector(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let collections leave alone only what a lock file marks as being worked on, however young the rest is."""
+    monkeypatch.setattr(sweep, "_UNDER_WAY", 0.0)
+
+
 def hang_after_writing(target: PartTarget, ready: Any) -> None:
     part_of(target, {"x": np.arange(50_000), "y": ["lost"] * 50_000})
     ready.set()
@@ -284,7 +291,7 @@ def chunks_at(path: Path) -> int:
     return sum(1 for file in path.rglob("chunks/*") if file.is_file())
 
 
-def test_a_killed_worker_leaves_garbage_and_no_rows(tmp_path: Path) -> None:
+def test_a_killed_worker_leaves_garbage_and_no_rows(tmp_path: Path, eager_collector: None) -> None:
     ds = lakebed.empty(tmp_path / "ds")
     numbers(ds)
     context = multiprocessing.get_context("spawn")
@@ -314,7 +321,7 @@ def test_a_killed_worker_leaves_garbage_and_no_rows(tmp_path: Path) -> None:
     assert verify(found.storage, deep=True).is_sound
 
 
-def test_parts_stay_while_others_are_published(tmp_path: Path) -> None:
+def test_parts_stay_while_others_are_published(tmp_path: Path, eager_collector: None) -> None:
     ds = lakebed.empty(tmp_path / "ds")
     numbers(ds)
     rows = {"x": np.arange(50_000), "y": ["text"] * 50_000}
