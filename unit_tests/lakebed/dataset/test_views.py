@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import lakebed
-from lakebed.dataset.shape_interval import ShapeInterval
+from lakebed.dataset._shape import ShapeInterval
 from unit_tests.lakebed.datasets import create_on, new_memory
 
 
