@@ -4,15 +4,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-import lakebed
-
-# Nothing encodes images as these, and hardly anything shows them.
-_LEFT_OUT = frozenset(("fli", "wmf"))
-
 FORMATS: Mapping[str, frozenset[str]] = {
-    htype: kinds - _LEFT_OUT for htype, kinds in lakebed.file_kinds.items()
+    **dict.fromkeys(
+        ("image", "image.rgb", "image.gray"),
+        frozenset("bmp dib eps gif ico im jpeg jpeg2000 msp mpo pcx png ppm sgi tga tiff webp xbm".split()),
+    ),
+    "video": frozenset(("mp4", "mkv", "avi")),
+    "audio": frozenset(("mp3", "flac", "wav")),
+    "dicom": frozenset(("dcm",)),
+    "nifti": frozenset(("nii", "nii.gz")),
+    "point_cloud": frozenset(("las",)),
+    "mesh": frozenset(("ply", "stl")),
 }
-"""Htype of files -> compressions that a file of it may have."""
+"""Htype of files -> compressions that a file of it may have: `lakebed.file_kinds`, without importing the library to
+print the specification, and without what nothing encodes images as."""
 
 DELETION_DAYS = 30
 """How long hard deletions are remembered."""

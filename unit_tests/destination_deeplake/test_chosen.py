@@ -236,5 +236,6 @@ def test_everything_that_can_be_chosen_can_be_made_and_filled_with_nulls() -> No
             settings["sample_compression"] = of_type.sample_compression
         dataset.create_tensor(f"t{number}", htype=of_type.htype, **settings).extend(of_type.nulls(2))
         assert len(dataset[f"t{number}"]) == 2
+    assert {htype: kinds - {"fli", "wmf"} for htype, kinds in lakebed.file_kinds.items()} == FORMATS
     assert set(FORMATS) | set(ARRAY_HTYPES) < set(lakebed.htypes)
     assert {name for forms in FORMATS.values() for name in forms} <= set(lakebed.compressions)

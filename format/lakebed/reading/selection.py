@@ -104,13 +104,18 @@ class Selection:
 
     # -- Python values ---------------------------------------------------------------------------------------
 
-    def values(self) -> Iterator[Any]:
+    def values(self, *, recorded: bool = False) -> Iterator[Any]:
         """Yield what each row holds: arrays, text, JSON values, lists of polygons; lists of those for sequences.
 
         A null is None, as `null_mask` tells them: among single numbers, an empty sample is one.
+
+        Parameters
+        ----------
+        recorded
+            Only nulls that are on record are None; an empty sample keeps its dtype.
         """
         rows = self.rows()
-        nulls = self.null_mask()
+        nulls = self._nulls(rows) if recorded else self.null_mask()
         if nulls is not None and nulls.all():  # such a tensor may know neither dtype nor rank yet
             yield from [None] * len(nulls)
             return

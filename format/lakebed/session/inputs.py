@@ -53,8 +53,8 @@ class StoredSamples(ABC):
         """Read as an array: shape (samples, ...), or that of the sample for a single one."""
 
     @abstractmethod
-    def values(self) -> Iterator[Any]:
-        """Yield the samples; None where a null is on record."""
+    def recorded_values(self) -> Iterator[Any]:
+        """Yield the samples; None where a null is on record, and an array with its dtype for an empty sample."""
 
     @abstractmethod
     def links(self) -> Iterator[Any]:
@@ -105,7 +105,7 @@ def encode_samples(samples: Any, state: TensorState, linking: Linking) -> Column
         return encode_column(
             [None] * (1 if samples.is_single else len(samples)), state.meta, state.info, name, linking
         )
-    return encode_column(list(samples.values()), state.meta, state.info, name, linking)
+    return encode_column(list(samples.recorded_values()), state.meta, state.info, name, linking)
 
 
 def _holds_nothing(sample: Any) -> bool:
