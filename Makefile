@@ -52,13 +52,14 @@ test-stores: .venv/.dev .cache/stores/.ready ## real object stores: Ceph, Azurit
 	@$(PYTEST) -m "stores and not soak" integration_tests/stores $(TESTS)
 
 .PHONY: lint
-lint: .venv/.dev ## style, types, layers, cycles
+lint: .venv/.dev ## style, types, layers, cycles, docstrings
 	@.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
 	MYPYPATH=format .venv/bin/stubtest lakebed.native destination_deeplake.native --concise --ignore-disjoint-bases
 	PYTHONPATH=.:format .venv/bin/lint-imports
 	.venv/bin/python scripts/cycles.py
+	.venv/bin/python scripts/docstrings.py
 
 .PHONY: checked
 checked: .venv/.dev ## the tests of the compiled core, built so that it checks every index and division

@@ -42,14 +42,18 @@ def empty(
         Remove a dataset that is already there.
     memory_cache_size
         Bound of the chunk cache in MB.
-    creds
-        Credentials of an object store, by the keys of Deep Lake 3.x (``aws_access_key_id``, ``endpoint_url``, ...);
-        None asks the environment for them.
     local_cache_size
         Bound in MB of the cache of an object store's chunks on this machine's disk, shared by all processes; 0 for
         none.
+    creds
+        Credentials of an object store, by the keys of Deep Lake 3.x (``aws_access_key_id``, ``endpoint_url``, ...);
+        None asks the environment for them.
     options
         Further arguments of the 3.x call that have no meaning here (``token``, ``org_id``, ``verbose``, ...).
+
+    Returns
+    -------
+    The new dataset.
 
     Raises
     ------
@@ -80,10 +84,14 @@ def load(
 
     Parameters
     ----------
+    path
+        Address of the dataset.
     read_only
         True refuses changes. False makes sure now that changes are possible. None allows them, too: the writer's lock
         is taken at the first change. If another process writes the branch just now, a LockedWarning names it, and
         a change raises LockedException until it is done; the dataset never turns read-only by itself.
+    memory_cache_size
+        Bound of the chunk cache in MB; None is ``lakebed.config``'s.
     lock_timeout
         Seconds to wait for another writer to end, here and at every change.
     as_of
@@ -97,12 +105,18 @@ def load(
     check_integrity
         True compares all metadata of the version first, as ``lakebed verify`` does. None and False leave it at what
         is needed to open it; changes are refused anyway where lengths contradict each other.
-    creds
-        Credentials of an object store, by the keys of Deep Lake 3.x (``aws_access_key_id``, ``endpoint_url``, ...);
-        None asks the environment for them.
     local_cache_size
         Bound in MB of the cache of an object store's chunks on this machine's disk, shared by all processes; 0 for
         none.
+    creds
+        Credentials of an object store, by the keys of Deep Lake 3.x (``aws_access_key_id``, ``endpoint_url``, ...);
+        None asks the environment for them.
+    options
+        Further arguments of the 3.x call that have no meaning here (``token``, ``org_id``, ``verbose``, ...).
+
+    Returns
+    -------
+    The dataset, at the head of its main branch if the address names no version.
 
     Raises
     ------
@@ -146,7 +160,33 @@ def dataset(
     creds: Creds | None = None,
     **options: Any,
 ) -> Dataset:
-    """Open the dataset at an address, or create one if there is none; see :func:`load` and :func:`empty`."""
+    """Open the dataset at an address, or create one if there is none; see :func:`load` and :func:`empty`.
+
+    Parameters
+    ----------
+    path
+        Address of the dataset.
+    read_only
+        As for :func:`load`.
+    overwrite
+        Remove a dataset that is there, and create one.
+    memory_cache_size
+        Bound of the chunk cache in MB; None is ``lakebed.config``'s.
+    reset
+        As for :func:`load`.
+    check_integrity
+        As for :func:`load`.
+    local_cache_size
+        Bound in MB of the cache on this machine's disk; 0 for none.
+    creds
+        Credentials of an object store; None asks the environment for them.
+    options
+        Further arguments of the 3.x call that have no meaning here (``token``, ``org_id``, ``verbose``, ...).
+
+    Returns
+    -------
+    The dataset.
+    """
     creds = kept(creds)
     place = _place(path, creds, local_cache_size, existing=True)
     if overwrite or not _is_there(place):
@@ -163,6 +203,15 @@ def dataset(
 
 def exists(path: Path, creds: Creds | None = None, **options: Any) -> bool:
     """Tell whether there is a dataset at an address.
+
+    Parameters
+    ----------
+    path
+        Address without a version.
+    creds
+        Credentials of an object store; None asks the environment for them.
+    options
+        Further arguments of the 3.x call that have no meaning here (``token``, ``org_id``, ``verbose``, ...).
 
     Raises
     ------
@@ -197,6 +246,16 @@ def like(
         A dataset or its address.
     tensors
         Names of the tensors or groups to create; None is all.
+    overwrite
+        Replace a dataset that is there.
+    creds
+        Credentials of an object store, for both; None asks the environment for them.
+    options
+        Further arguments of the 3.x call that have no meaning here (``token``, ``org_id``, ``verbose``, ...).
+
+    Returns
+    -------
+    The new dataset.
 
     Raises
     ------
@@ -230,12 +289,28 @@ def copy(
     ----------
     src
         A dataset, a part of one, or an address, which may end in ``@branch`` or ``@commit``.
+    dest
+        Address of the new dataset.
+    runtime
+        Accepted for compatibility.
     tensors
         Names of the tensors or groups to copy; None is all.
+    overwrite
+        Replace a dataset that is there.
     progressbar
         Show how far it is.
+    src_creds
+        Credentials of the object store that is read; None asks the environment for them.
+    dest_creds
+        Credentials of the object store that is written.
     unlink
         Fetch what links lead to; otherwise links stay links. See :func:`materialize`.
+    options
+        Further arguments of the 3.x call that have no meaning here (``token``, ``org_id``, ``verbose``, ...).
+
+    Returns
+    -------
+    The new dataset.
 
     Raises
     ------
@@ -286,6 +361,10 @@ def materialize(
         Leave empty samples where links lead nowhere.
     progressbar
         Show how far it is.
+    src_creds
+        Credentials of the object store that is read; None asks the environment for them.
+    dest_creds
+        Credentials of the object store that is written.
 
     Returns
     -------
@@ -326,10 +405,28 @@ def deepcopy(
 
     Parameters
     ----------
+    src
+        A whole dataset or its address.
+    dest
+        Address of the new dataset.
+    runtime
+        Accepted for compatibility.
     tensors
         Names of the tensors or groups to keep; None is all.
+    overwrite
+        Replace a dataset that is there.
     progressbar
         Show how far it is.
+    src_creds
+        Credentials of the object store that is read; None asks the environment for them.
+    dest_creds
+        Credentials of the object store that is written.
+    options
+        Further arguments of the 3.x call that have no meaning here (``token``, ``org_id``, ``verbose``, ...).
+
+    Returns
+    -------
+    The new dataset.
 
     Raises
     ------
@@ -352,10 +449,16 @@ def delete(
 
     Parameters
     ----------
+    path
+        Address of the dataset.
     force
         Remove also what does not open as a dataset.
     large_ok
         Allow datasets above 1 GB.
+    creds
+        Credentials of an object store; None asks the environment for them.
+    options
+        Further arguments of the 3.x call that have no meaning here (``token``, ``org_id``, ``verbose``, ...).
 
     Raises
     ------
@@ -378,11 +481,19 @@ def gc(
 
     Parameters
     ----------
+    path
+        Address of the dataset.
     grace
         Seconds that everything stays after it was last in use, for readers that leave no trace; None is what writers
         go by: ``lakebed.config.GRACE_SECONDS``, or ``KEEP_HEADS`` newer versions where readers are known.
     dry_run
         Only tell what would be removed.
+    creds
+        Credentials of an object store; None asks the environment for them.
+
+    Returns
+    -------
+    What was removed, or would be, and what stays.
 
     Raises
     ------
@@ -542,6 +653,10 @@ def connect(
     dest_path, org_id, ds_name, token
         Where the vendor's service would list the dataset: must be None, as there is no service.
 
+    Returns
+    -------
+    The dataset.
+
     Raises
     ------
     ValueError
@@ -558,6 +673,15 @@ def connect(
 
 def rename(path: Path, new_name: Path, **options: Any) -> NoReturn:
     """Refuse: only the vendor's service gives datasets names; see ``Dataset.rename``.
+
+    Parameters
+    ----------
+    path
+        Address of the dataset.
+    new_name
+        The name that it would get.
+    options
+        Further arguments of the 3.x call that have no meaning here (``token``, ``org_id``, ``verbose``, ...).
 
     Raises
     ------

@@ -25,10 +25,21 @@ class CompatMethods(DatasetBase):
         return config.author()
 
     def set_token(self, new_token: str) -> None:
-        """Accept a token of the vendor's service, which nothing here asks for."""
+        """Accept a token of the vendor's service, which nothing here asks for.
+
+        Parameters
+        ----------
+        new_token
+            Ignored.
+        """
 
     def rename(self, new_name: Any) -> NoReturn:
         """Refuse: only the vendor's service gives datasets names.
+
+        Parameters
+        ----------
+        new_name
+            The name that it would get.
 
         Raises
         ------
@@ -45,6 +56,13 @@ class CompatMethods(DatasetBase):
 
     def visualize(self, width: int | str | None = None, height: int | str | None = None) -> NoReturn:
         """Refuse: there is no viewer yet.
+
+        Parameters
+        ----------
+        width
+            Accepted for compatibility.
+        height
+            Accepted for compatibility.
 
         Raises
         ------

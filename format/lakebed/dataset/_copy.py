@@ -44,7 +44,21 @@ class CopyMethods(DatasetBase):
         public: bool = False,
         unlink: bool = False,
     ) -> Self:
-        """Copy what is selected now, without history; see ``lakebed.copy``."""
+        """Copy what is selected now, without history; see ``lakebed.copy``.
+
+        Parameters
+        ----------
+        creds
+            Accepted for compatibility; see ``lakebed.copy`` for credentials.
+        token
+            Accepted for compatibility.
+        num_workers
+            Accepted for compatibility.
+        scheduler
+            Accepted for compatibility.
+        public
+            Accepted for compatibility.
+        """
         from lakebed.copying.copy import copied
         from lakebed.copying.materialize import unlinked_copy
 
@@ -112,6 +126,11 @@ class CopyMethods(DatasetBase):
 
     def delete(self, large_ok: bool = False) -> None:
         """Remove this dataset with all its versions.
+
+        Parameters
+        ----------
+        large_ok
+            Allow a dataset above 1 GB.
 
         Raises
         ------

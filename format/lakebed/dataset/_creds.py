@@ -64,6 +64,8 @@ class CredsMethods(DatasetBase):
 
         Parameters
         ----------
+        creds_key
+            Name of the credentials.
         creds
             Credentials by the keys of Deep Lake 3.x (``aws_access_key_id``, ...), or ``{"headers": {...}}`` for web
             servers.
@@ -84,6 +86,15 @@ class CredsMethods(DatasetBase):
         self, creds_key: str, new_creds_key: str | None = None, managed: bool | None = None
     ) -> None:
         """Rename a name, for all links that go by it, or say whether it is managed.
+
+        Parameters
+        ----------
+        creds_key
+            Name of the credentials.
+        new_creds_key
+            Its new name; None leaves it.
+        managed
+            Whether a provider keeps what is behind the name; None leaves it.
 
         Raises
         ------

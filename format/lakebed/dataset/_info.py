@@ -125,7 +125,19 @@ class InfoMethods(TensorBase):
         return self._index
 
     def blank(self, name: str, *, unlink: bool = False) -> NewTensor:
-        """Plan a tensor of that full name with the settings of this one and no samples."""
+        """Plan a tensor of that full name with the settings of this one and no samples.
+
+        Parameters
+        ----------
+        name
+            Full name of the tensor to plan.
+        unlink
+            Plan a tensor for what links lead to, not for links.
+
+        Returns
+        -------
+        What ``create_tensor_like`` would make.
+        """
         return blank(self._session.schema(), self._name, name, unlink=unlink)
 
     # -- extents -----------------------------------------------------------------------------------------------

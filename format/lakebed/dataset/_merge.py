@@ -28,6 +28,10 @@ class MergeMethods(DatasetBase):
         as_dict
             Return ``{"dataset": [...], "tensor": [...]}`` instead of printing.
 
+        Returns
+        -------
+        The changes if ``as_dict`` is true, else None.
+
         Raises
         ------
         ValueError
@@ -50,6 +54,8 @@ class MergeMethods(DatasetBase):
 
         Parameters
         ----------
+        target_id
+            Branch, commit or tag to merge.
         conflict_resolution
             What to do with samples that both branches changed, or one changed and the other deleted: None refuses,
             ``"ours"`` and ``"theirs"`` choose, and a function ``(tensor name, our sample, their sample)`` returns the
@@ -93,6 +99,15 @@ class MergeMethods(DatasetBase):
     def squash(self, message: str = "Squashed commits") -> str:
         """Replace the whole history of this branch, the only one, by one commit; return its id.
 
+        Parameters
+        ----------
+        message
+            Text of the commit.
+
+        Returns
+        -------
+        The id of the commit.
+
         Raises
         ------
         VersionControlError
@@ -110,6 +125,8 @@ class MergeMethods(DatasetBase):
 
         Parameters
         ----------
+        name
+            Name of the branch.
         force
             Also one that was merged into another: what was merged stays there.
 
@@ -153,8 +170,16 @@ class MergeMethods(DatasetBase):
 
         Parameters
         ----------
+        name
+            Name of the tag.
         commit
             Any address; None is the branch that is checked out. A branch stands for its last commit.
+        message
+            Why the commit has this name.
+
+        Returns
+        -------
+        The tag.
 
         Raises
         ------
@@ -173,6 +198,11 @@ class MergeMethods(DatasetBase):
 
     def delete_tag(self, name: str) -> None:
         """Remove a tag; the commit stays.
+
+        Parameters
+        ----------
+        name
+            Name of the tag.
 
         Raises
         ------

@@ -26,7 +26,13 @@ class OperatorMethods(ABC):
 
     @abstractmethod
     def assign(self, value: Any) -> None:
-        """Replace what is selected."""
+        """Replace what is selected.
+
+        Parameters
+        ----------
+        value
+            Samples, or one sample where one is selected.
+        """
 
     def _in_place(self, compute: Callable[[Any, Any], Any], other: Any) -> Self:
         """Apply an operator to what is selected.

@@ -57,7 +57,13 @@ class ReadMethods(TensorBase):
         return bool(self._index.inside)
 
     def fits_stored(self, meta: TensorMeta) -> bool:
-        """Whether the stored bytes of the selected samples are what another tensor would store for them."""
+        """Whether the stored bytes of the selected samples are what another tensor would store for them.
+
+        Parameters
+        ----------
+        meta
+            Settings of the other tensor.
+        """
         mine = self._state.meta
         return (
             not self._index.inside
@@ -68,7 +74,13 @@ class ReadMethods(TensorBase):
         )
 
     def stored(self, target: TensorState) -> Iterator[Column]:
-        """Yield the selected samples as columns for a tensor that :meth:`fits_stored`."""
+        """Yield the selected samples as columns for a tensor that :meth:`fits_stored`.
+
+        Parameters
+        ----------
+        target
+            State of the tensor that is to take them in.
+        """
         from lakebed.session.copy_samples import Source, columns
 
         return columns(Source(self._reader, self._companion), self._rows(), target)
@@ -118,6 +130,11 @@ class ReadMethods(TensorBase):
     def text(self, fetch_chunks: bool = False) -> Any:
         """Read text: a str for a single sample, else a list of str; ``""`` for a null.
 
+        Parameters
+        ----------
+        fetch_chunks
+            Accepted for compatibility; whole chunks are read whenever that is cheaper.
+
         Raises
         ------
         InvalidOperationError
@@ -128,6 +145,11 @@ class ReadMethods(TensorBase):
     def dict(self, fetch_chunks: bool = False) -> Any:
         """Read JSON values: one for a single sample, else a list; ``{}`` for a null.
 
+        Parameters
+        ----------
+        fetch_chunks
+            Accepted for compatibility; whole chunks are read whenever that is cheaper.
+
         Raises
         ------
         InvalidOperationError
@@ -137,6 +159,11 @@ class ReadMethods(TensorBase):
 
     def list(self, fetch_chunks: bool = False) -> Any:
         """Read lists: one for a single sample, else a list of lists; ``[]`` for a null.
+
+        Parameters
+        ----------
+        fetch_chunks
+            Accepted for compatibility; whole chunks are read whenever that is cheaper.
 
         Raises
         ------
@@ -164,6 +191,13 @@ class ReadMethods(TensorBase):
         labels also give their names under ``text``, videos ``frames`` and ``timestamps``, images and scans
         ``sample_info``, point clouds and meshes their fields by name, several of them a list of such. A null
         is the empty sample of its kind, and None among dates and times; :meth:`null_mask` tells it.
+
+        Parameters
+        ----------
+        aslist
+            Give lists of samples instead of arrays.
+        fetch_chunks
+            Accepted for compatibility; whole chunks are read whenever that is cheaper.
         """
         from lakebed.htypes import forms
 
@@ -282,6 +316,13 @@ class ReadMethods(TensorBase):
 
     def path(self, aslist: bool = True, fetch_chunks: bool = False) -> Any:
         """Return where the selected links lead.
+
+        Parameters
+        ----------
+        aslist
+            Give a list instead of an array.
+        fetch_chunks
+            Accepted for compatibility; whole chunks are read whenever that is cheaper.
 
         Raises
         ------

@@ -54,6 +54,8 @@ class RowMethods(DatasetBase):
 
         Parameters
         ----------
+        samples
+            Column by tensor name: arrays, lists, Arrow data or tensors, all of one length.
         skip_ok, append_empty
             As for :meth:`append`.
         ignore_errors
@@ -82,6 +84,11 @@ class RowMethods(DatasetBase):
     def update(self, sample: Mapping[str, Any]) -> None:
         """Replace the samples of the selected row in the tensors that are named: all of them, or none.
 
+        Parameters
+        ----------
+        sample
+            Value by tensor name: one for a single row, else as many as rows are selected.
+
         Raises
         ------
         TensorDoesNotExistError
@@ -100,6 +107,11 @@ class RowMethods(DatasetBase):
 
     def pop(self, index: int | Sequence[int] | slice | None = None) -> None:
         """Remove rows from all tensors that have them: one, several, or (None) the last of the longest tensor.
+
+        Parameters
+        ----------
+        index
+            Row, slice or list of rows; None is the last row.
 
         Raises
         ------

@@ -101,6 +101,8 @@ class SchemaMethods(DatasetBase):
 
         Parameters
         ----------
+        name
+            Name of the tensor, with ``/`` behind the names of groups.
         htype
             What the samples mean: ``image``, ``text``, ``class_label``, ``sequence[bbox]``, ``link[video]``, ...; left
             out, the first sample decides.
@@ -108,6 +110,8 @@ class SchemaMethods(DatasetBase):
             NumPy dtype of the samples; left out, the htype's default or the first sample decides.
         sample_compression, chunk_compression
             Compression of each sample, or of the samples of a chunk together; one of the two.
+        hidden
+            Leave it out of ``ds.tensors`` and what goes by it.
         create_sample_info_tensor, create_shape_tensor, create_id_tensor
             Whether hidden companions record facts about files, the shape, and a lasting id of each sample (merge needs
             ids).
@@ -115,12 +119,18 @@ class SchemaMethods(DatasetBase):
             Look at linked files when links are appended.
         exist_ok
             Return a tensor of this name that is there already.
+        verbose
+            Accepted for compatibility.
         downsampling
             (factor, layers) of smaller copies that are kept beside images and masks.
         tiling_threshold
             Size in bytes above which a sample is cut into tiles; -1 for never.
         kwargs
             Settings of the htype (``class_names``, ``coords``, ...) and ``max_chunk_size``.
+
+        Returns
+        -------
+        The tensor.
 
         Raises
         ------
@@ -157,8 +167,16 @@ class SchemaMethods(DatasetBase):
 
         Parameters
         ----------
+        name
+            Name of the tensor.
+        source
+            The tensor whose settings and info it gets.
         unlink
             Let the new tensor hold data where the other holds links to it.
+
+        Returns
+        -------
+        The tensor.
 
         Raises
         ------
@@ -174,6 +192,17 @@ class SchemaMethods(DatasetBase):
 
     def create_group(self, name: str, exist_ok: bool = False) -> Self:
         """Create a group; nested names are allowed.
+
+        Parameters
+        ----------
+        name
+            Name of the group, with ``/`` between the names of groups in groups.
+        exist_ok
+            Return the group if it is there.
+
+        Returns
+        -------
+        The group.
 
         Raises
         ------
@@ -193,6 +222,17 @@ class SchemaMethods(DatasetBase):
 
     def rename_tensor(self, name: str, new_name: str) -> Tensor:
         """Give a tensor another name in the same group.
+
+        Parameters
+        ----------
+        name
+            Name of the tensor.
+        new_name
+            Its new name.
+
+        Returns
+        -------
+        The tensor under its new name.
 
         Raises
         ------
@@ -214,6 +254,13 @@ class SchemaMethods(DatasetBase):
     def rename_group(self, name: str, new_name: str) -> None:
         """Give a group another name in the same place.
 
+        Parameters
+        ----------
+        name
+            Name of the group.
+        new_name
+            Its new name.
+
         Raises
         ------
         TensorGroupDoesNotExistError
@@ -230,6 +277,13 @@ class SchemaMethods(DatasetBase):
     def delete_tensor(self, name: str, large_ok: bool = False) -> None:
         """Remove a tensor with its hidden companions; earlier commits keep it.
 
+        Parameters
+        ----------
+        name
+            Name of the tensor.
+        large_ok
+            Allow a tensor above 1 GB.
+
         Raises
         ------
         TensorDoesNotExistError
@@ -242,6 +296,13 @@ class SchemaMethods(DatasetBase):
 
     def delete_group(self, name: str, large_ok: bool = False) -> None:
         """Remove a group with its tensors; earlier commits keep them.
+
+        Parameters
+        ----------
+        name
+            Name of the group.
+        large_ok
+            Allow a group above 1 GB.
 
         Raises
         ------
@@ -257,6 +318,10 @@ class SchemaMethods(DatasetBase):
         """Bytes of the chunks of all tensors, hidden companions included, from metadata alone.
 
         Of a group or a selection of tensors only those count.
+
+        Returns
+        -------
+        Bytes.
         """
         schema = self._session.schema()
         if self._columns is None and not self._group:

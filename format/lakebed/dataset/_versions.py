@@ -76,6 +76,17 @@ class VersionMethods(DatasetBase):
     def commit(self, message: str | None = None, allow_empty: bool = False) -> str:
         """Make the current state a commit and return its id.
 
+        Parameters
+        ----------
+        message
+            Text of the commit; None for none.
+        allow_empty
+            Commit also if nothing changed.
+
+        Returns
+        -------
+        The id of the commit.
+
         Raises
         ------
         EmptyCommitError
@@ -98,6 +109,10 @@ class VersionMethods(DatasetBase):
             Make a new branch of this name instead. Changes since the last commit are committed first.
         reset
             Repair the dataset first if that version does not open, or contradicts itself; see :func:`lakebed.load`.
+
+        Returns
+        -------
+        The id of the commit that is checked out; None at the head of a branch.
 
         Raises
         ------
@@ -157,6 +172,11 @@ class VersionMethods(DatasetBase):
 
     def finish_overwrite(self, name: str) -> None:
         """Let this branch hold what the side branch holds, in one atomic step; the side branch disappears.
+
+        Parameters
+        ----------
+        name
+            Name of the branch on which the new content was written.
 
         Raises
         ------

@@ -214,6 +214,11 @@ class Dataset(
     def summary(self, force: bool = False) -> None:
         """Print a table of the tensors: htype, shape, dtype, compression.
 
+        Parameters
+        ----------
+        force
+            Accepted for compatibility.
+
         Raises
         ------
         ValueError

@@ -89,7 +89,13 @@ class Tensor(InfoMethods, ShapeMethods, ReadMethods, OperatorMethods, StoredSamp
             self._session.epoch += 1
 
     def assign(self, value: Any) -> None:
-        """Replace everything that is selected; see :meth:`__setitem__`."""
+        """Replace everything that is selected; see :meth:`__setitem__`.
+
+        Parameters
+        ----------
+        value
+            Samples, or one sample where one is selected.
+        """
         from lakebed.session.assign import assign_all
 
         if not (isinstance(value, Tensor) and self._is_same(value)):  # what an in-place operator hands back
@@ -97,6 +103,11 @@ class Tensor(InfoMethods, ShapeMethods, ReadMethods, OperatorMethods, StoredSamp
 
     def append(self, sample: Any) -> None:
         """Add one sample: an array, number, text, JSON value, file, link, or None for a missing one.
+
+        Parameters
+        ----------
+        sample
+            One sample: array, number, text, file (``lakebed.read``), link, or a sample of a tensor.
 
         Raises
         ------
@@ -117,6 +128,8 @@ class Tensor(InfoMethods, ShapeMethods, ReadMethods, OperatorMethods, StoredSamp
 
         Parameters
         ----------
+        samples
+            A column: array, list, Arrow data, or a tensor.
         progressbar
             Show how far it is.
         ignore_errors
@@ -142,6 +155,11 @@ class Tensor(InfoMethods, ShapeMethods, ReadMethods, OperatorMethods, StoredSamp
 
     def pop(self, index: int | list[int] | None = None) -> None:
         """Remove samples: one, several, or (None) the last.
+
+        Parameters
+        ----------
+        index
+            Row, slice or list of rows; None is the last row.
 
         Raises
         ------
@@ -176,6 +194,10 @@ class Tensor(InfoMethods, ShapeMethods, ReadMethods, OperatorMethods, StoredSamp
             Address of a version in this history; None is the one before the one that is checked out.
         return_indexes
             Also return their numbers.
+
+        Returns
+        -------
+        The modified samples; with ``return_indexes`` also their row numbers.
 
         Raises
         ------

@@ -76,6 +76,10 @@ def tiled(
     dtype
         NumPy dtype of the values.
 
+    Returns
+    -------
+    A sample to append; its parts are assigned afterwards.
+
     Examples
     --------
     >>> tiled((10_000, 10_000, 3)).shape

@@ -135,6 +135,10 @@ def link(path: str | os.PathLike[str], creds_key: str | None = None) -> LinkedSa
     creds_key
         Name of the credentials, added to the dataset with ``ds.add_creds_key``.
 
+    Returns
+    -------
+    A sample for a ``link[...]`` tensor.
+
     Raises
     ------
     InvalidInputError
@@ -159,6 +163,10 @@ def link_tiled(path_array: NDArray[Any] | Sequence[Any], creds_key: str | None =
         Paths or addresses as an array or nested lists; its axes are those of the image, missing ones have one tile.
     creds_key
         Name of the credentials, added to the dataset with ``ds.add_creds_key``.
+
+    Returns
+    -------
+    A sample for a ``link[...]`` tensor.
 
     Raises
     ------
