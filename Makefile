@@ -56,7 +56,7 @@ lint: .venv/.dev ## style, types, layers, cycles, docstrings
 	@.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
-	MYPYPATH=format .venv/bin/stubtest lakebed.native destination_deeplake.native --concise --ignore-disjoint-bases
+	MYPYPATH=format .venv/bin/stubtest lakebed.native destination_deeplake.native --concise --ignore-disjoint-bases --mypy-config-file pyproject.toml
 	PYTHONPATH=.:format .venv/bin/lint-imports
 	.venv/bin/python scripts/cycles.py
 	.venv/bin/python scripts/docstrings.py

@@ -112,7 +112,7 @@ class VersionMethods(DatasetBase):
 
         Returns
         -------
-        The id of the commit that is checked out; None at the head of a branch.
+        The id of the commit that is checked out, or of the last one below the head of a branch; None if there is none.
 
         Raises
         ------

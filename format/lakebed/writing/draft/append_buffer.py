@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from lakebed.codecs.traits import is_plain
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.htypes.base import Storing
 from lakebed.htypes.registry import htype_named
@@ -156,7 +157,7 @@ def _check_for(state: TensorState) -> Check | None:
     meta = state.meta
     if meta.htype is None or meta.is_sequence or meta.is_link or meta.sample_compression:
         return None
-    if meta.chunk_compression not in (None, "lz4"):
+    if not is_plain(meta.chunk_compression):
         return None
     htype = htype_named(meta.htype)
     if htype.storing is Storing.TEXT:
