@@ -38,10 +38,6 @@ class ReadMethods(TensorBase):
         """Yield the selected samples; None where :meth:`null_mask` is True."""
         return self._selection.values()
 
-    def recorded_values(self) -> Iterator[Any]:
-        """Yield the selected samples; None where a null is on record, and an array with its dtype if one is empty."""
-        return self._selection.values(recorded=True)
-
     @property
     def holds_nothing(self) -> bool:
         """Whether nothing but empty samples was ever stored, so that there is no dtype to read them with."""

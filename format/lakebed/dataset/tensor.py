@@ -183,6 +183,10 @@ class Tensor(InfoMethods, ShapeMethods, ReadMethods, OperatorMethods, StoredSamp
 
     # -- history -----------------------------------------------------------------------------------------------
 
+    def recorded_values(self) -> Iterator[Any]:
+        """Yield the selected samples; None where a null is on record, and an array with its dtype if one is empty."""
+        return self._selection.values(recorded=True)
+
     def modified_samples(
         self, target_id: str | None = None, return_indexes: bool = False
     ) -> Tensor | tuple[Tensor, list[int]]:
