@@ -58,6 +58,24 @@ def test_importing_starts_nothing_and_loads_no_feature() -> None:
     assert [name for name in found["modules"] if name.startswith(LATER)] == []
 
 
+def test_everyday_work_loads_neither_repair_nor_copies_nor_merge() -> None:
+    """Writing, reading, commits and branches go without the modules of rare tasks."""
+    code = """
+    ds = lakebed.empty("mem://x")
+    ds.create_tensor("n")
+    ds.n.extend([1, 2])
+    ds.commit("one")
+    ds.checkout("side", create=True)
+    ds = lakebed.load("mem://x", read_only=False)
+    ds.n.append(3)
+    ds.n[0] = 4
+    assert ds.n.numpy().ravel().tolist() == [4, 2, 3]
+    """
+    rare = ("lakebed.copying", "lakebed.maintenance", "lakebed.merging")
+
+    assert [name for name in recorded(code)["modules"] if name.startswith(rare)] == []
+
+
 @pytest.mark.parametrize(
     "code",
     [

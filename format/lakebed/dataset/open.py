@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+from lakebed.documents.version_tree import OURS
 from lakebed.errors import DisplacedWarning, LockedWarning
 from lakebed.session.handle import Handle
 from lakebed.session.open_sessions import flush_open
@@ -41,8 +42,6 @@ def open_at(
     CheckoutError
         If there is no such version.
     """
-    from lakebed.maintenance import recover_orphans
-
     check_path(path)
     location = parse(path, existing=True)
     storage = open_storage(location)
@@ -59,9 +58,13 @@ def open_at(
         lock_timeout=lock_timeout,
         as_of=as_of,
     )
-    message = recover_orphans.warning_of(storage, session.tree)
-    if message is not None:
-        warnings.warn(message, DisplacedWarning, stacklevel=3)
+    if OURS not in session.tree.extra:
+        # Deep Lake 3.x was the last writer: only then can a publish of ours have been displaced.
+        from lakebed.maintenance.recover_orphans import warning_of
+
+        message = warning_of(storage, session.tree)
+        if message is not None:
+            warnings.warn(message, DisplacedWarning, stacklevel=3)
     if check_integrity:
         from lakebed.maintenance import repair
 

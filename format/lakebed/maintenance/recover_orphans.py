@@ -18,7 +18,7 @@ from lakebed.documents import info as info_document
 from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.manifest import Manifest
 from lakebed.documents.tensor_meta import TensorMeta
-from lakebed.documents.version_tree import OURS, VersionTree
+from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import CorruptError, FormatError, KeyNotFound, LakebedError, LimitError
 from lakebed.maintenance.plan import Step, beyond, displaced
 from lakebed.reading.fetch import ChunkSource
@@ -51,10 +51,8 @@ def lost_publishes(storage: Storage, tree: VersionTree) -> list[str]:
 def warning_of(storage: Storage, tree: VersionTree) -> str | None:
     """Return what to tell whoever opens a dataset from which a publish was displaced; None if there is nothing.
 
-    Only a tree that 3.9.52 wrote is looked at: as long as lakebed is the last writer, this costs nothing.
+    Only a tree that 3.9.52 wrote needs this: while lakebed is the last writer, no publish can have been displaced.
     """
-    if OURS in tree.extra:
-        return None
     lost = lost_publishes(storage, tree)
     if not lost:
         return None
