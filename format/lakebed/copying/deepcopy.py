@@ -25,8 +25,8 @@ from lakebed.progress import bytes_bar
 from lakebed.session.copy_journal import FOLDER, Journal, Origin
 from lakebed.storage.base import Storage, traits_of
 from lakebed.storage.concurrently import concurrently
-from lakebed.versions.add_digests import reseal, seal
-from lakebed.versions.digests import seals_of
+from lakebed.versions.add_digests import add_digests, renew_digests
+from lakebed.versions.digests import digests_of
 from lakebed.versions.locks.marker import released_file
 from lakebed.versions.opening import TREE_KEY, manifest_key, open_version
 from lakebed.versions.state import Snapshot, folder_of
@@ -70,15 +70,17 @@ def replicate(source: Storage, target: Storage, tensors: Sequence[str] | None, *
     if target.stat(TREE_KEY) is None:
         target.put(TREE_KEY, tree)
     at = read_tree_at(target)
-    had = seals_of(at.tree) if tensors is None else {}  # without some tensors, all manifests are others
-    sealed = seals_of(
-        seal(target, at, sums) if tensors is None else reseal(target, at, _visible(at.tree), sums)
+    had = digests_of(at.tree) if tensors is None else {}  # without some tensors, all manifests are others
+    digests = digests_of(
+        add_digests(target, at, sums)
+        if tensors is None
+        else renew_digests(target, at, _visible(at.tree), sums)
     )
     if not traits_of(target).system_locks:
         # There the lock file of a head vouches for its manifest.
         heads = set(at.tree.branches.values())
-        vouched = [i for i in heads if i in sealed and (i in plan.trusted or i not in had)]
-        target.put_many([released_file(head, sealed[head]) for head in vouched])
+        confirmed = [i for i in heads if i in digests and (i in plan.trusted or i not in had)]
+        target.put_many([released_file(head, digests[head]) for head in confirmed])
     journal.end()
 
 

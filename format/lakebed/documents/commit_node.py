@@ -17,7 +17,7 @@ from lakebed.documents import fields, json_style
 from lakebed.errors import FormatError
 
 WHAT = "version_control_info.json"
-SEAL = "lakebed_seal"
+DIGEST = "lakebed_seal"
 
 _REQUIRED = ("branch", "children", "parent", "commit_message", "commit_time", "commit_user_name")
 _OPTIONAL = ("is_checkpoint", "total_samples_processed")
@@ -27,7 +27,7 @@ _OPTIONAL = ("is_checkpoint", "total_samples_processed")
 class CommitNode:
     """One version; `time` in POSIX seconds, None while it is uncommitted.
 
-    `seal` is the checksum of its manifest, None where there is none to be trusted; it says nothing of the version, so
+    `digest` is the checksum of its manifest, None where there is none to be trusted; it says nothing of the version, so
     nodes that differ by it alone are equal.
     """
 
@@ -40,11 +40,11 @@ class CommitNode:
     user: str | None = None
     is_checkpoint: bool = False
     total_samples_processed: int = 0
-    seal: str | None = field(default=None, compare=False)
+    digest: str | None = field(default=None, compare=False)
 
     @property
     def is_committed(self) -> bool:
-        """Whether the version is sealed."""
+        """Whether the version is a commit."""
         return self.time is not None
 
     @classmethod
@@ -79,11 +79,11 @@ class CommitNode:
             total_samples_processed=0
             if total is None
             else fields.count(doc, "total_samples_processed", what),
-            seal=fields.optional_text(doc, SEAL, what),
+            digest=fields.optional_text(doc, DIGEST, what),
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Node as it stands in the document, without the seal."""
+        """Node as it stands in the document, without the digest."""
         return {
             "branch": self.branch,
             "parent": self.parent,
@@ -100,11 +100,11 @@ class CommitNode:
         node = self.to_json()
         return json_style.dump_compact({name: node[name] for name in (*_REQUIRED, *_OPTIONAL)})
 
-    def member(self, *, sealed: bool) -> bytes:
-        """Write the node with its id, as a member of `commits`; `sealed` with its seal."""
+    def member(self, *, with_digest: bool) -> bytes:
+        """Write the node with its id, as a member of `commits`; `with_digest` with that of its manifest."""
         node = self.to_json()
-        if sealed and self.seal is not None:
-            node[SEAL] = self.seal
+        if with_digest and self.digest is not None:
+            node[DIGEST] = self.digest
         return key_text(self.id) + json_style.dump_compact(node)
 
 

@@ -121,7 +121,7 @@ class ColdNodes:
 
     def with_(self, nodes: Iterable[CommitNode]) -> ColdNodes:
         """Return them with more behind."""
-        texts = [node.member(sealed=True) + b", " for node in nodes]
+        texts = [node.member(with_digest=True) + b", " for node in nodes]
         return ColdNodes.of(b"".join([self.text, *texts]), self.count + len(texts)) if texts else self
 
     def without(self, ids: Iterable[str]) -> ColdNodes:

@@ -5,10 +5,10 @@ bytes      content
 8          f64 expiry, POSIX seconds; 0 once its owner has given the lock back
 4          process id; absent in old files
 8          `lakebed:`       } only in heads that lakebed published to a store without locks of its own:
-16         seal, hex digits } the version's manifest, which is right as long as this file says so
+16         digest, hex   } the version's manifest, which is right as long as this file says so
 
 Deep Lake 3.9.52 reads the first 18 bytes and lets the rest be. It writes 18 bytes when it opens a head for writing, and
-deletes the file when it is done: a file with a seal says that it has not been there.
+deletes the file when it is done: a file with a digest says that it has not been there.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LOCK_SECONDS = 300.0
 _LAYOUT = struct.Struct("<6sdI")
 _OLD_SIZE = 14
 _OURS = b"lakebed:"
-_SEAL = re.compile(rb"lakebed:([0-9a-f]{16})")
+_DIGEST = re.compile(rb"lakebed:([0-9a-f]{16})")
 _FULL_SIZE = _LAYOUT.size + len(_OURS) + 16
 
 RELEASED = 0.0
@@ -50,12 +50,12 @@ class DatasetLock:
     node: bytes
     expiry: float
     pid: int
-    seal: str = ""
+    digest: str = ""
 
     @classmethod
-    def own(cls, now: float, seconds: float = LOCK_SECONDS, *, seal: str = "") -> DatasetLock:
+    def own(cls, now: float, seconds: float = LOCK_SECONDS, *, digest: str = "") -> DatasetLock:
         """Lock of this process from `now` on."""
-        return cls(uuid.getnode().to_bytes(6, "little"), now + seconds, os.getpid(), seal)
+        return cls(uuid.getnode().to_bytes(6, "little"), now + seconds, os.getpid(), digest)
 
     def released(self) -> DatasetLock:
         """Return what is left of this lock when its owner gives it back."""
@@ -80,7 +80,7 @@ class DatasetLock:
         node, expiry, pid = _LAYOUT.unpack(data[: _LAYOUT.size].ljust(_LAYOUT.size, b"\0"))
         if math.isnan(expiry):
             raise FormatError(f"{_WHAT} has no time of expiry")
-        found = _SEAL.fullmatch(data, _LAYOUT.size)
+        found = _DIGEST.fullmatch(data, _LAYOUT.size)
         if found is None and len(data) == _FULL_SIZE:
             raise FormatError(f"{_WHAT} ends in something else than a seal")
         return cls(node, expiry, pid, found[1].decode() if found else "")
@@ -88,7 +88,7 @@ class DatasetLock:
     def to_bytes(self) -> bytes:
         """Write the file."""
         return _LAYOUT.pack(self.node, self.expiry, self.pid) + (
-            _OURS + self.seal.encode() if self.seal else b""
+            _OURS + self.digest.encode() if self.digest else b""
         )
 
 

@@ -152,8 +152,8 @@ class Manifest:
             raise FormatError(f"the manifest is damaged: {error}") from error
 
 
-def seal_of(data: bytes) -> str:
-    """Return the checksum that a manifest carries, as 16 hex digits: what the version tree repeats as the seal."""
+def digest_of(data: bytes) -> str:
+    """Return the checksum that a manifest carries, as 16 hex digits: what the version tree repeats as the digest."""
     return f"{int.from_bytes(data[8:16], 'little'):016x}"
 
 
@@ -192,7 +192,7 @@ def opened(data: bytes, magic: bytes) -> tuple[dict[str, Any], memoryview]:
     limits.check("MAX_MANIFEST_BYTES", len(data), _WHAT)
     if data[:8] != magic or len(data) < 20:
         raise FormatError("this is no manifest of a layout that this release reads")
-    if seal_of(data) != xxhash.xxh3_64_hexdigest(memoryview(data)[16:]):
+    if digest_of(data) != xxhash.xxh3_64_hexdigest(memoryview(data)[16:]):
         raise FormatError("the manifest is damaged: its checksum is wrong")
     start = 20 + int.from_bytes(data[16:20], "little")
     header = json_style.load_object(data[20:start], _WHAT)

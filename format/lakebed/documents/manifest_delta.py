@@ -7,13 +7,13 @@
     ...     JSON header (UTF-8)
     ...     payload: file contents and arrays, at the offsets that the header names
 
-Header: ``{"version": id, "block": bytes per checksum, "base": [id, seal], "spent": bytes,
+Header: ``{"version": id, "block": bytes per checksum, "base": [id, digest], "spent": bytes,
 "files": {relative key: [offset, length, kept]},
 "chunks": {tensor key: {"kept": rows, "known": folders, "folders": [...], "rows": n, "sums": n, "own": runs, "at": at,
 "layouts": [at, words]}},
 "gone": [relative keys], "gone_chunks": [tensor keys]}``.
 
-The base is a whole manifest, of a commit that this version descends from, with this seal. A file that is not named is
+The base is a whole manifest, of a commit that this version descends from, with this digest. A file that is not named is
 that of the base, unless it tells what the base changed; of one that is named, the first ``kept`` bytes are. Likewise
 the first ``kept`` rows of a tensor's chunks, and the first ``known`` of their folders, to which those here are added.
 The arrays are sizes u64[rows], sums u64[sums], folder_of u32[rows] of the rows added, and own u32[runs]: lengths of
@@ -43,9 +43,9 @@ from lakebed.documents.manifest import (
     Manifest,
     closed,
     cut,
+    digest_of,
     opened,
     put_layouts,
-    seal_of,
 )
 from lakebed.errors import FormatError, KeyNotFound
 
@@ -61,7 +61,7 @@ class Whole:
     """A manifest that is written in full: what later ones may name as their base."""
 
     manifest: Manifest
-    seal: str
+    digest: str
     size: int
 
 
@@ -70,7 +70,7 @@ class Read:
     """A manifest as read; `base` is what it names, or itself where it is whole."""
 
     manifest: Manifest
-    seal: str
+    digest: str
     base: Whole
     spent: int
 
@@ -90,15 +90,15 @@ def read_manifest(data: bytes, read_base: Callable[[str], bytes]) -> Read:
     """
     if data[:8] == MAGIC:
         manifest = Manifest.from_bytes(data)
-        return Read(manifest, seal_of(data), Whole(manifest, seal_of(data), len(data)), 0)
+        return Read(manifest, digest_of(data), Whole(manifest, digest_of(data), len(data)), 0)
     header, payload = opened(data, DELTA)
     try:
-        version, seal = _base(header)
+        version, digest = _base(header)
         base = read_base(version)
-        whole = _checked_base(base, version, seal)
+        whole = _checked_base(base, version, digest)
         manifest = _applied(header, payload, whole)
         return Read(
-            manifest, seal_of(data), Whole(whole, seal, len(base)), fields.count(header, "spent", _WHAT)
+            manifest, digest_of(data), Whole(whole, digest, len(base)), fields.count(header, "spent", _WHAT)
         )
     except KeyNotFound as error:
         raise FormatError(f"the manifest that this builds on is missing: {error}") from error
@@ -108,9 +108,9 @@ def read_manifest(data: bytes, read_base: Callable[[str], bytes]) -> Read:
         raise FormatError(f"the manifest is damaged: {error}") from error
 
 
-def _checked_base(data: bytes, version: str, seal: str) -> Manifest:
+def _checked_base(data: bytes, version: str, digest: str) -> Manifest:
     whole = Manifest.from_bytes(data)
-    if seal_of(data) != seal or whole.version_id != version:
+    if digest_of(data) != digest or whole.version_id != version:
         raise FormatError(f"the manifest of version {version} is not the one that this builds on")
     return whole
 
@@ -143,7 +143,7 @@ def delta_bytes(manifest: Manifest, base: Whole, spent: int) -> bytes:
     header = {
         "version": manifest.version_id,
         "block": BLOCK,
-        "base": [whole.version_id, base.seal],
+        "base": [whole.version_id, base.digest],
         "files": files,
         "chunks": chunks,
         "gone": [key for key in whole.files if _is_inherited(key) and key not in manifest.files],

@@ -84,7 +84,7 @@ def whole(commits: Commits, members: Mapping[str, Any], name: str, ours: Mapping
         "rest": f"{cold.sum:016x}",
         "sum": _ZEROS,
     }
-    nodes = b", ".join([node.member(sealed=True) for node in commits.hot.values()])
+    nodes = b", ".join([node.member(with_digest=True) for node in commits.hot.values()])
     tail = nodes + b"}, " + json_style.dump_compact({**members, name: last})[1:]
     at = len(tail) - len(_ZEROS) - _CLOSING
     return [rest, tail[:at], _sum(tail, at).encode("ascii"), tail[-_CLOSING:]]

@@ -125,22 +125,22 @@ class VersionTree:
 
     @classmethod
     def _from_foreign(cls, data: bytes, summed: bool) -> VersionTree:
-        """Read a whole file without an end of ours; seals count where an early release summed it."""
+        """Read a whole file without an end of ours; digests count where an early release summed it."""
         doc = json_style.load_object(data, _WHAT)
         nodes = fields.mapping(doc, "commits", _WHAT)
         extra = {name: value for name, value in doc.items() if name not in ("commits", "branches")}
         ours = extra.get(OURS)
-        seals = {}
+        digests = {}
         if isinstance(ours, dict):
             ours.pop("sum", None)
             found = ours.pop("seals", None)
-            seals = found if summed and isinstance(found, dict) else {}
+            digests = found if summed and isinstance(found, dict) else {}
         commits = {}
         limits.check("MAX_VERSIONS", len(nodes), f"{_WHAT}: versions")
         for id_, node in nodes.items():
-            seal = seals.get(fields.checked_version(id_, _WHAT))
+            digest = digests.get(fields.checked_version(id_, _WHAT))
             commits[id_] = replace(
-                CommitNode.from_json(id_, node), seal=seal if isinstance(seal, str) else None
+                CommitNode.from_json(id_, node), digest=digest if isinstance(digest, str) else None
             )
         return cls(commits, _heads(doc, commits), extra)
 
@@ -319,11 +319,11 @@ class VersionTree:
         parent = self.commits[str(head.parent)]
         children = tuple(new_id if child == head.id else child for child in parent.children)
         commits = Commits.of(self.commits).edited(
-            [replace(head, id=new_id, seal=None)], [replace(parent, children=children)], [head.id]
+            [replace(head, id=new_id, digest=None)], [replace(parent, children=children)], [head.id]
         )
         return replace(self, commits=commits, branches={**self.branches, branch: new_id})
 
-    def grow_head(self, branch: str, new_id: str) -> VersionTree:
+    def checkpoint_head(self, branch: str, new_id: str) -> VersionTree:
         """Put a new, uncommitted head below that of a branch, which stays as it is and is nobody's head any more.
 
         Raises
@@ -369,7 +369,7 @@ class VersionTree:
         commits = Commits.of(self.commits).edited([head], [grown])
         return replace(self, commits=commits, branches={**self.branches, head.branch: head.id})
 
-    def seal_head(
+    def commit_head(
         self, branch: str, new_head_id: str, message: str | None, time: float, user: str
     ) -> VersionTree:
         """Commit the head of a branch and put a new head below it.
@@ -384,8 +384,8 @@ class VersionTree:
             raise InvalidInputError(f"the head {head.id} of branch {branch!r} is committed already")
         self._check_free(new_head_id)
         children = (*head.children, new_head_id)
-        sealed = replace(head, message=message, time=time, user=user, children=children)
-        commits = Commits.of(self.commits).edited([CommitNode(new_head_id, branch, head.id)], [sealed])
+        after = replace(head, message=message, time=time, user=user, children=children)
+        commits = Commits.of(self.commits).edited([CommitNode(new_head_id, branch, head.id)], [after])
         return replace(self, commits=commits, branches={**self.branches, branch: new_head_id})
 
     def add_branch(self, name: str, head_id: str, base_id: str) -> VersionTree:
@@ -455,9 +455,13 @@ class VersionTree:
             return [id_ for id_, node in new.hot.items() if old.hot.get(id_) != node]
         return [id_ for id_, node in new.hot.items() if old.get(id_) != node]
 
-    def with_seals(self, seals: Mapping[str, str]) -> VersionTree:
+    def with_digests(self, digests: Mapping[str, str]) -> VersionTree:
         """Return the tree with the checksums of some versions' manifests; of those that it lacks they are dropped."""
-        nodes = [replace(self.commits[id_], seal=seal) for id_, seal in seals.items() if id_ in self.commits]
+        nodes = [
+            replace(self.commits[id_], digest=digest)
+            for id_, digest in digests.items()
+            if id_ in self.commits
+        ]
         return replace(self, commits=Commits.of(self.commits).edited([], nodes))
 
 

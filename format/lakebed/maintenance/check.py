@@ -21,7 +21,7 @@ from lakebed.documents.creds_index import CredsIndex
 from lakebed.documents.dataset_diff import DatasetDiff
 from lakebed.documents.dataset_meta import DatasetMeta
 from lakebed.documents.lock import DatasetLock
-from lakebed.documents.manifest import ChunkPlaces, Manifest, seal_of
+from lakebed.documents.manifest import ChunkPlaces, Manifest, digest_of
 from lakebed.documents.manifest_delta import read_manifest
 from lakebed.documents.pad_index import PadIndex
 from lakebed.documents.sequence_index import SequenceIndex
@@ -31,7 +31,7 @@ from lakebed.documents.version_tree import FIRST, CommitNode, VersionTree
 from lakebed.errors import FormatError, KeyNotFound, LakebedError, LimitError
 from lakebed.printable import printable
 from lakebed.storage.base import Storage
-from lakebed.versions.digests import seals_of
+from lakebed.versions.digests import digests_of
 from lakebed.versions.manifests import base_reader
 from lakebed.versions.opening import manifest_key, open_version, resolve_chunks, untouched
 from lakebed.versions.refs import REFS_KEY, Refs
@@ -257,19 +257,19 @@ class DocumentCheck:
             self._parsed(key, data, DatasetLock.from_bytes, node, kind="lock")
 
     def manifest(self, node: CommitNode) -> Manifest | None:
-        """Read the manifest, if it is the one that the history seals and still counts."""
+        """Read the manifest, if it is the one that the history names and still counts."""
         key = manifest_key(node.id)
-        data, seal = self._get(key), seals_of(self._tree).get(node.id)
+        data, digest = self._get(key), digests_of(self._tree).get(node.id)
         if data is None:
-            if seal is not None:
+            if digest is not None:
                 message = "it is missing; reading is slower and without checksums"
                 self._damaged(message, node, key=key, kind="manifest")
             return None
-        if seal != seal_of(data) and seal is None:
+        if digest != digest_of(data) and digest is None:
             self._note("out of date, as another program has written since; it is not used", node, key)
             return None
         manifest = self._parsed(key, data, self._read_manifest, node, kind="manifest")
-        if manifest is not None and (seal != seal_of(data) or manifest.version_id != node.id):
+        if manifest is not None and (digest != digest_of(data) or manifest.version_id != node.id):
             self._damaged("it is not the one that the history names", node, key=key, kind="manifest")
             return None
         if manifest is not None and not self._is_current(manifest):

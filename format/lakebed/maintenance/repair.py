@@ -2,7 +2,8 @@
 
 A version that is published is never changed: what a repair makes of a damaged head is a new head beside it, in one
 atomic step per branch, and the damaged one stays in its folder until the collector takes it. Only files whose right
-content is known from elsewhere (the sealed manifest, the version tree) are put back in place.
+content is known from elsewhere (the manifest with the digest that the tree names, the version tree) are put back in
+place.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from lakebed.maintenance.salvage import Salvage
 from lakebed.maintenance.verify import Check, read_whole_tree
 from lakebed.session.session import Session
 from lakebed.storage.base import Data, Storage, traits_of
-from lakebed.versions.add_digests import reseal
+from lakebed.versions.add_digests import renew_digests
 from lakebed.versions.derive import inherited
 from lakebed.versions.locks.leases import Lease
 from lakebed.versions.locks.marker import LOCK_NAME, look, may_live, release_lock
@@ -265,7 +266,7 @@ class _Repair:
     def _files(self, tree: VersionTree, findings: dict[str | None, list[Damage]]) -> VersionTree:
         """Put back the files whose content is known from elsewhere."""
         items: list[tuple[str, Data]] = []
-        unsealed: list[str] = []
+        without_manifest: list[str] = []
         for version, damages in findings.items():
             for damage in damages:
                 key = damage.key or ""
@@ -277,22 +278,22 @@ class _Repair:
                     continue
                 if damage.kind == "copy":
                     self._step("document", f"{key} is put back from the manifest", damage.branch, version)
-                    items.append((key, self._sealed_file(tree, version, key)))
+                    items.append((key, self._manifest_file(tree, version, key)))
                 elif damage.kind == "node":
                     self._step("document", f"{key} is written anew from the history", damage.branch, version)
                     items.append((key, tree.node_bytes(version)))
-                elif damage.kind == "manifest" and version not in unsealed:
+                elif damage.kind == "manifest" and version not in without_manifest:
                     self._step(
                         "document", f"{key} is made again; checksums are those of the files as they are"
                     )
-                    unsealed.append(version)
-        if not self._apply or not (items or unsealed):
+                    without_manifest.append(version)
+        if not self._apply or not (items or without_manifest):
             return tree
         self._storage.put_many(items, durable=True)
-        sound = [v for v in unsealed if not any(d.kind == "content" for d in findings[v])]
-        return reseal(self._storage, read_whole_tree(self._storage), sound) if sound else tree
+        sound = [v for v in without_manifest if not any(d.kind == "content" for d in findings[v])]
+        return renew_digests(self._storage, read_whole_tree(self._storage), sound) if sound else tree
 
-    def _sealed_file(self, tree: VersionTree, version: str, key: str) -> bytes:
+    def _manifest_file(self, tree: VersionTree, version: str, key: str) -> bytes:
         manifest = Check(self._storage, tree, Findings(self._storage.url)).documents.manifest(
             tree.commits[version]
         )
@@ -367,7 +368,7 @@ class _Repair:
         found = look(self._storage, version)
         if may_live(found.lock) or (found.lock is not None and found.lock.is_released):
             return
-        keeps = found.lock is not None and found.seal and not traits_of(self._storage).system_locks
+        keeps = found.lock is not None and found.digest and not traits_of(self._storage).system_locks
         self._step("lock", f"{key} is {'given back' if keeps else 'removed'}: its writer is gone")
         if not self._apply:
             return

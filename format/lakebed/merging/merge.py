@@ -238,13 +238,13 @@ def _publish(session: Session, draft: Draft, target: _Target, lease: Lease | Non
     # The merge is recorded before it is published, by the id of its commit. That is a new one even if the content
     # stays as it is: by the id of the head that is there, a merge that is cut off would count as made.
     draft.tensors.mark_changed()
-    sealed = draft.snapshot()
-    head = inherited(sealed, new_id())
-    versions: list[Snapshot] = [sealed, head]
+    merged = draft.snapshot()
+    head = inherited(merged, new_id())
+    versions: list[Snapshot] = [merged, head]
     side = None
     message = merge_message(target.version_id, branch)
     updates: list[Update | Requirement] = [
-        SwapHead(branch, sealed.version_id),
+        SwapHead(branch, merged.version_id),
         CommitHead(branch, head.version_id, message, now, user),
     ]
     if target.branch is not None:
@@ -260,7 +260,7 @@ def _publish(session: Session, draft: Draft, target: _Target, lease: Lease | Non
             *drop_unverified(other),
         ]
     with suppress(DatasetCorruptError):  # the message tells the same
-        record_merge(session.storage, sealed.version_id, (target.version_id,))
+        record_merge(session.storage, merged.version_id, (target.version_id,))
     session.publish(draft, updates, versions, leaving=True)
     if lease is not None and side is not None:
         lease.moved(side.version_id)

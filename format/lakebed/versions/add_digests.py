@@ -1,4 +1,4 @@
-"""Give checksums to versions that have none, as Deep Lake 3.x wrote them: a manifest each, sealed by the tree."""
+"""Give checksums to versions that Deep Lake 3.x wrote: a manifest each, whose digest the tree names."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from lakebed.documents.manifest import BLOCK, ChunkPlaces, Manifest, block_sums, seal_of
+from lakebed.documents.manifest import BLOCK, ChunkPlaces, Manifest, block_sums, digest_of
 from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import CorruptError, KeyNotFound, PreconditionFailed
 from lakebed.storage.base import Storage
-from lakebed.versions.digests import seals_of
+from lakebed.versions.digests import digests_of
 from lakebed.versions.foreign_writes import is_witnessed
 from lakebed.versions.locks.marker import Found, live_owner, look, released_file
 from lakebed.versions.opening import TREE_KEY, manifest_key, open_version
@@ -23,7 +23,7 @@ _DATASET_FILES = ("dataset_meta.json", "dataset_info.json", "dataset_diff")
 _TENSOR_FILES = ("tensor_meta.json", "tensor_info.json", "chunks_index/unsharded", "chunk_set", "commit_diff")
 
 
-def seal(
+def add_digests(
     storage: Storage, at: TreeAt, known_sums: Mapping[str, tuple[int, Sequence[int]]] | None = None
 ) -> VersionTree:
     """Write the manifests that are missing, and a version tree that names them; return the tree.
@@ -41,9 +41,9 @@ def seal(
     PreconditionFailed
         If the version tree was replaced meanwhile; the manifests are ignored then.
     """
-    tree, known = at.tree, seals_of(at.tree)
+    tree, known = at.tree, digests_of(at.tree)
     heads = set(tree.branches.values())
-    return reseal(
+    return renew_digests(
         storage,
         at,
         [i for i, node in tree.commits.items() if i not in known and (node.is_committed or i in heads)],
@@ -51,14 +51,14 @@ def seal(
     )
 
 
-def reseal(
+def renew_digests(
     storage: Storage,
     at: TreeAt,
     versions: Sequence[str],
     known_sums: Mapping[str, tuple[int, Sequence[int]]] | None = None,
 ) -> VersionTree:
-    """Write the manifests of some versions from their files, whatever was there; otherwise as :func:`seal`."""
-    tree, seals = at.tree, {}
+    """Write the manifests of some versions from their files, whatever was there; otherwise as :func:`add_digests`."""
+    tree, digests = at.tree, {}
     sums = _Sums(storage, known_sums or {})
     for version_id in versions:
         witnessed = is_witnessed(storage, tree, version_id)
@@ -73,21 +73,21 @@ def reseal(
         if manifest is not None:
             data = manifest.to_bytes()
             storage.put_many([(manifest_key(version_id), data)], durable=True)
-            if not witnessed or _vouch(storage, version_id, seal_of(data), found):
-                seals[version_id] = seal_of(data)
-    if not seals:
+            if not witnessed or _vouch(storage, version_id, digest_of(data), found):
+                digests[version_id] = digest_of(data)
+    if not digests:
         return tree
-    sealed = SetDigests(seals, time.time_ns()).apply(tree)
-    storage.put_if(TREE_KEY, sealed.to_bytes(), at.etag)
-    return sealed
+    after = SetDigests(digests, time.time_ns()).apply(tree)
+    storage.put_if(TREE_KEY, after.to_bytes(), at.etag)
+    return after
 
 
-def _vouch(storage: Storage, version_id: str, seal: str, found: Found) -> bool:
+def _vouch(storage: Storage, version_id: str, digest: str, found: Found) -> bool:
     """Let the lock file of a head say that its manifest counts, if nobody has been there since it was ``found``."""
     if live_owner(storage, version_id, found) is not None:
         return False
     try:
-        storage.put_if(*released_file(version_id, seal), found.etag)
+        storage.put_if(*released_file(version_id, digest), found.etag)
     except PreconditionFailed:
         return False
     return True

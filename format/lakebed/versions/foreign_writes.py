@@ -8,7 +8,7 @@ from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import FormatError
 from lakebed.storage.base import Storage, traits_of
-from lakebed.versions.digests import sealed_at, seals_of
+from lakebed.versions.digests import digest_time, digests_of
 from lakebed.versions.locks.marker import Found, look
 from lakebed.versions.state import TILES, Snapshot, folder_of
 
@@ -24,7 +24,7 @@ def _is_open_head(tree: VersionTree, version_id: str) -> bool:
 
 
 def untouched(storage: Storage, tree: VersionTree, manifest: Manifest, lock: Found | None = None) -> bool:
-    """Whether nobody has written into the version since it was sealed: it is committed, or 3.9.52 left no trace.
+    """Whether 3.9.52 has not written into a version since its digest was made: it is a commit, or bears no trace.
 
     On a store without locks of its own, the lock file that comes with each head says so.
 
@@ -42,7 +42,7 @@ def untouched(storage: Storage, tree: VersionTree, manifest: Manifest, lock: Fou
         return True
     if is_witnessed(storage, tree, version_id):
         found = look(storage, version_id) if lock is None else lock
-        return found.seal != "" and found.seal == seals_of(tree).get(version_id)
+        return found.digest != "" and found.digest == digests_of(tree).get(version_id)
     return _is_untouched_folder(storage, tree, manifest)
 
 
@@ -67,7 +67,7 @@ def _is_untouched_folder(storage: Storage, tree: VersionTree, manifest: Manifest
     version_id = manifest.version_id
     if "dataset_meta.json" not in manifest.files:
         return True  # and of no use, as will turn out
-    sealed, folder = sealed_at(tree, version_id), folder_of(version_id)
+    since, folder = digest_time(tree, version_id), folder_of(version_id)
     meta = DatasetMeta.from_bytes(manifest.files["dataset_meta.json"])
     # A tile encoder that is there already it leaves alone.
     bare = [key for key in meta.tensors if f"{key}/{TILES}" not in manifest.files]
@@ -75,7 +75,7 @@ def _is_untouched_folder(storage: Storage, tree: VersionTree, manifest: Manifest
 
     def is_younger(name: str, *, missing: bool = False) -> bool:
         found = storage.stat(folder + name)
-        return missing if found is None else not 0 < found.modified <= sealed
+        return missing if found is None else not 0 < found.modified <= since
 
     def is_gone(key: str) -> bool:
         name = f"{key}/tensor_meta.json"

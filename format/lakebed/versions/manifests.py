@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lakebed.documents.commits import Commits
-from lakebed.documents.manifest import Manifest, seal_of
+from lakebed.documents.manifest import Manifest, digest_of
 from lakebed.documents.manifest_delta import Read, Whole, delta_bytes, read_manifest
 from lakebed.documents.version_tree import VersionTree
 from lakebed.storage.base import Storage
@@ -76,7 +76,7 @@ def write_manifest(
         if 2 * len(data) <= size and (spent + len(data) <= base.size or not is_changed):
             return data, Origin(manifest.version_id, manifest.files, (base,), spent + len(data))
     data = manifest.to_bytes()
-    whole = Whole(manifest, seal_of(data), len(data))
+    whole = Whole(manifest, digest_of(data), len(data))
     return data, Origin(manifest.version_id, manifest.files, (whole,) if base is None else (whole, base))
 
 

@@ -27,7 +27,7 @@ from lakebed.documents.version_tree import FIRST, VersionTree
 from lakebed.errors import DatasetCorruptError, FormatError, KeyNotFound, LimitError
 from lakebed.storage.base import Storage, is_cache, traits_of
 from lakebed.storage.concurrently import concurrently, together
-from lakebed.versions.digests import seals_of
+from lakebed.versions.digests import digests_of
 from lakebed.versions.foreign_writes import is_witnessed, untouched
 from lakebed.versions.locks.marker import Found, look
 from lakebed.versions.manifests import load_manifest, manifest_key, origin_of
@@ -89,9 +89,9 @@ def read_version(storage: Storage, tree: VersionTree, version_id: str) -> Openin
 
     Two reads serve a dataset that lakebed wrote last: the version tree and the manifest; three a large one, whose
     manifest may build on another. On a store without locks of its own, the lock file of a head is read at the same time
-    as the manifest. Where the tree lacks the manifest's seal, or Deep Lake 3.9.52 has had an uncommitted head open for
-    writing since, the manifest counts only if every file in it still reads back the same, and then not for chunks that
-    3.9.52 may have rewritten in place.
+    as the manifest. Where the tree lacks the manifest's digest, or Deep Lake 3.9.52 has had an uncommitted head open
+    for writing since, the manifest counts only if every file in it still reads back the same, and then not for chunks
+    that 3.9.52 may have rewritten in place.
 
     Raises
     ------
@@ -99,11 +99,11 @@ def read_version(storage: Storage, tree: VersionTree, version_id: str) -> Openin
         If metadata that the version needs is missing or damaged.
     """
     try:
-        seal = seals_of(tree).get(version_id)
-        found, lock = _read_manifest(storage, tree, version_id, seal)
+        digest = digests_of(tree).get(version_id)
+        found, lock = _read_manifest(storage, tree, version_id, digest)
         if found is not None and found.manifest.version_id == version_id:
             manifest = found.manifest
-            if seal == found.seal and untouched(storage, tree, manifest, lock):
+            if digest == found.digest and untouched(storage, tree, manifest, lock):
                 opened = _assemble(version_id, manifest.files, manifest.chunks, keep=True)
                 return Opening(replace(opened, origin=origin_of(found)), lock)
             if _still_true(storage, manifest):
@@ -120,27 +120,27 @@ def read_version(storage: Storage, tree: VersionTree, version_id: str) -> Openin
 
 
 def _read_manifest(
-    storage: Storage, tree: VersionTree, version_id: str, seal: str | None
+    storage: Storage, tree: VersionTree, version_id: str, digest: str | None
 ) -> tuple[Read | None, Found | None]:
     """Read the manifest of a version, None without a sound one, and its lock file if that tells whether it counts."""
     if not is_witnessed(storage, tree, version_id):
-        return _load(storage, version_id, seal), None
+        return _load(storage, version_id, digest), None
     manifests: list[Read | None] = []
     locks: list[Found] = []
     concurrently(
         [
-            lambda: manifests.append(_load(storage, version_id, seal)),
+            lambda: manifests.append(_load(storage, version_id, digest)),
             lambda: locks.append(look(storage, version_id)),
         ]
     )
     return manifests[0], locks[0]
 
 
-def _load(storage: Storage, version_id: str, seal: str | None) -> Read | None:
+def _load(storage: Storage, version_id: str, digest: str | None) -> Read | None:
     if is_cache(storage):
         with suppress(KeyNotFound, FormatError, LimitError):
             kept = load_manifest(storage.trusted, version_id)
-            if kept.seal == seal:
+            if kept.digest == digest:
                 return kept
         storage.forget(manifest_key(version_id))
         storage = storage.origin

@@ -15,7 +15,7 @@ from itertools import chain
 from lakebed.documents import info as info_document
 from lakebed.documents.chunk_ids import chunk_name
 from lakebed.documents.chunk_set import ChunkSet
-from lakebed.documents.manifest import Manifest, seal_of
+from lakebed.documents.manifest import Manifest, digest_of
 from lakebed.documents.version_tree import FIRST, VersionTree
 from lakebed.errors import KeyNotFound
 from lakebed.storage.base import Data, Storage, traits_of
@@ -121,7 +121,7 @@ def publish(
         storage.sync([*spilled, *new.copied()])
     else:
         _write_at_once(storage, new, chunks, locked, lease, leaving=leaving)
-    digests = SetDigests(new.seals, time.time_ns())
+    digests = SetDigests(new.digests, time.time_ns())
     return swap(storage, at, [*updates, digests], digests.apply(tree))
 
 
@@ -133,7 +133,7 @@ class _Files:
         self._origin: Origin | None = None
         self.items: list[tuple[str, Data]] = []
         self.copies: list[tuple[str, str, bytes]] = []
-        self.seals: dict[str, str] = {}
+        self.digests: dict[str, str] = {}
 
     def add(self, version: Snapshot, tree: VersionTree) -> None:
         """Take in the metadata files and the manifest of a version."""
@@ -151,7 +151,7 @@ class _Files:
         )
         object.__setattr__(version, "origin", self._origin)
         self.items.append((manifest_key(version.version_id), manifest))
-        self.seals[version.version_id] = seal_of(manifest)
+        self.digests[version.version_id] = digest_of(manifest)
 
     def copied(self) -> list[str]:
         """Let the storage copy files from older versions; return their keys."""
@@ -181,13 +181,13 @@ def _write_at_once(
     """
     mine = locked[-1] if lease is not None and locked else None
     calls: list[Callable[[], object]] = []
-    items = [released_file(version, new.seals[version]) for version in locked if version != mine]
-    fresh = tuple(folder_of(version) for version in new.seals if version != FIRST)
+    items = [released_file(version, new.digests[version]) for version in locked if version != mine]
+    fresh = tuple(folder_of(version) for version in new.digests if version != FIRST)
     for source, target, data in new.copies:
         if source.startswith(fresh):
             items.append((target, data))
         else:
             calls.append(partial(new.copy, source, target, data))
     if lease is not None and mine is not None:
-        calls.append(partial(lease.publish, mine, new.seals[mine], leaving=leaving))
+        calls.append(partial(lease.publish, mine, new.digests[mine], leaving=leaving))
     concurrently([*calls, lambda: storage.put_many(chain(chunks, new.items, items), durable=True)])

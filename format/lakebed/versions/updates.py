@@ -35,7 +35,7 @@ from lakebed import clock
 from lakebed.documents.commits import Commits
 from lakebed.documents.version_tree import OURS, VersionTree
 from lakebed.errors import CommitFailed, CommitStateUnknown, LeaseLost
-from lakebed.versions.digests import with_seals
+from lakebed.versions.digests import with_digests
 from lakebed.versions.gc.tombstones import collected, suspected
 from lakebed.versions.state import Snapshot
 
@@ -215,7 +215,7 @@ class CheckpointHead(Update):
 
     def apply(self, tree: VersionTree) -> VersionTree:
         """Return the tree with the new head."""
-        return tree.grow_head(self.branch, self.head)
+        return tree.checkpoint_head(self.branch, self.head)
 
     def __str__(self) -> str:
         return f"checkpoint head of {self.branch!r}, new head {_short(self.head)}"
@@ -233,7 +233,7 @@ class CommitHead(Update):
 
     def apply(self, tree: VersionTree) -> VersionTree:
         """Return the tree with the commit."""
-        return tree.seal_head(self.branch, self.head, self.message, self.time, self.user)
+        return tree.commit_head(self.branch, self.head, self.message, self.time, self.user)
 
     def __str__(self) -> str:
         return f"commit head of {self.branch!r}, new head {_short(self.head)}"
@@ -393,7 +393,7 @@ class SetDigests(Update):
 
     def apply(self, tree: VersionTree) -> VersionTree:
         """Return the tree with the digests; those of versions that it lacks are left out."""
-        return with_seals(tree, self.digests, self.time)
+        return with_digests(tree, self.digests, self.time)
 
     def __str__(self) -> str:
         return f"set digests of {_listed(self.digests)}"
@@ -411,9 +411,9 @@ class DropUnverified(Update):
     def apply(self, tree: VersionTree) -> VersionTree:
         """Return the tree without the digest."""
         node = tree.commits.get(self.version)
-        if node is None or node.seal is None or self.version in tree.branches.values():
+        if node is None or node.digest is None or self.version in tree.branches.values():
             return tree
-        return replace(tree, commits=Commits.of(tree.commits).edited([], [replace(node, seal=None)]))
+        return replace(tree, commits=Commits.of(tree.commits).edited([], [replace(node, digest=None)]))
 
     def __str__(self) -> str:
         return f"drop the digest of {_short(self.version)} unless it stays a head"

@@ -55,7 +55,7 @@ def test_random_bytes(data: bytes) -> None:
         assert DatasetLock.from_bytes(data).to_bytes() == data
 
 
-def test_a_sealed_lock_begins_like_any_other() -> None:
+def test_a_lock_with_a_digest_begins_like_any_other() -> None:
     """3.9.52 reads the first 18 bytes; what is behind them says which manifest counts, and nothing else does."""
     lock = DatasetLock(b"\1\2\3\4\5\6", 1300.0, 77, "0123456789abcdef")
     data = lock.to_bytes()
@@ -65,7 +65,7 @@ def test_a_sealed_lock_begins_like_any_other() -> None:
     assert is_live_foreign(data, 1299.0)
     released = lock.released()
     assert released.is_released
-    assert released.seal == lock.seal
+    assert released.digest == lock.digest
     assert not is_live_foreign(released.to_bytes(), 0.5)
     for wrong in (data[:-1], data + b"0", data[:18] + b"lakebed:0123456789ABCDEF", data[:18] + bytes(24)):
         with pytest.raises(FormatError):

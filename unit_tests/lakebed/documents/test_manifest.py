@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from lakebed import limits
 from lakebed.documents.layouts import Layouts, layouts_of
-from lakebed.documents.manifest import BLOCK, MAGIC, ChunkPlaces, Manifest, block_sums, seal_of
+from lakebed.documents.manifest import BLOCK, MAGIC, ChunkPlaces, Manifest, block_sums, digest_of
 from lakebed.errors import FormatError, LimitError
 
 ID = "ab" * 20
@@ -66,13 +66,13 @@ def same(a: ChunkPlaces, b: ChunkPlaces) -> bool:
     st.dictionaries(NAMES, chunk_places(), max_size=3),
 )
 def test_round_trip(files: dict[str, bytes], chunks: dict[str, ChunkPlaces]) -> None:
-    """Files and places survive, and the seal is the checksum in the file."""
+    """Files and places survive, and the digest is the checksum in the file."""
     data = Manifest(ID, files, chunks).to_bytes()
     found = Manifest.from_bytes(data)
     assert (found.version_id, found.files) == (ID, files)
     assert found.chunks.keys() == chunks.keys()
     assert all(same(found.chunks[key], places) for key, places in chunks.items())
-    assert seal_of(data) == xxhash.xxh3_64_hexdigest(data[16:])
+    assert digest_of(data) == xxhash.xxh3_64_hexdigest(data[16:])
 
 
 @given(st.binary(max_size=50), st.lists(st.integers(0, 60), max_size=4))

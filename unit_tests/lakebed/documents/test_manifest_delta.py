@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.documents.layouts import joined, layouts_of, no_layouts
-from lakebed.documents.manifest import BLOCK, ChunkPlaces, Manifest, closed, seal_of
+from lakebed.documents.manifest import BLOCK, ChunkPlaces, Manifest, closed, digest_of
 from lakebed.documents.manifest_delta import DELTA, Whole, base_of, delta_bytes, read_manifest
 from lakebed.errors import FormatError, KeyNotFound
 from unit_tests.lakebed.documents.test_manifest import NAMES, chunk_places, layouts, same
@@ -21,7 +21,7 @@ BASE, ID, OTHER = "ba" * 20, "ab" * 20, "cd" * 20
 
 def whole(manifest: Manifest) -> Whole:
     data = manifest.to_bytes()
-    return Whole(manifest, seal_of(data), len(data))
+    return Whole(manifest, digest_of(data), len(data))
 
 
 @st.composite
@@ -81,7 +81,7 @@ def test_round_trip(pair: tuple[Manifest, Manifest], spent: int) -> None:
     assert all(same(found.manifest.chunks[key], places) for key, places in manifest.chunks.items())
     assert found.base == replace(whole(base), manifest=found.base.manifest)
     assert found.base.manifest.files == base.files
-    assert found.seal == seal_of(data)
+    assert found.digest == digest_of(data)
     assert spent + len(data) <= found.spent <= spent + len(data) + 40
     assert base_of(data) == BASE
     assert base_of(base.to_bytes()) is None
@@ -171,9 +171,9 @@ def test_every_changed_byte_is_noticed() -> None:
 
 
 def header(**members: Any) -> dict[str, Any]:
-    seal = seal_of(Manifest(BASE, {"a": b"12345"}, {"t": places(3)}).to_bytes())
+    digest = digest_of(Manifest(BASE, {"a": b"12345"}, {"t": places(3)}).to_bytes())
     empty = {"files": {}, "chunks": {}, "gone": [], "gone_chunks": []}
-    return {"version": ID, "block": BLOCK, "base": [BASE, seal], "spent": 0, **empty, **members}
+    return {"version": ID, "block": BLOCK, "base": [BASE, digest], "spent": 0, **empty, **members}
 
 
 def table(**members: Any) -> dict[str, Any]:

@@ -62,12 +62,12 @@ def test_what_lakebed_adds_carries_checksums() -> None:
         B: node(A),
     }
     plain = VersionTree.from_bytes(document(nodes, {"main": B}))
-    tree = replace(plain, extra={"lakebed": {"times": {B: 3}}}).with_seals({FIRST: "00", A: "01", B: "02"})
+    tree = replace(plain, extra={"lakebed": {"times": {B: 3}}}).with_digests({FIRST: "00", A: "01", B: "02"})
     data = tree.to_bytes()
     assert json.loads(data)["commits"].keys() == nodes.keys()
     assert VersionTree.from_bytes(data) == tree
     assert VersionTree.from_bytes(data).to_bytes() == data
-    assert [VersionTree.from_bytes(data).commits[i].seal for i in (FIRST, A, B)] == ["00", "01", "02"]
+    assert [VersionTree.from_bytes(data).commits[i].digest for i in (FIRST, A, B)] == ["00", "01", "02"]
     silent = []
     for at in range(len(data)):
         try:
@@ -76,8 +76,8 @@ def test_what_lakebed_adds_carries_checksums() -> None:
             continue
         silent.append(at)
         assert replace(found, extra={}) == plain
-        assert {version.seal for version in found.commits.values()} == {None}
-    # Only the name of the checksum can change: then there is none to compare with, and no seal counts.
+        assert {version.digest for version in found.commits.values()} == {None}
+    # Only the name of the checksum can change: then there is none to compare with, and no digest counts.
     name = data.rindex(b'"sum"')
     assert set(silent) <= set(range(name + 1, name + 4))
 
@@ -86,8 +86,8 @@ def history(commits: int) -> VersionTree:
     """A history of ours: so many commits on main, a branch beside the second one."""
     tree = replace(VersionTree.initial(f"{0:040x}"), extra={"lakebed": {"times": {}}})
     for i in range(commits):
-        tree = tree.seal_head("main", f"{i + 1:040x}", f'commit "{i}" {{', float(i), "me")
-        tree = tree.with_seals({f"{i:040x}": f"{i:016x}"})
+        tree = tree.commit_head("main", f"{i + 1:040x}", f'commit "{i}" {{', float(i), "me")
+        tree = tree.with_digests({f"{i:040x}": f"{i:016x}"})
         if i == 3:
             tree = tree.add_branch("dev", D, f"{1:040x}")
     return tree
@@ -121,7 +121,7 @@ def test_the_end_of_the_file_is_enough_for_heads(more: int) -> None:
     assert len(tree.commits) == 53
     assert not reads
     assert tree.commits[f"{20:040x}"] == full.commits[f"{20:040x}"]
-    assert tree.commits[f"{20:040x}"].seal == f"{20:016x}"
+    assert tree.commits[f"{20:040x}"].digest == f"{20:016x}"
     assert tree == full
     assert len(list(tree.ancestors(tree.resolve("main")))) == 52
     assert tree.resolve(f"{20:040x}"[:39] + "4") == f"{20:040x}"
@@ -135,7 +135,7 @@ def test_a_file_that_was_replaced_since_its_end_was_read() -> None:
     before = history(20)
     data = before.to_bytes()
     for after in (
-        before.seal_head("main", A, "later", 1.0, "me").seal_head("main", B, "later", 1.0, "me"),
+        before.commit_head("main", A, "later", 1.0, "me").commit_head("main", B, "later", 1.0, "me"),
         before.add_branch("late", A, f"{2:040x}"),
         before.drop_branch("dev"),
     ):
@@ -223,7 +223,7 @@ def test_an_honest_end_can_be_made_up() -> None:
 
 
 def test_early_releases_wrote_seals_in_one_place() -> None:
-    """Their files have no end that can be read alone; what they seal is sealed."""
+    """Their files have no end that can be read alone; the digests of versions that they name count."""
     nodes = {FIRST: node(None, A, time=1), A: node(FIRST)}
     doc = {
         "commits": nodes,
@@ -234,11 +234,11 @@ def test_early_releases_wrote_seals_in_one_place() -> None:
     data = data[:-19] + xxhash.xxh3_64_hexdigest(data).encode() + data[-3:]
     assert VersionTree.from_tail(data, len(data), lambda: data) is None
     tree = VersionTree.from_bytes(data)
-    assert (tree.commits[FIRST].seal, tree.commits[A].seal) == ("0" * 15 + "1", None)
+    assert (tree.commits[FIRST].digest, tree.commits[A].digest) == ("0" * 15 + "1", None)
     assert tree.extra == {"lakebed": {"times": {A: 7}}}
     again = VersionTree.from_bytes(tree.to_bytes())
     assert again == tree
-    assert again.commits[FIRST].seal == "0" * 15 + "1"
+    assert again.commits[FIRST].digest == "0" * 15 + "1"
     with pytest.raises(FormatError, match="checksum"):
         VersionTree.from_bytes(data.replace(b'"times"', b'"timez"'))
 
@@ -263,7 +263,7 @@ def test_publish_commit_and_branch() -> None:
     assert published.head("main").parent == FIRST
     assert set(born.commits) == {FIRST, A}
 
-    sealed = published.seal_head("main", C, "first", 12.5, "public")
+    sealed = published.commit_head("main", C, "first", 12.5, "public")
     assert sealed.commits[B].message == "first"
     assert sealed.commits[B].time == 12.5
     assert sealed.commits[B].user == "public"
@@ -289,22 +289,22 @@ def test_a_head_that_is_the_root_stays_and_gets_a_new_head_below_it() -> None:
 
 
 def test_edits_that_are_not_possible() -> None:
-    """The root version stays, ids and branch names are unique, a sealed head stays sealed."""
-    tree = VersionTree.initial(A).seal_head("main", B, "m", 1, "public").add_branch("dev", C, A)
+    """The root version stays, ids and branch names are unique, a commit stays a commit."""
+    tree = VersionTree.initial(A).commit_head("main", B, "m", 1, "public").add_branch("dev", C, A)
     with pytest.raises(BranchExistsError):
         tree.add_branch("dev", D, A)
     with pytest.raises(CheckoutError, match="main, dev"):
         tree.swap_head("other", D)
     edits: list[Callable[[], VersionTree]] = [
         lambda: tree.swap_head("main", A),
-        lambda: tree.seal_head("main", C, "m", 1, "u"),
+        lambda: tree.commit_head("main", C, "m", 1, "u"),
         lambda: tree.add_branch("new", B, A),
         lambda: tree.drop_branch("main"),
     ]
     for edit in edits:
         with pytest.raises(InvalidInputError):
             edit()
-    sub = tree.seal_head("dev", D, "m", 1, "u").add_branch("sub", "e" * 40, C)
+    sub = tree.commit_head("dev", D, "m", 1, "u").add_branch("sub", "e" * 40, C)
     with pytest.raises(InvalidInputError, match="'sub' begins on it"):
         sub.drop_branch("dev")
     assert set(sub.drop_branch("sub").drop_branch("dev").commits) == {FIRST, A, B}
@@ -326,7 +326,7 @@ def test_dropping_a_branch_takes_what_a_reset_left_below_it() -> None:
 
 def test_resolves_names_ids_and_their_beginnings() -> None:
     """A branch name comes first; a beginning must have seven characters and fit one version only."""
-    tree = VersionTree.initial(A).seal_head("main", "abcdefg" + "1" * 33, "m", 1, "u")
+    tree = VersionTree.initial(A).commit_head("main", "abcdefg" + "1" * 33, "m", 1, "u")
     tree = tree.add_branch("abcdefg", "abcdefg" + "2" * 33, A)
     assert tree.resolve("abcdefg") == "abcdefg" + "2" * 33
     assert tree.resolve("abcdefg1") == "abcdefg" + "1" * 33
@@ -475,14 +475,14 @@ class Edits(RuleBasedStateMachine):
     def commit(self, n: int) -> None:
         branch = self.branch(n)
         before = list(self.tree.ancestors(self.tree.resolve(branch)))
-        self.tree = self.tree.seal_head(branch, self.fresh(), "m", float(self.serial), "public")
+        self.tree = self.tree.commit_head(branch, self.fresh(), "m", float(self.serial), "public")
         assert list(self.tree.ancestors(self.tree.resolve(branch)))[1:] == before
 
     @rule(n=st.integers(0, 9))
     def checkpoint(self, n: int) -> None:
         branch = self.branch(n)
         before = list(self.tree.ancestors(self.tree.resolve(branch)))
-        self.tree = self.tree.grow_head(branch, self.fresh())
+        self.tree = self.tree.checkpoint_head(branch, self.fresh())
         assert list(self.tree.ancestors(self.tree.resolve(branch)))[1:] == before
 
     @rule(n=st.integers(0, 9))
@@ -518,10 +518,10 @@ class Edits(RuleBasedStateMachine):
             assert list(self.tree.ancestors(self.tree.resolve(name))) == history
 
     @rule(n=st.integers(0, 9))
-    def seal(self, n: int) -> None:
+    def digest(self, n: int) -> None:
         head = self.tree.resolve(self.branch(n))
-        self.tree = self.tree.with_seals({head: f"{self.serial:016x}", "nobody": "x"})
-        assert self.tree.commits[head].seal == f"{self.serial:016x}"
+        self.tree = self.tree.with_digests({head: f"{self.serial:016x}", "nobody": "x"})
+        assert self.tree.commits[head].digest == f"{self.serial:016x}"
 
     @rule()
     def reopen(self) -> None:
@@ -536,8 +536,8 @@ class Edits(RuleBasedStateMachine):
         data = self.tree.to_bytes()
         found = VersionTree.from_bytes(data)
         assert found == self.tree == plain
-        seals = {i: version.seal for i, version in plain.commits.items()}
-        assert {i: version.seal for i, version in found.commits.items()} == seals
+        digests = {i: version.digest for i, version in plain.commits.items()}
+        assert {i: version.digest for i, version in found.commits.items()} == digests
         assert json.loads(data)["commits"].keys() == plain.commits.keys()
 
 

@@ -21,7 +21,7 @@ from lakebed.documents.dataset_diff import DatasetDiff
 from lakebed.documents.dataset_meta import DatasetMeta
 from lakebed.documents.linked_creds import LinkedCreds
 from lakebed.documents.lock import DatasetLock, is_live_foreign
-from lakebed.documents.manifest import ChunkPlaces, Manifest, block_sums, seal_of
+from lakebed.documents.manifest import ChunkPlaces, Manifest, block_sums, digest_of
 from lakebed.documents.manifest_delta import Whole, base_of, delta_bytes, read_manifest
 from lakebed.documents.pad_index import PadIndex
 from lakebed.documents.refs import Refs, Tag
@@ -149,8 +149,8 @@ def _histories() -> list[Case]:
     for commits in (0, 1, 6):
         tree = replace(VersionTree.initial("0" * 40), extra={"lakebed": {"times": {"0" * 40: 1}}})
         for i in range(commits):
-            tree = tree.seal_head("main", f"{i + 1:040x}", 'a "message" {', float(i), "me")
-            tree = tree.with_seals({f"{i:040x}": f"{i:016x}"})
+            tree = tree.commit_head("main", f"{i + 1:040x}", 'a "message" {', float(i), "me")
+            tree = tree.with_digests({f"{i:040x}": f"{i:016x}"})
         made.append(tree if commits < 2 else tree.add_branch("side", "a" * 40, f"{2:040x}"))
     return [Case(tree.to_bytes()) for tree in made]
 
@@ -234,7 +234,7 @@ def _deltas() -> list[Case]:
         Manifest("cd" * 20, dict(base.files), dict(base.chunks)),
         Manifest("cd" * 20, {"t/a": bytes(300) + b"1", "b": b"2"}, {"t": more}),
     ]
-    whole = Whole(base, seal_of(data), len(data))
+    whole = Whole(base, digest_of(data), len(data))
     return [Case(delta_bytes(manifest, whole, 0)) for manifest in made]
 
 
@@ -260,7 +260,7 @@ def _manifests(golden: Path) -> list[Case]:
         Manifest("ab" * 20, {}, {}),
         Manifest("x", {"dataset_meta.json": b"{}"}, {"t": none}),
     ]
-    assert all(seal_of(m.to_bytes()) for m in made)
+    assert all(digest_of(m.to_bytes()) for m in made)
     return [Case(m.to_bytes()) for m in made]
 
 

@@ -19,13 +19,13 @@ from lakebed import limits
 from lakebed.chunks.pack import groups
 from lakebed.codecs.block import empty_block
 from lakebed.documents.chunk_ids import ChunkIds
-from lakebed.documents.manifest import Manifest, seal_of
+from lakebed.documents.manifest import Manifest, digest_of
 from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_prefix import PREFIX
 from lakebed.errors import FormatError, LimitError
 from lakebed.maintenance.verify import verify
 from lakebed.storage.local import LocalStorage
-from lakebed.versions.digests import with_seals
+from lakebed.versions.digests import with_digests
 from lakebed.versions.opening import TREE_KEY, manifest_key, read_tree
 from lakebed.versions.state import empty_table
 from unit_tests.lakebed.fuzz.datasets import replace
@@ -258,7 +258,7 @@ def test_a_sealed_manifest_that_lacks_something(tmp_path: Path, gone: str) -> No
         chunks["x"] = empty_table().places
     data = Manifest(version, files, chunks).to_bytes()
     storage.put(manifest_key(version), data)
-    storage.put(TREE_KEY, with_seals(tree, {version: seal_of(data)}, time.time_ns()).to_bytes())
+    storage.put(TREE_KEY, with_digests(tree, {version: digest_of(data)}, time.time_ns()).to_bytes())
     with pytest.raises(lakebed.DatasetCorruptError, match=version):
         lakebed.load(tmp_path / "ds", read_only=True)
     assert not verify(storage).is_sound

@@ -29,9 +29,9 @@ def rows(ds: lakebed.Dataset) -> list[int]:
 
 
 class TestCommits:
-    """Sealing a state."""
+    """Commits."""
 
-    def test_a_commit_seals_what_is_there(self, ds: lakebed.Dataset) -> None:
+    def test_a_commit_keeps_what_is_there(self, ds: lakebed.Dataset) -> None:
         """The id is returned, listed newest first, and opens that state for ever."""
         ds.x.extend([1, 2])
         first = ds.commit("one")

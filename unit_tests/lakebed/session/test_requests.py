@@ -176,7 +176,7 @@ def test_unchanged_large_files_are_copied_by_the_store() -> None:
     assert rounds <= 5
 
 
-def test_a_manifest_that_the_cache_has_costs_nothing_if_the_seal_is_right() -> None:
+def test_a_manifest_that_the_cache_has_costs_nothing_if_the_digest_is_right() -> None:
     """The version file says which it must be; another one is dropped and read from the store."""
     store = Afar()
     ds = filled(store, 1)

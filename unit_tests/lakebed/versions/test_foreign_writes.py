@@ -21,7 +21,7 @@ from lakebed.errors import (
 )
 from lakebed.storage.base import Data
 from lakebed.testing import VirtualClock
-from lakebed.versions.add_digests import reseal
+from lakebed.versions.add_digests import renew_digests
 from lakebed.versions.locks.leases import Lease, renew_all
 from lakebed.versions.locks.marker import lock_key, look
 from lakebed.versions.opening import read_tree, read_tree_at
@@ -99,7 +99,7 @@ def test_until_then_the_manifest_counts_and_nothing_else_is_read() -> None:
 
 
 @pytest.mark.parametrize("visit", [leave, crash])
-def test_a_writer_does_not_bring_the_seal_back(visit: Callable[[Afar, str], None]) -> None:
+def test_a_writer_does_not_bring_the_digest_back(visit: Callable[[Afar, str], None]) -> None:
     """Whoever takes the lock after 3.9.52 and gives it back without a publish leaves the head as doubtful as it was."""
     store = Afar()
     written(store)
@@ -109,13 +109,13 @@ def test_a_writer_does_not_bring_the_seal_back(visit: Callable[[Afar, str], None
     lease.acquire()
     renew_all()
     lease.release()
-    assert look(store, head).seal == ""
+    assert look(store, head).digest == ""
     put_chunk(store, head)
     ds = opened_on(store)
     assert ds.x.numpy().ravel().tolist() == [1, 2, 77]
     ds.x.append(4)
     ds.flush()
-    assert look(store, head_of(store)).seal != ""
+    assert look(store, head_of(store)).digest != ""
     assert opened_on(store).x.numpy().ravel().tolist() == [1, 2, 77, 4]
 
 
@@ -131,7 +131,7 @@ def test_a_commit_of_a_head_that_3_9_52_changed_is_read_from_its_files(
     ds = opened_on(store)
     commit = ds.commit("what 3.9.52 made")
     assert opened_on(store, commit).x.numpy().ravel().tolist() == [1, 2, 77]
-    assert read_tree(store).commits[commit].seal is None
+    assert read_tree(store).commits[commit].digest is None
 
 
 @pytest.mark.parametrize("visit", [leave, crash])
@@ -175,7 +175,7 @@ def test_a_crashed_writer_of_ours_leaves_the_manifest_right() -> None:
         assert not lock.lock.is_released
         ds._session.abandon()  # as a kill does
         key = lock_key(head_of(store))
-        store.objects.put(key, DatasetLock(NODE, lock.lock.expiry, 4, lock.seal).to_bytes())
+        store.objects.put(key, DatasetLock(NODE, lock.lock.expiry, 4, lock.digest).to_bytes())
         store.forget()
         assert len(opened_on(store)) == 3
         assert store.methods() == {"GET": 3}
@@ -361,20 +361,20 @@ def test_a_forked_child_has_neither_the_lease_nor_its_thread() -> None:
     assert len(opened_on(store)) == 5
 
 
-def test_sealing_a_head_lets_its_lock_file_vouch_for_it_unless_somebody_is_there() -> None:
+def test_the_lock_file_of_a_head_confirms_its_new_digest_unless_another_writer_is_there() -> None:
     """As a repair does it: the manifest made from the files counts from then on."""
     store = Afar()
     written(store)
     head = head_of(store)
     put_chunk(store, head)
     leave(store, head)
-    reseal(store, read_tree_at(store), [head])
+    renew_digests(store, read_tree_at(store), [head])
     store.forget()
     assert opened_on(store).x.numpy().ravel().tolist() == [1, 2, 77]
     assert store.methods() == {"GET": 4}
     go_on(store, head)
-    reseal(store, read_tree_at(store), [head])
-    assert look(store, head).seal == ""
+    renew_digests(store, read_tree_at(store), [head])
+    assert look(store, head).digest == ""
     store.forget()
     assert len(opened_on(store, read_only=True)) == 3
     assert store.methods()["GET"] > 3
@@ -385,7 +385,7 @@ def test_a_lock_that_another_machine_gave_back_needs_no_fence() -> None:
     store = Afar()
     written(store)
     head = head_of(store)
-    store.objects.put(lock_key(head), DatasetLock(NODE, 0.0, 77, look(store, head).seal).to_bytes())
+    store.objects.put(lock_key(head), DatasetLock(NODE, 0.0, 77, look(store, head).digest).to_bytes())
     ds = opened_on(store)
     ds.x.append(4)
     ds.flush()

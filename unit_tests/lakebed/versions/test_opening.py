@@ -33,7 +33,7 @@ def dataset(rows: int = 10) -> tuple[MemoryStorage, Dataset]:
     return storage, ds
 
 
-def drop_seal(storage: MemoryStorage) -> None:
+def drop_digest(storage: MemoryStorage) -> None:
     """Rewrite the version tree as 3.9.52 does when it opens a dataset for writing."""
     tree = json.loads(storage.get(TREE_KEY))
     del tree["lakebed"]
@@ -78,12 +78,12 @@ def test_a_damaged_manifest_is_ignored(damage: object) -> None:
 
 
 def test_after_a_foreign_writing_session_metadata_changes_count() -> None:
-    """Without a seal every metadata file is compared, and a changed one is believed."""
+    """Without a digest every metadata file is compared, and a changed one is believed."""
     storage, ds = dataset()
     key = key_like(storage, ds, "t/tensor_meta.json")
     meta = TensorMeta.from_bytes(storage.get(key))
     storage.put(key, meta.with_(length=4).to_bytes())
-    drop_seal(storage)
+    drop_digest(storage)
     assert len(open_on(storage).t) == 4
 
 
@@ -95,7 +95,7 @@ def flush_as_3_9_52(storage: MemoryStorage, ds: Dataset) -> None:
 
 
 def test_a_head_that_3_9_52_changed_in_place_is_read_from_its_files() -> None:
-    """A change through a tensor may leave the version tree, seals included, as it is; only files get younger."""
+    """A change through a tensor may leave the version tree, digests included, as it is; only files get younger."""
     storage, ds = dataset()
     flush_as_3_9_52(storage, ds)
     key = key_like(storage, ds, "t/tensor_meta.json")
@@ -155,7 +155,7 @@ def test_one_changed_byte_is_not_3_9_52() -> None:
 
 
 def test_after_a_foreign_writing_session_chunks_of_the_head_may_have_changed() -> None:
-    """3.9.52 may rewrite chunks of the head in place: without a seal their old checksums do not count."""
+    """3.9.52 may rewrite chunks of the head in place: without a digest their old checksums do not count."""
     storage, ds = dataset()
     key = key_like(storage, ds, "x/chunks/")
     chunk = bytearray(storage.get(key))
@@ -163,7 +163,7 @@ def test_after_a_foreign_writing_session_chunks_of_the_head_may_have_changed() -
     storage.put(key, bytes(chunk))
     with pytest.raises(ChecksumError):
         open_on(storage).x.numpy()
-    drop_seal(storage)
+    drop_digest(storage)
     assert open_on(storage).x[-1].numpy().tolist() == [77]
 
 
@@ -172,7 +172,7 @@ def test_after_a_foreign_writing_session_older_chunks_are_still_verified() -> No
     storage, ds = dataset()
     key = key_like(storage, ds, "x/chunks/")
     ds.commit("sealed")
-    drop_seal(storage)
+    drop_digest(storage)
     chunk = bytearray(storage.get(key))
     chunk[-1] ^= 1
     storage.put(key, bytes(chunk))
@@ -180,10 +180,10 @@ def test_after_a_foreign_writing_session_older_chunks_are_still_verified() -> No
         open_on(storage).x.numpy()
 
 
-def test_the_next_publish_seals_the_dataset_again() -> None:
+def test_the_next_publish_adds_digests_again() -> None:
     """Our first write after 3.9.52 makes opening cheap again."""
     storage, _ = dataset()
-    drop_seal(storage)
+    drop_digest(storage)
     ds = open_on(storage)
     ds.extend({"x": [1], "t": ["one more"]})
     ds.flush()
@@ -233,19 +233,19 @@ def test_a_length_that_the_index_lacks_is_not_believed() -> None:
     storage, ds = dataset()
     key = key_like(storage, ds, "x/tensor_meta.json")
     meta = TensorMeta.from_bytes(storage.get(key))
-    drop_seal(storage)
+    drop_digest(storage)
     for length, expected in ((4, 4), (99, 10)):
         storage.put(key, meta.with_(length=length).to_bytes())
         assert open_on(storage).x.numpy().ravel().tolist() == list(range(expected))
 
 
 def test_writing_goes_on_where_only_files_describe_the_dataset() -> None:
-    """Without manifests and seals lakebed extends and commits, and seals the dataset again."""
+    """Without manifests and digests lakebed extends and commits, and adds them again."""
     storage, ds = dataset()
     ds.commit("before")
     for key, _ in list(storage.list(".lakebed/")):
         storage.delete(key)
-    drop_seal(storage)
+    drop_digest(storage)
     again = open_on(storage)
     again.extend({"x": [9], "t": ["nine"]})
     again.commit("after")
@@ -413,7 +413,7 @@ def changed_in_place(storage: MemoryStorage, ds: Dataset) -> None:
 
 
 def test_a_commit_of_a_head_that_3_9_52_changed_in_place_is_read_from_its_files() -> None:
-    """Once it is a commit nobody looks for traces any more: its outdated seal must be gone."""
+    """Once it is a commit no opening looks for foreign writes any more: its outdated digest must be gone."""
     storage, ds = dataset()
     changed_in_place(storage, ds)
     commit = open_on(storage).commit("what is there now", allow_empty=True)

@@ -65,7 +65,7 @@ def committed(storage: MemoryStorage) -> str:
     """Commit once by editing the tree; return the id of the commit."""
     tree = read_tree(storage)
     head = tree.branches["main"]
-    storage.put(TREE_KEY, tree.seal_head("main", "cd" * 20, "m", 1.0, "u").to_bytes())
+    storage.put(TREE_KEY, tree.commit_head("main", "cd" * 20, "m", 1.0, "u").to_bytes())
     return head
 
 

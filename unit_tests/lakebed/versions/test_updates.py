@@ -62,11 +62,11 @@ def shape(tree: VersionTree) -> Mapping[str, tuple[str | None, Collection[str], 
 # What each update is made of and what the tree does for it: of a branch, another, a version, and a new id.
 PAIRS: list[tuple[Callable[..., Update], Callable[..., VersionTree]]] = [
     (lambda b, _, __, new: SwapHead(b, new), lambda t, b, _, __, new: t.swap_head(b, new)),
-    (lambda b, _, __, new: CheckpointHead(b, new), lambda t, b, _, __, new: t.grow_head(b, new)),
+    (lambda b, _, __, new: CheckpointHead(b, new), lambda t, b, _, __, new: t.checkpoint_head(b, new)),
     (lambda b, _, __, new: RewindHead(b, new), lambda t, b, _, __, new: t.rewind_head(b, new)),
     (
         lambda b, _, __, new: CommitHead(b, new, "text", 3.5, "me"),
-        lambda t, b, _, __, new: t.seal_head(b, new, "text", 3.5, "me"),
+        lambda t, b, _, __, new: t.commit_head(b, new, "text", 3.5, "me"),
     ),
     (lambda _, o, v, new: AddBranch(o, new, v), lambda t, _, o, v, new: t.add_branch(o, new, v)),
     (lambda b, _, __, ___: DropBranch(b), lambda t, b, _, __, ___: t.drop_branch(b)),
@@ -178,12 +178,12 @@ def test_versions_that_no_branch_leads_to_get_a_name_or_go() -> None:
 def test_digests_have_the_time_that_the_update_gives() -> None:
     """Heads are named with it; a version that the tree lacks is left out."""
     tree = apply(start(), [SetDigests({id_of(0): "ab", id_of(5): "cd"}, 17)])
-    assert tree.commits[id_of(0)].seal == "ab"
+    assert tree.commits[id_of(0)].digest == "ab"
     assert tree.extra == {OURS: {"times": {id_of(0): 17}}, "other": 1}
-    assert apply(tree, [DropUnverified(id_of(0))]).commits[id_of(0)].seal == "ab", "a head keeps it"
+    assert apply(tree, [DropUnverified(id_of(0))]).commits[id_of(0)].digest == "ab", "a head keeps it"
     committed = apply(tree, [CommitHead(MAIN, id_of(1), None, 1.0, "me"), DropUnverified(id_of(0))])
-    assert committed.commits[id_of(0)].seal is None
-    assert apply(tree, [SwapHead(MAIN, id_of(1)), DropUnverified(id_of(0))]).commits[id_of(1)].seal is None
+    assert committed.commits[id_of(0)].digest is None
+    assert apply(tree, [SwapHead(MAIN, id_of(1)), DropUnverified(id_of(0))]).commits[id_of(1)].digest is None
 
 
 def test_fences_grow_and_those_of_dropped_branches_go() -> None:

@@ -17,7 +17,7 @@ from lakebed.documents.manifest_delta import Read
 from lakebed.documents.version_tree import FIRST, VersionTree
 from lakebed.errors import FormatError, KeyNotFound, LimitError
 from lakebed.storage.base import Storage
-from lakebed.versions.digests import seals_of
+from lakebed.versions.digests import digests_of
 from lakebed.versions.manifests import load_manifest
 from lakebed.versions.state import folder_of
 
@@ -93,11 +93,11 @@ def mark(storage: Storage, tree: VersionTree, version: str, files: Iterable[str]
     if version == FIRST:
         return  # chunks of the root version are never collected
     node, found = tree.commits[version], read_manifest(storage, version)
-    sealed = found is not None and seals_of(tree).get(version) == found.seal
+    is_known = found is not None and digests_of(tree).get(version) == found.digest
     if found is not None:
         for key, places in found.manifest.chunks.items():
             live.add_places(_index(found.manifest, key), places, own=True)
-    if not (sealed and node.is_committed):
+    if not (is_known and node.is_committed):
         # A head may have been changed in place by 3.9.52, whose files say what it refers to.
         _mark_files(storage, version, files, live)
 

@@ -215,7 +215,7 @@ class Sweep:
     def _is_in_work(self, version: str, retired: Retired) -> bool:
         """Whether somebody writes a version that is not in the tree."""
         # On stores the lock of a head that was replaced is left to run out.
-        is_left = retired.lists(version) and look(self._storage, version).seal != ""
+        is_left = retired.lists(version) and look(self._storage, version).digest != ""
         return not is_left and self._is_locked(version)
 
     def _pinned(self) -> dict[str, str]:

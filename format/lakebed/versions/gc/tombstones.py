@@ -98,7 +98,7 @@ def _gone(before: VersionTree, after: VersionTree) -> Collection[str]:
     if len(after.commits) < len(before.commits) or before.branches.keys() - after.branches.keys():
         return before.commits.keys() - after.commits.keys()
     heads = [id_ for name, id_ in before.branches.items() if after.branches[name] != id_]
-    at_hand = Commits.of(after.commits).hot  # a head that was sealed just now is among them
+    at_hand = Commits.of(after.commits).hot  # a head that was committed just now is among them
     return [id_ for id_ in heads if id_ not in at_hand]
 
 

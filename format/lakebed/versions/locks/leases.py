@@ -177,10 +177,10 @@ class Lease:
         with self._mutex:
             self._guards.add(version_id)
 
-    def publish(self, version_id: str, seal: str, *, leaving: bool = False) -> None:
+    def publish(self, version_id: str, digest: str, *, leaving: bool = False) -> None:
         """Mark the folder of a version that is about to become the head; see :meth:`Guards.publish`."""
         with self._mutex:
-            self._guards.publish(version_id, seal, leaving=leaving)
+            self._guards.publish(version_id, digest, leaving=leaving)
 
     def moved(self, head: str) -> None:
         """Go on with a new head, whose folder has our lock file already; those of others are removed."""

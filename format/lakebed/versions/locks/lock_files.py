@@ -40,8 +40,8 @@ class Guards(Protocol):
     def add(self, version: str) -> None:
         """Put our lock into the folder of a version in the making."""
 
-    def publish(self, version: str, seal: str, *, leaving: bool) -> None:
-        """Put our lock into the folder of a version that is about to become the head, sealed.
+    def publish(self, version: str, digest: str, *, leaving: bool) -> None:
+        """Put our lock into the folder of a version that is about to become the head, with the digest of its manifest.
 
         Parameters
         ----------
@@ -91,7 +91,7 @@ class _BesideOthers:
         self._storage.put(*lock_file(version))
         self._versions[version] = None
 
-    def publish(self, version: str, seal: str, *, leaving: bool) -> None:
+    def publish(self, version: str, digest: str, *, leaving: bool) -> None:
         """Do nothing: a publish writes the lock with everything else, and first of all."""
 
     def moved(self, head: str) -> None:
@@ -159,8 +159,8 @@ class _Alone:
 
     def enter(self, head: str, found: Found) -> None:
         try:
-            # Where 3.9.52 has been since the version was published, the seal is gone, and must not come back.
-            mine = self._write(head, own_lock(found.seal), found.etag)
+            # Where 3.9.52 has been since the version was published, the digest is gone, and must not come back.
+            mine = self._write(head, own_lock(found.digest), found.etag)
             confirm(self._storage, lock_key(head), mine.lock.to_bytes())
             self._written = {head: mine}
         except PreconditionFailed as error:
@@ -173,8 +173,8 @@ class _Alone:
         etag = self._storage.put(lock_key(version), lock.to_bytes())
         self._written[version] = _Written(etag, lock, now)
 
-    def publish(self, version: str, seal: str, *, leaving: bool) -> None:
-        lock, now = own_lock(seal), clock.monotonic()
+    def publish(self, version: str, digest: str, *, leaving: bool) -> None:
+        lock, now = own_lock(digest), clock.monotonic()
         if leaving:
             lock = lock.released()
         # From here on it is not renewed until it is the head's: a renewal would go by what `add` has written.
@@ -204,13 +204,13 @@ class _Alone:
             before = known or self._found(version)
             if before is None:
                 return _why(look(self._storage, version))
-            lock = own_lock(before.lock.seal)
+            lock = own_lock(before.lock.digest)
             try:
                 self._written[version] = self._write(version, lock, before.etag)
             except PreconditionFailed:
                 # An answer may have been lost before: then what is there is ours, and only its identity is unknown.
                 now = self._found(version)
-                if now is None or now.lock.seal != lock.seal:
+                if now is None or now.lock.digest != lock.digest:
                     return _why(look(self._storage, version))
                 self._written[version] = self._write(version, lock, now.etag)
         return ""

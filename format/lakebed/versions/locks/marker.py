@@ -1,8 +1,8 @@
 """Lock files in the folders of versions, in the layout of 3.x (FORMAT.md 14): who writes, and whether 3.9.52 was there.
 
 Where the storage has no locks of its own, the lock file of every head that lakebed published stays when its writer is
-done, released, and carries the seal of the manifest. Deep Lake 3.9.52 overwrites it when it opens the head for writing
-and removes it at the end, so that one look at this file tells whether the manifest still counts.
+done, released, and carries the digest of the manifest. Deep Lake 3.9.52 overwrites it when it opens the head for
+writing and removes it at the end, so that one look at this file tells whether the manifest still counts.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class Found:
     lock: DatasetLock | None = None
 
     @property
-    def seal(self) -> str:
-        """Seal of the manifest that it vouches for; empty if it does not."""
-        return "" if self.lock is None else self.lock.seal
+    def digest(self) -> str:
+        """Digest of the manifest that it confirms; empty if it confirms none."""
+        return "" if self.lock is None else self.lock.digest
 
 
 def lock_key(version_id: str) -> str:
@@ -53,9 +53,9 @@ def lock_key(version_id: str) -> str:
     return f"{folder_of(version_id)}{LOCK_NAME}"
 
 
-def own_lock(seal: str = "") -> DatasetLock:
+def own_lock(digest: str = "") -> DatasetLock:
     """Return what this process writes into lock files now."""
-    return DatasetLock.own(clock.now(), config.LEASE_SECONDS, seal=seal)
+    return DatasetLock.own(clock.now(), config.LEASE_SECONDS, digest=digest)
 
 
 def lock_file(head: str) -> tuple[str, Data]:
@@ -63,9 +63,9 @@ def lock_file(head: str) -> tuple[str, Data]:
     return lock_key(head), own_lock().to_bytes()
 
 
-def released_file(head: str, seal: str) -> tuple[str, Data]:
+def released_file(head: str, digest: str) -> tuple[str, Data]:
     """Return key and content of the lock file of a head that is published with a manifest, and that nobody writes."""
-    return lock_key(head), own_lock(seal).released().to_bytes()
+    return lock_key(head), own_lock(digest).released().to_bytes()
 
 
 def look(storage: Storage, version: str) -> Found:

@@ -32,7 +32,7 @@ def test_a_replaced_head_is_listed_with_its_time() -> None:
     assert (known.rank(number(0)), known.rank(number(1)), known.rank(number(2))) == (1, 0, None)
     assert known.left_at(number(9)) == 100.0  # whatever is in no list left before there was one
     assert known.left == 2
-    branched = with_retired(tree, tree.seal_head("main", number(3), "m", 1.0, "me"), 300.0)
+    branched = with_retired(tree, tree.commit_head("main", number(3), "m", 1.0, "me"), 300.0)
     branched = with_retired(branched, branched.add_branch("side", number(4), number(2)), 300.0)
     assert Retired.of(branched).left == 2  # a head that became a commit did not leave
     dropped = with_retired(branched, branched.drop_branch("side"), 400.0)
@@ -78,7 +78,7 @@ def test_a_dropped_branch_brings_the_next_sweep_forward() -> None:
     """What only its versions had is looked for once the grace period is over."""
     tree = swapped(VersionTree.initial(number(0)), 1, 100.0)
     tree = with_retired(tree, tree.add_branch("side", number(2), FIRST), 200.0)
-    tree = with_retired(tree, tree.seal_head("side", number(3), "m", 1.0, "me"), 300.0)
+    tree = with_retired(tree, tree.commit_head("side", number(3), "m", 1.0, "me"), 300.0)
     assert Retired.of(tree).sweep > 80_000.0
     tree = with_retired(tree, tree.drop_branch("side"), 400.0)
     assert Retired.of(tree).sweep == 400.0 + config.GRACE_SECONDS

@@ -253,7 +253,7 @@ def test_a_renewal_in_the_middle_of_a_publish_costs_nobody_the_lease(
     lease.moved(draft)
     if isinstance(storage, Elsewhere):
         found = look(storage, draft)
-        assert (found.seal, found.lock is not None and found.lock.is_released) == ("5" * 16, leaving)
+        assert (found.digest, found.lock is not None and found.lock.is_released) == ("5" * 16, leaving)
     if not leaving:
         renew_all()
         lease.check()
