@@ -22,7 +22,7 @@ from lakebed import clock
 from lakebed.documents.lock import DatasetLock
 from lakebed.errors import LockedException, LockedWarning
 from lakebed.storage.url import open_storage, parse
-from lakebed.versions.locks.marker import lock_key, look
+from lakebed.versions.locks.marker import lock_key, read_lock
 from lakebed.versions.opening import read_tree
 
 __all__ = ["kinds"]
@@ -139,18 +139,18 @@ def test_what_3_9_52_did_in_between_is_seen(place: Place, what: str, ends: str) 
     status = place.done(code if ends == "properly" else f"{code}; ds.flush(); os._exit(7)")
     assert status == (0 if ends == "properly" else 7)
     if ends == "expired":
-        lock = look(place.storage, place.head()).lock
+        lock = read_lock(place.storage, place.head()).lock
         assert lock is not None
         stale = DatasetLock(lock.node, clock.now() - 1, lock.pid)
         place.storage.put(lock_key(place.head()), stale.to_bytes())
-    assert look(place.storage, place.head()).digest == ""
+    assert read_lock(place.storage, place.head()).digest == ""
     assert place.load(read_only=True).x.numpy().ravel().tolist() == expected
     commit = open_before.commit("what is there now", allow_empty=True)
     assert open_before.x.numpy().ravel().tolist() == expected
     assert place.load(f"@{commit}").x.numpy().ravel().tolist() == expected
     open_before.x.append(5)
     open_before.flush()
-    assert look(place.storage, place.head()).digest != ""
+    assert read_lock(place.storage, place.head()).digest != ""
     assert place.load().x.numpy().ravel().tolist() == [*expected, 5]
     assert place.done(f"assert ds.x.numpy().ravel().tolist() == {[*expected, 5]}") == 0
 
@@ -180,4 +180,4 @@ def test_a_reader_of_3_9_52_leaves_no_trace(place: Place) -> None:
     command = [str(INTERPRETERS["deeplake"]), "-W", "ignore", "-c", code, place.url]
     found = subprocess.run(command, env=place._environment, capture_output=True, text=True, check=True)
     assert found.stdout.split()[-1] == "6"
-    assert look(place.storage, place.head()).digest != ""
+    assert read_lock(place.storage, place.head()).digest != ""

@@ -22,7 +22,7 @@ from hypothesis import is_hypothesis_test, settings
 from lakebed.storage import url
 from lakebed.storage.base import Storage
 from lakebed.storage.url import Location, open_storage
-from lakebed.versions.locks import weak_lock
+from lakebed.versions.locks import lock_files
 from unit_tests.lakebed import datasets
 
 LOCAL_ONLY: dict[str, str] = {
@@ -104,7 +104,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_KEY] = elsewhere
     vars(url).update(LocalStorage=elsewhere.at, open_memory=elsewhere.at)
     vars(datasets).update(new_memory=elsewhere.fresh)
-    weak_lock.SETTLING_SECONDS = 0.0  # nobody else writes there, and a pause would move the clocks of tests
+    lock_files.CONFIRM_SECONDS = 0.0  # nobody else writes there, and a pause would move the clocks of tests
 
 
 _KEY = pytest.StashKey[Elsewhere]()

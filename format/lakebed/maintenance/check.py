@@ -33,7 +33,7 @@ from lakebed.printable import printable
 from lakebed.storage.base import Storage
 from lakebed.versions.digests import digests_of
 from lakebed.versions.manifests import base_reader
-from lakebed.versions.opening import manifest_key, open_version, resolve_chunks, untouched
+from lakebed.versions.opening import is_unmodified, manifest_key, open_version, resolve_chunks
 from lakebed.versions.refs import REFS_KEY, Refs
 from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, ChunkTable, TensorState, folder_of
 
@@ -283,7 +283,7 @@ class DocumentCheck:
     def _is_current(self, manifest: Manifest) -> bool:
         """Whether the manifest still counts; one that contradicts itself does, to be reported."""
         try:
-            return untouched(self._storage, self._tree, manifest)
+            return is_unmodified(self._storage, self._tree, manifest)
         except (FormatError, KeyError):
             return True
 

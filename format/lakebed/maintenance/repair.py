@@ -38,7 +38,7 @@ from lakebed.storage.base import Data, Storage, traits_of
 from lakebed.versions.add_digests import renew_digests
 from lakebed.versions.derive import inherited
 from lakebed.versions.locks.leases import Lease
-from lakebed.versions.locks.marker import LOCK_NAME, look, may_live, release_lock
+from lakebed.versions.locks.marker import LOCK_NAME, may_live, read_lock, release_lock
 from lakebed.versions.opening import TREE_KEY, open_version
 from lakebed.versions.publish import publish
 from lakebed.versions.refs import resolve
@@ -365,7 +365,7 @@ class _Repair:
 
     def _lock(self, key: str, version: str) -> None:
         """Take away the lock of a version's writer that is gone; one that vouches for the manifest stays, released."""
-        found = look(self._storage, version)
+        found = read_lock(self._storage, version)
         if may_live(found.lock) or (found.lock is not None and found.lock.is_released):
             return
         keeps = found.lock is not None and found.digest and not traits_of(self._storage).system_locks

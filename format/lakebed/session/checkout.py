@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import NamedTuple
 
 from lakebed import config, process_hooks
@@ -11,13 +12,14 @@ from lakebed.reading.fetch import ChunkSource
 from lakebed.reading.samples import SampleReader
 from lakebed.storage.base import Storage, traits_of
 from lakebed.versions.gc.collect import Collector
-from lakebed.versions.locks.marker import Found
-from lakebed.versions.opened import OpenedVersions
-from lakebed.versions.opening import Opening, read_version
+from lakebed.versions.locks.marker import LockFile
+from lakebed.versions.opening import Opening, open_version, read_version
 from lakebed.versions.refs import commit_as_of, resolve
 from lakebed.versions.state import Snapshot, TensorState
 from lakebed.versions.swap import TreeAt, read_tree_at
 from lakebed.writing.draft.unpublished import Unpublished
+
+_CACHED_VERSIONS = 16
 
 
 class Position(NamedTuple):
@@ -32,7 +34,7 @@ class Position(NamedTuple):
     tree: VersionTree
     snapshot: Snapshot
     branch: str
-    lock: Found | None
+    lock: LockFile | None
 
 
 class Checkout:
@@ -66,7 +68,7 @@ class Checkout:
     ) -> None:
         process_hooks.start()
         self.storage = storage
-        self.versions = OpenedVersions(storage)
+        self.versions = VersionCache(storage)
         self._unpublished = Unpublished()
         self.source = ChunkSource(
             storage, config.CACHE_BYTES if cache_bytes is None else cache_bytes, self._unpublished
@@ -134,7 +136,7 @@ class Checkout:
         return self._position.branch
 
     @property
-    def lock_seen(self) -> Found | None:
+    def lock_seen(self) -> LockFile | None:
         """The lock file of the version, as it was when that was opened."""
         return self._position.lock
 
@@ -196,3 +198,32 @@ class Checkout:
     def is_head(self) -> bool:
         """Whether the session is at the tip of its branch, where writing is possible."""
         return self.tree.branches.get(self.branch) == self.snapshot.version_id
+
+
+class VersionCache:
+    """Opens versions and remembers the last few commits among them, which never change.
+
+    Callers from several threads hold a lock.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._commits: OrderedDict[str, Snapshot] = OrderedDict()
+
+    def get(self, tree: VersionTree, version_id: str) -> Snapshot:
+        """Return what a version of a tree holds.
+
+        Raises
+        ------
+        DatasetCorruptError
+            If its metadata is missing or damaged.
+        """
+        if version_id in self._commits:
+            self._commits.move_to_end(version_id)
+            return self._commits[version_id]
+        snapshot = open_version(self._storage, tree, version_id)
+        if tree.commits[version_id].is_committed:
+            self._commits[version_id] = snapshot
+            if len(self._commits) > _CACHED_VERSIONS:
+                self._commits.popitem(last=False)
+        return snapshot

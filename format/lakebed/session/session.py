@@ -32,7 +32,7 @@ from lakebed.versions.foreign_writes import is_as_read
 from lakebed.versions.locks.leases import Lease
 from lakebed.versions.publish import publish
 from lakebed.versions.state import Snapshot, contradiction
-from lakebed.versions.swap import TreeAt, kept, read_tree_at
+from lakebed.versions.swap import TreeAt, ensure_durable, read_tree_at
 from lakebed.versions.updates import CheckpointHead, SwapHead, Updates, drop_unverified, reported
 from lakebed.writing.draft.draft import Draft
 from lakebed.writing.encode.links import Linking
@@ -309,7 +309,7 @@ class Session(Checkout):
 
     def _guard(self, version_id: str) -> None:
         if self._lock is not None:
-            self._lock.guard(version_id)
+            self._lock.protect(version_id)
 
     def open_part_folder(self) -> str:
         """Make a folder for chunks that others write while this session holds the lock; return its version id.
@@ -382,8 +382,8 @@ class Session(Checkout):
             self._lock = lease
         finally:
             self._pass_on()
-        if lease.found_traces:
-            self._collector.suspect()
+        if lease.took_over:
+            self._collector.request_sweep()
 
     def _pass_on(self) -> None:
         """Give back a lease that is not, or no longer, the one that this session writes by."""
@@ -601,7 +601,7 @@ class Session(Checkout):
                 "nothing is lost: try again"
             ) from error
         if at.tree.branches.get(self.branch) == failed[-1].version_id:
-            self._published(kept(self.storage, at), failed)
+            self._published(ensure_durable(self.storage, at), failed)
             return failed
         self._unknown_commit = ()
         draft = self._unpublished.draft
@@ -623,7 +623,7 @@ class Session(Checkout):
         if self._lock is not None:
             self._lock.moved(head.version_id)
             for folder in self._part_folders:
-                self._lock.guard(folder)
+                self._lock.protect(folder)
         self._unknown_commit = ()
         try:
             self._collector.published(old, versions, at.tree, self.branch)

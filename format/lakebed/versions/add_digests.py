@@ -12,8 +12,8 @@ from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import CorruptError, KeyNotFound, PreconditionFailed
 from lakebed.storage.base import Storage
 from lakebed.versions.digests import digests_of
-from lakebed.versions.foreign_writes import is_witnessed
-from lakebed.versions.locks.marker import Found, live_owner, look, released_file
+from lakebed.versions.foreign_writes import has_lock_marker
+from lakebed.versions.locks.marker import LockFile, live_owner, read_lock, released_file
 from lakebed.versions.opening import TREE_KEY, manifest_key, open_version
 from lakebed.versions.state import CREDS, PAD, SEQUENCE, TILES, ChunkTable, Snapshot, folder_of
 from lakebed.versions.swap import TreeAt
@@ -28,8 +28,8 @@ def add_digests(
 ) -> VersionTree:
     """Write the manifests that are missing, and a version tree that names them; return the tree.
 
-    Every chunk of those versions is read once. Versions that can not be opened, or whose metadata contradicts itself,
-    stay as they are. Nobody may write the dataset meanwhile.
+    Every chunk of those versions is read once. Versions that cannot be opened, or whose metadata contradicts itself,
+    stay as they are. No other program may write the dataset meanwhile.
 
     Parameters
     ----------
@@ -61,8 +61,8 @@ def renew_digests(
     tree, digests = at.tree, {}
     sums = _Sums(storage, known_sums or {})
     for version_id in versions:
-        witnessed = is_witnessed(storage, tree, version_id)
-        found = look(storage, version_id) if witnessed else Found()
+        has_marker = has_lock_marker(storage, tree, version_id)
+        found = read_lock(storage, version_id) if has_marker else LockFile()
         try:
             snapshot = open_version(storage, tree, version_id)
         except CorruptError:
@@ -73,7 +73,7 @@ def renew_digests(
         if manifest is not None:
             data = manifest.to_bytes()
             storage.put_many([(manifest_key(version_id), data)], durable=True)
-            if not witnessed or _vouch(storage, version_id, digest_of(data), found):
+            if not has_marker or _confirm_digest(storage, version_id, digest_of(data), found):
                 digests[version_id] = digest_of(data)
     if not digests:
         return tree
@@ -82,8 +82,8 @@ def renew_digests(
     return after
 
 
-def _vouch(storage: Storage, version_id: str, digest: str, found: Found) -> bool:
-    """Let the lock file of a head say that its manifest counts, if nobody has been there since it was ``found``."""
+def _confirm_digest(storage: Storage, version_id: str, digest: str, found: LockFile) -> bool:
+    """Let the lock file of a head name the digest of its manifest, unless it was written since it was ``found``."""
     if live_owner(storage, version_id, found) is not None:
         return False
     try:

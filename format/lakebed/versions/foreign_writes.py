@@ -9,11 +9,11 @@ from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import FormatError
 from lakebed.storage.base import Storage, traits_of
 from lakebed.versions.digests import digest_time, digests_of
-from lakebed.versions.locks.marker import Found, look
+from lakebed.versions.locks.marker import LockFile, read_lock
 from lakebed.versions.state import TILES, Snapshot, folder_of
 
 
-def is_witnessed(storage: Storage, tree: VersionTree, version_id: str) -> bool:
+def has_lock_marker(storage: Storage, tree: VersionTree, version_id: str) -> bool:
     """Whether the lock file of a version tells that: it is a head, on a store without locks of its own."""
     return not traits_of(storage).system_locks and _is_open_head(tree, version_id)
 
@@ -23,7 +23,9 @@ def _is_open_head(tree: VersionTree, version_id: str) -> bool:
     return node is not None and not node.is_committed and version_id in tree.branches.values()
 
 
-def untouched(storage: Storage, tree: VersionTree, manifest: Manifest, lock: Found | None = None) -> bool:
+def is_unmodified(
+    storage: Storage, tree: VersionTree, manifest: Manifest, lock: LockFile | None = None
+) -> bool:
     """Whether 3.9.52 has not written into a version since its digest was made: it is a commit, or bears no trace.
 
     On a store without locks of its own, the lock file that comes with each head says so.
@@ -40,13 +42,13 @@ def untouched(storage: Storage, tree: VersionTree, manifest: Manifest, lock: Fou
     version_id = manifest.version_id
     if not _is_open_head(tree, version_id):
         return True
-    if is_witnessed(storage, tree, version_id):
-        found = look(storage, version_id) if lock is None else lock
+    if has_lock_marker(storage, tree, version_id):
+        found = read_lock(storage, version_id) if lock is None else lock
         return found.digest != "" and found.digest == digests_of(tree).get(version_id)
-    return _is_untouched_folder(storage, tree, manifest)
+    return _is_unmodified_folder(storage, tree, manifest)
 
 
-def is_as_read(storage: Storage, tree: VersionTree, head: Snapshot, lock: Found) -> bool:
+def is_as_read(storage: Storage, tree: VersionTree, head: Snapshot, lock: LockFile) -> bool:
     """Whether a head still is what was read, or published, earlier: 3.9.52 does not always change the tree with it.
 
     Parameters
@@ -59,10 +61,10 @@ def is_as_read(storage: Storage, tree: VersionTree, head: Snapshot, lock: Found)
     if head.origin is None:
         return False
     manifest = Manifest(head.version_id, head.origin.files, {})
-    return untouched(storage, tree, manifest, lock)
+    return is_unmodified(storage, tree, manifest, lock)
 
 
-def _is_untouched_folder(storage: Storage, tree: VersionTree, manifest: Manifest) -> bool:
+def _is_unmodified_folder(storage: Storage, tree: VersionTree, manifest: Manifest) -> bool:
     """Look at the files of a head, one of which says it."""
     version_id = manifest.version_id
     if "dataset_meta.json" not in manifest.files:

@@ -28,8 +28,8 @@ from lakebed.errors import DatasetCorruptError, FormatError, KeyNotFound, LimitE
 from lakebed.storage.base import Storage, is_cache, traits_of
 from lakebed.storage.concurrently import concurrently, together
 from lakebed.versions.digests import digests_of
-from lakebed.versions.foreign_writes import is_witnessed, untouched
-from lakebed.versions.locks.marker import Found, look
+from lakebed.versions.foreign_writes import has_lock_marker, is_unmodified
+from lakebed.versions.locks.marker import LockFile, read_lock
 from lakebed.versions.manifests import load_manifest, manifest_key, origin_of
 from lakebed.versions.state import (
     CREDS,
@@ -55,13 +55,13 @@ __all__ = [
     "TREE_KEY",
     "Opening",
     "TreeAt",
+    "is_unmodified",
     "manifest_key",
     "open_version",
     "read_tree",
     "read_tree_at",
     "read_version",
     "remembered",
-    "untouched",
 ]
 
 _SOMETIMES = (
@@ -76,7 +76,7 @@ class Opening:
     """What was read to open a version: what it holds, and its lock file if that had to be looked at."""
 
     snapshot: Snapshot
-    lock: Found | None = None
+    lock: LockFile | None = None
 
 
 def open_version(storage: Storage, tree: VersionTree, version_id: str) -> Snapshot:
@@ -103,11 +103,13 @@ def read_version(storage: Storage, tree: VersionTree, version_id: str) -> Openin
         found, lock = _read_manifest(storage, tree, version_id, digest)
         if found is not None and found.manifest.version_id == version_id:
             manifest = found.manifest
-            if digest == found.digest and untouched(storage, tree, manifest, lock):
+            if digest == found.digest and is_unmodified(storage, tree, manifest, lock):
                 opened = _assemble(version_id, manifest.files, manifest.chunks, keep=True)
                 return Opening(replace(opened, origin=origin_of(found)), lock)
-            if _still_true(storage, manifest):
-                chunks = {key: _distrusting(places, version_id) for key, places in manifest.chunks.items()}
+            if _matches_files(storage, manifest):
+                chunks = {
+                    key: _without_own_checksums(places, version_id) for key, places in manifest.chunks.items()
+                }
                 return Opening(_assemble(version_id, manifest.files, chunks), lock)
         return Opening(_open_files(storage, tree, version_id), lock)
     except FormatError as error:
@@ -121,16 +123,16 @@ def read_version(storage: Storage, tree: VersionTree, version_id: str) -> Openin
 
 def _read_manifest(
     storage: Storage, tree: VersionTree, version_id: str, digest: str | None
-) -> tuple[Read | None, Found | None]:
+) -> tuple[Read | None, LockFile | None]:
     """Read the manifest of a version, None without a sound one, and its lock file if that tells whether it counts."""
-    if not is_witnessed(storage, tree, version_id):
+    if not has_lock_marker(storage, tree, version_id):
         return _load(storage, version_id, digest), None
     manifests: list[Read | None] = []
-    locks: list[Found] = []
+    locks: list[LockFile] = []
     concurrently(
         [
             lambda: manifests.append(_load(storage, version_id, digest)),
-            lambda: locks.append(look(storage, version_id)),
+            lambda: locks.append(read_lock(storage, version_id)),
         ]
     )
     return manifests[0], locks[0]
@@ -150,7 +152,7 @@ def _load(storage: Storage, version_id: str, digest: str | None) -> Read | None:
         return None
 
 
-def _still_true(storage: Storage, manifest: Manifest) -> bool:
+def _matches_files(storage: Storage, manifest: Manifest) -> bool:
     folder, files = folder_of(manifest.version_id), manifest.files
     names = ["dataset_info.json", "dataset_diff"]
     names += [f"{key}/{name}" for key in manifest.chunks for name in _SOMETIMES]
@@ -179,13 +181,13 @@ def _fetched(storage: Storage, folder: str, names: Sequence[str]) -> dict[str, b
     return {name: data for name, data in zip(names, found, strict=True) if data is not None}
 
 
-def _distrusting(places: ChunkPlaces, version_id: str) -> ChunkPlaces:
+def _without_own_checksums(places: ChunkPlaces, version_id: str) -> ChunkPlaces:
     """Forget sizes, checksums and layouts of chunks in the version's own folder."""
     mine = np.array([commit == version_id for commit, _ in places.folders], dtype=np.bool_)
-    doubtful = mine[places.folder_of] if len(mine) else np.zeros(len(places.sizes), np.bool_)
-    sums = places.sums[np.repeat(~doubtful, places.sum_counts())]
-    sizes = np.where(doubtful, np.uint64(0), places.sizes)
-    layouts = None if places.known_layouts is None else places.known_layouts.without(doubtful)
+    mine = mine[places.folder_of] if len(mine) else np.zeros(len(places.sizes), np.bool_)
+    sums = places.sums[np.repeat(~mine, places.sum_counts())]
+    sizes = np.where(mine, np.uint64(0), places.sizes)
+    layouts = None if places.known_layouts is None else places.known_layouts.without(mine)
     return ChunkPlaces(places.folders, places.folder_of, sizes, sums, places.own, layouts)
 
 
@@ -291,7 +293,7 @@ def _without_unwritten(storage: Storage, state: TensorState) -> TensorState:
     try:
         held = described(lambda at, length: storage.get_range(key, at, length), stat.size) if stat else 0
     except FormatError:
-        return state  # whoever reads it hears of it
+        return state  # reading it raises the error
     missing = table.samples(len(table) - 1) - held
     if not held or missing <= 0:
         return state

@@ -49,7 +49,7 @@ def metadata_files(snapshot: Snapshot) -> dict[str, bytes]:
             chunk_set = _chunk_set(snapshot.version_id, tensor)
             if chunk_set:
                 files[f"{key}/chunk_set"] = chunk_set.to_bytes()
-        # Nobody asks what changed in a hidden tensor: what changed in its owner says it (FORMAT.md 15.3).
+        # A hidden tensor needs no record of changes: that of its owner covers them (FORMAT.md 15.3).
         if tensor.diff is not None and key not in hidden:
             files[f"{key}/commit_diff"] = tensor.diff.to_bytes()
         for name, data in tensor.encoders().items():
@@ -95,7 +95,7 @@ def publish(
     chunks, spilled
         Chunk files to write now, and keys of those that were written earlier without being synced.
     lease
-        Right to write the branch that goes on from the last version; None if nobody writes there afterwards.
+        Right to write the branch that goes on from the last version; None if no writer goes on there.
     leaving
         The lease is given back once this is done.
 
@@ -104,7 +104,7 @@ def publish(
     CommitFailed
         If another writer changed what this one builds on; nothing was published.
     CommitStateUnknown
-        If the store's answer was lost and can not be settled by reading again.
+        If the store's answer was lost and reading again does not tell.
     LockedException
         If a Deep Lake 3.x writer holds the branch.
     """
@@ -116,7 +116,7 @@ def publish(
     heads = set(tree.branches.values())
     locked = [v.version_id for v in versions if v.version_id in heads]
     if traits_of(storage).system_locks:
-        # The locks first: a collector that meets anything else in those folders finds somebody at work there.
+        # The locks first: a collector that meets anything else in those folders finds a writer at work there.
         storage.put_many(chain(map(lock_file, locked), chunks, new.items), durable=True)
         storage.sync([*spilled, *new.copied()])
     else:

@@ -1,7 +1,7 @@
 """Names for commits and parents of merges: the side file ``.lakebed/refs.json``, which 3.9.52 leaves alone.
 
-It is read when somebody asks for a tag, an abbreviated id or the graph of merges, never to open a branch. Every change
-is a conditional put that starts over when somebody else was faster.
+It is read for tags, abbreviated ids and the graph of merges, never to open a branch. Every change is a conditional put
+that starts over when another writer was faster.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def record_merge(storage: Storage, commit_id: str, parents: tuple[str, ...]) -> 
     DatasetCorruptError
         If the file is damaged.
     CommitFailed, CommitStateUnknown
-        If the file could not be replaced, or nobody knows.
+        If the file could not be replaced, or whether it was is unknown.
     """
     _change(storage, RecordMerge(commit_id, parents, clock.now()))
 

@@ -16,7 +16,7 @@ from lakebed.errors import (
     StorageError,
 )
 from lakebed.storage.base import Data, Storage
-from lakebed.versions.gc.tombstones import with_retired
+from lakebed.versions.gc.tombstones import with_tombstones
 from lakebed.versions.opening import TREE_KEY, TreeAt, read_tree_at, remembered
 from lakebed.versions.state import folder_of
 from lakebed.versions.updates import FenceIs, Updates, apply, changed_branches, describe, reported, required
@@ -68,7 +68,7 @@ class _Line:
 
 
 def _swap(storage: Storage, at: TreeAt, updates: Updates, tree: VersionTree) -> TreeAt:
-    tree = with_retired(at.tree, tree, clock.now())
+    tree = with_tombstones(at.tree, tree, clock.now())
     for _ in range(_ATTEMPTS):
         try:
             etag = storage.put_if(TREE_KEY, tree.to_pieces(), at.etag)
@@ -76,17 +76,17 @@ def _swap(storage: Storage, at: TreeAt, updates: Updates, tree: VersionTree) -> 
         except PreconditionFailed as error:
             now = _read_again(storage, error)
             if _took_effect(at.tree, tree, now.tree):
-                return kept(storage, now)  # an earlier attempt, whose answer was lost
-            _check_untouched(storage, at.tree, tree, now.tree, error)
+                return ensure_durable(storage, now)  # an earlier attempt, whose answer was lost
+            _check_requirements(storage, at.tree, tree, now.tree, error)
             # Another branch was published: the same updates on top of that are still right.
             _log.debug("%s: applied again, as another branch was published: %s", storage.url, _Line(updates))
-            tree = with_retired(now.tree, apply(now.tree, updates), clock.now())
+            tree = with_tombstones(now.tree, apply(now.tree, updates), clock.now())
             storage.put_many(node_files(now.tree, tree), durable=True)
             at = now
         except StorageError as error:
             now = _read_again(storage, error, is_new=at.etag is None)
             if _took_effect(at.tree, tree, now.tree):
-                return kept(storage, now)
+                return ensure_durable(storage, now)
             raise
     raise CommitFailed(f"{storage.url} is rewritten all the time by other processes; nothing was published")
 
@@ -115,7 +115,7 @@ def _read_again(
     raise AssertionError("the last pause is None")
 
 
-def kept(storage: Storage, now: TreeAt) -> TreeAt:
+def ensure_durable(storage: Storage, now: TreeAt) -> TreeAt:
     """Return the tree once it is sure to stay: a disk may have failed after the new tree took its place."""
     try:
         storage.sync([TREE_KEY])
@@ -129,14 +129,14 @@ def kept(storage: Storage, now: TreeAt) -> TreeAt:
 
 
 def _took_effect(before: VersionTree, after: VersionTree, stored: VersionTree) -> bool:
-    """Whether the stored tree has what this change brought: its heads, or versions that nobody else can have made."""
+    """Whether the stored tree has the heads that the updates gave, or all that they made where no head changed."""
     changed = changed_branches(before, after)
     if changed:
         return all(stored.branches.get(name) == after.branches.get(name) for name in changed)
     return stored.commits == after.commits and stored.extra == after.extra
 
 
-def _check_untouched(
+def _check_requirements(
     storage: Storage, before: VersionTree, after: VersionTree, stored: VersionTree, error: PreconditionFailed
 ) -> None:
     broken = [one for one in required(before, after) if not one.holds(stored)]

@@ -50,14 +50,14 @@ def read_tree_at(storage: Storage) -> TreeAt:
     """Read the version tree, and what the object is that it was read from.
 
     However long the history, one read gets all that opening and publishing need: the end of the file. The rest is read
-    when somebody asks for an older version.
+    when an older version is asked for.
 
     Raises
     ------
     DatasetNotFoundError
         If there is no dataset.
     DatasetCorruptError
-        If the file can not be parsed.
+        If the file cannot be parsed.
     """
     with _reading(storage):
         part = storage.get_tail(TREE_KEY, _TAIL_BYTES if traits_of(storage).local else _TAIL_BYTES_REMOTE)

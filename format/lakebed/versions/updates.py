@@ -36,7 +36,7 @@ from lakebed.documents.commits import Commits
 from lakebed.documents.version_tree import OURS, VersionTree
 from lakebed.errors import CommitFailed, CommitStateUnknown, LeaseLost
 from lakebed.versions.digests import with_digests
-from lakebed.versions.gc.tombstones import collected, suspected
+from lakebed.versions.gc.tombstones import with_sweep_by, without_tombstones
 from lakebed.versions.state import Snapshot
 
 _SHORT = 12
@@ -451,7 +451,7 @@ class DropTombstones(Update):
 
     def apply(self, tree: VersionTree) -> VersionTree:
         """Return the tree with the shorter list."""
-        return collected(tree, self.versions, swept=self.swept)
+        return without_tombstones(tree, self.versions, swept=self.swept)
 
     def __str__(self) -> str:
         done = "" if self.swept is None else f", full sweep done {clock.utc(self.swept)} UTC"
@@ -466,7 +466,7 @@ class RequestSweep(Update):
 
     def apply(self, tree: VersionTree) -> VersionTree:
         """Return the tree with the time of the next sweep."""
-        return suspected(tree, self.due)
+        return with_sweep_by(tree, self.due)
 
     def __str__(self) -> str:
         return f"request a full sweep by {clock.utc(self.due)} UTC"

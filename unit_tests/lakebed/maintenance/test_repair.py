@@ -25,7 +25,7 @@ from lakebed.maintenance.repair import recover, repair
 from lakebed.maintenance.verify import verify
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.memory import MemoryStorage
-from lakebed.versions.locks.marker import lock_key, look
+from lakebed.versions.locks.marker import lock_key, read_lock
 from lakebed.versions.opening import TREE_KEY, manifest_key, open_version, read_tree
 from lakebed.versions.state import folder_of
 from unit_tests.lakebed.afar import Afar, made_on
@@ -111,15 +111,15 @@ def test_a_lock_that_vouches_for_a_manifest_stays() -> None:
     ds.commit("one")
     ds.close()
     head = read_tree(store).branches["main"]
-    released = look(store, head).lock
+    released = read_lock(store, head).lock
     assert not repair(store, apply=True).is_needed
     assert released is not None
-    assert look(store, head).lock == released
+    assert read_lock(store, head).lock == released
     store.put(lock_key(head), replace(released, expiry=1.0).to_bytes())
     store.delete(f"{folder_of(head)}x/tensor_meta.json")
     assert [step.kind for step in repair(store).steps] == ["lock", "document"]
     assert repair(store, apply=True).lost_rows == 0
-    assert look(store, head).lock == released
+    assert read_lock(store, head).lock == released
     assert verify(store, deep=True).is_sound
     assert not repair(store, apply=True).is_needed
 

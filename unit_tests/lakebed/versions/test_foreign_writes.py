@@ -23,7 +23,7 @@ from lakebed.storage.base import Data
 from lakebed.testing import VirtualClock
 from lakebed.versions.add_digests import renew_digests
 from lakebed.versions.locks.leases import Lease, renew_all
-from lakebed.versions.locks.marker import lock_key, look
+from lakebed.versions.locks.marker import lock_key, read_lock
 from lakebed.versions.opening import read_tree, read_tree_at
 from lakebed.versions.updates import fences_of
 from unit_tests.effort import PATIENCE
@@ -95,7 +95,7 @@ def test_until_then_the_manifest_counts_and_nothing_else_is_read() -> None:
     written(store)
     put_length(store, head_of(store), 1)
     assert opened_on(store).x.numpy().ravel().tolist() == [1, 2, 3]
-    assert look(store, head_of(store)).lock is not None
+    assert read_lock(store, head_of(store)).lock is not None
 
 
 @pytest.mark.parametrize("visit", [leave, crash])
@@ -109,13 +109,13 @@ def test_a_writer_does_not_bring_the_digest_back(visit: Callable[[Afar, str], No
     lease.acquire()
     renew_all()
     lease.release()
-    assert look(store, head).digest == ""
+    assert read_lock(store, head).digest == ""
     put_chunk(store, head)
     ds = opened_on(store)
     assert ds.x.numpy().ravel().tolist() == [1, 2, 77]
     ds.x.append(4)
     ds.flush()
-    assert look(store, head_of(store)).digest != ""
+    assert read_lock(store, head_of(store)).digest != ""
     assert opened_on(store).x.numpy().ravel().tolist() == [1, 2, 77, 4]
 
 
@@ -170,7 +170,7 @@ def test_a_crashed_writer_of_ours_leaves_the_manifest_right() -> None:
     with clock.replaced(virtual):
         ds = written(store)
         ds.x.append(4)
-        lock = look(store, head_of(store))
+        lock = read_lock(store, head_of(store))
         assert lock.lock is not None
         assert not lock.lock.is_released
         ds._session.abandon()  # as a kill does
@@ -283,7 +283,7 @@ def test_a_renewal_whose_answer_was_lost_goes_on_with_what_is_there() -> None:
     renew_all()
     lease.check()
     lease.release()
-    lock = look(store, head_of(store)).lock
+    lock = read_lock(store, head_of(store)).lock
     assert lock is not None
     assert lock.is_released
 
@@ -374,7 +374,7 @@ def test_the_lock_file_of_a_head_confirms_its_new_digest_unless_another_writer_i
     assert store.methods() == {"GET": 4}
     go_on(store, head)
     renew_digests(store, read_tree_at(store), [head])
-    assert look(store, head).digest == ""
+    assert read_lock(store, head).digest == ""
     store.forget()
     assert len(opened_on(store, read_only=True)) == 3
     assert store.methods()["GET"] > 3
@@ -385,7 +385,7 @@ def test_a_lock_that_another_machine_gave_back_needs_no_fence() -> None:
     store = Afar()
     written(store)
     head = head_of(store)
-    store.objects.put(lock_key(head), DatasetLock(NODE, 0.0, 77, look(store, head).digest).to_bytes())
+    store.objects.put(lock_key(head), DatasetLock(NODE, 0.0, 77, read_lock(store, head).digest).to_bytes())
     ds = opened_on(store)
     ds.x.append(4)
     ds.flush()

@@ -18,7 +18,7 @@ from lakebed.session.handle import Handle
 from lakebed.session.session import Session
 from lakebed.storage.memory import MemoryStorage
 from lakebed.versions.create import create
-from lakebed.versions.gc.tombstones import Retired
+from lakebed.versions.gc.tombstones import Tombstones
 from lakebed.versions.opening import read_tree
 from lakebed.versions.updates import (
     AddBranch,
@@ -199,11 +199,11 @@ def test_fences_grow_and_those_of_dropped_branches_go() -> None:
 
 def test_tombstones_of_what_was_collected_go() -> None:
     """A sweep that was done, or that somebody asks for, moves the time of the next."""
-    tree = Retired({id_of(0)[:12]: 5.0}, 1.0, 2, 1000.0).into(start())
-    assert Retired.of(apply(tree, [DropTombstones({id_of(0)})])).times == {}
-    assert Retired.of(apply(tree, [DropTombstones((), 500.0)])).sweep == 500.0 + 86_400.0
-    assert Retired.of(apply(tree, [RequestSweep(30.0)])).sweep == 30.0
-    assert Retired.of(apply(tree, [RequestSweep(3000.0)])).sweep == 1000.0
+    tree = Tombstones({id_of(0)[:12]: 5.0}, 1.0, 2, 1000.0).into(start())
+    assert Tombstones.of(apply(tree, [DropTombstones({id_of(0)})])).times == {}
+    assert Tombstones.of(apply(tree, [DropTombstones((), 500.0)])).sweep == 500.0 + 86_400.0
+    assert Tombstones.of(apply(tree, [RequestSweep(30.0)])).sweep == 30.0
+    assert Tombstones.of(apply(tree, [RequestSweep(3000.0)])).sweep == 1000.0
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,9 @@ from lakebed.errors import LakebedError
 from lakebed.storage.base import Storage, traits_of
 from lakebed.storage.orphan_files import prune, remove
 from lakebed.storage.reader_locks import Lease, claimed
-from lakebed.versions.gc.tombstones import YOUNG_SECONDS, Retired
+from lakebed.versions.gc.tombstones import YOUNG_SECONDS, Tombstones
 from lakebed.versions.locks.marker import lock_key
-from lakebed.versions.locks.reader_lease import held_key, hold
+from lakebed.versions.locks.reader_lease import lease_version, reader_lease_key
 from lakebed.versions.opening import manifest_key
 from lakebed.versions.state import ChunkTable, Snapshot, folder_of, split_chunk
 from lakebed.versions.updates import DropTombstones, RequestSweep, Update
@@ -109,14 +109,14 @@ class Collector:
         self._chunks: list[str] = []
         self._folders: set[str] = set()  # of files that were removed: they may be empty now
         self._gone: set[str] = set()
-        self._noted: set[str] = set()
+        self._recorded: set[str] = set()
         self._publishes = 0
-        self._retired = Retired()
+        self._tombstones = Tombstones()
         self._sweep: Sweep | None = None
         self._steps: Iterator[None] = iter(())
         self._more = 0
         self._swept: float | None = None
-        self._suspicious = False
+        self._sweep_requested = False
         self.reading: Lease | None = None
 
     def enter(self, version: str) -> None:
@@ -127,7 +127,7 @@ class Collector:
         VersionReplaced
             If it was collected since the tree was read.
         """
-        self.reading = hold(self._storage, version)
+        self.reading = lease_version(self._storage, version)
         if version not in self._line:
             self._line = {}
 
@@ -144,9 +144,9 @@ class Collector:
 
     # -- what a publish makes superfluous ----------------------------------------------------------------------
 
-    def suspect(self) -> None:
-        """Note that a writer before this one crashed: what it left is looked for once the grace period is over."""
-        self._suspicious = True
+    def request_sweep(self) -> None:
+        """Let a full sweep look for what a crashed writer left, once the grace period is over."""
+        self._sweep_requested = True
 
     def updates(self, tree: VersionTree, branch: str) -> list[Update]:
         """Return what the next publish is to record in the tree of what was collected.
@@ -162,15 +162,15 @@ class Collector:
             Where this writer is at work.
         """
         if not self._publishes:
-            self._retired = Retired.of(tree)
-        wanted = self._wanted(self._retired)
+            self._tombstones = Tombstones.of(tree)
+        wanted = self._wanted(self._tombstones)
         if wanted is not None and wanted[1]:
             self._try(lambda: self._go_on_sweeping(wanted, branch))
-        self._noted = set(self._gone)
+        self._recorded = set(self._gone)
         found: list[Update] = []
         if self._gone or self._swept:
             found.append(DropTombstones(frozenset(self._gone), self._swept))
-        if self._suspicious:
+        if self._sweep_requested:
             found.append(RequestSweep(clock.now() + config.GRACE_SECONDS))
         return found
 
@@ -178,7 +178,7 @@ class Collector:
         """Take in a publish, read what it published, and remove what may go; see :meth:`superseded`, :meth:`run`."""
         self.superseded(old, new, tree)
         try:
-            self.reading = hold(self._storage, new[-1].version_id)
+            self.reading = lease_version(self._storage, new[-1].version_id)
         except LakebedError as error:
             self.reading = None
             _log.warning("%s is read without a lease: %s", self._storage.url, error)
@@ -192,11 +192,16 @@ class Collector:
         tree
             The tree as it is now.
         """
-        self._gone, self._swept, self._suspicious, self._noted = self._gone - self._noted, None, False, set()
+        self._gone, self._swept, self._sweep_requested, self._recorded = (
+            self._gone - self._recorded,
+            None,
+            False,
+            set(),
+        )
         self._number += 1
         head = new[-1]
-        self._retired = Retired.of(tree)
-        is_gone = self._retired.lists(old.version_id)
+        self._tombstones = Tombstones.of(tree)
+        is_gone = self._tombstones.lists(old.version_id)
         if is_gone:
             chunks = self._dropped(old, new)
             files = () if self._knows_readers else _files_of(old)
@@ -235,7 +240,7 @@ class Collector:
             return
         self._try(lambda: self._remove_heads(tree))
         self._try(self._prune)
-        wanted = self._wanted(self._retired)
+        wanted = self._wanted(self._tombstones)
         if wanted is not None or self._sweep is not None:
             self._try(lambda: self._go_on_sweeping(wanted or (False, False), branch))
 
@@ -266,10 +271,10 @@ class Collector:
             except LakebedError:
                 self._read += [head, *again]
                 raise
-        retired = self._retired
+        tombstones = self._tombstones
         while self._heads and self._is_due(self._heads[0], len(self._heads) - 1):
             head = self._heads[0]
-            if (retired.lists(head.id) or head.id not in tree.commits) and not self._end(head):
+            if (tombstones.lists(head.id) or head.id not in tree.commits) and not self._end(head):
                 self._read.append(head)
             self._heads.popleft()
         if not self._knows_readers:
@@ -286,12 +291,12 @@ class Collector:
             self._folders.add(key.rpartition("/")[0])
 
     def _end(self, head: _Head) -> bool:
-        """Remove a head's metadata, unless somebody reads it; see which of the chunks that went with it may go."""
+        """Remove a head's metadata, unless it is being read; see which of the chunks that went with it may go."""
         if not self._knows_readers:
             self._end_by_time(head)
             return True
         folder = folder_of(head.id)
-        held = held_key(head.id)
+        held = reader_lease_key(head.id)
         with claimed(self._storage, held) as free:
             if free is False or (free is None and clock.now() - head.time <= config.GRACE_SECONDS):
                 return False
@@ -312,7 +317,7 @@ class Collector:
         return True
 
     def _end_by_time(self, head: _Head) -> None:
-        """Note all that goes with a head: whoever may still read it began so long ago that nobody waits for him."""
+        """Record all that goes with a head: a reader that may still be there began too long ago to be waited for."""
         folder = folder_of(head.id)
         keys = [folder + name for name in head.files]
         if not keys:
@@ -323,12 +328,12 @@ class Collector:
 
     # -- what others left --------------------------------------------------------------------------------------
 
-    def _wanted(self, retired: Retired) -> tuple[bool, bool] | None:
+    def _wanted(self, tombstones: Tombstones) -> tuple[bool, bool] | None:
         """Return whether a sweep is due of everything, or only of what left lately, and whether at once; else None."""
         now = clock.now()
-        if retired.since is not None and now >= retired.sweep:
-            return True, now >= retired.sweep + _OVERDUE_SECONDS
-        left = retired.left - self.waiting if self._knows_readers else 0
+        if tombstones.since is not None and now >= tombstones.sweep:
+            return True, now >= tombstones.sweep + _OVERDUE_SECONDS
+        left = tombstones.left - self.waiting if self._knows_readers else 0
         return (False, left >= _TOO_MANY) if left >= _MANY + self._more else None
 
     def _go_on_sweeping(self, wanted: tuple[bool, bool], branch: str) -> None:

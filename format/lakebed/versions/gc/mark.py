@@ -1,7 +1,7 @@
 """Which chunks something refers to: what a collector must leave alone (FORMAT.md 9.3).
 
-The own chunks of all versions together are all that can be live: a version inherits everything else. Whoever is kept
-without being in the tree counts with all its chunks, since nobody says from whom it inherits.
+The own chunks of all versions together are all that can be live: a version inherits everything else. A version that
+is kept without being in the tree counts with all its chunks, since nothing tells from which version it inherits.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lakebed.versions.state import folder_of
 VIEWS_KEY = "queries.json"
 
 
-class Live:
+class LiveChunks:
     """Chunks that are referred to, by the folder that they lie in."""
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ def _index(manifest: Manifest, key: str) -> ChunkIds:
     return ChunkIds.empty() if data is None else ChunkIds.from_bytes(data)
 
 
-def mark(storage: Storage, tree: VersionTree, version: str, files: Iterable[str], live: Live) -> None:
+def mark(storage: Storage, tree: VersionTree, version: str, files: Iterable[str], live: LiveChunks) -> None:
     """Take in what a version of the tree refers to by itself.
 
     Parameters
@@ -87,7 +87,7 @@ def mark(storage: Storage, tree: VersionTree, version: str, files: Iterable[str]
     Raises
     ------
     FormatError
-        If what it refers to can not be known.
+        If what it refers to cannot be known.
     """
     live.versions.add(version)
     if version == FIRST:
@@ -102,7 +102,7 @@ def mark(storage: Storage, tree: VersionTree, version: str, files: Iterable[str]
         _mark_files(storage, version, files, live)
 
 
-def _mark_files(storage: Storage, version: str, files: Iterable[str], live: Live) -> None:
+def _mark_files(storage: Storage, version: str, files: Iterable[str], live: LiveChunks) -> None:
     folder = folder_of(version)
     for name in files:
         if name.endswith("/chunk_set"):
@@ -113,8 +113,8 @@ def _mark_files(storage: Storage, version: str, files: Iterable[str], live: Live
                 continue
 
 
-def mark_kept(storage: Storage, version: str, files: Iterable[str], live: Live) -> list[str]:
-    """Take in all that a version outside of the tree refers to; return the versions that it can not be read without."""
+def mark_outside(storage: Storage, version: str, files: Iterable[str], live: LiveChunks) -> list[str]:
+    """Take in all that a version outside of the tree refers to; return the versions that it cannot be read without."""
     live.versions.add(version)
     found = read_manifest(storage, version)
     if found is not None:
@@ -130,13 +130,13 @@ def mark_kept(storage: Storage, version: str, files: Iterable[str], live: Live) 
     return [parent] if isinstance(parent, str) else []
 
 
-def viewed(storage: Storage) -> set[str]:
+def versions_of_views(storage: Storage) -> set[str]:
     """Return the versions that saved views refer to (FORMAT.md 12).
 
     Raises
     ------
     FormatError
-        If the list of views can not be read.
+        If the list of views cannot be read.
     """
     try:
         docs: Any = json.loads(storage.get(VIEWS_KEY))

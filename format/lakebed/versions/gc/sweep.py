@@ -1,10 +1,10 @@
 """Find and remove everything that nothing refers to: one full mark and sweep, beside writers and readers.
 
 The order makes it safe while others publish. First everything is listed: what comes into being later is not touched.
-Then the locks of all heads are looked at, and the tree is read: whoever was at work during the listing has published
-by now, or still has a lock. Versions that are too old to be wanted are ended, by removing the file that readers hold,
-so nobody begins to read them. Only then is marked what the tree and all versions that are kept refer to, until the tree
-stands still; what is listed and not marked goes.
+Then the locks of all heads are looked at, and the tree is read: a writer that was at work during the listing has
+published by now, or still has a lock. Versions that are too old to be wanted are ended, by removing the file that
+readers hold, so no reader begins with them. Only then is marked what the tree and all versions that are kept refer to,
+until the tree stands still; what is listed and not marked goes.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from lakebed.storage.base import Stat, Storage, traits_of
 from lakebed.storage.concurrently import together
 from lakebed.storage.orphan_files import remove, remove_temporary, temporary_files
 from lakebed.storage.reader_locks import claimed, is_shared
-from lakebed.versions.gc.mark import Live, mark, mark_kept, viewed
+from lakebed.versions.gc.mark import LiveChunks, mark, mark_outside, versions_of_views
 from lakebed.versions.gc.report import Report
-from lakebed.versions.gc.tombstones import YOUNG_SECONDS, Retired
-from lakebed.versions.locks.marker import is_at_work, look
-from lakebed.versions.locks.reader_lease import held_key
+from lakebed.versions.gc.tombstones import YOUNG_SECONDS, Tombstones
+from lakebed.versions.locks.marker import is_being_written, read_lock
+from lakebed.versions.locks.reader_lease import reader_lease_key
 from lakebed.versions.opening import TREE_KEY, manifest_key, read_tree
 from lakebed.versions.refs import read_refs
 from lakebed.versions.state import folder_of, split_chunk
@@ -60,7 +60,7 @@ class Sweep:
     grace
         Seconds that everything stays after it was last part of the dataset.
     keep
-        So many versions that left the tree last stay for ``grace`` seconds, others only while somebody reads them;
+        So many versions that left the tree last stay for ``grace`` seconds, others only while they are being read;
         None: all.
     mine
         Branch whose writer runs this.
@@ -95,11 +95,11 @@ class Sweep:
         self._oldest = self._now
         self._folders: dict[str, _Folder] = {}
         self._manifests: dict[str, Stat] = {}
-        self._live = Live()
+        self._live = LiveChunks()
         self._seen: set[str] = set()
         self._unlisted_wait = grace
         self._behind = 0.0  # seconds that the clock of the files is behind ours
-        self._going: list[str] = []  # files that will be removed by one request
+        self._to_remove: list[str] = []  # files that will be removed by one request
 
     def steps(self) -> Iterator[None]:
         """Do it; each step takes little time, or a few requests.
@@ -111,7 +111,7 @@ class Sweep:
         """
         self._compare_clocks()
         yield from self._list()
-        tree = self._settled_tree()
+        tree = self._stable_tree()
         dead, kept = self._judge(tree, self._pinned())
         try:
             # At once: a fast writer may replace, and collect, a head while the rest takes its time.
@@ -129,7 +129,7 @@ class Sweep:
                     dead.remove(version)
                     kept[version] = why
                 yield
-            yield from self._mark_kept(kept)
+            yield from self._mark_outside(kept)
         except (FormatError, CorruptError) as error:
             self._give_up(error)
             return
@@ -166,17 +166,17 @@ class Sweep:
     def _list(self) -> Iterator[None]:
         prefixes = [_VERSIONS, _MANIFESTS]
         if self.recent:
-            prefixes = [_VERSIONS + digits for digits in Retired.of(read_tree(self._storage)).times]
+            prefixes = [_VERSIONS + digits for digits in Tombstones.of(read_tree(self._storage)).times]
         for prefix in prefixes:
             for number, (key, stat) in enumerate(self._storage.list(prefix)):
                 if prefix == _MANIFESTS:
                     self._manifests[key[len(_MANIFESTS) :]] = stat
                 elif key.count("/") > 1:
-                    self._take(key, stat)
+                    self._add_file(key, stat)
                 if number % _STEP == 0:
                     yield
 
-    def _take(self, key: str, stat: Stat) -> None:
+    def _add_file(self, key: str, stat: Stat) -> None:
         version = key.split("/", 2)[1]
         folder = self._folders.setdefault(version, _Folder())
         (folder.files if split_chunk(version, key) is None else folder.chunks)[key] = stat
@@ -184,43 +184,43 @@ class Sweep:
         self._oldest = min(self._oldest, self._changed(stat))
 
     def _changed(self, stat: Stat) -> float:
-        """POSIX seconds of a file's last change, by our clock; where nobody knows, it might be now."""
+        """POSIX seconds of a file's last change, by our clock; where it is unknown, it might be now."""
         if stat.modified:
             return stat.modified / 1e9
         return stat.stored / 1e9 + self._behind if stat.stored else self._now
 
-    def _settled_tree(self) -> VersionTree:
+    def _stable_tree(self) -> VersionTree:
         """Return the tree as it is after a look at the locks of all its heads."""
         tree = read_tree(self._storage)
         busy = True
         for _ in range(10):
             busy = any(self._is_locked(head) for name, head in tree.branches.items() if name != self._mine)
             again = read_tree(self._storage)
-            settled = again.branches == tree.branches
+            is_stable = again.branches == tree.branches
             tree = again
-            if settled:
+            if is_stable:
                 break
         else:
             busy = True
         if not traits_of(self._storage).reader_leases:
-            # Files of a publish come in any order there, so that it can not be told from one that was cut off.
+            # Files of a publish come in any order there, so that it cannot be told from one that was cut off.
             self._unlisted_wait = max(self._grace, config.GRACE_SECONDS if busy else _UNDER_WAY)
         elif busy:
             self._unlisted_wait = max(self._grace, _UNDER_WAY)
         return tree
 
     def _is_locked(self, version: str) -> bool:
-        return is_at_work(self._storage, version)
+        return is_being_written(self._storage, version)
 
-    def _is_in_work(self, version: str, retired: Retired) -> bool:
-        """Whether somebody writes a version that is not in the tree."""
+    def _is_in_writing(self, version: str, tombstones: Tombstones) -> bool:
+        """Whether a version that is not in the tree is being written."""
         # On stores the lock of a head that was replaced is left to run out.
-        is_left = retired.lists(version) and look(self._storage, version).digest != ""
+        is_left = tombstones.lists(version) and read_lock(self._storage, version).digest != ""
         return not is_left and self._is_locked(version)
 
     def _pinned(self) -> dict[str, str]:
         """Versions that have a name of their own, whether or not they are in the tree."""
-        views = dict.fromkeys(viewed(self._storage), "a saved view refers to it")
+        views = dict.fromkeys(versions_of_views(self._storage), "a saved view refers to it")
         return views | {
             tag.commit: f"tag {name!r} names it" for name, tag in read_refs(self._storage).tags.items()
         }
@@ -229,24 +229,26 @@ class Sweep:
 
     def _judge(self, tree: VersionTree, pinned: dict[str, str]) -> tuple[list[str], dict[str, str]]:
         """Return the versions to end, and those that stay though they are not in the tree, with the reason."""
-        dead, kept, retired = [], {}, Retired.of(tree)
+        dead, kept, tombstones = [], {}, Tombstones.of(tree)
         outside = [version for version in self._folders if version not in tree.commits]
-        found = together(self._storage, [partial(self._is_in_work, version, retired) for version in outside])
+        found = together(
+            self._storage, [partial(self._is_in_writing, version, tombstones) for version in outside]
+        )
         locked = {version for version, is_locked in zip(outside, found, strict=True) if is_locked}
         for version in outside:
             why = pinned.get(version)
             if why is None and version in locked:
                 why = "a writer is at work on it"
-            why = why or self._why_kept(version, self._folders[version], retired)
+            why = why or self._why_kept(version, self._folders[version], tombstones)
             if why is None:
                 dead.append(version)
             else:
                 kept[version] = why
         return dead, kept
 
-    def _why_kept(self, version: str, folder: _Folder, retired: Retired) -> str | None:
-        rank = retired.rank(version)
-        left = retired.left_at(version)
+    def _why_kept(self, version: str, folder: _Folder, tombstones: Tombstones) -> str | None:
+        rank = tombstones.rank(version)
+        left = tombstones.left_at(version)
         if rank is None:
             # It fell out of the list, or never was in the tree: as a crash, or a lost race, leaves it.
             left = max(folder.newest, self._tree_changed() if left is None else left)
@@ -261,12 +263,12 @@ class Sweep:
         return self._now if stat is None else self._changed(stat)
 
     def _end(self, version: str) -> str | None:
-        """End a version: nobody begins to read it any more. Return why not."""
-        key = held_key(version)
+        """End a version, so that no reader begins with it any more. Return why not."""
+        key = reader_lease_key(version)
         if self._dry_run:
             return "somebody reads it" if is_shared(self._storage, key) else None
         if not traits_of(self._storage).reader_leases:
-            return None  # it is so old that nobody begins to read it
+            return None  # it is so old that no reader begins with it
         with claimed(self._storage, key) as free:
             if free is False:
                 return "somebody reads it"
@@ -289,12 +291,12 @@ class Sweep:
             )
             yield
 
-    def _mark_kept(self, kept: dict[str, str]) -> Iterator[None]:
+    def _mark_outside(self, kept: dict[str, str]) -> Iterator[None]:
         """Mark what is outside of the tree, and what came into it meanwhile."""
         pending = list(kept)
         while pending:
             version = pending.pop()
-            for other in mark_kept(self._storage, version, self._files(version), self._live):
+            for other in mark_outside(self._storage, version, self._files(version), self._live):
                 if other not in self._live.versions:
                     pending.append(other)
                     kept.setdefault(other, "another version that stays builds on it")
@@ -326,14 +328,14 @@ class Sweep:
         if not self._dry_run and traits_of(self._storage).reader_leases:
             remove(self._storage, found)
         elif not self._dry_run:
-            self._going += found
-            if len(self._going) >= _BULK:
+            self._to_remove += found
+            if len(self._to_remove) >= _BULK:
                 self._remove_now()
         self.report.remove(what, name, len(found), sum(stat.size for stat in found.values()), why)
 
     def _remove_now(self) -> None:
-        going, self._going = self._going, []
-        remove(self._storage, going)
+        to_remove, self._to_remove = self._to_remove, []
+        remove(self._storage, to_remove)
 
     def _is_live(self, version: str, key: str) -> bool:
         parts = split_chunk(version, key)

@@ -28,7 +28,7 @@ _DIGITS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Retired:
+class Tombstones:
     """What the tree says of versions that left it.
 
     Parameters
@@ -49,7 +49,7 @@ class Retired:
     sweep: float = 0.0
 
     @classmethod
-    def of(cls, tree: VersionTree) -> Retired:
+    def of(cls, tree: VersionTree) -> Tombstones:
         """Read it from a tree; what is not as expected counts as not there."""
         ours = tree.extra.get(OURS)
         doc: Any = ours.get("retired") if isinstance(ours, dict) else None
@@ -102,10 +102,10 @@ def _gone(before: VersionTree, after: VersionTree) -> Collection[str]:
     return [id_ for id_ in heads if id_ not in at_hand]
 
 
-def with_retired(before: VersionTree, after: VersionTree, now: float) -> VersionTree:
+def with_tombstones(before: VersionTree, after: VersionTree, now: float) -> VersionTree:
     """Note in a new tree which versions of the one before left it, at POSIX time ``now``."""
     gone = _gone(before, after)
-    known = Retired.of(after)
+    known = Tombstones.of(after)
     if not gone and known.since is not None:
         return after
     times = {**known.times, **dict.fromkeys((id_[:_DIGITS] for id_ in gone), now)}
@@ -113,28 +113,28 @@ def with_retired(before: VersionTree, after: VersionTree, now: float) -> Version
     since = now if known.since is None else known.since
     for id_ in list(times)[: max(0, surplus)]:
         since = max(since, times.pop(id_))
-    # 3.9.52, or a release before this one, wrote the tree before: nobody knows what it left behind.
+    # 3.9.52, or a release before this one, wrote the tree before: what it left behind is unknown.
     sweep = known.sweep if known.since is not None else now + _SWEEP_EVERY
     if len(gone) > 1:  # a branch, or a history: it takes a full sweep to find what only they had
         sweep = min(sweep, now + config.GRACE_SECONDS)
-    return Retired(times, since, known.left + len(gone), sweep).into(after)
+    return Tombstones(times, since, known.left + len(gone), sweep).into(after)
 
 
-def collected(tree: VersionTree, versions: Collection[str], *, swept: float | None) -> VersionTree:
+def without_tombstones(tree: VersionTree, versions: Collection[str], *, swept: float | None) -> VersionTree:
     """Drop versions that are no more from the list; ``swept`` is when a full sweep was done, if one was."""
-    known = Retired.of(tree)
+    known = Tombstones.of(tree)
     if known.since is None or not (versions or swept):
         return tree
     short = {id_[:_DIGITS] for id_ in versions}
     times = {id_: time for id_, time in known.times.items() if id_ not in short}
     left = 0 if swept else max(0, known.left - len(short))
     sweep = swept + _SWEEP_EVERY if swept else known.sweep
-    return Retired(times, known.since, left, sweep).into(tree)
+    return Tombstones(times, known.since, left, sweep).into(tree)
 
 
-def suspected(tree: VersionTree, due: float) -> VersionTree:
-    """Have a full sweep done at ``due`` or before: somebody crashed."""
-    known = Retired.of(tree)
+def with_sweep_by(tree: VersionTree, due: float) -> VersionTree:
+    """Return the tree with the next full sweep at ``due`` or before, as after the crash of a writer."""
+    known = Tombstones.of(tree)
     if known.since is None or known.sweep <= due:
         return tree
     return replace(known, sweep=due).into(tree)

@@ -2,8 +2,8 @@
 
 Two locks make a lease. The writer's lock (``lakebed.storage.lock``) keeps other processes of ours out where the
 operating system guards it. The 3.x lock file in the head's folder (FORMAT.md 14) keeps Deep Lake 3.9.52 out, and ours
-where there is no other lock; it runs out when nobody renews it. Whoever takes over from a writer that may still live
-raises the branch's fence in the version tree, so that this one can not publish any more.
+where there is no other lock; it runs out unless it is renewed. A writer that takes over from another that
+may still live raises the branch's fence in the version tree, so that the former cannot publish any more.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from lakebed.jitter import JITTER
 from lakebed.storage.base import Storage
 from lakebed.storage.concurrently import concurrently
 from lakebed.storage.lock import Owner, WriterLock
-from lakebed.versions.locks.lock_files import guards_of
-from lakebed.versions.locks.marker import Found, check_foreign_lock, is_own, lock_key, look
+from lakebed.versions.locks.lock_files import lock_files_of
+from lakebed.versions.locks.marker import LockFile, check_foreign_lock, is_own, lock_key, read_lock
 from lakebed.versions.swap import TreeAt, read_tree_at, swap
 from lakebed.versions.tree_file import TREE_KEY
 from lakebed.versions.updates import RaiseFence, apply
@@ -53,11 +53,11 @@ class Lease:
         self._branch = branch
         self._lock = WriterLock(storage, branch)
         self._mutex = threading.Lock()
-        self._guards = guards_of(storage, branch)
+        self._lock_files = lock_files_of(storage, branch)
         self._lost = ""
-        self._written = 0.0  # when the lock files were, by a clock that nobody sets
-        self.found_traces = False  # whether a writer before this one ended without a farewell
-        self.found = Found()  # the lock file of the head as it was when the lease was taken
+        self._written = 0.0  # when the lock files were, by the monotonic clock
+        self.took_over = False  # whether the writer before this one ended without giving its lease back
+        self.found = LockFile()  # the lock file of the head as it was when the lease was taken
 
     @property
     def branch(self) -> str:
@@ -109,7 +109,7 @@ class Lease:
             at, found = self._read(expected)
             head = at.tree.head(self._branch).id
             expired = self._enter(head, found)
-            self.found_traces = seized or expired
+            self.took_over = seized or expired
             if seized or (expired and not self._lock.is_system_lock):
                 at = self._fence(at)
                 now = at.tree.head(self._branch).id
@@ -118,22 +118,22 @@ class Lease:
                     self._storage.delete(lock_key(head))
         except BaseException:
             self._lock.release()
-            self._guards.forget()
+            self._lock_files.forget()
             raise
         self._lost, self._written = "", clock.monotonic()
-        _keeper.add(self)
+        _renewer.add(self)
         return at
 
-    def _read(self, expected: str | None) -> tuple[TreeAt, Found | None]:
+    def _read(self, expected: str | None) -> tuple[TreeAt, LockFile | None]:
         """Return the tree, and the lock file of its head if that is the expected one."""
         if expected is None or self._lock.is_system_lock:
             return read_tree_at(self._storage), None
         trees: list[TreeAt] = []
-        locks: list[Found] = []
+        locks: list[LockFile] = []
         concurrently(
             [
                 lambda: trees.append(read_tree_at(self._storage)),
-                lambda: locks.append(look(self._storage, expected)),
+                lambda: locks.append(read_lock(self._storage, expected)),
             ]
         )
         at = trees[0]
@@ -142,16 +142,16 @@ class Lease:
     def _is_stale(self, owner: Owner) -> bool:
         """Whether the lock file of the head says that its writer has not been seen for too long."""
         head = read_tree_at(self._storage).tree.head(self._branch).id
-        lock = look(self._storage, head).lock
+        lock = read_lock(self._storage, head).lock
         return lock is not None and lock.pid == owner.pid and lock.expiry <= clock.now()
 
-    def _enter(self, head: str, found: Found | None) -> bool:
+    def _enter(self, head: str, found: LockFile | None) -> bool:
         """Put our lock into a head's folder; tell whether one that ran out was there."""
-        found = found or look(self._storage, head)
+        found = found or read_lock(self._storage, head)
         try:
             if not self._is_left(found.lock):
                 check_foreign_lock(self._storage, head, found.lock)
-            self._guards.enter(head, found)
+            self._lock_files.enter(head, found)
         except LockedException as error:
             if not self._lock.is_system_lock:
                 self._check_current(head, error)
@@ -164,7 +164,7 @@ class Lease:
         return lock is not None and self._lock.was_left_by(lock.pid, int.from_bytes(lock.node, "little"))
 
     def _check_current(self, head: str, error: LockedException) -> None:
-        """Raise `_Overtaken` if the branch has another head by now: the lock of this one keeps nobody out."""
+        """Raise `_Overtaken` if the branch has another head by now: the lock of this one keeps no writer out."""
         if read_tree_at(self._storage).tree.branches.get(self._branch) not in (None, head):
             raise _Overtaken(*error.args) from error
 
@@ -172,20 +172,20 @@ class Lease:
         updates = [RaiseFence(self._branch)]
         return swap(self._storage, at, updates, apply(at.tree, updates))
 
-    def guard(self, version_id: str) -> None:
-        """Mark the folder of a version in the making, so that nobody takes it for garbage."""
+    def protect(self, version_id: str) -> None:
+        """Put a lock file into the folder of a version in the making, so that no collector takes it for garbage."""
         with self._mutex:
-            self._guards.add(version_id)
+            self._lock_files.add(version_id)
 
     def publish(self, version_id: str, digest: str, *, leaving: bool = False) -> None:
-        """Mark the folder of a version that is about to become the head; see :meth:`Guards.publish`."""
+        """Put a lock file beside a version that is about to become the head; see :meth:`LockFiles.publish`."""
         with self._mutex:
-            self._guards.publish(version_id, digest, leaving=leaving)
+            self._lock_files.publish(version_id, digest, leaving=leaving)
 
     def moved(self, head: str) -> None:
         """Go on with a new head, whose folder has our lock file already; those of others are removed."""
         with self._mutex:
-            self._guards.moved(head)
+            self._lock_files.moved(head)
             self._written = clock.monotonic()
 
     def check(self) -> None:
@@ -197,7 +197,7 @@ class Lease:
             If another one took over.
         """
         with self._mutex:
-            self._note(self._guards.lost(strictly=False))
+            self._note(self._lock_files.lost(strictly=False))
         if self._lost:
             if self._storage.stat(TREE_KEY) is None:
                 raise LeaseLost(
@@ -224,7 +224,7 @@ class Lease:
         with self._mutex:
             try:
                 if not self._lost and self._lock.is_intact:
-                    self._note(self._guards.renew())
+                    self._note(self._lock_files.renew())
                     self._written = clock.monotonic()
             except StorageError as error:
                 _log.warning(
@@ -233,24 +233,24 @@ class Lease:
 
     def release(self) -> None:
         """Let others write; no effect if it is not held."""
-        _keeper.remove(self)
+        _renewer.remove(self)
         try:
             with self._mutex:
                 if self._lost or not self._lock.held:
-                    self._guards.forget()
+                    self._lock_files.forget()
                 else:
-                    self._guards.release()
+                    self._lock_files.release()
         finally:
             self._lock.release()  # also when Ctrl-C comes while the store is told
 
     def forget(self) -> None:
         """Let go without touching the storage, as the end of the process does."""
-        _keeper.remove(self)
-        self._guards.forget()
+        _renewer.remove(self)
+        self._lock_files.forget()
         self._lock.release()
 
 
-class _Keeper:
+class _Renewer:
     """One thread per process that renews the leases which this process holds."""
 
     def __init__(self) -> None:
@@ -299,12 +299,12 @@ class _Keeper:
             lease.renew()
 
 
-_keeper = _Keeper()
+_renewer = _Renewer()
 
 
 def renew_all() -> None:
     """Renew all leases of this process at once; a thread does it in good time by itself."""
-    _keeper.renew_all()
+    _renewer.renew_all()
 
 
-process_hooks.after_fork(_keeper.reset)
+process_hooks.after_fork(_renewer.reset)

@@ -3,7 +3,7 @@
 There are two kinds. Where the operating system guards the writer's lock, lock files only tell Deep Lake 3.9.52, and are
 removed at the end. On a store they are the lock: each is replaced on condition that it is still the one that was
 written last, so that a takeover is never overwritten, and nothing has to be read first; at the end they stay, released,
-as a witness that 3.9.52 has not been there (``lakebed.versions.locks.marker``).
+as a marker that 3.9.52 has not been there (``lakebed.versions.locks.marker``).
 """
 
 from __future__ import annotations
@@ -16,19 +16,21 @@ from typing import Protocol
 
 from lakebed import clock, config
 from lakebed.documents.lock import DatasetLock
-from lakebed.errors import LockedException, PreconditionFailed, StorageError
+from lakebed.errors import KeyNotFound, LockedException, PreconditionFailed, StorageError
 from lakebed.storage.base import Storage, is_conditional, traits_of
 from lakebed.storage.concurrently import concurrently
-from lakebed.versions.locks.marker import Found, is_own, lock_file, lock_key, look, named, own_lock
-from lakebed.versions.locks.weak_lock import confirm
+from lakebed.versions.locks.marker import LockFile, is_own, lock_file, lock_key, named, own_lock, read_lock
 
 _log = logging.getLogger(__name__)
 
+CONFIRM_SECONDS = 0.5
+"""How long a writer waits, as 3.9.52 does, to read its lock file again on a store that enforces no conditions."""
 
-class Guards(Protocol):
+
+class LockFiles(Protocol):
     """Lock files of one writer. Not for several threads at once."""
 
-    def enter(self, head: str, found: Found) -> None:
+    def enter(self, head: str, found: LockFile) -> None:
         """Put our lock into a head's folder, over what was found there, and keep no others.
 
         Raises
@@ -46,7 +48,7 @@ class Guards(Protocol):
         Parameters
         ----------
         leaving
-            Nobody writes it afterwards: the lock is released already.
+            The writer leaves it afterwards: the lock is released already.
         """
 
     def moved(self, head: str) -> None:
@@ -58,7 +60,7 @@ class Guards(Protocol):
         Parameters
         ----------
         strictly
-            Look, even if that can not be yet.
+            Read them even where they cannot have been replaced yet.
         """
 
     def renew(self) -> str:
@@ -71,19 +73,23 @@ class Guards(Protocol):
         """Know of no locks any more, without touching the storage."""
 
 
-def guards_of(storage: Storage, branch: str) -> Guards:
+def lock_files_of(storage: Storage, branch: str) -> LockFiles:
     """Return what keeps the lock files of a writer of a branch."""
-    return _BesideOthers(storage) if traits_of(storage).system_locks else _Alone(storage, branch)
+    return (
+        _PlainLockFiles(storage)
+        if traits_of(storage).system_locks
+        else _ConditionalLockFiles(storage, branch)
+    )
 
 
-class _BesideOthers:
+class _PlainLockFiles:
     """Lock files for 3.9.52; those of lakebed go by the lock of the operating system."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._versions: dict[str, None] = {}
 
-    def enter(self, head: str, found: Found) -> None:  # noqa: ARG002
+    def enter(self, head: str, found: LockFile) -> None:  # noqa: ARG002
         self._storage.put(*lock_file(head))
         self._versions = {head: None}
 
@@ -101,7 +107,7 @@ class _BesideOthers:
 
     def lost(self, *, strictly: bool) -> str:  # noqa: ARG002
         for version in self._versions:
-            lock = look(self._storage, version).lock
+            lock = read_lock(self._storage, version).lock
             if lock is not None and not is_own(lock):
                 return f"{named(lock)} has locked it meanwhile"
         return ""
@@ -130,7 +136,7 @@ class _BesideOthers:
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """A lock file as this process wrote it, and when, by a clock that nobody sets back."""
+    """A lock file as this process wrote it, and when, by the monotonic clock."""
 
     etag: str
     lock: DatasetLock
@@ -138,17 +144,17 @@ class _Written:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether it is so young that nobody else can take it to have run out, if clocks agree roughly."""
+        """Whether it is so young that no other writer can take it to have run out, if clocks agree roughly."""
         half = config.LEASE_SECONDS / 2
         return self.lock.expiry - clock.now() > half and clock.monotonic() - self.at < half
 
 
-def _why(found: Found) -> str:
+def _why(found: LockFile) -> str:
     """Return in words what became of a lock of ours."""
     return "its lock file is gone" if found.lock is None else f"{named(found.lock)} has locked it meanwhile"
 
 
-class _Alone:
+class _ConditionalLockFiles:
     """Lock files that are the lock, on a store that replaces an object on condition."""
 
     def __init__(self, storage: Storage, branch: str) -> None:
@@ -157,7 +163,7 @@ class _Alone:
         self._written: dict[str, _Written | None] = {}
         self._next: dict[str, _Written] = {}
 
-    def enter(self, head: str, found: Found) -> None:
+    def enter(self, head: str, found: LockFile) -> None:
         try:
             # Where 3.9.52 has been since the version was published, the digest is gone, and must not come back.
             mine = self._write(head, own_lock(found.digest), found.etag)
@@ -183,18 +189,18 @@ class _Alone:
         self._next[version] = _Written(etag, lock, now)
 
     def moved(self, head: str) -> None:
-        # The lock of the head before stays until it runs out: whoever still takes that for the head is kept out.
+        # The lock of the head before stays until it runs out: a writer that still takes that for the head is kept out.
         self._written, self._next = {head: self._next.get(head)}, {}
 
     def lost(self, *, strictly: bool) -> str:
         if not strictly and all(found is not None and found.is_fresh for found in self._written.values()):
-            return "" if is_conditional(self._storage) else self._looked_over()
+            return "" if is_conditional(self._storage) else self._check_stored()
         return self.renew()
 
-    def _looked_over(self) -> str:
+    def _check_stored(self) -> str:
         """Look, where the store may have let another writer in at the same moment."""
         for version, known in self._written.items():
-            found = look(self._storage, version)
+            found = read_lock(self._storage, version)
             if known is None or found.etag != known.etag:
                 return _why(found)
         return ""
@@ -203,7 +209,7 @@ class _Alone:
         for version, known in self._written.items():
             before = known or self._found(version)
             if before is None:
-                return _why(look(self._storage, version))
+                return _why(read_lock(self._storage, version))
             lock = own_lock(before.lock.digest)
             try:
                 self._written[version] = self._write(version, lock, before.etag)
@@ -211,7 +217,7 @@ class _Alone:
                 # An answer may have been lost before: then what is there is ours, and only its identity is unknown.
                 now = self._found(version)
                 if now is None or now.lock.digest != lock.digest:
-                    return _why(look(self._storage, version))
+                    return _why(read_lock(self._storage, version))
                 self._written[version] = self._write(version, lock, now.etag)
         return ""
 
@@ -225,7 +231,7 @@ class _Alone:
             if before is not None and not before.lock.is_released:
                 self._write(version, before.lock.released(), before.etag)
         except PreconditionFailed:
-            pass  # somebody has taken over, and goes by a lock of his own
+            pass  # another writer has taken over, and has a lock of its own
         except StorageError as error:  # it runs out by itself
             _log.warning("a lock file of %s stays: %s", self._storage.url, error)
 
@@ -233,8 +239,8 @@ class _Alone:
         self._written, self._next = {}, {}
 
     def _found(self, version: str) -> _Written | None:
-        """Return a lock file of ours as it is stored; None if there is none, or somebody else's."""
-        found = look(self._storage, version)
+        """Return a lock file of ours as it is stored; None if there is none, or another writer's."""
+        found = read_lock(self._storage, version)
         if found.etag is None or found.lock is None or not is_own(found.lock):
             return None
         return _Written(found.etag, found.lock, clock.monotonic())
@@ -244,8 +250,31 @@ class _Alone:
         try:
             written = self._storage.put_if(lock_key(version), data, etag)
         except PreconditionFailed:
-            found = look(self._storage, version)
+            found = read_lock(self._storage, version)
             if found.etag is None or found.data != data:
                 raise
             written = found.etag  # an attempt of which the answer was lost
         return _Written(written, lock, now)
+
+
+def confirm(storage: Storage, key: str, data: bytes) -> None:
+    """Make sure that a lock file is still the one that was written just now; nothing to do where conditions hold.
+
+    Two writers that find a lock free at the same moment both write theirs, and the second one replaces the first. After
+    a pause that is long beside one request each of them reads what is there: one finds its own lock, the other one
+    gives way (FORMAT.md 14, as Deep Lake 3.9.52 does it on every store).
+
+    Raises
+    ------
+    PreconditionFailed
+        If another writer put its own there.
+    """
+    if is_conditional(storage):
+        return
+    clock.sleep(CONFIRM_SECONDS)
+    try:
+        found = storage.get(key)
+    except KeyNotFound:
+        found = b""
+    if found != data:
+        raise PreconditionFailed(f"{key!r} in {storage.url} was written by another writer at the same time")

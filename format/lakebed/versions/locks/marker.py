@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LockFile:
     """A lock file as it was read.
 
     Parameters
@@ -64,37 +64,37 @@ def lock_file(head: str) -> tuple[str, Data]:
 
 
 def released_file(head: str, digest: str) -> tuple[str, Data]:
-    """Return key and content of the lock file of a head that is published with a manifest, and that nobody writes."""
+    """Return key and content of the lock file of a head that is published with a manifest and not being written."""
     return lock_key(head), own_lock(digest).released().to_bytes()
 
 
-def look(storage: Storage, version: str) -> Found:
+def read_lock(storage: Storage, version: str) -> LockFile:
     """Read the lock file of a version."""
     try:
         tail = storage.get_tail(lock_key(version), _MOST_BYTES)
     except KeyNotFound:
-        return Found()
+        return LockFile()
     try:
-        return Found(tail.data, tail.stat.etag, DatasetLock.from_bytes(tail.data))
+        return LockFile(tail.data, tail.stat.etag, DatasetLock.from_bytes(tail.data))
     except FormatError:
-        return Found(tail.data, tail.stat.etag)
+        return LockFile(tail.data, tail.stat.etag)
 
 
-def live_owner(storage: Storage, head: str, found: Found | None = None) -> str | None:
-    """Return who writes a branch at the moment, in words; None if nobody but this process does.
+def live_owner(storage: Storage, head: str, found: LockFile | None = None) -> str | None:
+    """Return who writes a branch at the moment, in words; None if no process but this one does.
 
     Parameters
     ----------
     found
         The lock file of the head, if it has been read.
     """
-    lock = (look(storage, head) if found is None else found).lock
+    lock = (read_lock(storage, head) if found is None else found).lock
     return named(lock) if lock is not None and _is_in_the_way(lock) else None
 
 
-def is_at_work(storage: Storage, version: str) -> bool:
+def is_being_written(storage: Storage, version: str) -> bool:
     """Whether a writer that may live, of this process or another, has its lock in a version's folder."""
-    return may_live(look(storage, version).lock)
+    return may_live(read_lock(storage, version).lock)
 
 
 def may_live(lock: DatasetLock | None) -> bool:

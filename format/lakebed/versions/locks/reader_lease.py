@@ -1,4 +1,4 @@
-"""Hold a version as a reader, so that nobody collects it: a lease on one of its files, which is always there."""
+"""Leases of readers: a lock on one file of a version, which is always there, keeps the version from collection."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from lakebed.versions.state import folder_of
 _FILE = "dataset_meta.json"
 
 
-def held_key(version: str) -> str:
-    """Return the storage key of the file that readers of a version hold, and that is removed first of all."""
+def reader_lease_key(version: str) -> str:
+    """Return the storage key of the file that readers of a version lock, and that is removed first of all."""
     return f"{folder_of(version)}{_FILE}"
 
 
-def hold(storage: Storage, version: str) -> Lease | None:
+def lease_version(storage: Storage, version: str) -> Lease | None:
     """Become a reader of a version, before anything of it is read; None where that is impossible or of no use.
 
     Raises
@@ -28,7 +28,7 @@ def hold(storage: Storage, version: str) -> Lease | None:
     if version == FIRST:
         return None
     try:
-        return share(storage, held_key(version))
+        return share(storage, reader_lease_key(version))
     except KeyNotFound:
         if version in read_tree(storage).commits:
             return None  # the file is damage, which opening the version tells better

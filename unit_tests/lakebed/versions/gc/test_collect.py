@@ -29,7 +29,7 @@ from lakebed.testing.schedule import Fault, Planned, refused
 from lakebed.versions.gc import collect as collect_module
 from lakebed.versions.gc import sweep as sweep_module
 from lakebed.versions.gc.collect import collect
-from lakebed.versions.gc.tombstones import Retired
+from lakebed.versions.gc.tombstones import Tombstones
 from lakebed.versions.refs import Tag, drop_tag, set_tag
 from lakebed.versions.state import folder_of
 from unit_tests.lakebed.datasets import content, copy_of, create_on, kill, new_memory, objects, open_on
@@ -377,7 +377,7 @@ def test_leftovers_of_a_crash_are_collected_by_the_writer_after_it(
     storage.put(f"versions/{head}/dataset_lock.lock", DatasetLock(b"\1\0\0\0\0\0", 1.0, 1).to_bytes())
     ds = open_on(storage)
     publish(ds, 2, virtual)
-    assert Retired.of(ds._session.tree).sweep <= clock.now() + config.GRACE_SECONDS
+    assert Tombstones.of(ds._session.tree).sweep <= clock.now() + config.GRACE_SECONDS
     assert orphan < folders(storage)
     virtual.advance(config.GRACE_SECONDS + 60)
     publish(ds, 4, virtual)
@@ -386,8 +386,8 @@ def test_leftovers_of_a_crash_are_collected_by_the_writer_after_it(
 
 def heads_retired(storage: Storage) -> set[str]:
     """Folders that the tree says have left it."""
-    retired = Retired.of(open_on(storage)._session.tree)
-    return {v for v in folders(storage) if retired.lists(v)}
+    tombstones = Tombstones.of(open_on(storage)._session.tree)
+    return {v for v in folders(storage) if tombstones.lists(v)}
 
 
 def littered(storage: Storage) -> lakebed.Dataset:

@@ -26,7 +26,7 @@ from lakebed.storage.memory import MemoryStorage
 from lakebed.testing import VirtualClock
 from lakebed.versions.create import create
 from lakebed.versions.locks.leases import Lease, renew_all
-from lakebed.versions.locks.marker import lock_key, look
+from lakebed.versions.locks.marker import lock_key, read_lock
 from lakebed.versions.opening import read_tree
 from lakebed.versions.swap import read_tree_at, swap
 from lakebed.versions.updates import RaiseFence, fences_of
@@ -77,7 +77,7 @@ def head_of(storage: MemoryStorage | LocalStorage) -> str:
 
 def is_free(storage: MemoryStorage, version: str) -> bool:
     """Whether nothing keeps other writers out of a version."""
-    found = look(storage, version)
+    found = read_lock(storage, version)
     if not isinstance(storage, Elsewhere):
         return found.etag is None
     return found.lock is not None and found.lock.is_released
@@ -99,7 +99,7 @@ def test_renewing_moves_the_expiry_of_everything_that_is_guarded(storage: Memory
     with clock.replaced(VirtualClock(1000.0)) as _:
         lease = Lease(storage, "main")
         lease.acquire()
-        lease.guard("d" * 40)
+        lease.protect("d" * 40)
     with clock.replaced(VirtualClock(1200.0)):
         renew_all()
         for version in (head_of(storage), "d" * 40):
@@ -247,12 +247,12 @@ def test_a_renewal_in_the_middle_of_a_publish_costs_nobody_the_lease(
     """The folder of a draft has our lock already when the publish writes the one that names the manifest."""
     lease, draft = Lease(storage, "main"), "d" * 40
     at = lease.acquire()
-    lease.guard(draft)
+    lease.protect(draft)
     lease.publish(draft, "5" * 16, leaving=leaving)
     renew_all()
     lease.moved(draft)
     if isinstance(storage, Elsewhere):
-        found = look(storage, draft)
+        found = read_lock(storage, draft)
         assert (found.digest, found.lock is not None and found.lock.is_released) == ("5" * 16, leaving)
     if not leaving:
         renew_all()

@@ -12,9 +12,8 @@ from lakebed.errors import LockedException
 from lakebed.storage.base import Data, is_conditional
 from lakebed.storage.memory import MemoryStorage
 from lakebed.testing.clock import VirtualClock
-from lakebed.versions.locks.lock_files import _Alone
-from lakebed.versions.locks.marker import Found, lock_key, look
-from lakebed.versions.locks.weak_lock import SETTLING_SECONDS, confirm
+from lakebed.versions.locks.lock_files import CONFIRM_SECONDS, _ConditionalLockFiles, confirm
+from lakebed.versions.locks.marker import LockFile, lock_key, read_lock
 
 RIVAL = DatasetLock(b"\1\2\3\4\5\6", 4e9, 77)
 
@@ -37,21 +36,21 @@ def test_the_last_one_of_two_has_the_lock() -> None:
     storage, virtual = Weak(), VirtualClock()
     storage.rival = RIVAL.to_bytes()
     with clock.replaced(virtual), pytest.raises(LockedException, match="another writer just now"):
-        _Alone(storage, "main").enter("head", Found())
-    assert look(storage, "head").lock == RIVAL
-    assert virtual.monotonic() >= SETTLING_SECONDS
+        _ConditionalLockFiles(storage, "main").enter("head", LockFile())
+    assert read_lock(storage, "head").lock == RIVAL
+    assert virtual.monotonic() >= CONFIRM_SECONDS
 
 
 def test_the_only_one_has_the_lock_after_a_pause() -> None:
     """It is this process's."""
     storage, virtual = Weak(), VirtualClock()
     with clock.replaced(virtual):
-        guards = _Alone(storage, "main")
-        guards.enter("head", Found())
+        guards = _ConditionalLockFiles(storage, "main")
+        guards.enter("head", LockFile())
         assert guards.lost(strictly=False) == ""
         storage.put(lock_key("head"), RIVAL.to_bytes())
         assert "process 77" in guards.lost(strictly=False)
-    assert virtual.monotonic() == SETTLING_SECONDS
+    assert virtual.monotonic() == CONFIRM_SECONDS
 
 
 def test_where_conditions_hold_nobody_waits() -> None:
