@@ -297,7 +297,7 @@ print("done")
 
 def test_the_interpreter_ends_while_requests_are_under_way(stored: Path) -> None:
     """It waits for those that were begun and makes no others."""
-    root = Path(__file__).parents[3]
+    root = Path(__file__).parents[4]
     ended = subprocess.run(  # noqa: PLW1510 - the code is looked at
         [sys.executable, "-c", _EXITING, str(stored)],
         cwd=root,
