@@ -65,8 +65,8 @@ class Damage:
         Storage key of the file.
     kind
         What can be done about it: ``copy`` (the manifest has the right bytes), ``node`` (the version tree has),
-        ``lock`` (nobody needs it), ``manifest`` (it can be made again), ``shared`` (a file of no version), and
-        ``content`` for all else.
+        ``lock`` (it is not needed any more), ``manifest`` (it can be made again), ``shared`` (a file of no version),
+        and ``content`` for all else.
     """
 
     message: str
@@ -93,7 +93,7 @@ class Damage:
 
 @dataclass(slots=True)
 class Findings:
-    """What a check found; ``notes`` are oddities that harm nobody."""
+    """What a check found; ``notes`` are oddities that do no harm."""
 
     dataset: str
     deep: bool = False
@@ -173,7 +173,7 @@ class DocumentCheck:
         node = self._tree.commits[version_id]
         if not node.is_committed and self._tree.branches.get(node.branch) != node.id:
             # Only the root version is checked without being a commit or head: later versions refer to its chunks, and
-            # nobody reads it. Where a crash of 3.9.52 left it damaged, a repair has put a head below it.
+            # nothing reads it. Where a crash of 3.9.52 left it damaged, a repair has put a head below it.
             new = self._findings.damage[known:]
             harmless = [damage for damage in new if damage.kind == "content"]
             self._findings.damage[known:] = [damage for damage in new if damage.kind != "content"]
@@ -232,7 +232,8 @@ class DocumentCheck:
         """Compare `commit_info.json`, from which 3.9.52 makes a lost history again, with the history."""
         key = f"{folder_of(node.id)}commit_info.json"
         data = self._get(key)
-        # A head needs none; a commit of it that was cut off leaves one, torn perhaps, which the next one replaces.
+        # A head needs none; a commit of it that was cut off leaves one, incomplete perhaps, which the next one
+        # replaces.
         if data is None or node.id in self._tree.branches.values():
             return
 

@@ -1,6 +1,6 @@
-"""Let the hidden companions of mended tensors fit them again: as many entries, those of the right rows (FORMAT.md 8).
+"""Let the hidden companions of repaired tensors fit them again: as many entries, those of the right rows (FORMAT.md 8).
 
-Shapes are read from the chunks' headers, ids that nobody knows are new ones, facts about files that are lost are empty.
+Shapes are read from the chunks' headers, ids that are unknown are new ones, facts about files that are lost are empty.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lakebed.errors import LakebedError
 from lakebed.htypes.arrays import encode_samples
 from lakebed.htypes.documents import encode_json
 from lakebed.htypes.registry import htype_named
-from lakebed.maintenance.plan import fitted_ids
+from lakebed.maintenance.plan import VersionSteps, fitted_ids
 from lakebed.reading.fetch import ChunkSource
 from lakebed.reading.samples import SampleReader
 from lakebed.versions.state import TensorState, empty_table
@@ -35,7 +35,7 @@ _INT64 = np.dtype("<i8")
 Drafts = Callable[[TensorState], TensorDraft]
 
 
-class Matching:
+class CompanionFit:
     """Fits companions to their tensors.
 
     Parameters
@@ -45,30 +45,35 @@ class Matching:
     drafts
         Starts a draft of a tensor.
     meta, states
-        Schema and tensors of the version; what :meth:`match` makes of them.
+        Schema and tensors of the version; what :meth:`fit` makes of them.
+    steps
+        Takes what is done.
 
     Attributes
     ----------
     files
         Chunk files of new companions.
-    notes
-        What was done: (tensor name, message).
     """
 
     def __init__(
-        self, source: ChunkSource, drafts: Drafts, meta: DatasetMeta, states: Mapping[str, TensorState]
+        self,
+        source: ChunkSource,
+        drafts: Drafts,
+        meta: DatasetMeta,
+        states: Mapping[str, TensorState],
+        steps: VersionSteps,
     ) -> None:
+        self._steps = steps
         self._source = source
         self._drafts = drafts
         self.meta = meta
         self.states = dict(states)
         self.files: Files = {}
-        self.notes: list[tuple[str, str]] = []
         self._unremoved: Collection[str] = ()
         # Entries of a tensor's companions that belong to samples which are gone.
         self._gone: dict[str, set[int]] = {}
 
-    def match(self, lost: Mapping[str, Sequence[int]], unremoved: Collection[str]) -> None:
+    def fit(self, lost: Mapping[str, Sequence[int]], unremoved: Collection[str]) -> None:
         """Fit all companions.
 
         Parameters
@@ -137,7 +142,7 @@ class Matching:
                 values[row] = number
         block = Block(memoryview(values.tobytes()), rows, 8, (1,))
         self._rebuild(hidden, settings, [replace(part, block=block)])
-        self.notes.append((name, f"sample ids: {rows - new:,} kept, {new:,} new"))
+        self._steps.add("companion", f"sample ids: {rows - new:,} kept, {new:,} new", name)
 
     def _shapes(self, name: str, owner: TensorState, hidden: str, lost: Sequence[int]) -> None:
         state = self.states.get(hidden)
@@ -164,10 +169,10 @@ class Matching:
         )
         block = encode_samples([np.array(shape or (0,), _INT64) for shape in fitted], _INT64, 1)[0]
         self._rebuild(hidden, settings, [Encoded(block, settings)])
-        self.notes.append((name, f"shapes of {len(wanted):,} samples read from its chunks"))
+        self._steps.add("companion", f"shapes of {len(wanted):,} samples read from its chunks", name)
 
     def _headers(self, name: str, owner: TensorState) -> list[tuple[int, ...]] | None:
-        """Return the shapes of a tensor's samples as its chunks have them; None if they can not be read."""
+        """Return the shapes of a tensor's samples as its chunks have them; None if they cannot be read."""
         reader = SampleReader(name, owner, self._source)
         shapes = []
         try:
@@ -182,7 +187,7 @@ class Matching:
         return shapes
 
     def _documents(self, name: str, key: str, hidden: str, kind: str, rows: int, lost: Sequence[int]) -> None:
-        """Keep entries that nobody can make again; where one is missing, it is an empty one."""
+        """Keep entries that cannot be made again; where one is missing, it is an empty one."""
         state = self.states.get(hidden)
         if state is not None and state.meta.length == rows and not lost:
             return
@@ -214,7 +219,7 @@ class Matching:
         self._rebuild(hidden, settings, parts)
         missing = sum(entry is None for entry in entries)
         what = "facts about files" if kind == "info" else "shapes"
-        self.notes.append((name, f"{what}: {rows - missing:,} kept, {missing:,} empty"))
+        self._steps.add("companion", f"{what}: {rows - missing:,} kept, {missing:,} empty", name)
 
     # -- states ----------------------------------------------------------------------------------------------
 
@@ -250,16 +255,16 @@ class Matching:
         draft.pack()
         self.states[hidden] = draft.state
         self.files.update(draft.new_chunks)
-        self.notes.append((name, f"hidden tensor {hidden!r} cut to {rows:,} entries"))
+        self._steps.add("companion", f"hidden tensor {hidden!r} cut to {rows:,} entries", name)
 
     def _unlink(self, name: str, key: str, hidden: str) -> None:
-        """Drop a companion that can not be made again; 3.9.52 works without."""
+        """Drop a companion that cannot be made again; 3.9.52 works without."""
         state = self.states[key]
         links = {link: settings for link, settings in state.meta.links.items() if link != hidden}
         self.states[key] = replace(state, meta=state.meta.with_(links=links))
         self.states.pop(hidden, None)
         self.meta = without(self.meta, [hidden])
-        self.notes.append((name, f"hidden tensor {hidden!r} dropped: it has too few entries"))
+        self._steps.add("companion", f"hidden tensor {hidden!r} dropped: it has too few entries", name)
 
 
 def _is_alike(old: tuple[int, ...], new: tuple[int, ...]) -> bool:

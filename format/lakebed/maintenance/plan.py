@@ -3,10 +3,11 @@
 A tensor keeps every sample that is whole. Lost samples at its end are cut off; lost ones with whole samples behind them
 become empty, so that the rows behind stay where they are.
 
-Tensors are looked at one by one, but for two things, without which rows would be torn and ``ds.append`` impossible
-(both libraries refuse it for tensors of unequal lengths). Rows that an append had announced in several tensors and
-written to only some of them never were complete: they are left out of all. And what such tensors lost at their end
-becomes empty, where others still have those rows. Tensors of other lengths are none of that append: they stay.
+Tensors are looked at one by one, but for two things, without which rows would lack some of their values and
+``ds.append`` impossible (both libraries refuse it for tensors of unequal lengths). Rows that an append had announced in
+several tensors and written to only some of them never were complete: they are left out of all. And what such tensors
+lost at their end becomes empty, where others still have those rows. Tensors of other lengths are none of that append:
+they stay.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ Kind = Literal["history", "branch", "tensor", "rows", "companion", "document", "
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing that a repair does, or can not do.
+    """One thing that a repair does, or cannot do.
 
     Parameters
     ----------
@@ -47,7 +48,7 @@ class Step:
     rows
         First and last row that it touches.
     lost_rows, lost_bytes
-        What nobody can read afterwards; bytes are those of the files or samples, as far as they are known.
+        What cannot be read afterwards; bytes are those of the files or samples, as far as they are known.
     """
 
     kind: Kind
@@ -88,6 +89,21 @@ class RepairReport:
     versions: dict[str, str] = field(default_factory=dict)
     """Branch -> id of its new head."""
 
+    def add(
+        self,
+        kind: Kind,
+        message: str,
+        branch: str | None = None,
+        version: str | None = None,
+        tensor: str | None = None,
+        rows: tuple[int, int] | None = None,
+        *,
+        lost_rows: int = 0,
+        lost_bytes: int = 0,
+    ) -> None:
+        """Add a step; see :class:`Step`."""
+        self.steps.append(Step(kind, message, branch, version, tensor, rows, lost_rows, lost_bytes))
+
     @property
     def is_needed(self) -> bool:
         """Whether there is anything to do."""
@@ -106,6 +122,30 @@ class RepairReport:
     def to_json(self) -> dict[str, Any]:
         """Return it as plain data."""
         return {**asdict(self), "needed": self.is_needed, "lost_rows": self.lost_rows}
+
+
+@dataclass(frozen=True, slots=True)
+class VersionSteps:
+    """Adds the steps of one version to a report."""
+
+    report: RepairReport
+    branch: str
+    version: str
+
+    def add(
+        self,
+        kind: Kind,
+        message: str,
+        tensor: str | None = None,
+        rows: tuple[int, int] | None = None,
+        *,
+        lost_rows: int = 0,
+        lost_bytes: int = 0,
+    ) -> None:
+        """Add a step; see :class:`Step`."""
+        self.report.add(
+            kind, message, self.branch, self.version, tensor, rows, lost_rows=lost_rows, lost_bytes=lost_bytes
+        )
 
 
 # -- rows ----------------------------------------------------------------------------------------------------
@@ -140,7 +180,7 @@ def restored_sequences(
 
     Returns
     -------
-    None if nobody knows where the sequence was.
+    None if it is unknown where the sequence was.
     """
     rows = [row for row, number in enumerate(ids) if number in removed]
     if len(rows) != 1 or len(ids) != sequence.count + 1:
@@ -169,11 +209,11 @@ def guessed_index(
     return (order + rest, []) if len(rest) < 2 else (order, rest)
 
 
-# -- displaced publishes -------------------------------------------------------------------------------------
+# -- orphaned publishes --------------------------------------------------------------------------------------
 
 
-def displaced(tree: VersionTree) -> list[str]:
-    """Return uncommitted versions at the end of the history that are no heads: displaced publishes, or resets."""
+def orphaned(tree: VersionTree) -> list[str]:
+    """Return uncommitted versions at the end of the history that are no heads: orphaned publishes, or resets."""
     heads = set(tree.branches.values())
     return [
         version
@@ -186,7 +226,7 @@ def displaced(tree: VersionTree) -> list[str]:
     ]
 
 
-def beyond(ids: Sequence[int], known: Collection[int], removed: Collection[int]) -> list[int]:
+def rows_beyond(ids: Sequence[int], known: Collection[int], removed: Collection[int]) -> list[int]:
     """Return the rows whose ids the other head neither has nor removed."""
     gone = {*known, *removed}
     return [row for row, number in enumerate(ids) if number not in gone]
@@ -214,7 +254,7 @@ class TensorLeft:
     is_shrinking
         Whether its metadata has fewer rows than its chunks: a removal was cut off.
     to_remove
-        The rows which that removal meant; None if nobody knows.
+        The rows which that removal meant; None if they are unknown.
     has_removed
         Whether rows were removed since the last commit.
     """
@@ -361,8 +401,8 @@ def fitted_ids(
     """Return the sample id of every row; None asks for a new one.
 
     A removal that was cut off may leave ids of rows that are gone, which the tensor's ``commit_diff`` names, or rows
-    whose ids are gone. Then nobody knows which row an id belongs to, and all get new ones: a wrong id would let a merge
-    mistake one sample for another.
+    whose ids are gone. Then it is unknown which row an id belongs to, and all get new ones: a wrong id would let a
+    merge mistake one sample for another.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from lakebed.documents import json_style
 from lakebed.documents.version_tree import FIRST, MAIN, CommitNode, VersionTree
 from lakebed.errors import LakebedError
-from lakebed.maintenance.plan import Step
+from lakebed.maintenance.plan import RepairReport, Step
 from lakebed.storage.base import Storage
 
 _FILE = "commit_info.json"
@@ -29,18 +29,19 @@ class Rebuilt:
 
     tree: VersionTree
     headless: tuple[str, ...]
-    steps: tuple[Step, ...]
 
 
-def rebuild(storage: Storage, damaged: bytes | None) -> Rebuilt:
+def rebuild(storage: Storage, damaged: bytes | None, report: RepairReport) -> Rebuilt:
     """Make the tree again.
 
     Parameters
     ----------
     damaged
         What is left of `version_control_info.json`; None if it is gone.
+    report
+        Takes the steps.
     """
-    nodes, folders, steps = {}, {}, []
+    nodes, folders, unread = {}, {}, {}
     for key, stat in storage.list():
         version, name = (FIRST, key) if "/" not in key else (key.split("/")[1], key.split("/", 2)[-1])
         if key.count("/") not in (0, 2) or (version != FIRST and not key.startswith("versions/")):
@@ -51,7 +52,7 @@ def rebuild(storage: Storage, damaged: bytes | None) -> Rebuilt:
             try:
                 nodes[version] = CommitNode.from_json(version, json_style.load(storage.get(key), key), key)
             except LakebedError as error:
-                steps.append(Step("history", f"{key} is left out: {error}", version=version))
+                unread[version] = f"{key} is left out: {error}"
     text = (damaged or b"").decode("utf-8", "replace")
     branch_of = dict(_NODE.findall(text)) | {
         head: name for name, head in _HEAD.findall(text[text.rfind('"branches"') :])
@@ -59,15 +60,15 @@ def rebuild(storage: Storage, damaged: bytes | None) -> Rebuilt:
     tree = _Builder(nodes, folders, {i: name for i, name in branch_of.items() if "\ufffd" not in name})
     tree.build()
     what = "missing" if damaged is None else "damaged"
-    steps.insert(
-        0,
-        Step(
-            "history",
-            f"version_control_info.json is {what}; it is made again from {len(nodes)} commit_info.json files: "
-            f"{len(tree.commits)} versions, branches {', '.join(map(repr, tree.branches))}",
-        ),
+    report.add(
+        "history",
+        f"version_control_info.json is {what}; it is made again from {len(nodes)} commit_info.json files: "
+        f"{len(tree.commits)} versions, branches {', '.join(map(repr, tree.branches))}",
     )
-    return Rebuilt(VersionTree(tree.commits, tree.branches), tuple(tree.headless), (*steps, *tree.steps))
+    for version, message in unread.items():
+        report.add("history", message, version=version)
+    report.steps += tree.steps
+    return Rebuilt(VersionTree(tree.commits, tree.branches), tuple(tree.headless))
 
 
 class _Builder:
@@ -93,7 +94,7 @@ class _Builder:
                 if child in self._folders or child in self._nodes:
                     below.setdefault(id_, []).append(child)
         for lost in sorted(set(below) - self._nodes.keys() - {FIRST}):
-            # Its children name it, so it was committed; nobody knows below what.
+            # Its children name it, so it was committed; below what is unknown.
             below.setdefault(FIRST, []).append(lost)
             self.steps.append(
                 Step(
@@ -132,7 +133,7 @@ class _Builder:
             if not node.is_committed and not node.children:
                 tips.setdefault(node.branch, []).append(node)
         for branch, nodes in tips.items():
-            # One of several was displaced; where both look alike the younger one is the head.
+            # The others are orphaned publishes; where both look alike the younger one is the head.
             nodes.sort(key=lambda node: self._folders.get(node.id, 0.0))
             *others, head = nodes
             self.branches[branch] = head.id

@@ -1,4 +1,4 @@
-"""Bring back what a stale writer displaced: rows of a head of ours that Deep Lake 3.x pushed off its branch.
+"""Recover orphaned publishes: rows of a head of ours that a stale writer of Deep Lake 3.x pushed off its branch.
 
 A 3.9.52 process that opened a dataset before our publish, and outlived its lock, puts the head that it knows back in
 place when it appends (its version file is a union of both trees). Our head stays in the tree as an uncommitted version
@@ -20,7 +20,7 @@ from lakebed.documents.manifest import Manifest
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import CorruptError, FormatError, KeyNotFound, LakebedError, LimitError
-from lakebed.maintenance.plan import Step, beyond, displaced
+from lakebed.maintenance.plan import RepairReport, VersionSteps, orphaned, rows_beyond
 from lakebed.reading.fetch import ChunkSource
 from lakebed.reading.samples import SampleReader
 from lakebed.session.copy_samples import Source, columns
@@ -38,10 +38,10 @@ _CACHE = 64_000_000
 _META = "/tensor_meta.json"
 
 
-def lost_publishes(storage: Storage, tree: VersionTree) -> list[str]:
-    """Return the versions of ours that another writer displaced, oldest publish first."""
+def orphaned_publishes(storage: Storage, tree: VersionTree) -> list[str]:
+    """Return the versions of ours that another writer pushed off their branch, oldest publish first."""
     found = {}
-    for version in displaced(tree):
+    for version in orphaned(tree):
         stat = storage.stat(manifest_key(version))
         if stat is not None and storage.stat(f"{folder_of(version)}dataset_meta.json") is not None:
             found[version] = stat.modified or stat.stored
@@ -49,11 +49,11 @@ def lost_publishes(storage: Storage, tree: VersionTree) -> list[str]:
 
 
 def warning_of(storage: Storage, tree: VersionTree) -> str | None:
-    """Return what to tell whoever opens a dataset from which a publish was displaced; None if there is nothing.
+    """Return the warning for opening a dataset with orphaned publishes; None if there is none.
 
-    Only a tree that 3.9.52 wrote needs this: while lakebed is the last writer, no publish can have been displaced.
+    Only a tree that 3.9.52 wrote needs this: while lakebed is the last writer, no publish can be orphaned.
     """
-    lost = lost_publishes(storage, tree)
+    lost = orphaned_publishes(storage, tree)
     if not lost:
         return None
     return (
@@ -65,7 +65,7 @@ def warning_of(storage: Storage, tree: VersionTree) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Rows of a displaced tensor that the present head lacks, and the tensor there."""
+    """Rows of an orphaned tensor that the present head lacks, and the tensor there."""
 
     name: str
     state: TensorState
@@ -73,7 +73,7 @@ class _Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class _Base:
+class _ForkPoint:
     """A tensor as it was when two heads parted, and what had been done to it since the last commit."""
 
     meta: TensorMeta
@@ -88,10 +88,10 @@ def _tensors(files: Mapping[str, bytes]) -> list[str]:
     return [name.removesuffix(_META) for name in files if name.endswith(_META)]
 
 
-def _base(files: Mapping[str, bytes], key: str) -> _Base:
+def _fork_point(files: Mapping[str, bytes], key: str) -> _ForkPoint:
     data = files.get(f"{key}/commit_diff")
     diff = CommitDiff() if data is None else CommitDiff.from_bytes(data)
-    return _Base(
+    return _ForkPoint(
         TensorMeta.from_bytes(files[key + _META]),
         _info(files, f"{key}/tensor_info.json"),
         frozenset(diff.updated.tolist()),
@@ -110,21 +110,23 @@ def _without_names(info: Mapping[str, Any]) -> Mapping[str, Any]:
     return {name: value for name, value in info.items() if name != "class_names"}
 
 
-def _takes(now: TensorMeta, meta: TensorMeta) -> bool:
+def _accepts(now: TensorMeta, meta: TensorMeta) -> bool:
     """Whether a tensor takes rows of another; one that never had rows takes all."""
     return now.length == 0 or (now.htype, now.dtype) == (meta.htype, meta.dtype)
 
 
-class Rebase:
-    """Takes one displaced version back in.
+class OrphanRecovery:
+    """Takes one orphaned version back in.
 
     Parameters
     ----------
     version
         Its id.
+    report
+        Takes what becomes of it.
     """
 
-    def __init__(self, storage: Storage, tree: VersionTree, version: str) -> None:
+    def __init__(self, storage: Storage, tree: VersionTree, version: str, report: RepairReport) -> None:
         self._storage = storage
         self._tree = tree
         self._node = tree.commits[version]
@@ -132,7 +134,7 @@ class Rebase:
         self._name = f"displaced_{version[:8]}"
         # Whether it holds something that is not taken over, so that it must stay.
         self._is_left = False
-        self.steps: list[Step] = []
+        self._steps = VersionSteps(report, self._node.branch, version)
 
     def run(self, *, apply: bool) -> str | None:
         """Append the rows, if this is no plan; return the id of the branch's new head.
@@ -140,13 +142,13 @@ class Rebase:
         Raises
         ------
         LockedException
-            If somebody writes the branch at the moment.
+            If another writer holds the branch.
         """
         branch = self._node.branch
         try:
             lost = open_version(self._storage, self._tree, self._node.id)
         except (CorruptError, LimitError) as error:
-            self._tell(f"stays as it is: {error}", kind="damage")
+            self._steps.add("damage", f"stays as it is: {error}")
             return None
         if branch not in self._tree.branches:
             self._tell(f"its branch is gone; it is branch {self._name!r} from now on")
@@ -177,19 +179,8 @@ class Rebase:
     def _update(self) -> Update:
         return NameVersion(self._node.id, self._name) if self._is_left else DropVersion(self._node.id)
 
-    def _tell(
-        self, message: str, tensor: str | None = None, rows: Sequence[int] = (), kind: str = "rebase"
-    ) -> None:
-        span = (rows[0], rows[-1]) if rows else None
-        step = Step(
-            "damage" if kind == "damage" else "rebase",
-            message,
-            self._node.branch,
-            self._node.id,
-            tensor,
-            span,
-        )
-        self.steps.append(step)
+    def _tell(self, message: str, tensor: str | None = None, rows: Sequence[int] = ()) -> None:
+        self._steps.add("rebase", message, tensor, (rows[0], rows[-1]) if rows else None)
 
     def _leave(self, message: str, tensor: str | None = None, rows: Sequence[int] = ()) -> None:
         self._is_left = True
@@ -205,8 +196,8 @@ class Rebase:
         Tensors are the same if their keys are, which renaming leaves alone. Rows are appended to all tensors or to
         none, as half of a row is worse than none.
         """
-        files = self._base_files()
-        base = {key: _base(files, key) for key in _tensors(files)}
+        files = self._fork_files()
+        base = {key: _fork_point(files, key) for key in _tensors(files)}
         names = {key: name for name, key in head.meta.tensor_names.items()}
         found, is_blocked = [], False
         for name in lost.names():
@@ -214,7 +205,7 @@ class Rebase:
             rows = self._rows(state.key, lost, head, base.get(state.key))
             if state.key not in head.tensors:
                 self._leave("a tensor that the present head lacks", name)
-            elif not _takes(head.tensors[state.key].meta, state.meta):
+            elif not _accepts(head.tensors[state.key].meta, state.meta):
                 self._leave("its rows do not fit into what the tensor is now", name)
                 is_blocked |= bool(rows)
             elif rows:
@@ -234,9 +225,9 @@ class Rebase:
             self._tell("left out of the history: it has no rows that the present head lacks")
         return found
 
-    def _compare(self, name: str, state: TensorState, base: _Base | None) -> None:
+    def _compare(self, name: str, state: TensorState, base: _ForkPoint | None) -> None:
         """Tell of changes that are no new rows."""
-        diff, before = state.diff, base or _Base(state.meta)
+        diff, before = state.diff, base or _ForkPoint(state.meta)
         if diff is not None:
             changed = sorted({int(row) for row in diff.updated} - before.updated)
             if changed:
@@ -252,7 +243,7 @@ class Rebase:
         if base is not None and _without_names(state.info) != _without_names(base.info):
             self._leave("its info was changed there", name)
 
-    def _base_files(self) -> Mapping[str, bytes]:
+    def _fork_files(self) -> Mapping[str, bytes]:
         """Return the metadata files as they were when the two heads parted: our manifest of the other one has them."""
         siblings = self._tree.commits[str(self._node.parent)].children
         line = set(self._tree.ancestors(self._tree.branches[self._node.branch]))
@@ -264,14 +255,14 @@ class Rebase:
         except (KeyNotFound, FormatError, LimitError):
             return {}
 
-    def _rows(self, key: str, lost: Snapshot, head: Snapshot, base: _Base | None) -> list[int]:
-        """Return the rows of a displaced tensor that the present one never had."""
+    def _rows(self, key: str, lost: Snapshot, head: Snapshot, base: _ForkPoint | None) -> list[int]:
+        """Return the rows of an orphaned tensor that the present one never had."""
         state, now = lost.tensors[key], head.tensors.get(key)
         if now is None:
             return []
         here, there = self._ids(now, head), self._ids(state, lost)
         if here is not None and there is not None and len(there) == state.length:
-            return beyond(there, here, set(self._removed(key)))
+            return rows_beyond(there, here, set(self._removed(key)))
         if base is not None and state.sequence is None:
             return list(range(min(base.meta.length, state.length), state.length))
         return list(range(self._common(state, now), state.length))

@@ -27,10 +27,10 @@ from lakebed.errors import (
     ReadOnlyModeError,
 )
 from lakebed.maintenance.check import Damage, DocumentCheck, Findings
-from lakebed.maintenance.plan import Kind, RepairReport, Step
+from lakebed.maintenance.plan import RepairReport, VersionSteps
 from lakebed.maintenance.rebuild import Rebuilt, rebuild
-from lakebed.maintenance.recover_orphans import Rebase, lost_publishes
-from lakebed.maintenance.repair_tensors import Mended, Mender
+from lakebed.maintenance.recover_orphans import OrphanRecovery, orphaned_publishes
+from lakebed.maintenance.repair_tensors import Repairer
 from lakebed.maintenance.salvage import Salvage
 from lakebed.maintenance.verify import Check, read_whole_tree
 from lakebed.session.session import Session
@@ -46,6 +46,7 @@ from lakebed.versions.state import Snapshot, folder_of
 from lakebed.versions.swap import TreeAt
 from lakebed.versions.tree_file import is_dataset
 from lakebed.versions.updates import CutBranch, DropBranch, SetTree, SwapHead, Update
+from lakebed.writing.tensor_chunks import Files
 
 _BLANK = VersionTree({}, {})
 
@@ -63,13 +64,13 @@ def repair(storage: Storage, *, apply: bool = False) -> RepairReport:
     DatasetNotFoundError
         If there is no dataset, nor the rest of one.
     LockedException
-        If somebody writes it at the moment.
+        If another writer is at work.
     """
     return _Repair(storage, apply=apply).run()
 
 
 def fix_history(session: Session) -> None:
-    """Repair the dataset if its version tree can not be read; see ``Dataset.fix_vc``."""
+    """Repair the dataset if its version tree cannot be read; see ``Dataset.fix_vc``."""
     if session.read_only:
         raise ReadOnlyModeError(
             f"{session.storage.url} was opened read-only; open it with read_only=False to repair it"
@@ -128,9 +129,9 @@ class _Repair:
             node = tree.commits[head]
             if not node.is_committed and any(d.kind == "content" for d in findings.get(head, ())):
                 tree = self._head(tree, node, branch)
-        for version in lost_publishes(self._storage, tree):
+        for version in orphaned_publishes(self._storage, tree):
             if version in tree.commits:
-                tree = self._rebased(tree, version)
+                tree = self._recovered(tree, version)
         for committed, damages in findings.items():
             if committed is None or committed not in tree.commits:
                 continue
@@ -140,23 +141,16 @@ class _Repair:
                         self._keep(damage)
         return self.report
 
-    def _step(
-        self, kind: Kind, message: str, branch: str | None = None, version: str | None = None, nbytes: int = 0
-    ) -> None:
-        self.report.steps.append(Step(kind, message, branch, version, lost_bytes=nbytes))
-
     def _keep(self, damage: Damage) -> None:
         rows = 0 if damage.rows is None else damage.rows[1] + 1 - damage.rows[0]
-        self.report.steps.append(
-            Step(
-                "damage",
-                f"stays as it is, for a commit is what its id says: {damage.message}",
-                damage.branch,
-                damage.version,
-                damage.tensor,
-                damage.rows,
-                rows,
-            )
+        self.report.add(
+            "damage",
+            f"stays as it is, for a commit is what its id says: {damage.message}",
+            damage.branch,
+            damage.version,
+            damage.tensor,
+            damage.rows,
+            lost_rows=rows,
         )
 
     # -- the version tree --------------------------------------------------------------------------------------
@@ -172,10 +166,9 @@ class _Repair:
                 data = None
             stat = self._storage.stat(TREE_KEY)
         if not is_dataset(self._storage):
-            self._step("damage", f"{TREE_KEY} is damaged, and there are no versions to make it from")
+            self.report.add("damage", f"{TREE_KEY} is damaged, and there are no versions to make it from")
             return VersionTree({FIRST: CommitNode(FIRST, MAIN, None)}, {MAIN: FIRST})
-        found = rebuild(self._storage, data)
-        self.report.steps += found.steps
+        found = rebuild(self._storage, data, self.report)
         tree, heads = self._with_heads(found)
         if self._apply:
             at = TreeAt(_BLANK, None if stat is None else stat.etag)
@@ -207,17 +200,19 @@ class _Repair:
             if not gone:
                 continue  # the head can be made again from the commit below
             if any(node.parent in mine and node.branch != branch for node in tree.commits.values()):
-                continue  # another branch begins on it; its head is mended as well as can be
+                continue  # another branch begins on it; its head is repaired as well as can be
             left = [i for i in mine if i not in gone and i != head]
             last = next((i for i in left if all(j not in gone for j in mine[mine.index(i) :])), None)
             if last is None:
-                self._step(
+                self.report.add(
                     "branch", f"dropped: its deletion was cut off, {len(gone)} versions are gone", branch
                 )
                 tree = self._changed(tree, DropBranch(branch), [])
                 continue
             start = inherited(open_version(self._storage, tree, last), new_id())
-            self._step("branch", "goes back to this commit: the versions after it are gone", branch, last)
+            self.report.add(
+                "branch", "goes back to this commit: the versions after it are gone", branch, last
+            )
             self.report.versions[branch] = start.version_id
             tree = self._changed(tree, CutBranch(branch, last, start.version_id), [start])
         return tree
@@ -271,19 +266,23 @@ class _Repair:
             for damage in damages:
                 key = damage.key or ""
                 if damage.kind == "shared":
-                    self._step(
+                    self.report.add(
                         "damage", f"{key} stays as it is, as nothing tells what was in it: {damage.message}"
                     )
                 if version is None:
                     continue
                 if damage.kind == "copy":
-                    self._step("document", f"{key} is put back from the manifest", damage.branch, version)
+                    self.report.add(
+                        "document", f"{key} is put back from the manifest", damage.branch, version
+                    )
                     items.append((key, self._manifest_file(tree, version, key)))
                 elif damage.kind == "node":
-                    self._step("document", f"{key} is written anew from the history", damage.branch, version)
+                    self.report.add(
+                        "document", f"{key} is written anew from the history", damage.branch, version
+                    )
                     items.append((key, tree.node_bytes(version)))
                 elif damage.kind == "manifest" and version not in without_manifest:
-                    self._step(
+                    self.report.add(
                         "document", f"{key} is made again; checksums are those of the files as they are"
                     )
                     without_manifest.append(version)
@@ -302,32 +301,31 @@ class _Repair:
         return manifest.files[key.removeprefix(folder_of(version))]
 
     def _head(self, tree: VersionTree, node: CommitNode, branch: str) -> VersionTree:
-        """Mend the head of a branch and publish what it becomes."""
+        """Repair the head of a branch and publish what it becomes."""
         new = new_id()
         if not self._apply:
-            self.report.steps += self._mended(tree, node, new).steps
+            self._repaired(tree, node, new)
             return tree
         lease = Lease(self._storage, branch)
         at = lease.acquire()
         try:
             if at.tree.branches.get(branch) != node.id:
                 raise CommitFailed(f"{self._storage.url} was written meanwhile; repair it again")
-            mended = self._mended(at.tree, node, new)
+            snapshot, files = self._repaired(at.tree, node, new)
             at = publish(
                 self._storage,
                 at,
                 [SwapHead(branch, new)],
-                [mended.snapshot],
-                mended.files.items(),
+                [snapshot],
+                files.items(),
             )
             lease.moved(new)
         finally:
             lease.release()
-        self.report.steps += mended.steps
         self.report.versions[branch] = new
         return at.tree
 
-    def _mended(self, tree: VersionTree, node: CommitNode, new: str) -> Mended:
+    def _repaired(self, tree: VersionTree, node: CommitNode, new: str) -> tuple[Snapshot, Files]:
         parent = None
         if node.parent is not None and tree.commits[node.parent].is_committed:
             try:
@@ -335,15 +333,15 @@ class _Repair:
             except (FormatError, LimitError):
                 parent = None
         documents = Check(self._storage, tree, Findings(self._storage.url)).documents
-        found = Salvage(self._storage, tree, node, parent, documents.manifest(node), new).read()
-        return Mender(self._storage, found, parent, branch=node.branch, old_id=node.id, new_id=new).mend()
+        steps = VersionSteps(self.report, node.branch, node.id)
+        found = Salvage(self._storage, tree, node, parent, documents.manifest(node), new, steps).read()
+        return Repairer(self._storage, found, parent, old_id=node.id, new_id=new, steps=steps).repair()
 
-    def _rebased(self, tree: VersionTree, version: str) -> VersionTree:
-        """Take a displaced publish back in."""
-        rebase = Rebase(self._storage, tree, version)
+    def _recovered(self, tree: VersionTree, version: str) -> VersionTree:
+        """Take an orphaned publish back in."""
+        recovery = OrphanRecovery(self._storage, tree, version, self.report)
         branch = tree.commits[version].branch
-        head = rebase.run(apply=self._apply)
-        self.report.steps += rebase.steps
+        head = recovery.run(apply=self._apply)
         if head is not None:
             self.report.versions[branch] = head
         return read_whole_tree(self._storage).tree if self._apply else tree
@@ -351,7 +349,7 @@ class _Repair:
     # -- locks -------------------------------------------------------------------------------------------------
 
     def _locks(self) -> None:
-        """Take away locks of writers that are gone: 3.9.52 can not read one that was cut short."""
+        """Take away locks of writers that are gone: 3.9.52 cannot read one that was cut short."""
         for key, _ in list(self._storage.list()):
             if not key.endswith(".lock") or key.startswith((".lakebed/", ".queries/")):
                 continue
@@ -359,7 +357,7 @@ class _Repair:
             if name == LOCK_NAME:
                 self._lock(key, folder.rpartition("/")[2] or FIRST)
             elif not self._is_live(key):
-                self._step("lock", f"{key} is removed: its writer is gone")
+                self.report.add("lock", f"{key} is removed: its writer is gone")
                 if self._apply:
                     self._storage.delete(key)
 
@@ -369,13 +367,13 @@ class _Repair:
         if may_live(found.lock) or (found.lock is not None and found.lock.is_released):
             return
         keeps = found.lock is not None and found.digest and not traits_of(self._storage).system_locks
-        self._step("lock", f"{key} is {'given back' if keeps else 'removed'}: its writer is gone")
+        self.report.add("lock", f"{key} is {'given back' if keeps else 'removed'}: its writer is gone")
         if not self._apply:
             return
         if found.lock is None or not keeps:
             self._storage.delete(key)
             return
-        with contextlib.suppress(PreconditionFailed):  # somebody writes again
+        with contextlib.suppress(PreconditionFailed):  # a writer has come back
             self._storage.put_if(key, found.lock.released().to_bytes(), found.etag)
 
     def _is_live(self, key: str) -> bool:

@@ -6,7 +6,7 @@ What stays and what goes is decided in `lakebed.maintenance.plan`; `lakebed.main
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,12 +15,11 @@ from lakebed.documents.dataset_diff import DatasetDiff
 from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.errors import LakebedError
 from lakebed.htypes.base import Storing
-from lakebed.maintenance.fit_companions import Matching
+from lakebed.maintenance.fit_companions import CompanionFit
 from lakebed.maintenance.plan import (
-    Kind,
-    Step,
     Target,
     TensorLeft,
+    VersionSteps,
     fitted_creds,
     fitted_diff,
     fitted_pad,
@@ -46,16 +45,7 @@ from lakebed.writing.tensor_chunks import Files
 _CACHE = 64_000_000
 
 
-@dataclass(slots=True)
-class Mended:
-    """A version to publish, its chunk files by storage key, and what became of the old one."""
-
-    snapshot: Snapshot
-    files: Files
-    steps: list[Step]
-
-
-class Overlay(Mapping[str, bytes]):
+class _PendingFiles(Mapping[str, bytes]):
     """Chunk files that are not in storage yet, by key."""
 
     def __init__(self) -> None:
@@ -71,17 +61,19 @@ class Overlay(Mapping[str, bytes]):
         return len(self.files)
 
 
-class Mender:
-    """Mends one version.
+class Repairer:
+    """Makes a sound version of what is left of one.
 
     Parameters
     ----------
     found
         What is left of it.
     parent
-        What its parent holds; None if there is none, or it can not be opened.
-    branch, old_id, new_id
-        Its branch, its id, and the id of the version to come.
+        What its parent holds; None if there is none, or it cannot be opened.
+    old_id, new_id
+        Its id, and the id of the version to come.
+    steps
+        Takes what becomes of it.
     """
 
     def __init__(
@@ -90,28 +82,26 @@ class Mender:
         found: SalvagedVersion,
         parent: Snapshot | None,
         *,
-        branch: str,
         old_id: str,
         new_id: str,
+        steps: VersionSteps,
     ) -> None:
         self._found = found
         self._parent = parent
-        self._branch = branch
-        self._old_id = old_id
         self._new_id = new_id
-        self._overlay = Overlay()
-        self._source = ChunkSource(storage, _CACHE, self._overlay)
+        self._pending = _PendingFiles()
+        self._source = ChunkSource(storage, _CACHE, self._pending)
         self._source.heads = frozenset([old_id])
-        self._steps = list(found.steps)
+        self._steps = steps
         self._names = {key: name for name, key in found.meta.tensor_names.items()}
         # Samples from the parent version, by tensor and row.
         self._restored: dict[str, dict[int, Encoded]] = {}
 
-    def mend(self) -> Mended:
-        """Return the version to publish."""
+    def repair(self) -> tuple[Snapshot, Files]:
+        """Return the version to publish, and its chunk files by storage key."""
         found = self._found
         for tensor in found.tensors.values():
-            self._overlay.files.update(tensor.files)
+            self._pending.files.update(tensor.files)
         for key, tensor in found.tensors.items():
             self._decode(key, tensor)
         visible = [key for key in found.tensors if key not in found.meta.hidden_tensors]
@@ -128,35 +118,32 @@ class Mender:
             if self._parent is not None and key in self._parent.tensors:
                 diff = structure.with_deleted(diff or DatasetDiff(), name)
         meta = structure.without(meta, [key for key in meta.tensors if key not in states])
-        matching = Matching(self._source, self._draft, meta, states)
+        fit = CompanionFit(self._source, self._draft, meta, states, self._steps)
         shrinking = {key for key in states if found.tensors[key].is_shrinking}
-        matching.match({key: lost[key] for key in states}, shrinking)
-        meta, states = matching.meta, matching.states
-        self._overlay.files.update(matching.files)
-        self._steps += [
-            Step("companion", message, self._branch, self._old_id, name) for name, message in matching.notes
-        ]
+        fit.fit({key: lost[key] for key in states}, shrinking)
+        meta, states = fit.meta, fit.states
+        self._pending.files.update(fit.files)
         for key in meta.tensors:
             states[key] = self._recorded(key, states[key], found.tensors.get(key), lost.get(key, ()))
         snapshot = Snapshot(self._new_id, meta, found.info, {key: states[key] for key in meta.tensors}, diff)
-        return Mended(snapshot, self._used(snapshot), self._steps)
+        return snapshot, self._used(snapshot)
 
     def _used(self, snapshot: Snapshot) -> Files:
         used = {
             state.table.key(row) for state in snapshot.tensors.values() for row in range(len(state.table))
         }
-        return {key: pieces for key, pieces in self._overlay.files.items() if key in used}
+        return {key: pieces for key, pieces in self._pending.files.items() if key in used}
 
     def _draft(self, state: TensorState) -> TensorDraft:
         def read(of: TensorState, row: int) -> bytes | memoryview:
             key = of.table.key(row)
-            for files in (draft.new_chunks, self._overlay.files):
+            for files in (draft.new_chunks, self._pending.files):
                 if key in files:
                     return b"".join(files[key])
             return self._source.file(of.table, row)
 
         def keep(files: Files, *, is_rewrite: bool) -> None:  # noqa: ARG001
-            self._overlay.files.update(files)
+            self._pending.files.update(files)
 
         draft = TensorDraft(state, self._new_id, read, keep)
         return draft
@@ -257,15 +244,15 @@ class Mender:
         if kept < len(lost) or without:
             draft.remove([*without, *range(kept, len(lost))])
         draft.pack()
-        self._overlay.files.update(draft.new_chunks)
-        mended = self._with_extent(name, draft.state)
+        self._pending.files.update(draft.new_chunks)
+        repaired = self._with_extent(name, draft.state)
         if sequence is not None:
-            mended = replace(mended, sequence=sequence)
+            repaired = replace(repaired, sequence=sequence)
         if state.meta.is_link:
-            mended = replace(mended, creds=fitted_creds(state.creds, mended.meta.length))
-        mended = replace(mended, pad=fitted_pad(state.pad, mended.length))
-        self._tell(name, found, mended, emptied, target)
-        return mended, emptied if state.sequence is None else []
+            repaired = replace(repaired, creds=fitted_creds(state.creds, repaired.meta.length))
+        repaired = replace(repaired, pad=fitted_pad(state.pad, repaired.length))
+        self._tell(name, found, repaired, emptied, target)
+        return repaired, emptied if state.sequence is None else []
 
     def _sequences(self, found: SalvagedTensor) -> SequenceIndex:
         """Return which items make a row; none where items were removed from the index that are still there."""
@@ -337,16 +324,21 @@ class Mender:
         return replace(state, meta=meta)
 
     def _tell(
-        self, name: str, found: SalvagedTensor, mended: TensorState, emptied: list[int], target: Target | None
+        self,
+        name: str,
+        found: SalvagedTensor,
+        repaired: TensorState,
+        emptied: list[int],
+        target: Target | None,
     ) -> None:
         if target is None or name in self._hidden():
             return
-        before, now = max(len(found.lost), found.promised), mended.length + len(target.without)
-        if mended.sequence is not None:
+        before, now = max(len(found.lost), found.promised), repaired.length + len(target.without)
+        if repaired.sequence is not None:
             before = max(self._sequences(found).count, now, len(self._ids_of(found)))
         restored = [row for row in self._restored.get(found.state.key, {}) if row < now]
         if restored:
-            self._step(
+            self._steps.add(
                 "tensor",
                 f"{len(restored):,} samples are those of the parent version: {found.reason}",
                 name,
@@ -354,37 +346,31 @@ class Mender:
             )
         if target.without:
             first, last, count = target.without[0], target.without[-1], len(target.without)
-            self._step("rows", f"removed: {target.reason}", name, (first, last), count)
+            self._steps.add("rows", f"removed: {target.reason}", name, (first, last), lost_rows=count)
         elif before > now:
             reason = target.reason or found.reason
             reason = reason or "its files say different lengths: the last rows were not finished"
             lost = 0 if emptied else found.lost_bytes
-            self._step("rows", f"cut off: {reason}", name, (now, before - 1), before - now, lost)
-        mask = np.zeros(max(mended.meta.length, *emptied, 0) + 1, np.bool_)
+            self._steps.add(
+                "rows", f"cut off: {reason}", name, (now, before - 1), lost_rows=before - now, lost_bytes=lost
+            )
+        mask = np.zeros(max(repaired.meta.length, *emptied, 0) + 1, np.bool_)
         mask[emptied] = True
         for number, (first, last) in enumerate(runs(mask)):
             lost = 0 if number else found.lost_bytes
-            self._step(
-                "rows", f"empty from now on: {found.reason}", name, (first, last), last + 1 - first, lost
+            self._steps.add(
+                "rows",
+                f"empty from now on: {found.reason}",
+                name,
+                (first, last),
+                lost_rows=last + 1 - first,
+                lost_bytes=lost,
             )
         if found.is_changed and before <= now and not (emptied or restored or target.without):
-            self._step("tensor", f"{mended.length:,} samples, as its chunks have them", name)
+            self._steps.add("tensor", f"{repaired.length:,} samples, as its chunks have them", name)
 
     def _hidden(self) -> set[str]:
         return {self._names.get(key, key) for key in self._found.meta.hidden_tensors}
-
-    def _step(
-        self,
-        kind: Kind,
-        message: str,
-        tensor: str,
-        rows: tuple[int, int] | None = None,
-        lost_rows: int = 0,
-        lost_bytes: int = 0,
-    ) -> None:
-        self._steps.append(
-            Step(kind, message, self._branch, self._old_id, tensor, rows, lost_rows, lost_bytes)
-        )
 
     # -- what changed since the parent ------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_tree import FIRST, CommitNode, VersionTree
 from lakebed.errors import FormatError, KeyNotFound, LakebedError
-from lakebed.maintenance.plan import Kind, Step, fitted_tiles, guessed_dataset_meta, guessed_index
+from lakebed.maintenance.plan import VersionSteps, fitted_tiles, guessed_dataset_meta, guessed_index
 from lakebed.maintenance.salvage_chunks import ChunkSalvage, SalvagedTensor
 from lakebed.storage.base import Storage
 from lakebed.versions.opening import resolve_chunks
@@ -70,7 +70,6 @@ class SalvagedVersion:
     info: Mapping[str, Any]
     diff: DatasetDiff | None
     tensors: dict[str, SalvagedTensor]
-    steps: list[Step]
 
 
 class Salvage:
@@ -81,11 +80,13 @@ class Salvage:
     node
         The version.
     parent
-        What its parent holds; None if that can not be opened either, or there is none.
+        What its parent holds; None if that cannot be opened either, or there is none.
     manifest
         The version's manifest, if it still counts.
     new_id
         Id of the version to come, in whose folder new chunks lie.
+    steps
+        Takes what is done with documents that are damaged.
     """
 
     def __init__(
@@ -96,6 +97,7 @@ class Salvage:
         parent: Snapshot | None,
         manifest: Manifest | None,
         new_id: str,
+        steps: VersionSteps,
     ) -> None:
         self._storage = storage
         self._tree = tree
@@ -104,7 +106,7 @@ class Salvage:
         self._manifest = manifest
         self._folder = folder_of(node.id)
         self._chunks = ChunkSalvage(storage, tree, node, new_id)
-        self._steps: list[Step] = []
+        self._steps = steps
 
     def read(self) -> SalvagedVersion:
         """Read everything."""
@@ -119,7 +121,7 @@ class Salvage:
             settings = self._tensor_meta(key, name, is_folder_going=len(absent) > 1)
             if settings is not None:
                 tensors[key] = self._tensor(key, name, settings)
-        return SalvagedVersion(meta, info, diff, tensors, self._steps)
+        return SalvagedVersion(meta, info, diff, tensors)
 
     # -- documents -------------------------------------------------------------------------------------------
 
@@ -139,7 +141,9 @@ class Salvage:
         try:
             return parse(data)
         except LakebedError as error:
-            self._step("document", f"{self._folder}{name} is left out: {error}", tensor, lost_bytes=len(data))
+            self._steps.add(
+                "document", f"{self._folder}{name} is left out: {error}", tensor, lost_bytes=len(data)
+            )
             return None
 
     def _info(
@@ -150,19 +154,6 @@ class Salvage:
             return {}
         found = self._document(name, info_document.from_bytes, tensor)
         return (known or {}) if found is None else found
-
-    def _step(
-        self,
-        kind: Kind,
-        message: str,
-        tensor: str | None = None,
-        rows: tuple[int, int] | None = None,
-        *,
-        lost_rows: int = 0,
-        lost_bytes: int = 0,
-    ) -> None:
-        node = self._node
-        self._steps.append(Step(kind, message, node.branch, node.id, tensor, rows, lost_rows, lost_bytes))
 
     def _dataset_meta(self) -> DatasetMeta:
         meta = self._document("dataset_meta.json", DatasetMeta.from_bytes)
@@ -178,7 +169,7 @@ class Salvage:
                     continue
         if not metas and self._parent is not None:
             metas = {key: state.meta for key, state in self._parent.tensors.items()}
-        self._step("document", f"{self._folder}dataset_meta.json is made anew from {len(metas)} tensors")
+        self._steps.add("document", f"{self._folder}dataset_meta.json is made anew from {len(metas)} tensors")
         return guessed_dataset_meta(metas, None if self._parent is None else self._parent.meta)
 
     def _tensor_meta(self, key: str, name: str, *, is_folder_going: bool) -> TensorMeta | None:
@@ -189,11 +180,13 @@ class Salvage:
             return None
         meta = self._document(key + _META, TensorMeta.from_bytes, name)
         if meta is None and known is not None:
-            self._step("document", f"{self._folder}{key}{_META} is taken from the parent version", name)
+            self._steps.add("document", f"{self._folder}{key}{_META} is taken from the parent version", name)
             return known.meta
         kind = key.rpartition("_")[2]
         if meta is None and key.rpartition("/")[2].startswith("_") and kind in _COMPANIONS:
-            self._step("document", f"{self._folder}{key}{_META} is made anew, as it always is the same", name)
+            self._steps.add(
+                "document", f"{self._folder}{key}{_META} is made anew, as it always is the same", name
+            )
             return _COMPANIONS[kind].with_(name=name)
         if meta is None:
             self._drop(key, name, f"{self._folder}{key}{_META} is damaged, so that nobody knows its dtype")
@@ -203,7 +196,7 @@ class Salvage:
         files = list(self._storage.list(f"{self._folder}{key}/chunks/"))
         ids = self._index(key, None)
         rows = 0 if ids is None else ids.count
-        self._step(
+        self._steps.add(
             "tensor",
             f"dropped: {reason}",
             name,
@@ -267,12 +260,12 @@ class Salvage:
         if data is not None and ids is not None and _is_whole(data):
             return ids
         if data is None and ids is not None:
-            self._step("document", f"{self._folder}{key}/{_IDS} is taken from the parent version", name)
+            self._steps.add("document", f"{self._folder}{key}/{_IDS} is taken from the parent version", name)
         files = [int(file, 16) for file in self._chunks.own_files(key) if _is_name(file)]
         inherited = None if known is None else known.table.ids
         order, rest = guessed_index(ids, inherited, files)
         if rest:
-            self._step(
+            self._steps.add(
                 "rows",
                 f"{len(rest)} chunks are left out: {self._folder}{key}/{_IDS} is damaged, so that nobody knows their "
                 "order",
@@ -298,7 +291,7 @@ class Salvage:
         try:
             return resolve_chunks(self._storage, self._tree, self._node.id, key, ids)
         except FormatError as error:
-            self._step("document", f"{self._folder}{key}/chunk_set is left out: {error}", key)
+            self._steps.add("document", f"{self._folder}{key}/chunk_set is left out: {error}", key)
             parent = self._node.parent
             if parent is None:
                 raise

@@ -1,7 +1,7 @@
-"""What survives of a chunk file that was cut short, or of which some bytes are known to be wrong (FORMAT.md 5.1).
+"""Salvage samples of a chunk file that was cut short, or of which some bytes are known to be wrong (FORMAT.md 5.1).
 
 The header comes first, so a file that a killed writer left half done still tells where each sample would be: those that
-lie whole before the end are as good as ever. Chunks that are compressed as one piece survive whole or not at all.
+lie whole before the end are as good as ever. Chunks that are compressed as one piece are salvaged whole or not at all.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Span = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Survivors:
+class SalvagedSamples:
     """Samples of a chunk file.
 
     Parameters
@@ -53,15 +53,15 @@ class Survivors:
         return self.count - int(self.lost.sum())
 
 
-def nothing(count: int, ndim: int | None, reason: str, nbytes: int = 0) -> Survivors:
+def nothing_left(count: int, ndim: int | None, reason: str, nbytes: int = 0) -> SalvagedSamples:
     """Return what is left of a chunk of which nothing is."""
     blocks = (empty_block(count, ndim),) if count else ()
-    return Survivors(count, np.ones(count, np.bool_), blocks, reason, nbytes)
+    return SalvagedSamples(count, np.ones(count, np.bool_), blocks, reason, nbytes)
 
 
-def survivors(
+def salvage_samples(
     data: bytes, expected: int, ndim: int | None, codec: ChunkCodec | None = None, bad: Sequence[Span] = ()
-) -> Survivors:
+) -> SalvagedSamples:
     """Find out which samples of a chunk file are whole.
 
     Parameters
@@ -82,14 +82,14 @@ def survivors(
             native.last_column(data, positions_at, positions, 3),
         )
     except ValueError as error:
-        return nothing(expected, ndim, f"its header is damaged: {error}", len(data))
+        return nothing_left(expected, ndim, f"its header is damaged: {error}", len(data))
     if any(start < data_at for start, _ in bad):
-        return nothing(
+        return nothing_left(
             expected, ndim, "its header is not as it was written: the checksum is wrong", len(data)
         )
     count = max(count, 0) or expected
     if count > limits.MAX_CHUNK_SAMPLES:
-        return nothing(expected, ndim, f"its header promises {count:,} samples")
+        return nothing_left(expected, ndim, f"its header promises {count:,} samples")
     reason = "its checksum is wrong"
     if not bad:
         try:
@@ -97,9 +97,9 @@ def survivors(
         except (FormatError, LimitError, UnsupportedCompressionError) as error:
             reason = str(error)
         else:
-            return Survivors(count, np.zeros(count, np.bool_))
+            return SalvagedSamples(count, np.zeros(count, np.bool_))
     if codec is not None or not positions:
-        return nothing(count, ndim, reason, len(data))
+        return nothing_left(count, ndim, reason, len(data))
     table = np.frombuffer(data, np.uint32, positions * 3, positions_at).reshape(positions, 3)
     shape_rows = np.frombuffer(data, np.uint32, rows * columns, shapes_at).reshape(rows, max(columns, 1))
     ends = _ends(table, count)
@@ -108,7 +108,7 @@ def survivors(
     for start, stop in bad:
         lost |= (starts < stop - data_at) & (ends > start - data_at)
     blocks = _blocks(memoryview(data)[data_at:], starts, ends, _shapes(shape_rows, count, ndim), lost)
-    return Survivors(count, lost, blocks, reason, int((ends - starts)[lost].sum()))
+    return SalvagedSamples(count, lost, blocks, reason, int((ends - starts)[lost].sum()))
 
 
 def _ends(table: NDArray[np.uint32], count: int) -> NDArray[np.int64]:

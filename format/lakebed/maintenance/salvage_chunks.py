@@ -22,7 +22,7 @@ from lakebed.documents.manifest import BLOCK, ChunkPlaces, block_sums
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.version_tree import FIRST, CommitNode, VersionTree
 from lakebed.errors import FormatError, KeyNotFound, UnsupportedCompressionError
-from lakebed.maintenance.salvage_bytes import Survivors, nothing, survivors
+from lakebed.maintenance.salvage_bytes import SalvagedSamples, nothing_left, salvage_samples
 from lakebed.storage.base import Storage
 from lakebed.versions.opening import resolve_chunks
 from lakebed.versions.state import ChunkTable, NewChunk, TensorState, empty_table, folder_of
@@ -30,7 +30,7 @@ from lakebed.versions.state import ChunkTable, NewChunk, TensorState, empty_tabl
 _MISSING = "is missing"
 
 Place = tuple[str, str]
-_Options = list[tuple[Survivors, Place | None]]
+_Options = list[tuple[SalvagedSamples, Place | None]]
 
 
 @dataclass(slots=True)
@@ -119,7 +119,7 @@ class ChunkSalvage:
             group = [] if start in merged else files[start:stop]
             if len(group) > 1 and any(left.kept != 1 for left, _ in group):
                 left = next(left for left, _ in group if left.kept != 1)
-                group = [(nothing(1, len(meta.max_shape) or None, left.reason, left.lost_bytes), None)]
+                group = [(nothing_left(1, len(meta.max_shape) or None, left.reason, left.lost_bytes), None)]
             for number, (left, place) in enumerate(group):
                 if place is not None:
                     count = 0 if number else left.count
@@ -149,7 +149,7 @@ class ChunkSalvage:
         expected = table.samples(row) or 1
         codec, problem = _codec(meta)
         if problem:
-            return [(nothing(expected, ndim, problem), None)]
+            return [(nothing_left(expected, ndim, problem), None)]
         found: _Options = []
         for place in self._candidates(table, row, key, own):
             commit, folder = place
@@ -159,14 +159,14 @@ class ChunkSalvage:
             except KeyNotFound:
                 continue
             sums = table.sums(row) if place == table.folder(row) else np.empty(0, np.uint64)
-            left = survivors(data, expected, ndim, codec, _bad_blocks(data, sums, table, row))
+            left = salvage_samples(data, expected, ndim, codec, _bad_blocks(data, sums, table, row))
             is_whole = left.blocks is None
             left = replace(left, reason=f"{name}: {left.reason}") if left.reason else left
             found.append((left, place if is_whole else None))
             if is_whole and left.count == expected:
                 break
         found.sort(key=lambda one: (one[1] is None or one[0].count != expected, -one[0].kept, one[1] is None))
-        return found or [(nothing(expected, ndim, f"{table.key(row)} {_MISSING}"), None)]
+        return found or [(nothing_left(expected, ndim, f"{table.key(row)} {_MISSING}"), None)]
 
     def _candidates(self, table: ChunkTable, row: int, key: str, own: set[str]) -> list[Place]:
         """Return the folders in which the chunk of a row may lie, the nearest version first."""
@@ -184,7 +184,7 @@ class ChunkSalvage:
         except (KeyNotFound, FormatError):
             return ChunkSet()
 
-    def _packed(self, key: str, left: Survivors, meta: TensorMeta, found: SalvagedTensor) -> NewChunk:
+    def _packed(self, key: str, left: SalvagedSamples, meta: TensorMeta, found: SalvagedTensor) -> NewChunk:
         packed = pack(left.blocks or (), _codec(meta)[0])
         number = secrets.randbits(64) or 1
         found.files[f"{folder_of(self._new_id)}{key}/chunks/{chunk_name(number)}"] = packed.pieces

@@ -34,7 +34,7 @@ _CACHE = 64_000_000
 def verify(storage: Storage, ref: str | None = None, *, deep: bool = False) -> Findings:
     """Read a dataset and tell what is damaged in it.
 
-    Without checksums, as in datasets that Deep Lake 3.x wrote last, damage inside of raw arrays can not be seen.
+    Without checksums, as in datasets that Deep Lake 3.x wrote last, damage inside of raw arrays cannot be seen.
 
     Parameters
     ----------
@@ -258,7 +258,7 @@ def damage(reader: SampleReader, row: int) -> str | None:
     Raises
     ------
     LakebedError
-        If it can not be decoded here for a reason that is no damage, such as a package that is missing.
+        If it cannot be decoded here for a reason that is no damage, such as a package that is missing.
     """
     try:
         if reader.is_link:

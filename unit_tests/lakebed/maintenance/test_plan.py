@@ -137,8 +137,8 @@ def test_displaced_versions_are_ends_that_no_branch_leads_to() -> None:
         CommitNode("c", "main", FIRST, time=1.0),
     ]
     tree = VersionTree({node.id: node for node in nodes}, {"main": "b"})
-    assert plan.displaced(tree) == ["a"]
-    assert plan.beyond([1, 2, 3, 4], [1, 3], {4}) == [1]
+    assert plan.orphaned(tree) == ["a"]
+    assert plan.rows_beyond([1, 2, 3, 4], [1, 3], {4}) == [1]
 
 
 def test_a_report_tells_what_is_lost() -> None:

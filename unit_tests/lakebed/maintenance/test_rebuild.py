@@ -6,6 +6,7 @@ import pytest
 
 import lakebed
 from lakebed.documents.version_tree import FIRST, VersionTree
+from lakebed.maintenance.plan import RepairReport
 from lakebed.maintenance.rebuild import rebuild
 from lakebed.maintenance.repair import repair
 from lakebed.storage.memory import MemoryStorage
@@ -49,7 +50,7 @@ def test_all_there_is(storage: MemoryStorage) -> None:
     """Commits with parents and messages, and the heads; a new head has the branch of what is above it."""
     before, data = read_tree(storage), storage.get(TREE_KEY)
     for damaged in (None, b"", data[:500], data):
-        found = rebuild(storage, damaged)
+        found = rebuild(storage, damaged, RepairReport(storage.url))
         assert shape(found.tree) == shape(before)
         assert found.headless == ()
         assert found.tree.branches == before.branches
@@ -61,7 +62,7 @@ def test_a_branch_whose_head_is_gone_gets_a_new_one(storage: MemoryStorage) -> N
     tree = read_tree(storage)
     storage.delete_prefix(folder_of(tree.branches["side"]))
     storage.delete(TREE_KEY)
-    assert rebuild(storage, None).headless == ("side",)
+    assert rebuild(storage, None, RepairReport(storage.url)).headless == ("side",)
     report = repair(storage, apply=True)
     assert list(report.versions) == ["side"]
     ds = open_on(storage, "side")
@@ -88,8 +89,9 @@ def test_damaged_files_are_named(storage: MemoryStorage) -> None:
     """They are left out."""
     first = next(i for i, node in read_tree(storage).commits.items() if node.message == "c")
     storage.put(f"{folder_of(first)}commit_info.json", b"[")
-    found = rebuild(storage, None)
-    assert [step.version for step in found.steps if "is left out" in step.message] == [first]
+    report = RepairReport(storage.url)
+    rebuild(storage, None, report)
+    assert [step.version for step in report.steps if "is left out" in step.message] == [first]
 
 
 def test_what_a_failed_creation_leaves_is_no_dataset() -> None:
@@ -109,4 +111,4 @@ def test_a_dataset_of_3_x_without_commits() -> None:
     storage = State("append", 0).stored()
     storage.delete(TREE_KEY)
     assert is_dataset(storage)
-    assert rebuild(storage, None).tree.branches == {"main": FIRST}
+    assert rebuild(storage, None, RepairReport(storage.url)).tree.branches == {"main": FIRST}
