@@ -18,7 +18,7 @@ from lakebed.versions.opening import TREE_KEY
 
 if TYPE_CHECKING:
     from lakebed.copying.resolve_links import BrokenLink
-    from lakebed.history.timestamps import Moment
+    from lakebed.history.timestamps import Timestamp
     from lakebed.maintenance.check import Findings
     from lakebed.maintenance.plan import RepairReport
     from lakebed.versions.gc.report import Report
@@ -73,7 +73,7 @@ def load(
     read_only: bool | None = None,
     memory_cache_size: int | None = None,
     lock_timeout: float = 0,
-    as_of: Moment | None = None,
+    as_of: Timestamp | None = None,
     reset: bool = False,
     check_integrity: bool | None = None,
     local_cache_size: int = 0,

@@ -99,7 +99,10 @@ class Dataset(RuleBasedStateMachine):
         if not self.model.is_head:
             lines[self.model.at] = self.ids[self.model.at]
         for at, version in lines.items():
-            real, names = [entry["commit"] for entry in commit_entries(tree, version)], self.model.log(at)
+            real, names = (
+                [entry["commit"] for entry in commit_entries(tree, version)],
+                self.model.log(at),
+            )
             assert len(real) == len(names), (at, real, names)
             for name, commit in zip(names, real, strict=True):
                 assert self.ids.setdefault(name, commit) == commit

@@ -12,8 +12,8 @@ from lakebed.cli.opening import as_of_option, moment
 from lakebed.cli.output import json_option, say, say_json, say_lines, with_errors
 from lakebed.dataset.open import open_at
 from lakebed.errors import CorruptError
-from lakebed.history.commits import when
-from lakebed.history.log import Chronicle, Logged
+from lakebed.history.commits import commit_time
+from lakebed.history.log import Log, LogEntry
 from lakebed.history.timestamps import posix_seconds
 from lakebed.printable import printable
 from lakebed.storage.url import parse
@@ -44,19 +44,19 @@ def log(
     except CorruptError as error:
         say(f"Warning: {error}", err=True)
         refs = Refs()
-    chronicle = Chronicle(session, refs)
+    history = Log(session, refs)
     is_bare = parse(url, existing=True).ref is None and as_of is None
     if everything or (graph and is_bare):
-        commits = chronicle.everything()
+        commits = history.all_commits()
     elif graph:
-        commits = chronicle.everything(session.snapshot.version_id)
+        commits = history.all_commits(session.snapshot.version_id)
     else:
-        commits = chronicle.line()
+        commits = history.first_parents()
     chosen = islice(commits, count)
     if as_json:
-        say_json([_plain(chronicle, commit, stat=stat) for commit in chosen])
+        say_json([_plain(history, commit, stat=stat) for commit in chosen])
         return
-    blocks = _drawn(chronicle, chosen, stat=stat) if graph else _listed(chronicle, chosen, stat=stat)
+    blocks = _drawn(history, chosen, stat=stat) if graph else _listed(history, chosen, stat=stat)
     is_empty = True
     for block in blocks:
         say_lines(block)
@@ -65,14 +65,14 @@ def log(
         say("no commits yet", err=True)
 
 
-def _listed(chronicle: Chronicle, commits: Iterator[Logged], *, stat: bool) -> Iterator[str]:
+def _listed(history: Log, commits: Iterator[LogEntry], *, stat: bool) -> Iterator[str]:
     for commit in commits:
-        yield "\n".join(_text(chronicle, commit, stat=stat))
+        yield "\n".join(_text(history, commit, stat=stat))
 
 
-def _drawn(chronicle: Chronicle, commits: Iterator[Logged], *, stat: bool) -> Iterator[str]:
+def _drawn(history: Log, commits: Iterator[LogEntry], *, stat: bool) -> Iterator[str]:
     """Put the text of each commit beside its place in the graph."""
-    known: dict[str, Logged] = {}
+    known: dict[str, LogEntry] = {}
 
     def remembered() -> Iterator[tuple[str, tuple[str, ...]]]:
         for commit in commits:
@@ -80,21 +80,21 @@ def _drawn(chronicle: Chronicle, commits: Iterator[Logged], *, stat: bool) -> It
             yield commit.node.id, commit.parents
 
     for place in draw(remembered()):
-        text = _text(chronicle, known.pop(place.id), stat=stat)
+        text = _text(history, known.pop(place.id), stat=stat)
         lines = [*place.lines, *[place.below] * (len(text) - len(place.lines))]
         width = max(map(len, [*lines, place.below]))
         text += [""] * (len(lines) - len(text))
         yield "\n".join(f"{line:{width}}  {words}".rstrip() for line, words in zip(lines, text, strict=True))
 
 
-def _text(chronicle: Chronicle, commit: Logged, *, stat: bool) -> list[str]:
+def _text(history: Log, commit: LogEntry, *, stat: bool) -> list[str]:
     node = commit.node
     names = f"  ({', '.join(commit.names)})" if commit.names else ""
-    lines = [f"{node.id[:12]}  {when(node)} UTC  {printable(f'{node.user}{names}')}"]
+    lines = [f"{node.id[:12]}  {commit_time(node)} UTC  {printable(f'{node.user}{names}')}"]
     lines += [f"    {printable(line)}".rstrip() for line in str(node.message).splitlines() or [""]]
     if stat:
         try:
-            lines += _stat(chronicle.changes(node.id))
+            lines += _stat(history.changes(node.id))
         except CorruptError as error:
             lines.append(f"      what it changed is lost: {printable(str(error))}")
     return lines
@@ -118,11 +118,11 @@ def _stat(changes: dict[str, Any]) -> list[str]:
     return [f"      {name:{width}}  {what}" for name, what in rows]
 
 
-def _plain(chronicle: Chronicle, commit: Logged, *, stat: bool) -> dict[str, Any]:
+def _plain(history: Log, commit: LogEntry, *, stat: bool) -> dict[str, Any]:
     found = commit.to_json()
     if stat:
         try:
-            found["changes"] = chronicle.changes(commit.node.id)
+            found["changes"] = history.changes(commit.node.id)
         except CorruptError:
             found["changes"] = None
     return found

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from lakebed.copying.copy_version import copy_version, counterparts
-from lakebed.copying.deepcopy import replicate
+from lakebed.copying.deepcopy import deepcopy
 from lakebed.documents.version_tree import new_id
 from lakebed.errors import DatasetExistsError, TensorDoesNotExistError
 from lakebed.session import credentials
@@ -113,7 +113,7 @@ def _is_seen(here: Storage, there: Storage) -> bool:
         there.delete(key)
 
 
-def copied(
+def copy_table(
     table: Table, dest: Path, *, overwrite: bool, samples: bool = True, progressbar: bool = False
 ) -> Handle:
     """Make a dataset from a table of another.
@@ -131,7 +131,7 @@ def copied(
     source = table.session
     refuse_same_place(source, dest)
     if samples and table.index.is_trivial and not source.has_unpublished:
-        handle = _flat(table, dest, overwrite=overwrite, progressbar=progressbar)
+        handle = _copy_files(table, dest, overwrite=overwrite, progressbar=progressbar)
         if handle is not None:
             return handle
     handle = make(dest, overwrite=overwrite)
@@ -151,7 +151,7 @@ def copied(
     return handle
 
 
-def _flat(table: Table, dest: Path, *, overwrite: bool, progressbar: bool) -> Handle | None:
+def _copy_files(table: Table, dest: Path, *, overwrite: bool, progressbar: bool) -> Handle | None:
     """Copy whole tensors chunk by chunk; return None if that is not possible, and nothing was done."""
     source, names = table.session, table.names
     with source.mutex:
@@ -207,5 +207,5 @@ def copy_everything(
     target = open_storage(location)
     if unfinished(target) != Origin.of(origin, tensors):
         target, location = vacate(location, overwrite=overwrite)
-    replicate(origin, target, tensors, progressbar=progressbar)
+    deepcopy(origin, target, tensors, progressbar=progressbar)
     return Handle(Session(target), location.shown)

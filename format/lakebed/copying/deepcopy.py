@@ -1,6 +1,6 @@
 """A dataset with all its history, made again elsewhere: in parallel, checked, and continued where a kill cut it off.
 
-The version tree goes last: before it is there, nobody takes half a copy for a dataset. Until then a journal lies beside
+The version tree goes last: until it is there, half a copy is no dataset. Until then a journal lies beside
 what has arrived, by which the next attempt goes on.
 """
 
@@ -45,7 +45,7 @@ _FOLDER = re.compile(r"^versions/[^/]*/")
 _log = logging.getLogger(__name__)
 
 
-def replicate(source: Storage, target: Storage, tensors: Sequence[str] | None, *, progressbar: bool) -> None:
+def deepcopy(source: Storage, target: Storage, tensors: Sequence[str] | None, *, progressbar: bool) -> None:
     """Copy a dataset to a place that is empty, or holds an unfinished copy of the same.
 
     Parameters
@@ -64,7 +64,7 @@ def replicate(source: Storage, target: Storage, tensors: Sequence[str] | None, *
     journal = Journal(target, Origin.of(source, tensors))
     done = journal.begin()
     try:
-        tree, plan, sums = _bring_over(source, target, tensors, journal, done, progressbar=progressbar)
+        tree, plan, sums = _copy_objects(source, target, tensors, journal, done, progressbar=progressbar)
     finally:
         journal.flush()
     if target.stat(TREE_KEY) is None:
@@ -84,7 +84,7 @@ def replicate(source: Storage, target: Storage, tensors: Sequence[str] | None, *
     journal.end()
 
 
-def _bring_over(
+def _copy_objects(
     source: Storage,
     target: Storage,
     tensors: Sequence[str] | None,
@@ -289,7 +289,7 @@ class _Choice:
             folder = folder_of(version_id)
             with suppress(KeyNotFound):
                 metas[folder] = DatasetMeta.from_bytes(source.get(f"{folder}dataset_meta.json"))
-        kept = {folder: _kept(meta, names) for folder, meta in metas.items()}
+        kept = {folder: _kept_keys(meta, names) for folder, meta in metas.items()}
         somewhere = set().union(*kept.values())
         rewritten: dict[str, bytes] = {}
         for folder, meta in metas.items():
@@ -305,7 +305,7 @@ class _Choice:
         return not _FOLDER.sub("", key).startswith(self.dropped)
 
 
-def _kept(meta: DatasetMeta, names: Sequence[str]) -> set[str]:
+def _kept_keys(meta: DatasetMeta, names: Sequence[str]) -> set[str]:
     """Return the keys of the tensors to keep of one version, hidden companions included."""
     all_names = meta.tensor_names or {key: key for key in meta.tensors}
     kept = {name for name in all_names if any(is_inside(name, wanted) for wanted in names)}

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from lakebed.codecs.block import Block
 from lakebed.copying.copy import refuse_same_place
-from lakebed.copying.resolve_links import BrokenLink, Unlinking
+from lakebed.copying.resolve_links import BrokenLink, LinkResolver
 from lakebed.documents import json_style
 from lakebed.errors import DatasetExistsError, GetDataFromLinkError, KeyNotFound, SampleAppendError
 from lakebed.reading.index import Index
@@ -114,7 +114,7 @@ def _rows(index: Index, length: int) -> NDArray[np.int64]:
 # -- into another dataset ----------------------------------------------------------------------------------------
 
 
-def unlinked_copy(
+def copy_resolved(
     table: Table,
     dest: Path,
     *,
@@ -169,7 +169,7 @@ def _begun(source: Session, job: Job, dest: Path, *, overwrite: bool) -> tuple[H
     found = None if overwrite or storage.stat(TREE_KEY) is None else Job.at(storage)
     if found is None:
         handle = make(dest, overwrite=overwrite)
-        # Before the tensors: whoever is killed between them leaves a beginning that can be gone on from.
+        # Before the tensors: a process that is killed between them leaves a beginning that can be gone on from.
         handle.session.storage.put(KEY, job.to_bytes())
     elif found.is_same(job):
         handle, job = Handle(Session(storage), parse(dest).shown), found
@@ -191,7 +191,7 @@ def _begun(source: Session, job: Job, dest: Path, *, overwrite: bool) -> tuple[H
 # -- in place ----------------------------------------------------------------------------------------------------
 
 
-def unlink_in_place(
+def resolve_in_place(
     session: Session, names: Sequence[str], *, ignore_errors: bool = False, progressbar: bool = False
 ) -> list[BrokenLink]:
     """Put what links lead to in their place; older versions keep the links.
@@ -268,7 +268,7 @@ class _Filling:
         # The reader keeps to this version, whatever is added to the dataset meanwhile.
         reader = self.table.reader(self.name)
         if reader.state.meta.is_link:
-            yield from Unlinking(reader, self.job.broken if self.ignore_errors else None).columns(
+            yield from LinkResolver(reader, self.job.broken if self.ignore_errors else None).columns(
                 rows, self.state
             )
             return

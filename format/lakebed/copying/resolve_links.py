@@ -54,7 +54,7 @@ Item = tuple[int, "Sample | NDArray[Any] | BrokenLink | Any"]
 
 
 @dataclass(frozen=True, slots=True)
-class Unlinking:
+class LinkResolver:
     """Fetches what the links of one tensor lead to.
 
     Parameters

@@ -97,7 +97,7 @@ class Transfer:
         self._source, self._target = source, target
         self._done, self._advance = done, advance
         self._inside = inside(source, target)
-        self._room = _Room(config.UPLOAD_BYTES)
+        self._room = _ByteBudget(config.UPLOAD_BYTES)
         self._is_disk = traits_of(target).local
         self._batch = threading.Lock()
         self.outcome = Outcome()
@@ -106,26 +106,28 @@ class Transfer:
         """Copy all; after an error of a storage nothing further is begun."""
         near = traits_of(self._source).local and traits_of(self._target).local
         workers = _LOCAL_WORKERS if near else config.REQUESTS
-        concurrently((partial(self._some, batch) for batch in _batches(items, near=near)), workers=workers)
+        concurrently(
+            (partial(self._transfer_batch, batch) for batch in _batches(items, near=near)), workers=workers
+        )
         return self.outcome
 
-    def _some(self, items: Sequence[Item]) -> None:
+    def _transfer_batch(self, items: Sequence[Item]) -> None:
         way = self._inside
-        if way is not None and items[0].stat.size < _LARGEST_COPY and self._by_the_store(items[0], *way):
+        if way is not None and items[0].stat.size < _LARGEST_COPY and self._server_side_copy(items[0], *way):
             return
         size = sum(item.stat.size for item in items)
         with self._room.of(size):
             found = {item.goal: data for item in items if (data := self._read(item)) is not None}
             if found:
                 self._write(found)
-        self._arrived([item for item in items if item.goal in found])
+        self._record([item for item in items if item.goal in found])
 
     def _write(self, found: Mapping[str, bytes]) -> None:
         # A batch of a disk takes the folders that it makes for its own: one batch at a time.
         with self._batch if self._is_disk else nullcontext():
             self._target.put_many(found.items(), durable=False)
 
-    def _by_the_store(self, item: Item, storage: Storage, here: str, there: str) -> bool:
+    def _server_side_copy(self, item: Item, storage: Storage, here: str, there: str) -> bool:
         """Let the store copy an object; return False if it may not, so that we have to."""
         if item.sums is not None and item.sums[0] != item.stat.size:
             self.outcome.damaged[item.key] = f"it has {item.stat.size} bytes instead of {item.sums[0]}"
@@ -139,7 +141,7 @@ class Transfer:
             _log.info("%s does not copy by itself: everything passes through this process", storage.url)
             self._inside = None
             return False
-        self._arrived([item])
+        self._record([item])
         return True
 
     def _read(self, item: Item) -> bytes | None:
@@ -157,7 +159,7 @@ class Transfer:
             self.outcome.sums[item.key] = (len(data), block_sums((data,)))
         return data
 
-    def _arrived(self, items: Sequence[Item]) -> None:
+    def _record(self, items: Sequence[Item]) -> None:
         self._done(items)
         self._advance(sum(item.stat.size for item in items))
 
@@ -193,7 +195,7 @@ def _batches(items: Sequence[Item], *, near: bool) -> Iterator[list[Item]]:
         yield batch
 
 
-class _Room:
+class _ByteBudget:
     """So many bytes may be under way; an object larger than that goes alone."""
 
     def __init__(self, most: int) -> None:
@@ -201,29 +203,29 @@ class _Room:
         self._taken = 0
         self._change = threading.Condition()
 
-    def of(self, size: int) -> _Taken:
-        return _Taken(self, size)
+    def of(self, size: int) -> _Reservation:
+        return _Reservation(self, size)
 
-    def take(self, size: int) -> None:
+    def acquire(self, size: int) -> None:
         with self._change:
             self._change.wait_for(lambda: not self._taken or self._taken + size <= self._most)
             self._taken += size
 
-    def give(self, size: int) -> None:
+    def release(self, size: int) -> None:
         with self._change:
             self._taken -= size
             self._change.notify_all()
 
 
 @dataclass(frozen=True, slots=True)
-class _Taken:
+class _Reservation:
     """Room that is given back at the end of a block."""
 
-    room: _Room
+    room: _ByteBudget
     size: int
 
     def __enter__(self) -> None:
-        self.room.take(self.size)
+        self.room.acquire(self.size)
 
     def __exit__(self, *_: object) -> None:
-        self.room.give(self.size)
+        self.room.release(self.size)

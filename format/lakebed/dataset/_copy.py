@@ -19,7 +19,7 @@ class CopyMethods(DatasetBase):
 
     def like(self, dest: Path, tensors: Sequence[str] | None = None, overwrite: bool = False) -> Self:
         """Create a dataset with the settings of this one and no samples; see ``lakebed.like``."""
-        from lakebed.copying.copy import chosen, copied, empty_in_place, is_same_place
+        from lakebed.copying.copy import chosen, copy_table, empty_in_place, is_same_place
 
         session = self._session
         table = Table(session, chosen(session.schema(), self._group, tensors), self._index)
@@ -28,7 +28,7 @@ class CopyMethods(DatasetBase):
             empty_in_place(table)
             session.epoch += 1
             return type(self)(self._handle)
-        return type(self)(copied(table, dest, overwrite=overwrite, samples=False))
+        return type(self)(copy_table(table, dest, overwrite=overwrite, samples=False))
 
     def copy(
         self,
@@ -59,14 +59,14 @@ class CopyMethods(DatasetBase):
         public
             Accepted for compatibility.
         """
-        from lakebed.copying.copy import copied
-        from lakebed.copying.materialize import unlinked_copy
+        from lakebed.copying.copy import copy_table
+        from lakebed.copying.materialize import copy_resolved
 
         table = self._copied_table(tensors)
         if unlink:
-            handle, _ = unlinked_copy(table, dest, overwrite=overwrite, progressbar=progressbar)
+            handle, _ = copy_resolved(table, dest, overwrite=overwrite, progressbar=progressbar)
             return type(self)(handle)
-        return type(self)(copied(table, dest, overwrite=overwrite, progressbar=progressbar))
+        return type(self)(copy_table(table, dest, overwrite=overwrite, progressbar=progressbar))
 
     def _copied_table(self, tensors: Sequence[str] | None) -> Table:
         """Return what is selected of the tensors and groups of these names; None is all."""
@@ -85,11 +85,11 @@ class CopyMethods(DatasetBase):
         progressbar: bool = True,
     ) -> list[BrokenLink]:
         """Fetch what links lead to, into a copy or in place; see ``lakebed.materialize``."""
-        from lakebed.copying.materialize import unlink_in_place, unlinked_copy
+        from lakebed.copying.materialize import copy_resolved, resolve_in_place
 
         table = self._copied_table(tensors)
         if dest is not None:
-            handle, broken = unlinked_copy(
+            handle, broken = copy_resolved(
                 table,
                 dest,
                 overwrite=overwrite,
@@ -104,7 +104,7 @@ class CopyMethods(DatasetBase):
                 "a view has no place of its own: name a destination, or call this on the dataset"
             )
         links = [table.names[name] for name, state in table.states().items() if state.meta.is_link]
-        return unlink_in_place(self._session, links, ignore_errors=ignore_errors, progressbar=progressbar)
+        return resolve_in_place(self._session, links, ignore_errors=ignore_errors, progressbar=progressbar)
 
     def deepcopy(
         self,

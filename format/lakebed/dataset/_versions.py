@@ -59,9 +59,9 @@ class VersionMethods(DatasetBase):
         VersionNotFoundError
             If there is none; this is a ``KeyError``.
         """
-        from lakebed.history.commit_info import details
+        from lakebed.history.commits import commit_details
 
-        return details(self._session, str(commit_id))
+        return commit_details(self._session, str(commit_id))
 
     @property
     def is_head_node(self) -> bool:

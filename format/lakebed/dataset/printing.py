@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lakebed.documents.version_tree import VersionTree
-from lakebed.history.commits import when
+from lakebed.history.commits import commit_time
 from lakebed.printable import printable
 
 if TYPE_CHECKING:
@@ -52,7 +52,12 @@ def log_text(tree: VersionTree, version_id: str, branch: str, *, changed: bool) 
     for i in tree.ancestors(version_id):
         node = tree.commits[i]
         if node.is_committed:
-            lines += ["", f"Commit : {i} ({node.branch}) ", f"Author : {node.user}", f"Time   : {when(node)}"]
+            lines += [
+                "",
+                f"Commit : {i} ({node.branch}) ",
+                f"Author : {node.user}",
+                f"Time   : {commit_time(node)}",
+            ]
             lines += [f"Message: {node.message}"]
             if node.is_checkpoint:
                 lines += [f"Total samples processed in transform: {node.total_samples_processed}"]

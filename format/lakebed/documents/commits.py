@@ -1,4 +1,4 @@
-"""All versions of a dataset by id, of which most stay text until somebody asks for them.
+"""All versions of a dataset by id, of which most stay text until they are asked for.
 
 A history of ten thousand commits is megabytes of JSON. To open a dataset, or to publish to it, one needs a few versions
 of them: those that are at hand here. The others are a run of members of the document, cut and extended as bytes.
@@ -176,7 +176,7 @@ class Commits(Mapping[str, CommitNode]):
     __slots__ = ("_parts",)
 
     def __init__(self, hot: Mapping[str, CommitNode], cold: ColdNodes | None = None) -> None:
-        # One attribute: what `settle` replaces is seen by other threads as a whole.
+        # One attribute: what `move_to_cold` replaces is seen by other threads as a whole.
         self._parts = (dict(hot), cold or ColdNodes.of(OPENING, 0))
 
     @classmethod
@@ -245,7 +245,7 @@ class Commits(Mapping[str, CommitNode]):
         kept = {id_: node for id_, node in hot.items() if id_ not in drop}
         return Commits({**kept, **new, **{node.id: node for node in added}}, cold)
 
-    def settle(self, at_hand: set[str]) -> None:
+    def move_to_cold(self, at_hand: set[str]) -> None:
         """Let these versions be at hand, and turn all others into text; what the mapping holds stays the same."""
         hot, cold = self._parts
         missing = [id_ for id_ in at_hand if id_ not in hot]

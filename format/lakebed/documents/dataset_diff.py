@@ -77,7 +77,7 @@ class _Reader:
     data: bytes
     offset: int
 
-    def take(self, n: int) -> bytes:
+    def read_bytes(self, n: int) -> bytes:
         if n > len(self.data) - self.offset:
             raise FormatError(f"{_WHAT} ends at byte {len(self.data)}, {n} more were announced")
         found = self.data[self.offset : self.offset + n]
@@ -85,10 +85,10 @@ class _Reader:
         return found
 
     def number(self) -> int:
-        return int.from_bytes(self.take(8), "big")
+        return int.from_bytes(self.read_bytes(8), "big")
 
     def text(self, n: int) -> str:
         try:
-            return self.take(n).decode("utf-8")
+            return self.read_bytes(n).decode("utf-8")
         except UnicodeDecodeError as error:
             raise FormatError(f"{_WHAT} holds a name that is no text: {error}") from error

@@ -108,7 +108,7 @@ def checked_version(id: Any, what: str) -> str:  # noqa: A002
     Raises
     ------
     FormatError
-        If it can not.
+        If it cannot.
     """
     if (
         not isinstance(id, str)

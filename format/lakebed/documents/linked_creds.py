@@ -22,7 +22,7 @@ _MEMBERS = ("creds_keys", "managed_creds_keys", "used_creds_keys")
 _LEGACY = "ENV"
 
 Name = str | int | None
-"""An entry of the file; what is no text is nobody's name."""
+"""An entry of the file; what is no text is no name."""
 
 
 @dataclass(frozen=True, slots=True)

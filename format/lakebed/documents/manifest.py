@@ -139,7 +139,7 @@ class Manifest:
         Raises
         ------
         FormatError
-            If the checksum or any offset is wrong, or another release wrote a layout that this one can not read.
+            If the checksum or any offset is wrong, or another release wrote a layout that this one cannot read.
         LimitError
             If it is longer than this process allows.
         """

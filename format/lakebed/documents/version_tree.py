@@ -181,7 +181,7 @@ class VersionTree:
             doc = {"commits": nodes, "branches": dict(self.branches), **self.extra}
             return [json_style.dump_compact(doc)]
         parents = {node.parent for head in heads if (node := commits.get(head)) and node.parent is not None}
-        commits.settle(parents.union(heads))
+        commits.move_to_cold(parents.union(heads))
         others = {name: value for name, value in self.extra.items() if name != OURS}
         return whole(commits, {"branches": dict(self.branches), **others}, OURS, ours)
 
@@ -324,7 +324,7 @@ class VersionTree:
         return replace(self, commits=commits, branches={**self.branches, branch: new_id})
 
     def checkpoint_head(self, branch: str, new_id: str) -> VersionTree:
-        """Put a new, uncommitted head below that of a branch, which stays as it is and is nobody's head any more.
+        """Put a new, uncommitted head below that of a branch, which stays as it is and is no head any more.
 
         Raises
         ------
@@ -466,7 +466,7 @@ class VersionTree:
 
 
 def tail_begins(data: bytes) -> int | None:
-    """Return the offset in the file from which on its end can be read alone, by its last bytes; None if it can not."""
+    """Return the offset in the file from which on its end can be read alone, by its last bytes; None if it cannot."""
     end = TreeEnd.of(data)
     return None if end is None else end.begins
 

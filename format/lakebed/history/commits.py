@@ -1,16 +1,21 @@
-"""Commits as the 3.x API lists them."""
+"""Commits as the 3.x API lists and describes them."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from lakebed import clock
 from lakebed.documents.version_tree import CommitNode, VersionTree
+from lakebed.errors import CheckoutError, VersionNotFoundError
+from lakebed.session.session import Session
+from lakebed.versions.opening import read_tree
+from lakebed.versions.refs import resolve
 
 
 def commit_entries(tree: VersionTree, version_id: str) -> list[dict[str, Any]]:
     """Return the commits from a version down to the root, newest first."""
-    return [entry(tree.commits[i]) for i in tree.ancestors(version_id) if tree.commits[i].is_committed]
+    return [commit_entry(tree.commits[i]) for i in tree.ancestors(version_id) if tree.commits[i].is_committed]
 
 
 def last_commit(tree: VersionTree, version_id: str) -> str | None:
@@ -18,12 +23,38 @@ def last_commit(tree: VersionTree, version_id: str) -> str | None:
     return next((i for i in tree.ancestors(version_id) if tree.commits[i].is_committed), None)
 
 
-def entry(node: CommitNode) -> dict[str, Any]:
+def commit_entry(node: CommitNode) -> dict[str, Any]:
     """Return ``commit, author, time, message`` of a version; the time is UTC, and None while it is uncommitted."""
-    time = when(node) if node.is_committed else None
+    time = commit_time(node) if node.is_committed else None
     return {"commit": node.id, "author": node.user, "time": time, "message": node.message}
 
 
-def when(node: CommitNode) -> str:
+def commit_time(node: CommitNode) -> str:
     """Commit time as ``YYYY-MM-DD hh:mm:ss`` in UTC."""
     return clock.utc(node.time or 0.0)
+
+
+def commit_details(session: Session, address: str) -> dict[str, Any]:
+    """Return ``commit, author, time, message`` of a version; see ``Dataset.get_commit_details``.
+
+    Raises
+    ------
+    VersionNotFoundError
+        If there is none.
+    """
+    known = session.tree.commits.get(address)
+    if known is not None and known.is_committed:
+        return commit_entry(known)
+    promised = session.known_as(address) == session.branch != address
+    if known is None and (promised or address == session.structure().version_id):
+        # What is not published yet has an id, and is in no tree.
+        return commit_entry(replace(session.tree.commits[session.snapshot.version_id], id=address))
+    tree = read_tree(session.storage)  # another writer may have made it, or committed it, since
+    try:
+        found = tree.commits[resolve(session.storage, tree, address, session.branch)]
+    except CheckoutError as error:
+        if known is not None:
+            return commit_entry(known)
+        raise VersionNotFoundError(f"Commit {address} not found in dataset. {error}") from error
+    is_here = found.id == session.snapshot.version_id and session.is_head
+    return commit_entry(replace(found, id=session.pending_id) if is_here else found)

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.version_tree import CommitNode, VersionTree
 from lakebed.errors import CheckoutError, InvalidInputError, TensorModifiedError, VersionNotFoundError
-from lakebed.history.commits import when
-from lakebed.history.squash_diffs import first_step, folded
+from lakebed.history.commits import commit_time
+from lakebed.history.squash_diffs import since_last_commit, squash_checkpoints
 from lakebed.printable import printable
 from lakebed.reading.samples import SampleReader
 from lakebed.session.session import Session
@@ -48,7 +48,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class DiffResult:
     """One side: a version and the one before it. Two: both since the version ``ancestor``; ``what`` says of what."""
 
     sides: tuple[Side, ...]
@@ -83,7 +83,7 @@ class Compared:
         return "".join(parts)
 
 
-def compare(session: Session, id_1: str | None, id_2: str | None) -> Compared:
+def compare(session: Session, id_1: str | None, id_2: str | None) -> DiffResult:
     """Find out what changed; see ``Dataset.diff``.
 
     Raises
@@ -96,12 +96,17 @@ def compare(session: Session, id_1: str | None, id_2: str | None) -> Compared:
     if id_1 is None and id_2 is not None:
         raise InvalidInputError("Can't specify id_2 without specifying id_1")
     with session.mutex:
-        lines = _Lines(session)
+        lines = _Histories(session)
         here = lines.here
         title = f"{here.id} (current commit)" if here.is_committed else "HEAD"
         if id_1 is None:
-            return Compared(
-                (Side(f"{title} relative to the previous commit", lines.changes(first_step(lines.own()))),)
+            return DiffResult(
+                (
+                    Side(
+                        f"{title} relative to the previous commit",
+                        lines.changes(since_last_commit(lines.own())),
+                    ),
+                )
             )
         if id_2 is None:
             titles, what = (title, f"{id_1} (target id)"), "the current state and the commit passed"
@@ -113,10 +118,10 @@ def compare(session: Session, id_1: str | None, id_2: str | None) -> Compared:
             Side(titles[0], lines.changes(forked.left)),
             Side(titles[1], lines.changes(forked.right)),
         )
-        return Compared(sides, forked.ancestor, what)
+        return DiffResult(sides, forked.ancestor, what)
 
 
-class _Lines:
+class _Histories:
     """Lines of history as a session sees them: its own end with what is unpublished, the others as they are stored."""
 
     def __init__(self, session: Session) -> None:
@@ -159,7 +164,7 @@ class _Lines:
 
     def changes(self, nodes: Iterable[CommitNode]) -> list[VersionChange]:
         """Read what each version recorded."""
-        return folded([VersionChange.of(node, self.snapshot(node.id)) for node in nodes])
+        return squash_checkpoints([VersionChange.of(node, self.snapshot(node.id)) for node in nodes])
 
 
 # -- rows of a tensor ----------------------------------------------------------------------------------------------
@@ -176,8 +181,8 @@ def modified(session: Session, key: str, target: str | None) -> list[int]:
         If it is not on the line of history that is checked out.
     """
     with session.mutex:
-        lines = _Lines(session)
-        since = first_step(lines.own())
+        lines = _Histories(session)
+        since = since_last_commit(lines.own())
         base = since[-1].parent
         if target is not None:
             forked: Fork = fork(list(lines.own()), lines.of(target))
@@ -233,7 +238,7 @@ def _schema_entry(change: VersionChange) -> dict[str, Any]:
         "commit_id": node.id,
         "author": node.user,
         "message": node.message,
-        "date": when(node) if node.is_committed else None,
+        "date": commit_time(node) if node.is_committed else None,
         "info_updated": change.schema.info_updated,
         "renamed": dict(change.schema.renamed),
         "deleted": list(change.schema.deleted),
@@ -262,7 +267,7 @@ def _entry(diff: CommitDiff) -> dict[str, Any]:
 def _version_text(change: VersionChange) -> str:
     node = change.node
     name = node.id if node.is_committed else "UNCOMMITTED HEAD"
-    date = when(node) if node.is_committed else None
+    date = commit_time(node) if node.is_committed else None
     user, message = printable(str(node.user)), printable(str(node.message), lines=True)
     head = f"{_STARS}\x1b[93mcommit {name}\x1b[0m\nAuthor: {user}\nDate: {date}\nMessage: {message}\n\n"
     body = _schema_text(change) + _tensors_text(change.tensors)

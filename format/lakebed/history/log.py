@@ -8,8 +8,8 @@ from typing import Any
 
 from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.version_tree import CommitNode
-from lakebed.history.commits import entry, last_commit
-from lakebed.history.squash_diffs import first_step, folded
+from lakebed.history.commits import commit_entry, last_commit
+from lakebed.history.squash_diffs import since_last_commit, squash_checkpoints
 from lakebed.session.session import Session
 from lakebed.versions.ancestry import Ancestry
 from lakebed.versions.changes import VersionChange
@@ -19,7 +19,7 @@ from lakebed.versions.refs import HEAD, Refs
 
 
 @dataclass(frozen=True, slots=True)
-class Logged:
+class LogEntry:
     """One commit: its node, all its parents that are commits, and the names that lead to it.
 
     Parameters
@@ -35,14 +35,14 @@ class Logged:
     def to_json(self) -> dict[str, Any]:
         """Return it as plain data."""
         return {
-            **entry(self.node),
+            **commit_entry(self.node),
             "branch": self.node.branch,
             "parents": list(self.parents),
             "names": list(self.names),
         }
 
 
-class Chronicle:
+class Log:
     """The history of a dataset with the merges and tags of its side file."""
 
     def __init__(self, session: Session, refs: Refs) -> None:
@@ -71,16 +71,16 @@ class Chronicle:
         found = (last_commit(self._tree, parent) for parent in self._ancestry.parents(commit))
         return tuple(parent for parent in dict.fromkeys(found) if parent is not None)
 
-    def _logged(self, commit: str) -> Logged:
-        return Logged(self._tree.commits[commit], self._parents(commit), tuple(self._names.get(commit, ())))
+    def _entry(self, commit: str) -> LogEntry:
+        return LogEntry(self._tree.commits[commit], self._parents(commit), tuple(self._names.get(commit, ())))
 
-    def line(self) -> Iterator[Logged]:
+    def first_parents(self) -> Iterator[LogEntry]:
         """Iterate over the commits of the line that is checked out, newest first, along first parents."""
         for version in self._tree.ancestors(self._session.snapshot.version_id):
             if self._tree.commits[version].is_committed:
-                yield self._logged(version)
+                yield self._entry(version)
 
-    def everything(self, version: str | None = None) -> Iterator[Logged]:
+    def all_commits(self, version: str | None = None) -> Iterator[LogEntry]:
         """Iterate over all commits, or those that a version comes from, newest first and before their parents."""
         starts = list(self._tree.branches.values()) if version is None else [version]
         if version is None:
@@ -95,7 +95,7 @@ class Chronicle:
         # Of commits of one moment, the one that stands later in the history counts as younger.
         ordered = {name: parents[name] for name in self._tree.commits if name in parents}
         times = {name: self._tree.commits[name].time or 0.0 for name in ordered}
-        return map(self._logged, newest_first(ordered, times))
+        return map(self._entry, newest_first(ordered, times))
 
     def changes(self, commit: str) -> dict[str, Any]:
         """Return what a commit changed, from its metadata alone.
@@ -112,8 +112,10 @@ class Chronicle:
             If its metadata is damaged.
         """
         storage, tree = self._session.storage, self._tree
-        nodes = first_step(tree.commits[version] for version in tree.ancestors(commit))
-        (change,) = folded([VersionChange.of(n, open_version(storage, tree, n.id)) for n in nodes])
+        nodes = since_last_commit(tree.commits[version] for version in tree.ancestors(commit))
+        (change,) = squash_checkpoints(
+            [VersionChange.of(n, open_version(storage, tree, n.id)) for n in nodes]
+        )
         return {
             "info_updated": change.schema.info_updated,
             "renamed": dict(change.schema.renamed),

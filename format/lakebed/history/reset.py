@@ -31,7 +31,7 @@ def reset(session: Session, *, force: bool) -> None:
             return
         with session.mutex, session.writing(sound=False) as draft:
             tree = session.tree
-            parent = _last_seen(tree, session.snapshot.version_id)
+            parent = _last_visible(tree, session.snapshot.version_id)
             if parent is None:
                 head = empty_snapshot(new_id())
             else:
@@ -41,7 +41,7 @@ def reset(session: Session, *, force: bool) -> None:
             session.flush()
 
 
-def _last_seen(tree: VersionTree, head: str) -> str | None:
+def _last_visible(tree: VersionTree, head: str) -> str | None:
     """Return the version below a head that is no checkpoint; None below the root version."""
     _, *above = tree.ancestors(head)
     return next((i for i in above if not is_checkpoint(tree.commits[i])), None)

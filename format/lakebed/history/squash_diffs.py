@@ -1,4 +1,4 @@
-"""Changes of versions that nobody gets to see, told as part of the version after them. Pure.
+"""Changes of checkpoints, squashed into those of the version after them. Pure.
 
 A long uncommitted history is cut by checkpoints: versions that are no commits, and no heads any more, with a head below
 them that inherits what they hold. Users see one version: whatever changed since the last commit.
@@ -20,38 +20,38 @@ from lakebed.writing import diffs
 
 
 def is_checkpoint(node: CommitNode) -> bool:
-    """Whether a version on a line of history is one that nobody gets to see."""
+    """Whether a version is no commit and no head: users never see it."""
     return not node.is_committed and node.parent is not None and bool(node.children)
 
 
-def first_step(line: Iterable[CommitNode]) -> list[CommitNode]:
+def since_last_commit(line: Iterable[CommitNode]) -> list[CommitNode]:
     """Return the newest version of a line, and the checkpoints below it: all since the commit before."""
     nodes = iter(line)
     return [next(nodes), *takewhile(is_checkpoint, nodes)]
 
 
-def folded(changes: Sequence[VersionChange]) -> list[VersionChange]:
+def squash_checkpoints(changes: Sequence[VersionChange]) -> list[VersionChange]:
     """Return changes, newest first, with those of checkpoints as part of the version after them."""
     found: list[VersionChange] = []
     for change in changes:
         if found and is_checkpoint(change.node):
-            found[-1] = joined(change, found[-1])
+            found[-1] = squash_pair(change, found[-1])
         else:
             found.append(change)
     return found
 
 
-def joined(older: VersionChange, newer: VersionChange) -> VersionChange:
+def squash_pair(older: VersionChange, newer: VersionChange) -> VersionChange:
     """Return the changes of two versions, one after the other, as those of the second."""
     before = {new: old for old, new in newer.schema.renamed}
     tensors = {}
     for name, diff in newer.tensors.items():
         earlier = older.tensors.get(before.get(name, name))
-        tensors[name] = diff if earlier is None else joined_diff(earlier, diff)
-    return VersionChange(newer.node, _joined_schema(older, newer.schema), tensors)
+        tensors[name] = diff if earlier is None else squash_diff(earlier, diff)
+    return VersionChange(newer.node, _squash_schema(older, newer.schema), tensors)
 
 
-def joined_diff(older: CommitDiff, newer: CommitDiff) -> CommitDiff:
+def squash_diff(older: CommitDiff, newer: CommitDiff) -> CommitDiff:
     """Return what two versions, one after the other, recorded of a tensor, as one would have (FORMAT.md 10.2)."""
     if newer.created:
         return newer
@@ -69,7 +69,7 @@ def joined_diff(older: CommitDiff, newer: CommitDiff) -> CommitDiff:
     return replace(diff, info_updated=info, data_transformed=transformed)
 
 
-def _joined_schema(older: VersionChange, newer: DatasetDiff) -> DatasetDiff:
+def _squash_schema(older: VersionChange, newer: DatasetDiff) -> DatasetDiff:
     schema = older.schema
     first = {new: old for old, new in schema.renamed}
     renamed = dict(schema.renamed)

@@ -35,7 +35,7 @@ def create_tag(session: Session, name: str, commit: str | None, message: str | N
     ReadOnlyModeError
         If the dataset was opened read-only.
     InvalidInputError
-        If the name can not stand in an address.
+        If the name cannot stand in an address.
     TagExistsError
         If there is a tag, branch or version of this name.
     CheckoutError
@@ -104,8 +104,8 @@ def _commit(session: Session, tree: VersionTree, address: str | None) -> str:
     node = tree.commits[version]
     if not node.is_committed and version not in tree.branches.values():
         raise CheckoutError(f"version {version} is neither a commit nor the head of a branch")
-    line = (id_ for id_ in tree.ancestors(version) if tree.commits[id_].is_committed)
-    found = next(islice(line, 1), None)
+    commits = (id_ for id_ in tree.ancestors(version) if tree.commits[id_].is_committed)
+    found = next(islice(commits, 1), None)
     if found is None:
         raise CheckoutError(f"there is no commit yet on branch {node.branch!r}: commit before you make a tag")
     return found

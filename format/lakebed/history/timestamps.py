@@ -9,7 +9,7 @@ from numbers import Real
 
 from lakebed.errors import InvalidInputError
 
-Moment = datetime | date | float | str
+Timestamp = datetime | date | float | str
 
 # What follows the date, down to the smallest part that is named.
 _TIME = re.compile(
@@ -18,7 +18,7 @@ _TIME = re.compile(
 _DAY, _HOUR, _MINUTE, _SECOND = 86400, 3600, 60, 1
 
 
-def posix_seconds(moment: Moment) -> float:
+def posix_seconds(timestamp: Timestamp) -> float:
     """Return a moment in POSIX seconds.
 
     A ``datetime`` needs a time zone. Text without one is UTC, as the log prints it. Text that names a day, an hour, a
@@ -30,20 +30,20 @@ def posix_seconds(moment: Moment) -> float:
     InvalidInputError
         If it is no moment, or a ``datetime`` without a time zone.
     """
-    if isinstance(moment, datetime):
-        if moment.tzinfo is None:
+    if isinstance(timestamp, datetime):
+        if timestamp.tzinfo is None:
             raise InvalidInputError(
-                f"{moment!r} has no time zone, so it can mean local time or UTC: use moment.astimezone() for local "
+                f"{timestamp!r} has no time zone, so it can mean local time or UTC: use moment.astimezone() for local "
                 "time, or moment.replace(tzinfo=datetime.UTC)"
             )
-        return moment.timestamp()
-    if isinstance(moment, date):
-        return _end(datetime(moment.year, moment.month, moment.day, tzinfo=UTC), _DAY)
-    if isinstance(moment, str):
-        return _parsed(moment.strip())
-    if isinstance(moment, Real) and not isinstance(moment, bool) and math.isfinite(moment):
-        return float(moment)
-    raise InvalidInputError(f"{moment!r:.80} is no moment: give a datetime, POSIX seconds, or ISO text")
+        return timestamp.timestamp()
+    if isinstance(timestamp, date):
+        return _end(datetime(timestamp.year, timestamp.month, timestamp.day, tzinfo=UTC), _DAY)
+    if isinstance(timestamp, str):
+        return _parsed(timestamp.strip())
+    if isinstance(timestamp, Real) and not isinstance(timestamp, bool) and math.isfinite(timestamp):
+        return float(timestamp)
+    raise InvalidInputError(f"{timestamp!r:.80} is no moment: give a datetime, POSIX seconds, or ISO text")
 
 
 def _parsed(text: str) -> float:

@@ -101,10 +101,10 @@ def _placed_differ(one: SampleReader, other: SampleReader, left: Ints, right: In
     (ord_l, in_l), (ord_r, in_r) = one.locate(left), other.locate(right)
     result: Mask = ~(_same_chunk(one, other, ord_l, ord_r) & (in_l == in_r))
     tiled = _is_tiled(one, left) | _is_tiled(other, right)
-    meanings = _meanings(one, other)
-    if meanings is not None:
+    label_maps = _label_maps(one, other)
+    if label_maps is not None:
         at = np.flatnonzero(result | tiled)
-        result[at] = _labels_differ((one, left[at], meanings[0]), (other, right[at], meanings[1]))
+        result[at] = _labels_differ((one, left[at], label_maps[0]), (other, right[at], label_maps[1]))
         return result
     for place in np.flatnonzero(tiled).tolist():
         result[place] = _tiled_differ(one, other, int(left[place]), int(right[place]))
@@ -120,7 +120,7 @@ def _placed_differ(one: SampleReader, other: SampleReader, left: Ints, right: In
     return result
 
 
-def _meanings(one: SampleReader, other: SampleReader) -> tuple[Ints, Ints] | None:
+def _label_maps(one: SampleReader, other: SampleReader) -> tuple[Ints, Ints] | None:
     """Number the names of classes of two versions together, each shape (names,); None if their numbers mean the same.
 
     Names that are new on two lines have the same number there.
@@ -141,10 +141,10 @@ def _meanings(one: SampleReader, other: SampleReader) -> tuple[Ints, Ints] | Non
 def _labels_differ(one: tuple[SampleReader, Ints, Ints], other: tuple[SampleReader, Ints, Ints]) -> Mask:
     """Compare labels by what they mean; numbers without a name mean themselves."""
     found = []
-    for reader, rows, meanings in (one, other):
+    for reader, rows, label_maps in (one, other):
         values = [np.asarray(reader.value(row)).astype(np.int64) for row in rows.tolist()]
-        last = len(meanings) - 1
-        found.append([np.where(v > last, -1 - v, meanings[np.minimum(v, last)]) for v in values])
+        last = len(label_maps) - 1
+        found.append([np.where(v > last, -1 - v, label_maps[np.minimum(v, last)]) for v in values])
     return np.array([not np.array_equal(a, b) for a, b in zip(*found, strict=True)], np.bool_)
 
 

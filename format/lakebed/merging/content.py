@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from lakebed.codecs.traits import keeps_values
 from lakebed.errors import InvalidOperationError, MergeMismatchError
 from lakebed.merging.compare import Comparison
-from lakebed.merging.infos import merged_info
 from lakebed.merging.plan import (
     Conflict,
     Keep,
@@ -36,7 +35,7 @@ from lakebed.merging.schema import (
     plan_schema,
 )
 from lakebed.reading.samples import SampleReader
-from lakebed.session.incoming import Held, Incoming, meant, merged_names
+from lakebed.session.incoming import Held, Incoming, merged_names, remap_labels
 from lakebed.session.inputs import encode_sample
 from lakebed.session.session import Session
 from lakebed.versions.ancestry import Ancestry
@@ -49,6 +48,8 @@ from lakebed.writing.names import companion_key
 _NO_ROWS = Line.of(np.empty(0, np.uint64), 0)
 
 Choice = str | Callable[[str, Any, Any], Any] | None
+
+_GONE = object()
 
 
 class Merger:
@@ -251,8 +252,8 @@ class Merger:
         pair = self._pairs[conflict.tensor]
         ours = self._value(self._ours, pair.ours, conflict.ours)
         theirs = self._value(self._theirs, pair.theirs, conflict.theirs)
-        _, meanings = self._class_names(pair)
-        theirs = meant(theirs, meanings)
+        _, label_map = self._class_names(pair)
+        theirs = remap_labels(theirs, label_map)
         found = choose(conflict.tensor, ours, theirs)
         if found is ours:
             return Keep.OURS
@@ -278,8 +279,8 @@ class Merger:
             draft.schema.delete_tensor(name)
         layout = self._layout()
         for name, pair in self._pairs.items():
-            meanings = self._merge_info(draft, pair)
-            self._apply_rows(draft, incoming, name, meanings)
+            label_map = self._merge_info(draft, pair)
+            self._apply_rows(draft, incoming, name, label_map)
         for key, name in schema.created:
             count = self.theirs.tensors[key].length
             aligned = layout is not None and count == self._length(self.theirs, "theirs")
@@ -357,19 +358,19 @@ class Merger:
                 draft.rows.pop(key, steps.deletes.tolist())
 
     def _apply_rows(
-        self, draft: Draft, incoming: Incoming, name: str, meanings: NDArray[np.int64] | None
+        self, draft: Draft, incoming: Incoming, name: str, label_map: NDArray[np.int64] | None
     ) -> None:
         pair, steps, plan = self._pairs[name], self._steps[name], self._plans[name]
         if steps.is_empty:
             return
         count = self.theirs.tensors[pair.theirs].length
-        if meanings is None and steps.takes_all(plan, count) and self._is_unchanged(pair):
+        if label_map is None and steps.takes_all(plan, count) and self._is_unchanged(pair):
             updated, added = steps.updates[:, 0], len(steps.appends)
             if incoming.replace(pair.ours, pair.theirs, updated, steps.deletes, added):
                 return
-        incoming.update(pair.ours, pair.theirs, steps.updates, meanings)
+        incoming.update(pair.ours, pair.theirs, steps.updates, label_map)
         before = self.ours.tensors[pair.ours].length
-        incoming.append(pair.ours, pair.theirs, steps.appends, meanings)
+        incoming.append(pair.ours, pair.theirs, steps.appends, label_map)
         values = dict(steps.values)
         values |= {
             before + int(np.searchsorted(steps.appends, row)): v for row, v in steps.new_values.items()
@@ -405,13 +406,13 @@ class Merger:
         ours, theirs = self.ours.tensors[pair.ours], self.theirs.tensors[pair.theirs]
         base = None if pair.base is None else self.base.tensors.get(pair.base)
         before = {} if base is None else base.info
-        names, meanings = self._class_names(pair)
+        names, label_map = self._class_names(pair)
         info = merged_info(before, ours.info, theirs.info, prefer_theirs=self._prefers_theirs)
         if names is not None:
             info["class_names"] = names
         if info != dict(ours.info):
             draft.schema.set_tensor_info(pair.ours, info)
-        return meanings
+        return label_map
 
 
 def _class_names(state: TensorState) -> list[str]:
@@ -453,3 +454,19 @@ def _rename(draft: Draft, renames: Sequence[tuple[str, str]]) -> None:
         if new in draft.schema.meta.tensor_names:
             raise InvalidOperationError(f"tensor {old!r} can not be renamed to {new!r}: there is one already")
         draft.schema.rename_tensor(old, new)
+
+
+def merged_info(
+    base: Mapping[str, Any], ours: Mapping[str, Any], theirs: Mapping[str, Any], *, prefer_theirs: bool
+) -> dict[str, Any]:
+    """Return our info with what changed there; of a key that both changed, ours stands unless theirs is preferred."""
+    result = dict(ours)
+    for key in dict.fromkeys([*base, *theirs]):
+        was, here, there = (info.get(key, _GONE) for info in (base, ours, theirs))
+        if there == was or (here != was and not prefer_theirs):
+            continue
+        if there is _GONE:
+            result.pop(key, None)
+        else:
+            result[key] = there
+    return result

@@ -176,7 +176,7 @@ def _merge(session: Session, address: str, options: _Options) -> None:
     """Merge with the writer's lock of both branches."""
     with session.mutex, session.writing() as draft:
         found = _Target.find(session, address)
-        if found is None:  # somebody else has just merged it
+        if found is None:  # another writer has just merged it
             session.flush()
             print(_NEEDLESS)
             return

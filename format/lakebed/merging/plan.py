@@ -161,7 +161,7 @@ def plan_rows(base: Line, ours: Line, theirs: Line, differ: Differ) -> RowPlan:
     )
     theirs_changed = everywhere[differ(theirs.refs(t[everywhere]), base.refs(b[everywhere]))]
     ours_changed = differ(ours.refs(o[theirs_changed]), base.refs(b[theirs_changed]))
-    # Without a common ancestor that has the row nobody can tell who changed it.
+    # Without a common ancestor that has the row it is unknown which line changed it.
     doubtful = np.concatenate([theirs_changed[ours_changed], np.flatnonzero(~in_b & in_o & in_t)])
     clashing = doubtful[differ(ours.refs(o[doubtful]), theirs.refs(t[doubtful]))]
     changed_here = differ(ours.refs(o[here]), base.refs(b[here]))
@@ -206,7 +206,7 @@ class Keep(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value that somebody chose."""
+    """A value that the caller's function chose."""
 
     value: Any
 
@@ -311,8 +311,8 @@ def along(
 ) -> tuple[dict[str, RowPlan], dict[str, Steps]]:
     """Let tensors that lack a common ancestor lose and gain rows as those do which have one.
 
-    That is what happens to a tensor which two lines got from a third, or kept although the third deleted it: nobody
-    knows which of its rows were deleted, but the rows of the dataset tell.
+    That is what happens to a tensor which two lines got from a third, or kept although the third deleted it: which
+    of its rows were deleted is not recorded, but the rows of the dataset tell.
 
     Parameters
     ----------

@@ -194,7 +194,7 @@ def _differs(one: TensorState, other: TensorState) -> bool:
 
 
 def check_ids(versions: Iterable[Snapshot]) -> None:
-    """Refuse to merge tensors whose samples can not be told apart.
+    """Refuse to merge tensors whose samples cannot be told apart.
 
     Raises
     ------

@@ -177,7 +177,7 @@ class Incoming:
 
     # -- rows --------------------------------------------------------------------------------------------------
 
-    def append(self, key: str, their_key: str, rows: Ints, meanings: Ints | None = None) -> None:
+    def append(self, key: str, their_key: str, rows: Ints, label_map: Ints | None = None) -> None:
         """Add rows of a tensor there to the end of one here.
 
         Parameters
@@ -196,7 +196,7 @@ class Incoming:
             if lengths is None:
                 draft.companions.keep_absent(tensor, state.meta.max_shape)
             before, diff = tensor.state.length, diffs.with_added(tensor.diff, len(rows))
-            self._append_flat(tensor, held.reader, flat, meanings)
+            self._append_flat(tensor, held.reader, flat, label_map)
             if lengths is not None:
                 tensor.add_sequences(lengths)
             tensor.record(diffs.with_info(diff) if tensor.meta.htype == "class_label" else diff)
@@ -215,7 +215,7 @@ class Incoming:
                 if len(padded):
                     tensor.rows_padded(padded)
 
-    def update(self, key: str, their_key: str, pairs: Ints, meanings: Ints | None = None) -> None:
+    def update(self, key: str, their_key: str, pairs: Ints, label_map: Ints | None = None) -> None:
         """Give rows here the values of rows there: pairs (row here, row there), shape (n, 2); ids stay."""
         if not len(pairs):
             return
@@ -227,12 +227,12 @@ class Incoming:
         with draft.tensors.changing():
             if tensor.state.sequence is None:
                 draft.companions.keep_absent(tensor, held.reader.state.meta.max_shape)
-                self._update_flat(tensor, held.reader, pairs, meanings)
+                self._update_flat(tensor, held.reader, pairs, label_map)
                 self._update_companions(companions, pairs)
                 draft.companions.mark_nulls(key, ours.tolist(), _null_marks(held, theirs, tensor))
             else:
                 for row, other in pairs.tolist():
-                    self._update_sequence(tensor, held.reader, row, other, meanings, companions)
+                    self._update_sequence(tensor, held.reader, row, other, label_map, companions)
             tensor.rows_updated(ours.tolist())
             if tensor.meta.htype == "class_label":
                 tensor.record(diffs.with_info(tensor.diff))
@@ -251,7 +251,7 @@ class Incoming:
         reader: SampleReader,
         row: int,
         other: int,
-        meanings: Ints | None,
+        label_map: Ints | None,
         companions: list[tuple[str, TensorDraft, SampleReader | None]],
     ) -> None:
         ours, theirs = tensor.state.sequence, reader.state.sequence
@@ -260,10 +260,10 @@ class Incoming:
         (first, stop), (start, end) = ours.span(row), theirs.span(other)
         if stop - first == end - start:
             pairs = np.stack([np.arange(first, stop), np.arange(start, end)], axis=1)
-            self._update_flat(tensor, reader, pairs, meanings)
+            self._update_flat(tensor, reader, pairs, label_map)
             self._update_companions(companions, pairs)
             return
-        tensor.splice(first, stop, self._parts(tensor, reader, start, end, meanings))
+        tensor.splice(first, stop, self._parts(tensor, reader, start, end, label_map))
         for _, hidden, its in companions:
             if its is not None:
                 hidden.splice(first, stop, self._parts(hidden, its, start, end))
@@ -313,13 +313,13 @@ class Incoming:
     # -- flat samples ------------------------------------------------------------------------------------------
 
     def _append_flat(
-        self, tensor: TensorDraft, reader: SampleReader, flat: Ints, meanings: Ints | None = None
+        self, tensor: TensorDraft, reader: SampleReader, flat: Ints, label_map: Ints | None = None
     ) -> None:
         tensor.adopt_dtype(reader.state.meta)
         for start, stop in _cuts(np.flatnonzero(np.diff(flat) != 1) + 1, len(flat)):
             first, end = int(flat[start]), int(flat[stop - 1]) + 1
-            if meanings is not None:
-                for part in self._parts(tensor, reader, first, end, meanings):
+            if label_map is not None:
+                for part in self._parts(tensor, reader, first, end, label_map):
                     tensor.append(part)
             else:
                 self._append_run(tensor, reader, first, end)
@@ -382,15 +382,15 @@ class Incoming:
         )
 
     def _parts(
-        self, tensor: TensorDraft, reader: SampleReader, first: int, end: int, meanings: Ints | None = None
+        self, tensor: TensorDraft, reader: SampleReader, first: int, end: int, label_map: Ints | None = None
     ) -> list[Encoded]:
         """Return neighbouring samples as copies: numbers with another meaning, and tiled ones, are decoded."""
-        if meanings is None and not len(reader.state.tiles):
+        if label_map is None and not len(reader.state.tiles):
             return [
                 self._cut(tensor, reader, ordinal, row, row + stop - inside)
                 for ordinal, row, inside, stop in reader.runs(first, end)
             ]
-        values = [meant(reader.value(row), meanings) for row in range(first, end)]
+        values = [remap_labels(reader.value(row), label_map) for row in range(first, end)]
         meta = tensor.meta.with_(is_sequence=False)
         parts = encode_column(values, meta, tensor.state.info, tensor.meta.name or "").parts
         found, start = [], first
@@ -401,7 +401,7 @@ class Incoming:
         return found
 
     def _update_flat(
-        self, tensor: TensorDraft, reader: SampleReader, pairs: Ints, meanings: Ints | None = None
+        self, tensor: TensorDraft, reader: SampleReader, pairs: Ints, label_map: Ints | None = None
     ) -> None:
         tensor.adopt_dtype(reader.state.meta)
         tiled = set(reader.state.tiles.indices.tolist())
@@ -409,8 +409,8 @@ class Incoming:
         for start, stop in _cuts(breaks, len(pairs)):
             here, there = pairs[start].tolist()
             end = there + stop - start
-            if tiled.isdisjoint(range(there, end)) or meanings is not None:
-                parts = self._parts(tensor, reader, there, end, meanings)
+            if tiled.isdisjoint(range(there, end)) or label_map is not None:
+                parts = self._parts(tensor, reader, there, end, label_map)
                 if stop - start >= LONG_RUN:
                     tensor.splice(here, here + stop - start, parts)
                 else:
@@ -510,16 +510,16 @@ def merged_names(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[str],
         if name not in numbers:
             numbers[name] = len(names)
             names.append(name)
-    meanings = np.array([numbers[name] for name in theirs], np.int64)
-    return names, None if names[: len(theirs)] == list(theirs) else meanings
+    label_map = np.array([numbers[name] for name in theirs], np.int64)
+    return names, None if names[: len(theirs)] == list(theirs) else label_map
 
 
-def meant(value: Any, meanings: Ints | None) -> Any:
+def remap_labels(value: Any, label_map: Ints | None) -> Any:
     """Return a sample with each number replaced by the one that means the same here."""
-    if meanings is None or not isinstance(value, np.ndarray) or not value.size:
+    if label_map is None or not isinstance(value, np.ndarray) or not value.size:
         return value
-    known = (value >= 0) & (value < len(meanings))
-    return np.where(known, meanings[np.where(known, value, 0).astype(np.int64)], value).astype(value.dtype)
+    known = (value >= 0) & (value < len(label_map))
+    return np.where(known, label_map[np.where(known, value, 0).astype(np.int64)], value).astype(value.dtype)
 
 
 def _singles(parts: Iterable[Encoded]) -> Iterator[Encoded]:

@@ -345,7 +345,7 @@ def _named(storage: Storage, tree: VersionTree, name: str, branch: str) -> str |
     return next(iter(meant), None)
 
 
-def commit_as_of(tree: VersionTree, version_id: str, moment: float) -> str:
+def commit_as_of(tree: VersionTree, version_id: str, timestamp: float) -> str:
     """Return the newest commit at or above a version that was made at a time, in POSIX seconds, or before.
 
     Raises
@@ -356,15 +356,15 @@ def commit_as_of(tree: VersionTree, version_id: str, moment: float) -> str:
     times = []
     for id_ in tree.ancestors(version_id):
         time = tree.commits[id_].time
-        if time is not None and time <= moment:
+        if time is not None and time <= timestamp:
             return id_
         times += [] if time is None else [time]
     branch = tree.commits[version_id].branch
     if not times:
         raise CheckoutError(f"there is no commit yet on branch {branch!r}")
     raise CheckoutError(
-        f"at {clock.utc(math.floor(moment))} UTC there was no commit yet on branch {branch!r}: the first was made at "
-        f"{clock.utc(min(times))} UTC"
+        f"at {clock.utc(math.floor(timestamp))} UTC there was no commit yet on branch {branch!r}: the first was made "
+        f"at {clock.utc(min(times))} UTC"
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import lakebed
 from lakebed.copying import copy
-from lakebed.copying.deepcopy import replicate
+from lakebed.copying.deepcopy import deepcopy
 from lakebed.htypes.registry import HTYPES
 from lakebed.session import places
 from lakebed.storage.memory import open_memory
@@ -317,7 +317,7 @@ def test_a_deepcopy_that_is_cut_off_is_no_dataset(ds: lakebed.Dataset) -> None:
             target, fail_after=budget, error=lambda: lakebed.errors.StorageError("cut off")
         )
         with pytest.raises(lakebed.errors.StorageError):
-            replicate(ds.storage, faulty, None, progressbar=False)
+            deepcopy(ds.storage, faulty, None, progressbar=False)
         with pytest.raises(lakebed.DatasetHandlerError):
             open_on(target)
 

@@ -13,7 +13,7 @@ import pytest
 import lakebed
 from lakebed import config
 from lakebed.copying import copy, transfer
-from lakebed.copying.deepcopy import replicate
+from lakebed.copying.deepcopy import deepcopy
 from lakebed.session import copy_journal, places
 from lakebed.storage.base import Storage
 from lakebed.storage.local import LocalStorage
@@ -79,7 +79,7 @@ def chunk(storage: Storage, tensor: str = "a") -> str:
 def test_everything_comes_along(source: MemoryStorage) -> None:
     """History, branches, tags, views, names of credentials: byte for byte, and no trace of the copying."""
     target = new_memory()
-    replicate(source, target, None, progressbar=False)
+    deepcopy(source, target, None, progressbar=False)
     assert same(source, target)
     assert checked(target)
     assert open_on(target).get_tags().keys() == {"v1"}
@@ -96,13 +96,13 @@ def test_cut_off_anywhere_and_continued(source: MemoryStorage, failing: Any) -> 
         target = new_memory()
         faulty = FaultyStorage(target, fail_after=number, error=failing)
         try:
-            replicate(source, faulty, None, progressbar=False)
+            deepcopy(source, faulty, None, progressbar=False)
             break
         except (Crash, lakebed.errors.StorageError, KeyboardInterrupt):
             whole = target.stat("version_control_info.json") is not None
             assert not whole or same(source, target) or copy_journal.unfinished(target)
         counting = FaultyStorage(source)
-        replicate(counting, target, None, progressbar=False)
+        deepcopy(counting, target, None, progressbar=False)
         assert same(source, target), number
         number += 17
     assert number > 60
@@ -111,13 +111,13 @@ def test_cut_off_anywhere_and_continued(source: MemoryStorage, failing: Any) -> 
 def test_what_has_arrived_is_not_copied_again(source: MemoryStorage) -> None:
     """The journal of the first attempt spares the second its reads."""
     whole = FaultyStorage(source)
-    replicate(whole, new_memory(), None, progressbar=False)
+    deepcopy(whole, new_memory(), None, progressbar=False)
     files = len(objects(source))
     target = new_memory()
     with pytest.raises(Crash):
-        replicate(source, FaultyStorage(target, fail_after=files), None, progressbar=False)
+        deepcopy(source, FaultyStorage(target, fail_after=files), None, progressbar=False)
     again = FaultyStorage(source)
-    replicate(again, target, None, progressbar=False)
+    deepcopy(again, target, None, progressbar=False)
     # Half of the changes were entries of the journal, one for each object.
     assert whole.counts["get"] - again.counts["get"] > files // 2 - 5
     assert same(source, target)
@@ -136,7 +136,7 @@ def test_what_has_changed_since_is_copied_again(source: MemoryStorage) -> None:
     """Objects that were replaced, added or removed between the attempts."""
     target = new_memory()
     with pytest.raises(Crash):
-        replicate(source, Unfinished(target), None, progressbar=False)
+        deepcopy(source, Unfinished(target), None, progressbar=False)
     assert target.stat("linked_creds.json") is not None
     assert target.stat(TREE_KEY) is None
     ds = open_on(source)
@@ -145,7 +145,7 @@ def test_what_has_changed_since_is_copied_again(source: MemoryStorage) -> None:
     ds.close()
     source.put("linked_creds.json", b'{"creds_keys": ["j"]}')
     source.delete(".queries/v/version_control_info.json")
-    replicate(source, target, None, progressbar=False)
+    deepcopy(source, target, None, progressbar=False)
     assert same(source, target)
     assert target.get("linked_creds.json") == b'{"creds_keys": ["j"]}'
 
@@ -159,7 +159,7 @@ def test_damage_is_reported_and_not_copied(source: MemoryStorage) -> None:
         source.delete(other)
         target = new_memory()
         with pytest.raises(lakebed.errors.ChecksumError, match="damaged") as caught:
-            replicate(source, target, None, progressbar=False)
+            deepcopy(source, target, None, progressbar=False)
         assert key in str(caught.value)
         assert f"{other}: it is missing" in str(caught.value)
         assert target.stat(key) is None
@@ -168,7 +168,7 @@ def test_damage_is_reported_and_not_copied(source: MemoryStorage) -> None:
         source.put(key, good)
         source.put(other, missing)
         again = FaultyStorage(source)
-        replicate(again, target, None, progressbar=False)
+        deepcopy(again, target, None, progressbar=False)
         assert same(source, target)
 
 
@@ -183,7 +183,7 @@ def test_checksums_are_made_where_there_are_none(source: MemoryStorage) -> None:
         source.delete(key)
     target = new_memory()
     counting = Reads(target)
-    replicate(source, counting, None, progressbar=False)
+    deepcopy(source, counting, None, progressbar=False)
     assert len(list(target.list(".lakebed/manifest-"))) >= 3
     assert not [key for key in counting.read if "/chunks/" in key]
     for ref in ("main", "side"):
@@ -215,7 +215,7 @@ def test_a_source_that_is_written_meanwhile(source: MemoryStorage) -> None:
             return super().get(key)
 
     target = new_memory()
-    replicate(Busy(source), target, None, progressbar=False)
+    deepcopy(Busy(source), target, None, progressbar=False)
     found = open_on(target).a.numpy().ravel().tolist()
     assert found[0] == 100
     assert found[1] in (1, 200)
@@ -227,7 +227,7 @@ def test_other_datasets_below_stay_where_they_are(source: MemoryStorage) -> None
     for key in ("inner/version_control_info.json", "inner/x", "half/.lakebed/copy/source.json", "half/x"):
         source.put(key, b"{}")
     target = new_memory()
-    replicate(source, target, None, progressbar=False)
+    deepcopy(source, target, None, progressbar=False)
     assert not [key for key, _ in target.list("") if key.startswith(("inner/", "half/"))]
 
 
@@ -238,7 +238,7 @@ def test_tensors_that_had_other_names(source: MemoryStorage) -> None:
     ds.rename_tensor("a", "z")
     ds.close()
     target = new_memory()
-    replicate(source, target, ["z"], progressbar=False)
+    deepcopy(source, target, ["z"], progressbar=False)
     copied = open_on(target)
     assert list(copied.tensors) == ["z"]
     assert copied.z.numpy().ravel().tolist() == [100, *range(1, 50)]
@@ -273,7 +273,7 @@ def test_memory_is_bounded(source: MemoryStorage, monkeypatch: pytest.MonkeyPatc
             with lock:
                 held["now"] -= sum(len(data) for key, data in batch if key.startswith("other/"))
 
-    replicate(Counting(source), Target(new_memory()), None, progressbar=False)
+    deepcopy(Counting(source), Target(new_memory()), None, progressbar=False)
     assert 50_000 <= most[0] <= 120_000
 
 
@@ -284,7 +284,7 @@ def begun(source: MemoryStorage, there: str, changes: int = 30) -> None:
     """Leave a copy behind that was cut off."""
     target = lakebed.storage.url.open_storage(there)
     with pytest.raises(Crash):
-        replicate(source, FaultyStorage(target, fail_after=changes), None, progressbar=False)
+        deepcopy(source, FaultyStorage(target, fail_after=changes), None, progressbar=False)
 
 
 def test_the_same_call_goes_on(source: MemoryStorage) -> None:
@@ -347,10 +347,10 @@ def test_the_bar_counts_bytes(source: MemoryStorage, capsys: pytest.CaptureFixtu
 def test_from_disk_to_disk(source: MemoryStorage, tmp_path: Path) -> None:
     """Folders are made by one thread at a time, and what is new is forced to disk before the journal tells of it."""
     here, there = LocalStorage(tmp_path / "here"), LocalStorage(tmp_path / "there")
-    replicate(source, here, None, progressbar=False)
+    deepcopy(source, here, None, progressbar=False)
     for number in range(60):
         here.put(f"other/{number % 7}/{number}/x", bytes(number))
-    replicate(here, there, None, progressbar=False)
+    deepcopy(here, there, None, progressbar=False)
     assert same(here, there)
 
 

@@ -294,7 +294,11 @@ def test_a_lost_history_is_made_again(url: str) -> None:
     with pytest.raises(lakebed.DatasetCorruptError):
         lakebed.load(url)
     ds.fix_vc()
-    assert [entry["message"] for entry in lakebed.load(url).commits] == ["commit 2", "commit 1", "commit 0"]
+    assert [entry["message"] for entry in lakebed.load(url).commits] == [
+        "commit 2",
+        "commit 1",
+        "commit 0",
+    ]
     assert [entry["message"] for entry in ds.commits] == ["commit 2", "commit 1", "commit 0"]
     with pytest.raises(lakebed.ReadOnlyModeError):
         lakebed.load(url, read_only=True).fix_vc()

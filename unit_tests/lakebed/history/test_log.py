@@ -8,7 +8,7 @@ from itertools import islice, pairwise
 import pytest
 
 from lakebed.documents.version_tree import FIRST, CommitNode, VersionTree
-from lakebed.history.log import Chronicle
+from lakebed.history.log import Log
 from lakebed.session.session import Session
 from lakebed.storage.memory import MemoryStorage
 from lakebed.testing.faulty import FaultyStorage
@@ -53,28 +53,28 @@ def test_a_log_asks_the_storage_once(storage: MemoryStorage) -> None:
     counting = session.storage
     assert isinstance(counting, FaultyStorage)
     before = counting.counts.total()
-    chronicle = Chronicle(session, read_refs(counting))
-    assert [logged.node.message for logged in islice(chronicle.line(), 2)] == [
+    history = Log(session, read_refs(counting))
+    assert [entry.node.message for entry in islice(history.first_parents(), 2)] == [
         "real",
         f"message of {commit_id(COMMITS - 1)}",
     ]
-    assert sum(1 for _ in chronicle.line()) == COMMITS + 1
-    assert sum(1 for _ in chronicle.everything()) == COMMITS + 1
+    assert sum(1 for _ in history.first_parents()) == COMMITS + 1
+    assert sum(1 for _ in history.all_commits()) == COMMITS + 1
     assert counting.counts.total() - before <= 3  # tags and merges, and the older part of the history
     before = counting.counts.total()
-    assert chronicle.changes(read_refs(storage).tags["v1"].commit)["tensors"]["x"]["added"] == 2
+    assert history.changes(read_refs(storage).tags["v1"].commit)["tensors"]["x"]["added"] == 2
     assert counting.counts.total() - before <= 2
 
 
 def test_every_merge_has_both_parents(storage: MemoryStorage) -> None:
     """Parents of merges stand behind those of the version tree, and every commit before all of its parents."""
-    chronicle = Chronicle(Session(storage, read_only=True), read_refs(storage))
+    history = Log(Session(storage, read_only=True), read_refs(storage))
     seen: set[str] = set()
     parents = {}
-    for logged in chronicle.everything():
-        assert seen.isdisjoint(logged.parents)
-        seen.add(logged.node.id)
-        parents[logged.node.id] = logged.parents
+    for entry in history.all_commits():
+        assert seen.isdisjoint(entry.parents)
+        seen.add(entry.node.id)
+        parents[entry.node.id] = entry.parents
     assert parents[commit_id(700)] == (commit_id(699), commit_id(650))
     assert parents[commit_id(701)] == (commit_id(700),)
     assert parents[commit_id(0)] == ()
@@ -83,9 +83,9 @@ def test_every_merge_has_both_parents(storage: MemoryStorage) -> None:
 
 def test_names_stand_at_the_last_commits(storage: MemoryStorage) -> None:
     """HEAD, branches and tags are found at the commits that they lead to, and nowhere else."""
-    chronicle = Chronicle(Session(storage, read_only=True), read_refs(storage))
-    first, *others = chronicle.line()
+    history = Log(Session(storage, read_only=True), read_refs(storage))
+    first, *others = history.first_parents()
     assert first.names == ("HEAD", "main", "tag: v1")
-    assert not any(logged.names for logged in others)
-    chronicle = Chronicle(Session(storage, read_only=True), read_refs(storage))
-    assert sum(1 for _ in chronicle.everything(commit_id(5))) == 6
+    assert not any(entry.names for entry in others)
+    history = Log(Session(storage, read_only=True), read_refs(storage))
+    assert sum(1 for _ in history.all_commits(commit_id(5))) == 6

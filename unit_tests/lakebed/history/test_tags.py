@@ -229,7 +229,11 @@ def test_the_author_is_configured_or_the_user(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(lakebed.config, "AUTHOR", "Ada Lovelace")
     ds.commit("as configured", allow_empty=True)
     assert ds.create_tag("v1").user == "Ada Lovelace"
-    assert [entry["author"] for entry in ds.commits] == ["Ada Lovelace", "from the environment", "login"]
+    assert [commit_entry["author"] for commit_entry in ds.commits] == [
+        "Ada Lovelace",
+        "from the environment",
+        "login",
+    ]
 
 
 def test_a_tensor_may_be_called_tags() -> None:

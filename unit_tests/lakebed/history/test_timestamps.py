@@ -68,7 +68,7 @@ def test_what_the_log_prints_opens_what_it_shows(seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "moment",
+    "timestamp",
     [
         "",
         "yesterday",
@@ -83,10 +83,10 @@ def test_what_the_log_prints_opens_what_it_shows(seconds: float) -> None:
     ],
     ids=repr,
 )
-def test_what_is_no_moment(moment: object) -> None:
+def test_what_is_no_moment(timestamp: object) -> None:
     """A guess is not made; a datetime without a zone could be local time or UTC."""
     with pytest.raises(InvalidInputError, match=r"time zone|no ISO time|no moment"):
-        posix_seconds(moment)  # type: ignore[arg-type]
+        posix_seconds(timestamp)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("seconds", [1e18, -1e18, float("nan"), float("inf")])

@@ -14,7 +14,7 @@ import lakebed
 from lakebed import config
 from lakebed.documents.commit_diff import CommitDiff
 from lakebed.errors import CommitStateUnknown, EmptyCommitError, InvalidInputError, StorageError
-from lakebed.history.squash_diffs import is_checkpoint, joined_diff
+from lakebed.history.squash_diffs import is_checkpoint, squash_diff
 from lakebed.maintenance.verify import verify
 from lakebed.storage.base import Storage
 from lakebed.testing import FaultyStorage
@@ -308,7 +308,7 @@ def test_records_joined_are_those_of_one_version(given: tuple[int, list[tuple[st
         rows += (1 + place % 3) if kind == "add" else -(kind == "pop" and row is not None)
     found = parts[0]
     for part in parts[1:]:
-        found = joined_diff(found, part)
+        found = squash_diff(found, part)
     assert (found.first, found.last) == (whole.first, whole.last)
     assert sorted(found.updated) == sorted(whole.updated)
     assert sorted(found.deleted) == sorted(whole.deleted)
