@@ -1,0 +1,135 @@
+"""Chance as a function: draws and weighted samples that follow from a key alone.
+
+Nothing here has a state, so any part of an epoch can be computed anywhere: by another thread, after a resume, by
+another number of processes. The functions are written down here, and stay: an order that was recorded once must come
+again in every later release. NumPy's own generators do not promise that.
+
+    mix(z)        z += 0x9E3779B97F4A7C15
+                  z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9
+                  z = (z ^ z >> 27) * 0x94D049BB133111EB
+                  z ^ z >> 31                       modulo 2**64: one step of SplitMix64 (Steele, Lea, Flood 2014)
+    key(w...)     k = 0; for each word w: k = mix(k ^ w)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lakebed.errors import InvalidInputError
+
+# What chance is used for: a word of the key each.
+DRAWS, WEIGHTED, SPANS, BLOCK = 1, 2, 3, 4
+
+_WORD = (1 << 64) - 1
+_GOLDEN = 0x9E3779B97F4A7C15
+_FIRST = 0xBF58476D1CE4E5B9
+_SECOND = 0x94D049BB133111EB
+
+Words = NDArray[np.uint64]
+
+
+def mix(words: Words) -> Words:
+    """Return well mixed 64-bit words, one to one."""
+    z = words + np.uint64(_GOLDEN)
+    z ^= z >> np.uint64(30)
+    z *= np.uint64(_FIRST)
+    z ^= z >> np.uint64(27)
+    z *= np.uint64(_SECOND)
+    z ^= z >> np.uint64(31)
+    return z
+
+
+def key(*words: int) -> int:
+    """Return a 64-bit key made of integers, of which the low 64 bits count, and their sequence."""
+    made = 0
+    for word in words:
+        z = ((made ^ (word & _WORD)) + _GOLDEN) & _WORD
+        z = ((z ^ z >> 30) * _FIRST) & _WORD
+        z = ((z ^ z >> 27) * _SECOND) & _WORD
+        made = z ^ z >> 31
+    return made
+
+
+def draws(seed: int, epoch: int, samples: ArrayLike, n: int = 1) -> NDArray[np.float64]:
+    """Return numbers for the augmentation of samples, the same whatever computes them, and when.
+
+    Parameters
+    ----------
+    seed, epoch
+        What the numbers follow from, beside the sample.
+    samples
+        Numbers of rows, int64, shape (samples,).
+    n
+        How many numbers each sample gets.
+
+    Returns
+    -------
+    Evenly distributed in [0, 1): float64, shape (samples, n).
+
+    Examples
+    --------
+    >>> draws(7, 0, [3, 4, 3], 2).round(3).tolist()
+    [[0.354, 0.871], [0.917, 0.614], [0.354, 0.871]]
+    """
+    start = mix(np.asarray(samples, dtype=np.int64).astype(np.uint64) ^ np.uint64(key(seed, epoch, DRAWS)))
+    steps = np.arange(n, dtype=np.uint64) * np.uint64(_GOLDEN)
+    return _unit(mix(start[:, None] + steps))
+
+
+def _unit(words: Words) -> NDArray[np.float64]:
+    """Return the upper 53 bits of words as numbers in [0, 1)."""
+    return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def weighted(
+    weights: ArrayLike, replace: bool = True, size: int | None = None, seed: int = 0, epoch: int = 0
+) -> NDArray[np.int64]:
+    """Draw rows with probabilities in proportion to weights.
+
+    Parameters
+    ----------
+    weights
+        One per row, not negative; shape (rows,).
+    replace
+        Whether a row can come more than once.
+    size
+        How many rows are drawn: as many as there are weights by default.
+    seed, epoch
+        What the choice follows from.
+
+    Returns
+    -------
+    Numbers of rows in rising order, repeated as often as drawn, so that each is read once: int64, shape (size,).
+
+    Raises
+    ------
+    InvalidInputError
+        If a weight is negative or not finite, all are zero, or too few rows have a weight to be drawn once each.
+    """
+    weight: NDArray[np.float64] = np.asarray(weights, dtype=np.float64)
+    if weight.ndim != 1 or not np.isfinite(weight).all() or (weight < 0).any():
+        raise InvalidInputError("weights must be one finite number per row, none of them negative")
+    size = len(weight) if size is None else size
+    if size < 0:
+        raise InvalidInputError(f"{size} rows cannot be drawn")
+    if size == 0:
+        return np.zeros(0, dtype=np.int64)
+    (possible,) = np.nonzero(weight)
+    if not len(possible) or (not replace and len(possible) < size):
+        raise InvalidInputError(
+            f"{size} rows cannot be drawn{'' if replace else ' once each'}: "
+            f"{len(possible)} have a weight above zero"
+        )
+    count = size if replace else len(possible)
+    counters = np.arange(count, dtype=np.uint64) * np.uint64(_GOLDEN) + np.uint64(key(seed, epoch, WEIGHTED))
+    u = _unit(mix(counters))
+    if replace:
+        ends = np.cumsum(weight[possible] / weight.max())
+        chosen = np.searchsorted(ends, np.sort(u) * ends[-1], side="right")
+        drawn: NDArray[np.int64] = possible[np.minimum(chosen, len(possible) - 1)]
+        return drawn
+    # Efraimidis and Spirakis 2006: the first arrivals of clocks that run at the rates of the weights.
+    arrivals = -np.log1p(-u) / weight[possible]
+    first = np.argpartition(arrivals, size - 1)[:size]
+    return np.sort(possible[first])

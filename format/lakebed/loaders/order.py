@@ -1,0 +1,393 @@
+"""The order of samples: a pure function of seed, epoch and position.
+
+The same positions give the same samples whatever reads them: any number of threads, of processes, with whatever was
+read ahead, in the middle of an epoch or from its start. Of the size of the dataset only a few numbers per *span* are
+kept, a span being what is read at once: a run of neighbouring samples of one chunk, of some hundred kilobytes.
+
+    none      samples as they are
+    chunk     chunks in random order, the samples of each as they are
+    window    spans in random order; the samples of a *block* of them in random order
+    exact     all samples in random order
+
+In window mode the spans of an epoch are permuted, and the sequence of samples that they make is cut into *lanes* of
+equally many samples. Position p is sample p div L of lane p mod L. A lane is cut into blocks at ends of spans, of about
+equally many bytes; the samples of a block are permuted among themselves. Every lane has as many blocks as every other,
+so that the blocks which are read at one time make one large one.
+
+Lanes are there for many processes: process r of W takes the positions p with p mod W = r. Where W divides L it reads
+whole lanes, so that no two processes read the same span; only the spans at the ends of lanes belong to two.
+
+How large a block is. A reader that fetches spans in the order of their first use, at an even rate, and drops each after
+its last use, holds more than the block while one block ends and the next begins, and less the fewer samples a span has
+(`footprint`). Blocks are as large as the window then allows: half of it for endless spans, all of it for spans of about
+five samples; spans of one sample each need no window, and are permuted exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lakebed.errors import InvalidInputError
+from lakebed.loaders.draws import BLOCK, SPANS, key, mix
+from lakebed.native import order as native
+
+Mode = Literal["none", "chunk", "window", "exact"]
+Integers = NDArray[np.int64]
+
+WINDOW = 512 << 20
+
+_RESERVE = 0.94  # of the window: spans come by chance, not evenly
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spans:
+    """Runs of neighbouring samples, each read at once. Together they are the samples 0 ... n - 1, in this sequence.
+
+    Attributes
+    ----------
+    count
+        Samples of each span, int64.
+    nbytes
+        Stored bytes of each, int64.
+    chunk
+        Number of the chunk that each lies in, int64; the spans of one chunk are neighbours.
+    """
+
+    count: Integers
+    nbytes: Integers
+    chunk: Integers
+    first: Integers = field(init=False, repr=False)  # first sample of each, and the number of samples
+
+    def __post_init__(self) -> None:
+        first = np.zeros(len(self.count) + 1, dtype=np.int64)
+        np.cumsum(self.count, out=first[1:])
+        object.__setattr__(self, "first", first)
+
+    def __len__(self) -> int:
+        return len(self.count)
+
+    def of(self, samples: ArrayLike) -> Integers:
+        """Return the numbers of the spans that hold some samples; int64."""
+        return np.searchsorted(self.first, np.asarray(samples, dtype=np.int64), side="right") - 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """Spans, or parts of them, whose samples come mixed with each other.
+
+    Attributes
+    ----------
+    positions
+        Where its samples come in the epoch: every L-th position for L lanes.
+    spans
+        Numbers of the spans in the order in which their first samples come, int64.
+    uses
+        How many samples of each come in this block, int64. After so many a reader can drop the span; another block
+        uses the rest of it, if there is one.
+    """
+
+    positions: range
+    spans: Integers
+    uses: Integers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Epoch:
+    """One epoch: the samples of the permuted spans in sequence, and how the sequence is cut."""
+
+    number: int
+    slots: Integers  # span by place in the sequence
+    starts: Integers  # first sample of each place in the sequence, and their number
+    blocks: Integers  # first sample of each block in the sequence, and their number; lanes are whole blocks
+    places: Integers  # the place in which each block begins
+    keys: NDArray[np.uint64]  # of the permutation of each block; none if samples come as they are
+
+
+class Order:
+    """The order in which the samples of an epoch come.
+
+    Parameters
+    ----------
+    spans
+        The samples.
+    mode
+        ``none``, ``chunk``, ``window`` or ``exact``.
+    seed
+        What the order follows from, beside the number of the epoch.
+    window
+        Bytes that a reader holds at most, in window mode.
+    lanes
+        How many lanes there are; by default 64 for a million spans, 8 for 4,096, else 1.
+
+    Examples
+    --------
+    >>> spans = Spans(np.full(3, 2), np.full(3, 100), np.arange(3))
+    >>> order = Order(spans, mode="exact", seed=7)
+    >>> order.positions(0, 0, 6).tolist(), order.positions(1, 0, 6).tolist()
+    ([3, 0, 1, 2, 5, 4], [2, 1, 0, 3, 5, 4])
+    """
+
+    def __init__(
+        self, spans: Spans, *, mode: Mode, seed: int, window: int = WINDOW, lanes: int | None = None
+    ) -> None:
+        if mode not in ("none", "chunk", "window", "exact"):
+            raise InvalidInputError(f"no order is called {mode!r}: none, chunk, window and exact are")
+        if window < 1 or (lanes is not None and lanes < 1):
+            raise InvalidInputError("a window and a number of lanes must be positive")
+        self.spans = spans
+        self.mode = mode
+        self.seed = seed
+        self.window = window
+        self.lanes = (lanes or _lanes(len(spans))) if mode == "window" else 1
+        self._epochs: tuple[_Epoch, ...] = ()  # replaced, never changed: threads need no lock
+
+    def __len__(self) -> int:
+        return int(self.spans.first[-1])
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _order, (self.spans, self.mode, self.seed, self.window, self.lanes)
+
+    def positions(self, epoch: int, start: int, stop: int) -> Integers:
+        """Return the samples at positions from `start` to before `stop`; int64, shape (stop - start,)."""
+        return self.samples(epoch, np.arange(start, stop, dtype=np.int64))
+
+    def samples(self, epoch: int, positions: Integers) -> Integers:
+        """Return the samples at some positions of an epoch.
+
+        Raises
+        ------
+        IndexError
+            If a position is not below the number of samples.
+        """
+        self._check(positions)
+        if self.mode == "none" or not len(positions):
+            return positions
+        e = self._epoch(epoch)
+        return native.samples_at(
+            positions, self.lanes, e.blocks, e.keys, e.places, e.starts, e.slots, self.spans.first
+        )
+
+    # -- what a reader needs that reads ahead ------------------------------------------------------------------------
+
+    def block_of(self, epoch: int, positions: ArrayLike) -> Integers:
+        """Return the numbers of the blocks that positions of an epoch lie in; int64."""
+        positions = np.asarray(positions, dtype=np.int64)
+        self._check(positions)
+        index, lane = np.divmod(positions, self.lanes)
+        return np.searchsorted(self._epoch(epoch).blocks, self._lane_starts(lane) + index, side="right") - 1
+
+    def blocks(self, epoch: int) -> int:
+        """Return how many blocks an epoch has; those of a lane have numbers in sequence."""
+        return len(self._epoch(epoch).blocks) - 1
+
+    def block(self, epoch: int, number: int, *, rank: int = 0, world: int = 1) -> Block:
+        """Return the spans of one block, as one of several processes uses them.
+
+        Parameters
+        ----------
+        epoch, number
+            Which block.
+        rank, world
+            The process: it takes the positions p with p mod world = rank.
+
+        Returns
+        -------
+        What it reads: nothing of spans that only others use. `positions` are those of all processes.
+        """
+        layout = self._epoch(epoch)
+        start, stop = (int(end) for end in layout.blocks[number : number + 2])
+        lane = int(np.searchsorted(self._lane_ends(), start, side="right"))
+        offset = int(self._lane_starts(lane))
+        every = range((start - offset) * self.lanes + lane, (stop - offset) * self.lanes + lane, self.lanes)
+        positions = np.arange(every.start, every.stop, every.step, dtype=np.int64)
+        numbers = self.spans.of(self.samples(epoch, positions[positions % world == rank]))
+        spans, first, uses = np.unique(numbers, return_index=True, return_counts=True)
+        order = np.argsort(first)
+        return Block(every, spans[order], uses[order])
+
+    # -- the layout of an epoch --------------------------------------------------------------------------------------
+
+    def _check(self, positions: Integers) -> None:
+        if len(positions) and not (int(positions.min()) >= 0 and int(positions.max()) < len(self)):
+            raise IndexError(f"positions of an epoch are 0 to {len(self) - 1}")
+
+    def _lane_starts(self, lanes: ArrayLike) -> Integers:
+        """Return where lanes begin in the sequence: the first ones are longer by a sample if they must."""
+        short, longer = divmod(len(self), self.lanes)
+        lanes = np.asarray(lanes, dtype=np.int64)
+        starts: Integers = lanes * short + np.minimum(lanes, longer)
+        return starts
+
+    def _lane_ends(self) -> Integers:
+        return self._lane_starts(np.arange(1, self.lanes + 1))
+
+    def _epoch(self, epoch: int) -> _Epoch:
+        """Return the layout of an epoch; the last two are kept, for what is read ahead across the end of one."""
+        for layout in self._epochs:
+            if layout.number == epoch:
+                return layout
+        layout = self._lay_out(epoch)
+        self._epochs = (layout, *self._epochs[:1])
+        return layout
+
+    def _lay_out(self, epoch: int) -> _Epoch:
+        spans = self.spans
+        chance = key(self.seed, epoch, SPANS)
+        if self.mode == "window":
+            slots = native.permuted(len(spans), chance)
+        elif self.mode == "chunk":
+            slots = _chunks_permuted(spans.chunk, chance)
+        else:
+            slots = np.arange(len(spans), dtype=np.int64)
+        starts = np.zeros(len(spans) + 1, dtype=np.int64)
+        np.cumsum(spans.count[slots], out=starts[1:])
+        if self.mode == "window":
+            blocks = self._cut(slots, starts)
+        elif self.mode == "exact":
+            blocks = starts[[0, -1]]
+        else:
+            blocks = starts[np.append(True, np.diff(starts) > 0)]
+        keys = np.zeros(0, dtype=np.uint64)
+        if self.mode in ("window", "exact"):
+            keys = mix(np.uint64(key(self.seed, epoch, BLOCK)) ^ np.arange(len(blocks) - 1, dtype=np.uint64))
+        places = np.searchsorted(starts, blocks, side="right") - 1
+        return _Epoch(epoch, slots, starts, blocks, places, keys)
+
+    def _cut(self, slots: Integers, starts: Integers) -> Integers:
+        """Return where blocks begin: at lanes, and between them at ends of spans, after about as many bytes each."""
+        nbytes = np.concatenate([[0], np.cumsum(self.spans.nbytes[slots])])
+        usual = self._usual(self.spans.nbytes)
+        room = max(self.window * _RESERVE - self.lanes * usual, usual)
+        each = math.ceil(nbytes[-1] * footprint(self._usual(self.spans.count)) / room) if nbytes[-1] else 1
+        lanes = np.concatenate([[0], self._lane_ends()])
+        if each > 1:
+            reached = np.interp(lanes, starts, nbytes)  # bytes before each lane
+            targets = reached[:-1, None] + np.diff(reached)[:, None] * (np.arange(1, each) / each)
+            inner = starts[np.searchsorted(nbytes, targets)]
+            inner = np.clip(inner, lanes[:-1, None], lanes[1:, None])
+            lanes = np.concatenate([lanes, inner.ravel()])
+        return np.unique(lanes)
+
+    def _usual(self, of: Integers) -> float:
+        """Return a mean over the spans, each of which counts by its bytes."""
+        nbytes = self.spans.nbytes
+        total = int(nbytes.sum())
+        return float((nbytes / total * of).sum()) if total else 0.0
+
+
+def footprint(samples: float) -> float:
+    """Return how many times its own size a block takes in memory, if its spans have so many samples each.
+
+    When a part x of a block has come, a part 1 - (1 - x)**c of its spans was needed, and x**c of them is done with. A
+    reader at an even rate leads by the largest distance of the first curve from x, and lags by the same with what it
+    drops.
+    """
+    if samples <= 1:
+        return 0.0
+    x = math.exp(-math.log(samples) / (samples - 1))
+    return 2 * (x - math.pow(x, samples))
+
+
+def _order(spans: Spans, mode: Mode, seed: int, window: int, lanes: int) -> Order:
+    return Order(spans, mode=mode, seed=seed, window=window, lanes=lanes)
+
+
+def _lanes(spans: int) -> int:
+    return 64 if spans >= 1_000_000 else 8 if spans >= 4096 else 1
+
+
+def _chunks_permuted(chunk: Integers, chance: int) -> Integers:
+    """Return the spans with chunks in random order, those of one chunk in sequence."""
+    if not len(chunk):
+        return np.zeros(0, dtype=np.int64)
+    firsts = np.concatenate([[0], np.nonzero(np.diff(chunk))[0] + 1])
+    lengths = np.diff(np.append(firsts, len(chunk)))
+    chunks = native.permuted(len(firsts), chance)
+    lengths = lengths[chunks]
+    before = np.cumsum(lengths) - lengths
+    return np.repeat(firsts[chunks] - before, lengths) + np.arange(len(chunk))
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """What each of several processes takes of an epoch, so that all take equally many steps.
+
+    Step g is global batch g, the positions from g * batch to before (g + 1) * batch; process r takes those with
+    p mod world = r, so that together the processes take the same batches in the same order, however many they are. If
+    the last batch is a part of one, ``pad`` goes on with positions beyond the epoch, which stand for its first ones
+    again and are not `real`; ``drop`` leaves out what cannot be dealt evenly.
+
+    Parameters
+    ----------
+    samples
+        Samples of an epoch.
+    batch
+        Samples of a global batch: at least one for each process.
+    rank, world
+        This process, and how many there are.
+    tail
+        ``pad`` or ``drop``.
+    drop_last
+        Whether a last batch that is smaller than others is left out altogether.
+
+    Examples
+    --------
+    >>> [Shares(10, 4, rank, 2).step(2)[0].tolist() for rank in (0, 1)]
+    [[8], [9]]
+    >>> Shares(9, 4, 1, 2).step(2)
+    (array([0]), array([False]))
+    """
+
+    samples: int
+    batch: int
+    rank: int = 0
+    world: int = 1
+    tail: Literal["pad", "drop"] = "pad"
+    drop_last: bool = False
+
+    def __post_init__(self) -> None:
+        if self.world < 1 or not 0 <= self.rank < self.world:
+            raise InvalidInputError(f"there is no process {self.rank} of {self.world}")
+        if self.batch < self.world:
+            raise InvalidInputError(
+                f"a batch of {self.batch} has no sample for each of {self.world} processes: make batches larger"
+            )
+        if self.tail not in ("pad", "drop"):
+            raise InvalidInputError(
+                f"the tail of an epoch can be padded or dropped: pad or drop, not {self.tail!r}"
+            )
+
+    @property
+    def end(self) -> int:
+        """Positions that are dealt out: those from `samples` on are the first ones again."""
+        full = self.samples - self.samples % self.batch
+        rest = self.samples - full
+        if self.drop_last or not rest:
+            return full
+        if self.tail == "drop":
+            return full + rest - rest % self.world
+        even = -(-self.samples // self.world) * self.world
+        return min(max(even, full + self.world), full + self.batch)
+
+    def __len__(self) -> int:
+        return (self.end + self.batch - 1) // self.batch
+
+    def step(self, number: int) -> tuple[Integers, NDArray[np.bool_]]:
+        """Return the positions that this process takes in one step, and which of them are real, not repeated."""
+        start = number * self.batch
+        stop = min(start + self.batch, self.end)
+        if not 0 <= start < stop:
+            raise IndexError(f"steps of an epoch are 0 to {len(self) - 1}")
+        own = np.arange(start + (self.rank - start) % self.world, stop, self.world, dtype=np.int64)
+        return own % self.samples, own < self.samples
+
+    def steps(self) -> Iterator[tuple[Integers, NDArray[np.bool_]]]:
+        """Yield the steps of an epoch."""
+        for number in range(len(self)):
+            yield self.step(number)
