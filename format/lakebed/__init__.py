@@ -17,6 +17,8 @@ except ImportError as error:
         "build it with: pip install -e . (in a checkout) or reinstall destination-deeplake"
     ) from error
 
+from typing import TYPE_CHECKING
+
 from lakebed import config, errors, random
 from lakebed.api import (
     connect,
@@ -48,6 +50,9 @@ from lakebed.links.policy import allow_links
 from lakebed.links.read import read
 from lakebed.storage.credentials import Given as Credentials
 
+if TYPE_CHECKING:
+    from lakebed.loaders.loader import Loader
+
 __version__ = "0.1.0"
 
 tensor = Tensor
@@ -59,6 +64,7 @@ file_kinds = _FILE_KINDS
 __all__ = [
     "Credentials",
     "Dataset",
+    "Loader",
     "Tensor",
     "allow_links",
     "compressions",
@@ -89,3 +95,12 @@ __all__ = [
     "tiled",
     "verify",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Return what is imported once it is asked for: most programs train nothing."""
+    if name == "Loader":
+        from lakebed.loaders.loader import Loader
+
+        return Loader
+    raise AttributeError(f"module 'lakebed' has no attribute {name!r}")

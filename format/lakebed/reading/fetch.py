@@ -179,9 +179,14 @@ class ChunkSource:
             raise self._files.located(error, chunk.key) from error
 
     def stretch(
-        self, table: ChunkTable, row: int, first: int, stop: int
+        self, table: ChunkTable, row: int, first: int, stop: int, *, shapes: bool = True
     ) -> tuple[Bytes, list[int], list[tuple[int, ...] | None] | None] | None:
         """Read neighbouring samples of a large chunk at once, and keep no more than what lies ahead.
+
+        Parameters
+        ----------
+        shapes
+            Look up the shapes; a caller that knows them saves the time.
 
         Returns
         -------
@@ -206,16 +211,19 @@ class ChunkSource:
             starts = header.offsets
         at = starts[first]
         bounds = [offset - at for offset in starts[first : stop + 1]]
-        if header is not None:
-            shapes = [header.place(inside).shape for inside in range(first, stop)]
+        told: list[tuple[int, ...] | None] = []
+        if not shapes:
+            pass
+        elif header is not None:
+            told = [header.place(inside).shape for inside in range(first, stop)]
         else:
             found = [chunk.known_place(inside) for inside in range(first, stop)]
-            shapes = [place.shape for place in found if place is not None]
+            told = [place.shape for place in found if place is not None]
         if self.remote is not None and chunk.layout is not None and chunk.has_sample_sums:
             data: Bytes = self.remote.samples(chunk, chunk.layout, first, stop) if bounds[-1] else b""
         else:
             data = self._stretch(chunk, at, bounds[-1]) if bounds[-1] else b""
-        return data, bounds, shapes if len(shapes) == stop - first else None
+        return data, bounds, told if len(told) == stop - first else None
 
     def _stretch(self, chunk: OpenChunk, at: int, length: int) -> Bytes:
         if self.remote is not None or chunk.mapped is not None or not len(chunk.sums):

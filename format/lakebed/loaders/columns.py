@@ -1,0 +1,492 @@
+"""One tensor of the batches: what of it is read per span, and how the samples of a batch are made from that."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed import limits
+from lakebed.errors import InvalidInputError
+from lakebed.htypes.base import Storing
+from lakebed.loaders.portions import Portion, Shape, as_array, read_portion, shape_in
+from lakebed.reading.buffers import BufferPool
+from lakebed.reading.index import Index, Rows
+from lakebed.reading.samples import SampleReader
+from lakebed.reading.scan import ColumnScan
+from lakebed.reading.selection import Selection
+from lakebed.reading.stored import Locating
+
+Decode = Literal["numpy", "bytes", "pil"]
+
+RESIDENT_BYTES = 1 << 24
+"""Tensors of no more bytes, that are no files, are loaded once and as a whole: then any order costs nothing."""
+
+RESIDENT_SMALL = 1 << 28, 1 << 10
+"""So are those of no more bytes whose samples have no more than so many: single reads cost more than they bring."""
+
+_ALIGNMENT = 64
+
+
+class Room(Protocol):
+    """The samples of one tensor in one batch, while they are made."""
+
+    nbytes: int
+    """Bytes that it takes, once it is open."""
+
+    def open(self) -> None:
+        """Take the memory for them."""
+
+    def largest(self) -> tuple[int, int]:
+        """Return the bytes of the largest sample, and which one it is."""
+
+    def fill(self, start: int, stop: int) -> None:
+        """Make the samples ``start`` to ``stop`` of the batch; threads may do this for different samples at a time."""
+
+    def value(self, i: int) -> Any:
+        """Return one sample that was made."""
+
+    def stacked(self) -> NDArray[Any] | None:
+        """Return all samples as one array if they lie in one already."""
+
+
+@dataclass(slots=True)
+class Picked:
+    """The samples of a batch as they are stored: rows, and for each the portion that holds it and its place there."""
+
+    rows: NDArray[np.int64]
+    portions: Sequence[Portion]
+    insides: Sequence[int]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+class Column:
+    """One tensor of the batches.
+
+    Parameters
+    ----------
+    name
+        Its key in the batches.
+    pool
+        Supplies the memory of batches.
+    """
+
+    is_spanned = True
+    """Whether it is read span by span."""
+    is_light = False
+    """Whether making a sample of it costs less than handing it to another thread."""
+
+    def __init__(self, name: str, reader: SampleReader, pool: BufferPool) -> None:
+        self.name = name
+        self.reader = reader
+        self.pool = pool
+
+    def read(self, rows: Rows) -> Portion:
+        """Read what the span of these rows needs; errors as in :func:`read_portion`."""
+        return read_portion(self.reader, rows)
+
+    def room(self, picked: Picked) -> Room:
+        """Return the place where the samples of a batch are made; see :class:`Room`."""
+        raise NotImplementedError
+
+
+# -- made at once -----------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Made:
+    """Samples that are there already."""
+
+    values: Sequence[Any] | NDArray[Any]
+    nbytes: int = 0
+
+    def open(self) -> None:
+        return
+
+    def largest(self) -> tuple[int, int]:
+        return 0, 0
+
+    def fill(self, start: int, stop: int) -> None:  # noqa: ARG002 - they are there
+        return
+
+    def value(self, i: int) -> Any:
+        return self.values[i]
+
+    def stacked(self) -> NDArray[Any] | None:
+        return self.values if isinstance(self.values, np.ndarray) else None
+
+
+class Resident(Column):
+    """A tensor that is small enough to be in memory as a whole."""
+
+    is_spanned = False
+    is_light = True
+
+    @cached_property
+    def _all(self) -> Any:
+        reader = self.reader
+        found = ColumnScan(reader, None).column(0, reader.state.length)
+        if isinstance(found, np.ma.MaskedArray):  # single numbers, some absent: those are empty samples
+            present = ~np.ma.getmaskarray(found).reshape(-1)
+            return [
+                row if there else row[:0] for row, there in zip(found.data, present.tolist(), strict=True)
+            ]
+        return (
+            found.copy() if isinstance(found, np.ndarray) else found
+        )  # lists and texts are no views of chunks
+
+    def prepare(self) -> None:
+        """Load the tensor, if it is not yet."""
+        _ = self._all
+
+    def room(self, picked: Picked) -> Made:
+        found, rows = self._all, picked.rows
+        if isinstance(found, np.ndarray):
+            return Made(found.take(rows, axis=0))
+        values = [found[row] for row in rows.tolist()]
+        return Made([value.copy() if isinstance(value, np.ndarray) else value for value in values])
+
+
+# -- arrays of one shape ----------------------------------------------------------------------------------------
+
+
+class _Filled:
+    """Samples in one array."""
+
+    out: NDArray[Any]
+
+    def __init__(self, pool: BufferPool, shape: Shape, dtype: np.dtype[Any]) -> None:
+        self._pool = pool
+        self._shape, self._dtype = shape, dtype
+        self.nbytes = math.prod(shape) * dtype.itemsize
+
+    def open(self) -> None:
+        self.out = self._pool.array(self._shape, self._dtype)
+
+    def largest(self) -> tuple[int, int]:
+        return self.nbytes // max(1, self._shape[0]), 0
+
+    def value(self, i: int) -> Any:
+        return self.out[i]
+
+    def stacked(self) -> NDArray[Any] | None:
+        return self.out
+
+
+class Gathered(Column):
+    """A tensor whose samples are arrays of one shape that lie in the chunks as they are."""
+
+    def read(self, rows: Rows) -> Portion:
+        return read_portion(self.reader, rows, self._shape)
+
+    @cached_property
+    def _shape(self) -> Shape:
+        return tuple(self.reader.state.meta.max_shape)
+
+    def room(self, picked: Picked) -> Room:
+        return _GatheredRoom(picked, self.pool, (len(picked), *self._shape), self.reader.known_dtype())
+
+
+class _GatheredRoom(_Filled):
+    def __init__(self, picked: Picked, pool: BufferPool, shape: Shape, dtype: np.dtype[Any]) -> None:
+        super().__init__(pool, shape, dtype)
+        self._picked = picked
+
+    def fill(self, start: int, stop: int) -> None:
+        portions, insides, out = self._picked.portions, self._picked.insides, self.out
+        i = start
+        while i < stop:
+            portion, end = portions[i], i + 1
+            while end < stop and portions[end] is portion and insides[end] == insides[end - 1] + 1:
+                end += 1
+            if end - i > 1 and portion.places is None and len(portion.buffers) == 1:
+                whole = as_array(portion.buffers[0], self._dtype, (-1, *out.shape[1:]))
+                out[i:end] = whole[insides[i] : insides[end - 1] + 1]
+            else:
+                for at in range(i, end):
+                    out[at] = portion.item(insides[at], self._dtype, out.shape[1:])
+            i = end
+
+
+# -- files ------------------------------------------------------------------------------------------------------
+
+
+class Files(Column):
+    """A tensor whose samples are files that decode into a given array, as most images do."""
+
+    def shapes(self, picked: Picked) -> tuple[list[Any], list[Shape]]:
+        """Return the stored files of a batch and the shapes that they decode to.
+
+        Raises
+        ------
+        CorruptError, LimitError
+            If a file is none of its kind, or promises more than this process allows.
+        """
+        reader, found, shapes = self.reader, [], []
+        itemsize, is_told = reader.known_dtype().itemsize, reader.decoder.traits.decodes_into
+        rows = picked.rows.tolist()
+        for row, portion, inside in zip(rows, picked.portions, picked.insides, strict=True):
+            data, told = portion.at(inside)
+            shape = shape_in(reader, data, told, row)
+            if not is_told or itemsize * math.prod(shape) > limits.FREE_BYTES:
+                with Locating(reader, row):
+                    if len(data):
+                        reader.decoder.check_facts(data, shape)
+                    else:
+                        limits.check_sample(shape, itemsize, "sample without data")
+            found.append(data)
+            shapes.append(shape)
+        return found, shapes
+
+    def room(self, picked: Picked) -> Room:
+        return _FilesRoom(self, picked, *self.shapes(picked))
+
+
+class _FilesRoom:
+    """Files, decoded side by side into one buffer; into one array where their shapes agree."""
+
+    values: list[NDArray[Any]]
+
+    def __init__(self, column: Files, picked: Picked, files: list[Any], shapes: list[Shape]) -> None:
+        self._reader, self._pool = column.reader, column.pool
+        self._picked = picked
+        self._files = files
+        self._shapes = shapes
+        self._dtype = column.reader.known_dtype()
+        self._is_even = len(set(shapes)) == 1
+        self._out: NDArray[Any] | None = None
+        self._sizes = [self._dtype.itemsize * math.prod(shape) for shape in shapes]
+        self.nbytes = sum(self._sizes)
+
+    def open(self) -> None:
+        if self._is_even:
+            self._out = self._pool.array((len(self._shapes), *self._shapes[0]), self._dtype)
+            self.values = list(self._out)
+        else:
+            self.values = arena(self._pool, self._shapes, self._dtype)
+
+    def largest(self) -> tuple[int, int]:
+        size = max(self._sizes)
+        return size, self._sizes.index(size)
+
+    def fill(self, start: int, stop: int) -> None:
+        reader, files, values = self._reader, self._files, self.values
+        decoder = reader.decoder
+        direct = decoder.direct
+        for i in range(start, stop):
+            data, room = files[i], values[i]
+            if direct is not None and len(data) and direct(data, room):
+                continue
+            with Locating(reader, int(self._picked.rows[i])):
+                if len(data):
+                    values[i] = decoder.array(data, self._shapes[i], room)
+                else:
+                    room[...] = 0
+
+    def value(self, i: int) -> Any:
+        return self.values[i]
+
+    def stacked(self) -> NDArray[Any] | None:
+        out = self._out
+        # A file whose values the tensor's dtype cannot hold comes as an array of its own.
+        return out if out is not None and all(value.dtype == out.dtype for value in self.values) else None
+
+
+def arena(pool: BufferPool, shapes: Sequence[Shape], dtype: np.dtype[Any]) -> list[NDArray[Any]]:
+    """Return an array for each shape, side by side in one buffer."""
+    sizes = [dtype.itemsize * math.prod(shape) for shape in shapes]
+    starts = [0]
+    for size in sizes:
+        starts.append(starts[-1] + -(-size // _ALIGNMENT) * _ALIGNMENT)
+    buffer = pool.take(starts[-1])
+    return [
+        buffer[start : start + size].view(dtype).reshape(shape)
+        for start, size, shape in zip(starts, sizes, shapes, strict=False)
+    ]
+
+
+# -- anything else ----------------------------------------------------------------------------------------------
+
+
+class _Listed:
+    """Samples that are made one by one, of which nothing is known before."""
+
+    def __init__(self, count: int) -> None:
+        self.values: list[Any] = [None] * count
+        self.nbytes = 0
+
+    def open(self) -> None:
+        return
+
+    def largest(self) -> tuple[int, int]:
+        return 0, 0
+
+    def value(self, i: int) -> Any:
+        return self.values[i]
+
+    def stacked(self) -> NDArray[Any] | None:
+        return None
+
+
+class Decoded(Column):
+    """A tensor of samples that lie in chunks one by one: arrays of any shapes, text, json, lists, sounds, clouds."""
+
+    def __init__(
+        self, name: str, reader: SampleReader, pool: BufferPool, decode: Callable[[Any, Shape | None], Any]
+    ) -> None:
+        super().__init__(name, reader, pool)
+        self.decode = decode
+
+    def room(self, picked: Picked) -> Room:
+        return _DecodedRoom(self, picked)
+
+
+class _DecodedRoom(_Listed):
+    def __init__(self, column: Decoded, picked: Picked) -> None:
+        super().__init__(len(picked))
+        self._column, self._picked = column, picked
+
+    def fill(self, start: int, stop: int) -> None:
+        picked, decode, reader = self._picked, self._column.decode, self._column.reader
+        for i in range(start, stop):
+            data, shape = picked.portions[i].at(picked.insides[i])
+            with Locating(reader, int(picked.rows[i])):
+                self.values[i] = decode(data, shape)
+
+
+class Selected(Column):
+    """A tensor whose samples are found one by one: links, tiles, sequences, parts of samples."""
+
+    is_spanned = False
+
+    def __init__(
+        self,
+        name: str,
+        reader: SampleReader,
+        pool: BufferPool,
+        index: Index,
+        companion: Callable[[str], SampleReader | None],
+    ) -> None:
+        super().__init__(name, reader, pool)
+        self.inside = index.inside
+        self.companion = companion
+
+    def room(self, picked: Picked) -> Room:
+        return _SelectedRoom(self, picked)
+
+    def values(self, rows: NDArray[np.int64]) -> list[Any]:
+        """Return the samples of some rows as Python values: arrays, text, JSON, lists of those for sequences."""
+        index = Index((tuple(rows.tolist()),), self.inside)
+        found: list[Any] = Selection(self.reader, index, self.companion).python()
+        return found
+
+
+class _SelectedRoom(_Listed):
+    def __init__(self, column: Selected, picked: Picked) -> None:
+        super().__init__(len(picked))
+        self._column, self._picked = column, picked
+
+    def fill(self, start: int, stop: int) -> None:
+        self.values[start:stop] = self._column.values(self._picked.rows[start:stop])
+
+
+# -- which of them ----------------------------------------------------------------------------------------------
+
+
+def column_of(
+    name: str,
+    reader: SampleReader,
+    pool: BufferPool,
+    index: Index,
+    companion: Callable[[str], SampleReader | None],
+    decode: Decode = "numpy",
+) -> Column:
+    """Return how a tensor gets into batches.
+
+    Parameters
+    ----------
+    index
+        The selection: what it takes of each sample.
+    companion
+        Gives the reader of a hidden tensor beside it by kind.
+    decode
+        ``numpy`` for values; ``bytes`` for what is stored; ``pil`` for images of Pillow.
+
+    Raises
+    ------
+    InvalidInputError
+        If the tensor has no such form.
+    """
+    if decode != "numpy":
+        return Decoded(name, reader, pool, _form(reader, decode))
+    state, decoder = reader.state, reader.decoder
+    if reader.is_link or reader.has_tiles or state.sequence is not None or index.inside:
+        if not reader.is_link and not reader.has_tiles and decoder.files is None and _is_small(reader):
+            return _resident_or_selected(name, reader, pool, index, companion)
+        return Selected(name, reader, pool, index, companion)
+    if decoder.files is None and _is_small(reader):
+        return Resident(name, reader, pool)
+    if reader.is_gathered:
+        return Gathered(name, reader, pool)
+    is_even = decoder.files is not None and decoder.traits.decodes_into and reader.storing is Storing.ARRAY
+    if is_even and decoder.dtype is not None and decoder.dtype.kind != "O":
+        return Files(name, reader, pool)
+    return Decoded(name, reader, pool, reader.decode)
+
+
+def _resident_or_selected(
+    name: str,
+    reader: SampleReader,
+    pool: BufferPool,
+    index: Index,
+    companion: Callable[[str], SampleReader | None],
+) -> Column:
+    if index.inside:
+        return Selected(name, reader, pool, index, companion)
+    return Resident(name, reader, pool)
+
+
+def _is_small(reader: SampleReader) -> bool:
+    """Whether the values of a tensor take little memory, decompressed too."""
+    state = reader.state
+    stored = int(state.table.places.sizes.sum())
+    values = state.meta.length
+    if reader.dtype is not None:
+        values *= reader.dtype.itemsize * math.prod(state.meta.max_shape)
+    is_compressed = bool(state.meta.sample_compression or state.meta.chunk_compression)
+    size = max(stored * (8 if is_compressed else 1), values)
+    total, each = RESIDENT_SMALL
+    return size <= RESIDENT_BYTES or (size <= total and size <= each * state.length)
+
+
+def _form(reader: SampleReader, decode: Decode) -> Callable[[Any, Shape | None], Any]:
+    if reader.is_link or reader.has_tiles or reader.state.sequence is not None:
+        raise InvalidInputError(
+            f"tensor {reader.name!r} holds links, tiles or sequences, which come as values only, not as {decode!r}"
+        )
+    if decode == "bytes":
+        return lambda data, _: bytes(data)
+    if reader.decoder.traits.kind != "image" and reader.state.meta.htype not in ("image", "binary_mask"):
+        raise InvalidInputError(f"tensor {reader.name!r} holds no images, which is what 'pil' is for")
+    return lambda data, shape: _picture(reader, data, shape)
+
+
+def _picture(reader: SampleReader, data: Any, shape: Shape | None) -> Any:
+    import io
+
+    from PIL import Image
+
+    if reader.decoder.files is None or not len(data):
+        array = reader.decode(data, shape)
+        return Image.fromarray(array[..., 0] if array.ndim == 3 and array.shape[2] == 1 else array)
+    reader.decoder.check_facts(data, reader.decoder.shape_of(shape))
+    image = Image.open(io.BytesIO(data))
+    image.load()
+    return image

@@ -1,0 +1,464 @@
+"""The loader: batches of a dataset for training, shuffled, resumable, the same on any number of processes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lakebed.errors import InvalidInputError, InvalidOperationError
+from lakebed.loaders.collate import RAGGED, Batch, Ragged
+from lakebed.loaders.columns import Column, Decode, Resident, column_of
+from lakebed.loaders.draws import weighted
+from lakebed.loaders.order import Mode, Order, Shares
+from lakebed.loaders.plan import Plan
+from lakebed.loaders.run import OnError, Run, Settings
+from lakebed.loaders.spans import SpanTable, span_table
+from lakebed.loaders.stats import Stats
+from lakebed.reading.buffers import BufferPool
+from lakebed.reading.parallel import cores
+
+if TYPE_CHECKING:
+    from lakebed.reading.samples import SampleReader
+    from lakebed.session.table import Table
+
+Shuffle = Literal["window", "exact", "chunk"] | bool
+Transform = Callable[[dict[str, Any]], Any] | Mapping[str, Callable[[Any], Any] | None]
+
+WINDOW = 512 << 20
+_MOST_MEMORY = 4 << 30
+_SINGLE = 32  # samples that are made together where they are handed out one by one
+
+
+@runtime_checkable
+class HasTable(Protocol):
+    """What rows and tensors can be had from: a dataset, or a view of one."""
+
+    def _table(self, tensors: Sequence[str] | None = None) -> Table: ...
+
+
+class Loader:
+    """Batches of a dataset: an iterable of dictionaries.
+
+    Each pass over a loader is one epoch, and the next pass the next one. The order of an epoch follows from `seed`,
+    the number of the epoch and nothing else: not from threads, nor from the number of processes.
+
+    Parameters
+    ----------
+    source
+        A dataset, a view, or a table.
+    batch_size
+        Samples of a batch of this process; None for single samples.
+    shuffle
+        False: rows as they are. True or ``window``: samples of about `window` bytes mixed with each other, from all
+        parts of the dataset. ``exact``: all samples, each read alone. ``chunk``: chunks in random order, samples inside
+        in sequence.
+    seed
+        What order and augmentation follow from.
+    tensors
+        Which tensors; None is all.
+    transform
+        Called with each sample, a dictionary of name to value, on the loader's threads; what it returns is what batches
+        are made of. A mapping of name to function changes single tensors, and leaves out those that it does not name.
+    threads
+        Threads that decode; None is one for each core but one. 0 works in the thread that iterates.
+    memory
+        Bytes of batches under way, and of what is read ahead; None is a quarter of this machine's, at most 4 GiB.
+    window
+        Stored bytes of samples that are mixed with each other; at most half of `memory`.
+    drop_last
+        Leave out a last batch that is smaller than others.
+    ragged
+        What becomes of arrays of different shapes in one batch: a ``list``, one array that is padded with zeros
+        (``pad``), or one flat array with offsets (``flat``).
+    on_error
+        What becomes of samples that cannot be read, decoded or transformed: ``raise``, ``skip`` them, or ``substitute``
+        other samples of the batch. They are counted.
+    decode
+        By tensor: ``numpy`` for its values, ``bytes`` for what is stored, ``pil`` for an image of Pillow.
+    return_index
+        Add the numbers of the rows as ``index``.
+    weights
+        Draw rows with probabilities in proportion to these, one for each row of `source`.
+    replace, size
+        With weights: whether rows may come more than once, and how many are drawn; None is as many as there are.
+    rank, world
+        Which of how many processes this is: together they take every batch of ``batch_size * world`` samples.
+    tail
+        With several processes, the end of an epoch: ``pad`` repeats samples, which `Batch.real` tells; ``drop`` leaves
+        some out.
+    offset
+        Samples of the order to leave out at the start of the first epoch.
+    progress
+        Show a bar.
+
+    Raises
+    ------
+    InvalidInputError
+        If an argument is none of the above.
+    TensorDoesNotExistError
+        If there is no such tensor.
+
+    Examples
+    --------
+    >>> import lakebed
+    >>> ds = lakebed.empty("mem://loader-example")
+    >>> _ = ds.create_tensor("x", dtype="int64")
+    >>> ds.extend({"x": [1, 2, 3, 4, 5]})
+    >>> [batch["x"].ravel().tolist() for batch in lakebed.Loader(ds, batch_size=2)]
+    [[1, 2], [3, 4], [5]]
+    """
+
+    def __init__(
+        self,
+        source: Table | HasTable,
+        batch_size: int | None = 1,
+        *,
+        shuffle: Shuffle = False,
+        seed: int = 0,
+        tensors: Sequence[str] | None = None,
+        transform: Transform | None = None,
+        threads: int | None = None,
+        memory: int | None = None,
+        window: int | None = None,
+        drop_last: bool = False,
+        ragged: Ragged = "list",
+        on_error: OnError = "raise",
+        decode: Mapping[str, Decode] | None = None,
+        return_index: bool = False,
+        weights: ArrayLike | None = None,
+        replace: bool = True,
+        size: int | None = None,
+        rank: int = 0,
+        world: int = 1,
+        tail: Literal["pad", "drop"] = "pad",
+        offset: int = 0,
+        progress: bool = False,
+    ) -> None:
+        if batch_size is not None and batch_size < 1:
+            raise InvalidInputError(f"a batch has at least one sample, not {batch_size}")
+        _one_of("ragged", ragged, RAGGED)
+        _one_of("on_error", on_error, ("raise", "skip", "substitute"))
+        _one_of("shuffle", shuffle, (True, False, "window", "exact", "chunk"))
+        if threads is not None and threads < 0:
+            raise InvalidInputError(f"threads is a number of threads, or 0 for none, not {threads}")
+        if world < 1 or not 0 <= rank < world:
+            raise InvalidInputError(f"there is no process {rank} of {world}")
+        self.table = _table(source, tensors, transform)
+        self.batch_size = batch_size
+        self.mode: Mode = "none" if shuffle is False else "window" if shuffle is True else shuffle
+        self.seed = seed
+        self.transform = transform
+        self.threads = threads
+        self.memory = _default_memory() if memory is None else memory
+        self.window = min(WINDOW if window is None else window, max(1, self.memory // 2))
+        self.drop_last = drop_last
+        self.ragged: Ragged = ragged
+        self.on_error: OnError = on_error
+        self.decode = dict(decode or {})
+        self.return_index = return_index
+        self.weights = None if weights is None else np.asarray(weights, dtype=np.float64)
+        self.replace = replace
+        self.size = size
+        self.rank, self.world = rank, world
+        self.tail: Literal["pad", "drop"] = tail
+        self.progress = progress
+        self._check()
+        self._epoch = 0
+        self._position = offset
+        self._begin()
+
+    def _begin(self) -> None:
+        self._stats = Stats()
+        self._pool = BufferPool(keep=64, keep_bytes=1 << 30)
+        self._columns: tuple[list[SampleReader], list[Column]] | None = None
+        self._ordered: tuple[Any, SpanTable, Order] | None = None
+        self._run: Run | None = None
+
+    def _check(self) -> None:
+        for name in self.decode:
+            if name not in self.table.names:
+                raise InvalidInputError(f"decode names the tensor {name!r}, which the loader does not read")
+        if isinstance(self.transform, Mapping):
+            unknown = [name for name in self.transform if name not in self.table.names and name != "index"]
+            if unknown:
+                raise InvalidInputError(
+                    f"the transform names the tensors {unknown}, which the loader does not read"
+                )
+        if self.weights is not None and self.weights.shape != (len(self.table),):
+            raise InvalidInputError(
+                f"there are {self.weights.size:,} weights for {len(self.table):,} rows; one for each is needed"
+            )
+
+    # -- how much ----------------------------------------------------------------------------------------------
+
+    @property
+    def samples(self) -> int:
+        """Samples of an epoch, of all processes."""
+        if self.weights is None:
+            return len(self.table)
+        return len(self.weights) if self.size is None else self.size
+
+    def __len__(self) -> int:
+        """Return the batches of a whole epoch, or its samples with ``batch_size=None``."""
+        shares = self._shares(self.samples)
+        return shares.end // self.world if self.batch_size is None else len(shares)
+
+    def _shares(self, samples: int) -> Shares:
+        size = _SINGLE if self.batch_size is None else self.batch_size
+        return Shares(samples, size * self.world, self.rank, self.world, self.tail, self.drop_last)
+
+    # -- which epoch, and where in it --------------------------------------------------------------------------
+
+    @property
+    def epoch(self) -> int:
+        """Number of the epoch that the next pass begins, or goes on with."""
+        return self._epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the next pass be a certain epoch, from its start."""
+        self._epoch, self._position = int(epoch), 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where the loader is: what was handed out, not what was read ahead. It takes less than 1 kB.
+
+        Another loader of the same rows goes on from there, also with other numbers of processes and threads; with
+        several processes, all of them at the same step give the same state.
+        """
+        return {
+            "version": 1,
+            "seed": self.seed,
+            "epoch": self._epoch,
+            "position": self._position,
+            "order": self._fingerprint(),
+            "commit": self.table.version,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where another loader was.
+
+        Raises
+        ------
+        InvalidInputError
+            If that loader had other rows, or another order of them.
+        """
+        if state.get("version") != 1:
+            raise InvalidInputError(
+                f"the state has version {state.get('version')!r}; this release knows version 1"
+            )
+        mine = self._fingerprint()
+        if state["order"] != mine or state["seed"] != self.seed:
+            raise InvalidInputError(
+                "the state is of a loader with other rows, another seed, another shuffle or another window; make the "
+                "loader as it was made then (same commit, same view, same arguments), or begin the epoch anew"
+            )
+        self._epoch, self._position = int(state["epoch"]), int(state["position"])
+
+    def _fingerprint(self) -> str:
+        """Return what the order depends on, beside seed and epoch, as a short text."""
+        table, order = self._order(0)
+        digest = hashlib.blake2b(digest_size=12)
+        digest.update(f"{self.mode} {order.window} {order.lanes} {self.replace} {len(order)}".encode())
+        if self.weights is not None:
+            digest.update(self.weights.tobytes())
+        rows = table.rows
+        digest.update(
+            repr(rows).encode() if isinstance(rows, range) else np.ascontiguousarray(rows).tobytes()
+        )
+        digest.update(table.sizes.count.tobytes())
+        return digest.hexdigest()
+
+    # -- iteration ---------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Any]:
+        """Begin the next epoch, or go on with one; an earlier iterator of this loader ends."""
+        self.close()
+        epoch, position = self._epoch, self._position
+        columns = self._made_columns()
+        table, order = self._order(epoch)
+        position = min(position, len(order))
+        shares = self._shares(len(order) - position)
+        plan = Plan(table, order, shares, epoch, position)
+        is_remote = any(column.is_spanned and column.reader.source.remote is not None for column in columns)
+        is_copied = any(column.reader.chunk_codec() is not None for column in columns if column.is_spanned)
+        reads = min(self.window, int(table.sizes.nbytes.sum())) if is_remote or is_copied else 0
+        threads = max(1, cores() - 1) if self.threads is None else self.threads
+        settings = Settings(
+            threads=threads,
+            batch_memory=max(1, self.memory - reads),
+            read_memory=reads,
+            ragged=self.ragged,
+            on_error=self.on_error,
+            transform=_called(self.transform),
+            with_index=self.return_index,
+        )
+        self._stats.threads = threads
+        run = Run(plan, columns, settings, self._stats, is_remote=is_remote)
+        self._run = run
+        return self._delivered(run, shares, epoch, position)
+
+    def _delivered(self, run: Run, shares: Shares, epoch: int, start: int) -> Iterator[Any]:
+        bar = None
+        if self.progress:
+            from tqdm import tqdm
+
+            bar = tqdm(total=len(shares), desc=f"Epoch {epoch}", unit="batch")
+        try:
+            for batch in run:
+                end = min(shares.samples, (batch.step + 1) * shares.batch)
+                if bar is not None:
+                    bar.update()
+                if self.batch_size is None:
+                    first = start + batch.step * shares.batch
+                    for i, sample in enumerate(_singles(batch)):
+                        self._position = min(start + end, first + (i + 1) * self.world)
+                        yield sample
+                else:
+                    self._position = start + end
+                    yield batch
+            self._epoch, self._position = epoch + 1, 0
+        finally:
+            run.close()
+            if bar is not None:
+                bar.close()
+
+    def close(self) -> None:
+        """End an iteration that is under way: its threads, and what it holds."""
+        run, self._run = self._run, None
+        if run is not None:
+            run.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def stats(self) -> Mapping[str, Any]:
+        """Return what was done since the loader was made: rates, bytes, seconds, and the bottleneck in one word."""
+        return self._stats.report()
+
+    # -- what the runs need ------------------------------------------------------------------------------------
+
+    def _made_columns(self) -> list[Column]:
+        """Return how each tensor gets into batches; tensors that are in memory stay there from epoch to epoch."""
+        table = self.table
+        with table.session.mutex:
+            readers = [table.reader(name) for name in table.names]
+            companions = {name: _companions(table, name) for name in table.names}
+        if self._columns is None or self._columns[0] != readers:
+            made = [
+                column_of(
+                    name, reader, self._pool, table.index, companions[name], self.decode.get(name, "numpy")
+                )
+                for name, reader in zip(table.names, readers, strict=True)
+            ]
+            self._columns = readers, made
+        for column in self._columns[1]:
+            if isinstance(column, Resident):
+                column.prepare()
+        return self._columns[1]
+
+    def _order(self, epoch: int) -> tuple[SpanTable, Order]:
+        """Return the spans and the order; of weighted rows they are other ones in each epoch."""
+        rows = self.table.rows()
+        key = (rows if isinstance(rows, range) else rows.tobytes(), epoch if self.weights is not None else 0)
+        if self._ordered is not None and self._ordered[0] == key:
+            return self._ordered[1:]
+        readers = {
+            column.name: column.reader for column in self._made_columns() if not isinstance(column, Resident)
+        }
+        mode: Mode = self.mode
+        if self.weights is not None:
+            chosen = weighted(self.weights, self.replace, self.size, self.seed, epoch)
+            rows = np.sort(np.asarray(rows, dtype=np.int64)[chosen])
+            mode = "window" if mode == "none" else mode
+        elif mode != "none" and not isinstance(rows, range):
+            rows = np.sort(rows)
+        if not readers and mode != "none":
+            mode = "exact"
+        spans = span_table(readers, rows, single=mode == "exact" and bool(readers))
+        made = spans, Order(spans.sizes, mode=mode, seed=self.seed, window=self.window)
+        self._ordered = (key, *made)
+        return made
+
+    # -- on the way to other processes -------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(self.__dict__)
+        for name in ("_stats", "_pool", "_columns", "_ordered", "_run"):
+            del state[name]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._begin()
+
+
+def _table(source: Any, tensors: Sequence[str] | None, transform: Transform | None) -> Table:
+    names = list(transform) if tensors is None and isinstance(transform, Mapping) else tensors
+    if names is not None:
+        names = [name for name in names if name != "index"]
+    table: Table
+    if isinstance(source, HasTable):
+        table = source._table(names)  # noqa: SLF001 - the facade's seam to what reads it
+    elif names is None:
+        table = source
+    else:
+        table = source.only(names)
+    if not table.names:
+        raise InvalidOperationError("there are no tensors to load; create one, or name some in tensors=")
+    return table
+
+
+def _companions(table: Table, name: str) -> Callable[[str], SampleReader | None]:
+    found = {kind: table.companion(name, kind) for kind in ("shape", "null", "info")}
+    return lambda kind: found[kind]
+
+
+def _called(transform: Transform | None) -> Callable[[dict[str, Any]], Any] | None:
+    """Return a transform as a function of a sample."""
+    if transform is None or not isinstance(transform, Mapping):
+        return transform
+    return _Each(transform)
+
+
+class _Each:
+    """Changes each tensor of a sample by a function of its own; None leaves it."""
+
+    def __init__(self, functions: Mapping[str, Callable[[Any], Any] | None]) -> None:
+        self._functions = dict(functions)
+
+    def __call__(self, sample: dict[str, Any]) -> dict[str, Any]:
+        return {
+            name: sample[name] if function is None else function(sample[name])
+            for name, function in self._functions.items()
+        }
+
+
+def _singles(batch: Batch) -> Iterator[dict[str, Any]]:
+    for i in range(len(batch.rows)):
+        yield {name: values[i] for name, values in batch.items()}
+
+
+def _one_of(name: str, value: object, allowed: Sequence[object]) -> None:
+    if value not in allowed:
+        raise InvalidInputError(f"{name} is one of {', '.join(map(repr, allowed))}, not {value!r}")
+
+
+def _default_memory() -> int:
+    """Return a quarter of the memory that this process may use, at most 4 GiB."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            with open(path) as file:  # noqa: PTH123 - a file of the kernel
+                text = file.read().strip()
+        except OSError:
+            continue
+        if text.isdigit():
+            total = min(total, int(text))
+    return min(total // 4, _MOST_MEMORY)

@@ -1,0 +1,92 @@
+"""Which samples each batch of an epoch has, and which spans must be read for it; worked out for many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.loaders.order import Order, Shares
+from lakebed.loaders.spans import SpanTable
+
+# Positions that are worked out together: a call of NumPy costs as much as a hundred of them.
+_TOGETHER = 4096
+
+Key = tuple[int, int]
+"""(block, span): what is read once, and dropped after its last use."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """One batch, before anything is read.
+
+    Parameters
+    ----------
+    number
+        Which batch of the epoch.
+    rows
+        Row numbers in the dataset.
+    real
+        False for samples that repeat others.
+    keys
+        For each sample, what must be read.
+    insides
+        For each sample, its place in its span.
+    """
+
+    number: int
+    rows: NDArray[np.int64]
+    real: NDArray[np.bool_]
+    keys: list[Key]
+    insides: list[int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """One epoch as one process sees it.
+
+    Parameters
+    ----------
+    start
+        Position of the epoch at which it begins: 0, or where another run left off.
+    """
+
+    table: SpanTable
+    order: Order
+    shares: Shares
+    epoch: int
+    start: int = 0
+
+    def steps(self, first: int = 0) -> Iterator[Step]:
+        """Yield the batches from number `first` on."""
+        together = max(1, _TOGETHER // max(1, self.shares.batch // self.shares.world))
+        for begin in range(first, len(self.shares), together):
+            yield from self._some(range(begin, min(begin + together, len(self.shares))))
+
+    def _some(self, numbers: range) -> Iterator[Step]:
+        found = [self.shares.step(number) for number in numbers]
+        positions = np.concatenate([own for own, _ in found]) + self.start
+        samples = self.order.samples(self.epoch, positions)
+        blocks = self.order.block_of(self.epoch, positions).tolist()
+        spans, insides = self.table.find(samples)
+        rows = self.table.rows_at(samples)
+        keys, places = list(zip(blocks, spans.tolist(), strict=True)), insides.tolist()
+        at = 0
+        for number, (own, real) in zip(numbers, found, strict=True):
+            end = at + len(own)
+            yield Step(number, rows[at:end], real, keys[at:end], places[at:end])
+            at = end
+
+    def uses(self, block: int, first: int = 0) -> Mapping[Key, int]:
+        """Return what this process reads of a block from batch `first` on: how many samples it takes of each span."""
+        begin = self.start + first * self.shares.batch
+        found = self.order.block(self.epoch, block, rank=self.shares.rank, world=self.shares.world)
+        spans, uses = found.spans, found.uses
+        if begin > found.positions.start or self.start % self.shares.world:
+            positions = np.arange(found.positions.start, found.positions.stop, found.positions.step)
+            mine = (positions >= begin) & ((positions - self.start) % self.shares.world == self.shares.rank)
+            samples = self.order.samples(self.epoch, positions[mine])
+            spans, uses = np.unique(self.table.find(samples)[0], return_counts=True)
+        return {(block, span): count for span, count in zip(spans.tolist(), uses.tolist(), strict=True)}

@@ -1,0 +1,166 @@
+"""What is read at once of one tensor: the stored bytes of the samples of a span, fetched and verified, not decoded."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed import limits
+from lakebed.chunks.chunk import Chunk
+from lakebed.codecs.base import Buffer
+from lakebed.errors import FormatError
+from lakebed.loaders.spans import runs
+from lakebed.reading.index import Rows
+from lakebed.reading.samples import SampleReader
+from lakebed.reading.stored import Locating
+
+Shape = tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Portion:
+    """What was read of the samples of one span.
+
+    Parameters
+    ----------
+    buffers
+        Stored bytes of each sample; of arrays of one shape, those of each run of neighbours.
+    shapes
+        None where the bytes themselves tell it; empty for arrays of one shape.
+    ends
+        Of arrays of one shape: the number of the first sample behind each run.
+    places
+        Which samples of those that were read belong to the span, in its order; None if all do, in order.
+    nbytes
+        Bytes that it takes in memory.
+    requests
+        How often the storage, or the cache of chunks, was asked.
+    """
+
+    buffers: list[Buffer] = field(default_factory=list)
+    shapes: list[Shape | None] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    places: NDArray[np.int64] | None = None
+    nbytes: int = 0
+    requests: int = 0
+
+    def at(self, inside: int) -> tuple[Buffer, Shape | None]:
+        """Return stored bytes and shape of a sample of the span."""
+        at = inside if self.places is None else int(self.places[inside])
+        return self.buffers[at], self.shapes[at]
+
+    def item(self, inside: int, dtype: np.dtype[Any], shape: Shape) -> NDArray[Any]:
+        """Return a sample of a span of arrays of one shape."""
+        at = inside if self.places is None else int(self.places[inside])
+        run = bisect_right(self.ends, at)
+        first = self.ends[run - 1] if run else 0
+        found: NDArray[Any] = as_array(self.buffers[run], dtype, (-1, *shape))[at - first]
+        return found
+
+
+def read_portion(reader: SampleReader, rows: Rows, shape: Shape | None = None) -> Portion:
+    """Read the stored samples of some rows, in as few requests as their places allow.
+
+    Parameters
+    ----------
+    shape
+        That of all samples, if they are arrays of one shape that lie in the chunks as they are.
+
+    Raises
+    ------
+    CorruptError, StorageError, LimitError
+        If a chunk is damaged, missing, or promises too much; the error names tensor and row.
+    """
+    portion = Portion()
+    wanted: Sequence[tuple[int, int]]
+    if isinstance(rows, range) and rows.step == 1:
+        wanted = [(rows.start, rows.stop)]
+    else:
+        numbers = np.asarray(rows, dtype=np.int64)
+        low, high = int(numbers.min()), int(numbers.max()) + 1
+        if high - low <= 2 * len(numbers):  # gaps cost less than requests
+            wanted, portion.places = [(low, high)], numbers - low
+        else:
+            distinct, portion.places = np.unique(numbers, return_inverse=True)
+            wanted = runs(distinct)
+    for first, stop in wanted:
+        for ordinal, row, inside, end in reader.runs(first, stop):
+            with Locating(reader, row):
+                _read(reader, ordinal, inside, end, portion, shape)
+    return portion
+
+
+def _read(
+    reader: SampleReader, ordinal: int, first: int, stop: int, portion: Portion, shape: Shape | None
+) -> None:
+    """Read neighbouring samples of one chunk."""
+    table, codec, source = reader.state.table, reader.chunk_codec(), reader.source
+    portion.requests += 1
+    is_even = shape is not None
+    found = None if codec is not None else source.stretch(table, ordinal, first, stop, shapes=not is_even)
+    if found is None:
+        # A chunk of which more will be wanted stays in the cache; a whole one is kept by the portion alone.
+        chunk = source.chunk(table, ordinal, codec, keep=stop - first < table.samples(ordinal))
+        portion.nbytes += len(chunk.data) * (stop - first) // max(1, chunk.count)
+        if shape is None:
+            for i in range(first, stop):
+                data, told = reader.stored(chunk, i)
+                portion.buffers.append(data)
+                portion.shapes.append(told)
+            return
+        _append_even(reader, portion, _even(reader, chunk, first, stop, shape), stop - first, shape)
+        return
+    stretch, bounds, known = found
+    view = memoryview(stretch)
+    portion.nbytes += len(view)
+    if shape is not None:
+        _append_even(reader, portion, view, stop - first, shape)
+        return
+    portion.buffers.extend(view[a:b] for a, b in pairwise(bounds))
+    portion.shapes.extend(known if known is not None else [None] * (stop - first))
+
+
+def _even(reader: SampleReader, chunk: Chunk, first: int, stop: int, shape: Shape) -> Buffer:
+    item = reader.known_dtype().itemsize * math.prod(shape)
+    if chunk.is_unwritten:
+        limits.check_sample((stop - first, item), 1, "chunk without data")
+        return bytes((stop - first) * item)
+    if chunk.uniform is None or chunk.uniform[1] != item:
+        raise FormatError("the chunk's samples do not have the one shape that the tensor's metadata names")
+    return chunk.data[first * item : stop * item]
+
+
+def _append_even(reader: SampleReader, portion: Portion, data: Buffer, count: int, shape: Shape) -> None:
+    wanted = count * reader.known_dtype().itemsize * math.prod(shape)
+    if len(data) != wanted:
+        raise FormatError(f"{count} samples have {len(data)} bytes, their shape and dtype need {wanted}")
+    portion.buffers.append(data)
+    portion.ends.append((portion.ends[-1] if portion.ends else 0) + count)
+
+
+def shape_in(reader: SampleReader, data: Buffer, shape: Shape | None, row: int) -> Shape:
+    """Return the shape of a stored array sample; a file of which nothing but its own header tells it is asked.
+
+    Raises
+    ------
+    CorruptError, EmptyTensorError
+        If the file is damaged, or no sample of the tensor has a shape yet.
+    """
+    if shape is None and len(data):
+        with Locating(reader, row):
+            shape = reader.decoder.told_shape(data)
+        if shape is None:
+            shape = reader.raw(row, decompress=False)[1]
+    return reader.decoder.shape_of(shape)
+
+
+def as_array(data: Buffer, dtype: np.dtype[Any], shape: Shape) -> NDArray[Any]:
+    """Return stored bytes as an array that shares their memory."""
+    return np.frombuffer(data, dtype=dtype).reshape(shape)

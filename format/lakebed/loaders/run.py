@@ -1,0 +1,576 @@
+"""One pass over an epoch: reads ahead, decodes on threads, and hands out batches in order, inside a bound of bytes.
+
+A batch goes through five states. *Planned*: its rows are known, and what must be read for it is on its way. *Measured*:
+that is here, and so is the size of the batch. *Open*: there is room for it. *Filled*: threads have decoded all of its
+samples. *Delivered*. Batches are opened in their order, so that the first one always gets room.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal
+
+from lakebed import process_hooks
+from lakebed.errors import InvalidOperationError, LimitError
+from lakebed.loaders.collate import Batch, Ragged, collate
+from lakebed.loaders.columns import Column, Picked, Room
+from lakebed.loaders.plan import Key, Plan, Step
+from lakebed.loaders.portions import Portion
+from lakebed.loaders.stats import Stats
+from lakebed.reading.remote.tasks import LazyFuture, submit
+
+OnError = Literal["raise", "skip", "substitute"]
+Transform = Callable[[dict[str, Any]], Any]
+
+# Samples of one task of a thread: a task costs as much as a tenth of decoding a small image.
+_MOST_SAMPLES = 16
+# Batches that are made ahead of the consumer.
+AHEAD = 3
+# Seconds for which a loader that is closed waits for its threads.
+_LAST = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How batches are made.
+
+    Parameters
+    ----------
+    batch_memory, read_memory
+        Bytes of batches, and of what is read ahead, at most.
+    transform
+        Called with each sample as a dictionary.
+    """
+
+    threads: int
+    batch_memory: int
+    read_memory: int
+    ragged: Ragged = "list"
+    on_error: OnError = "raise"
+    transform: Transform | None = None
+    with_index: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    """One batch under way."""
+
+    step: Step
+    missing: int = 0
+    rooms: dict[str, Room] = field(default_factory=dict)
+    keep: list[int] | None = None
+    """Samples of the step that the rooms are for; None for all."""
+    nbytes: int = 0
+    is_measured: bool = False
+    is_open: bool = False
+    left: int = 0
+    made: list[Any] = field(default_factory=list)
+    bad: dict[int, Exception] = field(default_factory=dict)
+    result: Batch | None = None
+    error: BaseException | None = None
+    done: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def count(self) -> int:
+        return len(self.step.rows) if self.keep is None else len(self.keep)
+
+
+class _Entry:
+    """What is read of one span: a portion for each column."""
+
+    __slots__ = ("future", "is_done", "nbytes", "uses", "waiting")
+
+    def __init__(self, uses: int, nbytes: int) -> None:
+        self.uses = uses
+        self.nbytes = nbytes
+        self.is_done = False
+        self.waiting: list[_Job] = []
+        self.future: LazyFuture[tuple[Portion, ...]] | None = None
+
+
+_runs: weakref.WeakSet[Run] = weakref.WeakSet()
+
+
+class Run:
+    """Makes the batches of one epoch.
+
+    Parameters
+    ----------
+    first
+        The batch to begin with.
+    is_remote
+        Whether what is read comes over a network, so that it is asked for ahead.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        columns: Sequence[Column],
+        settings: Settings,
+        stats: Stats,
+        *,
+        first: int = 0,
+        is_remote: bool = False,
+    ) -> None:
+        self._plan = plan
+        self._columns = columns
+        self._spanned = [column for column in columns if column.is_spanned]
+        self._settings = settings
+        self._stats = stats
+        self._is_remote = is_remote
+        self._pid = os.getpid()
+        self._mutex = threading.RLock()
+        self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._steps = plan.steps(first)
+        self._jobs: deque[_Job] = deque()
+        self._entries: dict[Key, _Entry] = {}
+        self._uses: dict[Key, int] = {}
+        self._known_blocks: set[int] = set()
+        self._first = first
+        self._ahead = plan.steps(first)
+        self._upcoming: deque[Key] = deque()
+        self._delivering: _Job | None = None
+        self._read_bytes = 0
+        self._batch_bytes = 0
+        self._is_closed = False
+        self._threads: list[threading.Thread] = []
+        self._is_light = settings.transform is None and all(column.is_light for column in columns)
+        _runs.add(self)
+
+    # -- the consumer's side -----------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Batch]:
+        try:
+            self._start()
+            last: _Job | None = None
+            began = time.perf_counter()
+            while True:
+                with self._mutex:
+                    if self._is_closed:
+                        return
+                    if last is not None:
+                        self._batch_bytes -= last.nbytes
+                        self._stats.add(held_bytes=-last.nbytes)
+                    self._advance()
+                    job = self._delivering = self._jobs.popleft() if self._jobs else None
+                self._admit()
+                if job is None:
+                    return
+                waited = time.perf_counter()
+                self._wait(job)
+                if job.error is not None:
+                    raise job.error
+                got = time.perf_counter()
+                if last is None:
+                    self._stats.add(start_seconds=got - began)
+                else:
+                    self._stats.add(loader_wait_seconds=got - waited, consumer_seconds=waited - began)
+                self._stats.add(batches=1, samples=job.count)
+                last = job
+                began = got
+                if job.result is not None:
+                    yield job.result
+                    job.result = None
+        finally:
+            self.close()
+
+    def _wait(self, job: _Job) -> None:
+        while not job.done.is_set():
+            if os.getpid() != self._pid:
+                raise InvalidOperationError(
+                    "this process was forked while the loader was iterated, and has not its threads; "
+                    "begin the iteration in the process that goes on with it"
+                )
+            if self._threads:
+                job.done.wait()
+                continue
+            try:
+                task = self._tasks.get(timeout=None if self._is_remote else 0)
+            except queue.Empty:
+                raise AssertionError("a batch waits for nothing") from None
+            if task is not None:
+                task()
+
+    def _start(self) -> None:
+        for number in range(0 if self._is_light else self._settings.threads):
+            thread = threading.Thread(
+                target=_work, args=(self._tasks,), name=f"lakebed-loader-{number}", daemon=True
+            )
+            thread.start()
+            self._threads.append(thread)
+
+    def close(self) -> None:
+        """Stop the threads and drop what is under way."""
+        with self._mutex:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            self._upcoming.clear()
+            for entry in self._entries.values():
+                if entry.future is not None:
+                    entry.future.is_dropped = True
+            self._entries.clear()
+            self._stats.add(held_bytes=-self._read_bytes - self._batch_bytes)
+            self._read_bytes = self._batch_bytes = 0
+        if os.getpid() != self._pid:
+            return
+        for _ in self._threads:
+            self._tasks.put(None)
+        end = time.monotonic() + _LAST
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(max(0.0, end - time.monotonic()))
+
+    # -- planning and reading ----------------------------------------------------------------------------------
+
+    def _advance(self) -> None:
+        """Plan batches that come next, and ask for what comes after them. The caller holds the mutex."""
+        if self._is_closed:
+            return
+        ahead = 1 if self._is_light else AHEAD
+        while len(self._jobs) < ahead:
+            step = next(self._steps, None)
+            if step is None:
+                break
+            job = _Job(step)
+            self._jobs.append(job)
+            self._want(job)
+            if not job.missing:
+                self._tasks.put(partial(self._guarded, job, self._measure))
+        if self._is_remote:
+            self._read_ahead()
+
+    def _want(self, job: _Job) -> None:
+        if not self._spanned:
+            return
+        for key in dict.fromkeys(job.step.keys):
+            entry = self._entry(key)
+            if self._is_remote and not entry.is_done:
+                entry.waiting.append(job)
+                job.missing += 1
+
+    def _entry(self, key: Key) -> _Entry:
+        entry = self._entries.get(key)
+        if entry is None:
+            self._know(key[0])
+            nbytes = int(self._plan.table.sizes.nbytes[key[1]])
+            # One that pads the end of an epoch is asked for again after its last use.
+            entry = self._entries[key] = _Entry(self._uses.pop(key, 1), nbytes)
+            entry.future = LazyFuture(partial(self._read, key, entry))
+            if self._is_remote:
+                self._read_bytes += nbytes
+                self._stats.add(held_bytes=nbytes)
+                submit(entry.future)
+        return entry
+
+    def _know(self, block: int) -> None:
+        """Work out how often what is read of a block will be used."""
+        if block not in self._known_blocks:
+            self._known_blocks.add(block)
+            self._uses.update(self._plan.uses(block, self._first))
+
+    def _read_ahead(self) -> None:
+        """Ask for what later batches need, in the order of its first use, as far as the memory goes."""
+        while self._read_bytes < self._settings.read_memory:
+            while not self._upcoming:
+                step = next(self._ahead, None)
+                if step is None:
+                    return
+                self._upcoming.extend(dict.fromkeys(step.keys))
+            key = self._upcoming.popleft()
+            self._know(key[0])
+            if key in self._uses and key not in self._entries:
+                self._entry(key)
+
+    def _read(self, key: Key, entry: _Entry) -> tuple[Portion, ...]:
+        began = time.perf_counter()
+        try:
+            rows = self._plan.table.rows_of(key[1])
+            portions = tuple(column.read(rows) for column in self._spanned)
+        finally:
+            self._stats.add(read_seconds=time.perf_counter() - began)
+            if self._is_remote:
+                self._arrived(entry)
+        nbytes = sum(portion.nbytes for portion in portions)
+        self._stats.add(
+            bytes_read=nbytes, bytes_wanted=nbytes, requests=sum(portion.requests for portion in portions)
+        )
+        return portions
+
+    def _arrived(self, entry: _Entry) -> None:
+        with self._mutex:
+            entry.is_done = True
+            waiting, entry.waiting = entry.waiting, []
+            for job in waiting:
+                job.missing -= 1
+                if not job.missing and not self._is_closed:
+                    self._tasks.put(partial(self._guarded, job, self._measure))
+
+    def _used(self, step: Step) -> None:
+        """Drop what no later batch needs."""
+        with self._mutex:
+            for key in step.keys:
+                entry = self._entries.get(key)
+                if entry is None:
+                    continue
+                entry.uses -= 1
+                if entry.uses <= 0:
+                    del self._entries[key]
+                    if self._is_remote:
+                        self._read_bytes -= entry.nbytes
+                        self._stats.add(held_bytes=-entry.nbytes)
+
+    # -- making a batch ----------------------------------------------------------------------------------------
+
+    def _guarded(self, job: _Job, call: Callable[[_Job], None]) -> None:
+        """Make a step of a batch; what goes wrong is raised where the batch is asked for."""
+        try:
+            if not self._is_closed:
+                call(job)
+        except BaseException as error:  # noqa: BLE001 - see above
+            self._failed(job, error)
+
+    def _failed(self, job: _Job, error: BaseException) -> None:
+        with self._mutex:
+            job.is_measured = job.is_open = True
+        job.error = job.error or error
+        job.done.set()
+
+    def _measure(self, job: _Job) -> None:
+        portions, errors = self._portions(job.step)
+        if errors and self._settings.on_error == "raise":
+            raise next(iter(errors.values()))
+        for i, error in errors.items():
+            self._lost(job, i, error)
+        try:
+            job.rooms = self._rooms(job, portions)
+        except Exception as error:
+            if self._settings.on_error == "raise" or isinstance(error, LimitError):
+                raise
+            self._find_bad(job, portions)
+            job.rooms = self._rooms(job, portions)
+        self._used(job.step)
+        job.nbytes = sum(room.nbytes for room in job.rooms.values())
+        with self._mutex:
+            job.is_measured = True
+        self._admit()
+
+    def _portions(self, step: Step) -> tuple[list[tuple[Portion, ...]], dict[int, Exception]]:
+        """Return what was read for each sample, and the errors of those for which it could not be."""
+        found: dict[Key, tuple[Portion, ...] | Exception] = {}
+        errors: dict[int, Exception] = {}
+        portions: list[tuple[Portion, ...]] = []
+        if not self._spanned:
+            return [()] * len(step.rows), errors
+        for i, key in enumerate(step.keys):
+            if key not in found:
+                with self._mutex:
+                    future = self._entry(key).future
+                try:
+                    found[key] = () if future is None else future.result()
+                except Exception as error:  # noqa: BLE001 - of the samples that lie there
+                    found[key] = error
+            value = found[key]
+            if isinstance(value, Exception):
+                errors[i] = value
+                value = ()
+            portions.append(value)
+        return portions, errors
+
+    def _lost(self, job: _Job, i: int, error: Exception) -> None:
+        job.bad[i] = error
+        self._stats.failed(error)
+
+    def _rooms(self, job: _Job, portions: Sequence[tuple[Portion, ...]]) -> dict[str, Room]:
+        step = job.step
+        good = [i for i in range(len(step.rows)) if i not in job.bad]
+        job.keep = good if job.bad else None
+        return self._rooms_of(step, portions, good) if good else {}
+
+    def _rooms_of(
+        self, step: Step, portions: Sequence[tuple[Portion, ...]], samples: Sequence[int]
+    ) -> dict[str, Room]:
+        rows = step.rows if len(samples) == len(step.rows) else step.rows[list(samples)]
+        insides = [step.insides[i] for i in samples]
+        rooms: dict[str, Room] = {}
+        at = 0
+        for column in self._columns:
+            own: list[Portion] = []
+            if column.is_spanned:
+                own = [portions[i][at] for i in samples]
+                at += 1
+            rooms[column.name] = column.room(Picked(rows, own, insides))
+        return rooms
+
+    def _find_bad(self, job: _Job, portions: Sequence[tuple[Portion, ...]]) -> None:
+        for i in range(len(job.step.rows)):
+            if i not in job.bad:
+                try:
+                    self._rooms_of(job.step, portions, [i])
+                except Exception as error:  # noqa: BLE001 - counted, and the sample left out
+                    self._lost(job, i, error)
+
+    def _admit(self) -> None:
+        """Open the batches that there is room for, in their order."""
+        with self._mutex:
+            for job in self._jobs_under_way():
+                if job.is_open:
+                    continue
+                if not job.is_measured:
+                    return
+                limit = self._settings.batch_memory
+                if job.nbytes > limit:
+                    job.is_open = True
+                    self._failed(job, self._too_large(job))
+                    continue
+                if self._batch_bytes and self._batch_bytes + job.nbytes > limit:
+                    return
+                job.is_open = True
+                self._batch_bytes += job.nbytes
+                self._stats.add(held_bytes=job.nbytes)
+                self._tasks.put(partial(self._guarded, job, self._open))
+
+    def _jobs_under_way(self) -> list[_Job]:
+        first = self._delivering
+        return [*([first] if first is not None else []), *self._jobs]
+
+    def _too_large(self, job: _Job) -> LimitError:
+        name, room = max(job.rooms.items(), key=lambda item: item[1].nbytes)
+        largest, at = room.largest()
+        row = int(job.step.rows[at if job.keep is None else job.keep[at]])
+        return LimitError(
+            f"a batch of {job.count} samples needs {job.nbytes:,} bytes, which is more than the loader's memory of "
+            f"{self._settings.batch_memory:,} for batches; "
+            f"its largest sample is row {row} of tensor {name!r} with {largest:,} bytes. "
+            "Give the loader more memory, or make batches smaller",
+            limit="memory",
+            tensor=name,
+            row=row,
+        )
+
+    def _open(self, job: _Job) -> None:
+        for room in job.rooms.values():
+            room.open()
+        count = job.count
+        if self._settings.transform is not None:
+            job.made = [None] * count
+        size = count if not self._threads else min(_MOST_SAMPLES, -(-count // (2 * len(self._threads))))
+        pieces = [(at, min(at + size, count)) for at in range(0, count, max(1, size))]
+        job.left = len(pieces)
+        if not pieces:
+            self._finish(job)
+        for start, stop in pieces:
+            self._tasks.put(partial(self._guarded, job, partial(self._fill, start=start, stop=stop)))
+
+    def _fill(self, job: _Job, *, start: int, stop: int) -> None:
+        if job.error is None:
+            began = time.perf_counter()
+            self._decode(job, start, stop)
+            decoded = time.perf_counter()
+            if self._settings.transform is not None:
+                self._transform(job, start, stop, self._settings.transform)
+            done = time.perf_counter()
+            self._stats.add(decode_seconds=decoded - began, transform_seconds=done - decoded)
+        with self._mutex:
+            job.left -= 1
+            is_last = not job.left
+        if is_last and job.error is None:
+            self._finish(job)
+
+    def _decode(self, job: _Job, start: int, stop: int) -> None:
+        for room in job.rooms.values():
+            try:
+                room.fill(start, stop)
+            except Exception:
+                if self._settings.on_error == "raise":
+                    raise
+                for i in range(start, stop):
+                    try:
+                        room.fill(i, i + 1)
+                    except Exception as error:  # noqa: BLE001 - counted, and the sample left out
+                        self._bad(job, i, error)
+
+    def _bad(self, job: _Job, i: int, error: Exception) -> None:
+        with self._mutex:
+            self._lost(job, i if job.keep is None else job.keep[i], error)
+
+    def _transform(self, job: _Job, start: int, stop: int, transform: Transform) -> None:
+        for i in range(start, stop):
+            number = i if job.keep is None else job.keep[i]
+            if number in job.bad:
+                continue
+            sample = {name: room.value(i) for name, room in job.rooms.items()}
+            if self._settings.with_index:
+                sample["index"] = job.step.rows[number : number + 1]
+            try:
+                job.made[i] = transform(sample)
+            except Exception as error:
+                error.add_note(f"in the transform of row {int(job.step.rows[number])}")
+                if self._settings.on_error == "raise":
+                    raise
+                self._bad(job, i, error)
+
+    def _finish(self, job: _Job) -> None:
+        step, ragged = job.step, self._settings.ragged
+        numbers = list(range(len(step.rows))) if job.keep is None else job.keep
+        places = [i for i, number in enumerate(numbers) if number not in job.bad]
+        if job.bad and not places:
+            if self._settings.on_error == "substitute":
+                raise next(iter(job.bad.values()))
+            job.done.set()  # nothing is left of it
+            return
+        if self._settings.on_error == "substitute" and job.bad:
+            kept = {numbers[i]: i for i in places}
+            places = [kept.get(n, places[n % len(places)]) for n in range(len(step.rows))]
+        whole = len(places) == len(numbers) and not job.bad
+        rows = step.rows if whole else step.rows[[numbers[i] for i in places]]
+        batch = self._collated(job, places, ragged, whole=whole)
+        batch.rows, batch.epoch, batch.step = rows, self._plan.epoch, step.number
+        batch.real = step.real if whole else step.real[[numbers[i] for i in places]]
+        if self._settings.with_index and "index" not in batch:
+            batch["index"] = rows
+        job.result = batch
+        job.rooms, job.made = {}, []
+        job.done.set()
+
+    def _collated(self, job: _Job, places: list[int], ragged: Ragged, *, whole: bool) -> Batch:
+        if self._settings.transform is not None:
+            found = collate([job.made[i] for i in places], ragged)
+            return Batch(found) if isinstance(found, Mapping) else Batch({"samples": found})
+        batch = Batch()
+        for name, room in job.rooms.items():
+            stacked = room.stacked() if whole else None
+            batch[name] = (
+                stacked if stacked is not None else _together([room.value(i) for i in places], ragged)
+            )
+        return batch
+
+
+def _together(values: list[Any], ragged: Ragged) -> Any:
+    return collate(values, ragged) if not isinstance(values[0], Mapping | tuple) else values
+
+
+def _work(tasks: queue.SimpleQueue[Callable[[], None] | None]) -> None:
+    """Make tasks until there is None; the thread knows nothing of the loader, which may be dropped meanwhile."""
+    while True:
+        task = tasks.get()
+        if task is None:
+            return
+        task()
+        del task
+
+
+def _at_exit() -> None:
+    for run in list(_runs):
+        run.close()
+
+
+process_hooks.at_exit(_at_exit)

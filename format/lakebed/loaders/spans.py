@@ -1,0 +1,170 @@
+"""Rows -> spans: runs of neighbouring samples of about half a megabyte, which are read at once and shuffled as one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.loaders.order import Spans
+from lakebed.reading.index import Rows
+from lakebed.reading.samples import SampleReader
+
+SPAN_BYTES = 1 << 19
+"""Stored bytes of a span, about: a request for it costs little beside its transfer, and many fit into a window."""
+
+# Where nothing tells how large a sample is, as behind a link.
+_UNKNOWN = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class SpanTable:
+    """The spans of a selection of rows.
+
+    Parameters
+    ----------
+    rows
+        The selected rows: those of span ``i`` are ``rows[starts[i] : starts[i + 1]]``.
+    starts
+        int64, shape (spans + 1,).
+    sizes
+        What the order needs to know of them.
+    """
+
+    rows: Rows
+    starts: NDArray[np.int64]
+    sizes: Spans
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def find(self, positions: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the spans of positions in the selection, and the places inside them."""
+        spans = np.searchsorted(self.starts, positions, side="right") - 1
+        return spans, positions - self.starts[spans]
+
+    def rows_at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the row numbers at positions in the selection."""
+        if isinstance(self.rows, range):
+            return positions * self.rows.step + self.rows.start
+        return np.asarray(self.rows[positions], dtype=np.int64)
+
+    def rows_of(self, span: int) -> Rows:
+        """Return the rows of a span."""
+        return self.rows[int(self.starts[span]) : int(self.starts[span + 1])]
+
+
+@dataclass(frozen=True, slots=True)
+class Chunked:
+    """Where the samples of one tensor are cut: the last row of each chunk, and its stored bytes."""
+
+    last: NDArray[np.int64]
+    nbytes: NDArray[np.int64]
+    is_whole: bool
+    """Whether chunks can be read as a whole only: they are compressed."""
+
+    @property
+    def total(self) -> int:
+        return int(self.nbytes.sum())
+
+    def counts(self) -> NDArray[np.int64]:
+        return np.diff(self.last, prepend=-1)
+
+
+def chunked(reader: SampleReader) -> Chunked:
+    """Return how a tensor's rows are cut into chunks; evenly where that cannot be said of rows."""
+    state = reader.state
+    length, table = state.length, state.table
+    sizes = table.places.sizes.astype(np.int64)
+    last = table.ids.last.astype(np.int64)
+    unknown = sizes == 0
+    if unknown.any():  # no manifest: as many bytes as the values have, which is right in order of magnitude
+        item = (
+            reader.dtype.itemsize * int(np.prod(state.meta.max_shape))
+            if reader.dtype is not None
+            else _UNKNOWN
+        )
+        sizes = np.where(unknown, np.maximum(np.diff(last, prepend=-1), 1) * max(1, item), sizes)
+    if (
+        reader.chunk_codec() is not None and reader.dtype is not None
+    ):  # in memory they are as long as the values
+        values = np.diff(last, prepend=-1) * (reader.dtype.itemsize * int(np.prod(state.meta.max_shape)))
+        sizes = np.maximum(sizes, values)
+    if reader.is_link or state.sequence is not None:
+        size = _UNKNOWN * length if reader.is_link else int(sizes.sum())
+        pieces = max(1, min(length, size // SPAN_BYTES))
+        ends = np.linspace(0, length, pieces + 1).astype(np.int64)[1:] - 1
+        return Chunked(ends, np.full(pieces, size // pieces, np.int64), is_whole=True)
+    if len(last) and np.any(last[1:] == last[:-1]):  # tiles: the chunks of one sample count as one
+        ends = np.append(np.flatnonzero(last[1:] != last[:-1]), len(last) - 1)
+        sizes = np.add.reduceat(sizes, np.append(0, ends[:-1] + 1))
+        last = last[ends]
+    return Chunked(last, sizes, is_whole=reader.chunk_codec() is not None)
+
+
+def span_table(readers: Mapping[str, SampleReader], rows: Rows, *, single: bool = False) -> SpanTable:
+    """Cut a selection into spans along the chunks of the tensor that has the most bytes.
+
+    Parameters
+    ----------
+    readers
+        The tensors that are read span by span; where there is none, all rows are one span.
+    rows
+        The rows in the order in which they are wanted, or sorted where they will be shuffled.
+    single
+        Make each row a span of its own.
+    """
+    found = [chunked(reader) for reader in readers.values()]
+    if not found or not len(rows):
+        count = len(rows)
+        sizes = Spans(*(np.array([value], np.int64)[: min(1, count)] for value in (count, max(1, count), 0)))
+        return SpanTable(rows, np.array([0, count][: 1 + min(1, count)], np.int64), sizes)
+    primary = max(found, key=lambda cut: cut.total)
+    edges, of_chunk = _edges(primary)
+    per_row = sum(cut.total / max(1, int(cut.last[-1]) + 1) for cut in found if len(cut.last))
+    if single:
+        numbers = np.asarray(rows, dtype=np.int64)
+        chunk = np.searchsorted(primary.last, numbers)
+        ones = np.ones(len(numbers), np.int64)
+        sizes = Spans(ones, np.full(len(numbers), max(1, int(per_row)), np.int64), chunk.astype(np.int64))
+        return SpanTable(rows, np.arange(len(numbers) + 1, dtype=np.int64), sizes)
+    return _grouped(rows, edges, of_chunk, per_row)
+
+
+def _edges(cut: Chunked) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the first row of each span of a whole tensor, and the number of its chunk."""
+    counts = cut.counts()
+    pieces = np.ones(len(counts), np.int64)
+    if not cut.is_whole:
+        pieces = np.clip(np.rint(cut.nbytes / SPAN_BYTES).astype(np.int64), 1, np.maximum(1, counts))
+    chunk = np.repeat(np.arange(len(counts)), pieces)
+    first = np.repeat(cut.last + 1 - counts, pieces)
+    nth = np.arange(len(chunk)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    return first + nth * np.repeat(counts, pieces) // np.repeat(pieces, pieces), chunk
+
+
+def _grouped(rows: Rows, edges: NDArray[np.int64], of_chunk: NDArray[np.int64], per_row: float) -> SpanTable:
+    if isinstance(rows, range) and rows == range(rows.stop):  # every row from the first: the edges themselves
+        inside = edges < rows.stop
+        starts, chunk = np.append(edges[inside], rows.stop), of_chunk[inside]
+    else:
+        wanted = np.asarray(rows, dtype=np.int64)
+        span = np.searchsorted(edges, wanted, side="right") - 1
+        change = np.flatnonzero(span[1:] != span[:-1]) + 1
+        starts = np.concatenate([[0], change, [len(wanted)]]).astype(np.int64)
+        chunk = of_chunk[span[starts[:-1]]]
+    count = np.diff(starts)
+    nbytes = np.maximum(1, count * per_row).astype(np.int64)
+    return SpanTable(rows, starts.astype(np.int64), Spans(count, nbytes, chunk.astype(np.int64)))
+
+
+def runs(rows: Rows) -> Sequence[tuple[int, int]]:
+    """Return the runs (first, stop) of consecutive numbers in rows."""
+    if isinstance(rows, range) and rows.step == 1:
+        return [(rows.start, rows.stop)] if len(rows) else []
+    wanted = np.asarray(rows, dtype=np.int64)
+    cuts = np.flatnonzero(np.diff(wanted) != 1) + 1
+    firsts, stops = wanted[np.append(0, cuts)], wanted[np.append(cuts - 1, len(wanted) - 1)] + 1
+    return list(zip(firsts.tolist(), stops.tolist(), strict=True))

@@ -1,0 +1,78 @@
+"""What a loader did, and what held it up."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(slots=True)
+class Stats:
+    """Counts and seconds of one loader; threads add to them."""
+
+    batches: int = 0
+    samples: int = 0
+    bytes_read: int = 0
+    bytes_wanted: int = 0
+    requests: int = 0
+    read_seconds: float = 0.0
+    decode_seconds: float = 0.0
+    transform_seconds: float = 0.0
+    start_seconds: float = 0.0
+    loader_wait_seconds: float = 0.0
+    consumer_seconds: float = 0.0
+    held_bytes: int = 0
+    peak_bytes: int = 0
+    errors: int = 0
+    last_error: str | None = None
+    threads: int = 0
+    _mutex: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def add(self, **values: float) -> None:
+        """Add to some of the counts."""
+        with self._mutex:
+            for name, value in values.items():
+                setattr(self, name, getattr(self, name) + value)
+            self.peak_bytes = max(self.peak_bytes, self.held_bytes)
+
+    def failed(self, error: BaseException) -> None:
+        """Count a sample that could not be had."""
+        with self._mutex:
+            self.errors += 1
+            self.last_error = f"{type(error).__name__}: {error}"
+
+    @property
+    def bottleneck(self) -> str:
+        """What to make faster, in one word: ``consumer``, ``storage``, ``transform`` or ``decoding``."""
+        if self.loader_wait_seconds < 0.2 * (self.loader_wait_seconds + self.consumer_seconds):
+            return "consumer"
+        work = self.decode_seconds + self.transform_seconds
+        idle = max(0.0, self.loader_wait_seconds * max(1, self.threads) - work)
+        if idle > work:
+            return "storage"
+        return "transform" if self.transform_seconds > self.decode_seconds else "decoding"
+
+    def report(self) -> Mapping[str, Any]:
+        """Return all figures by name."""
+        seconds = self.start_seconds + self.loader_wait_seconds + self.consumer_seconds
+        return {
+            "batches": self.batches,
+            "samples": self.samples,
+            "samples_per_second": self.samples / seconds if seconds else 0.0,
+            "MB_per_second": self.bytes_read / 1e6 / seconds if seconds else 0.0,
+            "requests": self.requests,
+            "bytes_read": self.bytes_read,
+            "amplification": self.bytes_read / self.bytes_wanted if self.bytes_wanted else 1.0,
+            "wait_io": self.read_seconds,
+            "decode": self.decode_seconds,
+            "transform": self.transform_seconds,
+            "start": self.start_seconds,
+            "wait_loader": self.loader_wait_seconds,
+            "wait_consumer": self.consumer_seconds,
+            "peak_bytes": self.peak_bytes,
+            "errors": self.errors,
+            "last_error": self.last_error,
+            "bottleneck": self.bottleneck,
+        }

@@ -1,0 +1,81 @@
+"""Every tensor of every golden dataset comes out of a loader as it comes out of the dataset."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lakebed
+from lakebed.errors import DynamicTensorNumpyError, EmptyTensorError
+
+GOLDEN = [
+    "f01_dtypes",
+    "f02_textlike",
+    "f03_htypes",
+    "f04_images",
+    "f05_lz4",
+    "f06_tiled",
+    "f07_sequences",
+    "f08_groups",
+    "f09_links",
+    "f10_branches_merge",
+    "f11_updates_after_commit",
+    "f12_pops",
+    "f13_views",
+    "f14_many_chunks",
+    "f15_media",
+    "f16_downsample_sparse",
+]
+
+
+def same(one: Any, other: Any) -> bool:
+    if isinstance(one, list) or isinstance(other, list):
+        one, other = list(one), list(other)
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        one, other = np.asarray(one), np.asarray(other)
+        return (one.dtype, one.shape, one.tobytes()) == (other.dtype, other.shape, other.tobytes())
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    return type(one) is type(other) and one == other
+
+
+def value(tensor: lakebed.Tensor, row: int) -> Any:
+    kind = str(tensor.htype)
+    if "text" in kind:
+        return tensor[row].text()
+    if "json" in kind:
+        return tensor[row].dict()
+    if "list" in kind or "tag" in kind:
+        return tensor[row].list()
+    try:
+        return tensor[row].numpy()
+    except DynamicTensorNumpyError:  # items of a sequence
+        return tensor[row].numpy(aslist=True)
+
+
+@pytest.mark.parametrize("shuffle", [False, True, "exact"])
+@pytest.mark.parametrize("name", GOLDEN)
+def test_values_are_those_of_the_tensors(
+    golden: Path, name: str, shuffle: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(golden)  # its links are relative to it
+    monkeypatch.setattr(lakebed.config, "LINK_ROOTS", (*lakebed.config.LINK_ROOTS, str(golden)))
+    ds = lakebed.load(str(golden / name), read_only=True)
+    seen = 0
+    for key in ds.tensors:
+        if ds[key].holds_nothing:
+            with pytest.raises(EmptyTensorError, match=key):
+                list(lakebed.Loader(ds, 3, tensors=[key]))
+            continue
+        found = {}
+        for batch in lakebed.Loader(ds, 3, tensors=[key], threads=2, shuffle=shuffle):
+            found.update(zip(batch.rows.tolist(), batch[key], strict=True))
+        assert sorted(found) == list(range(len(ds[key])))
+        for row, loaded in found.items():
+            assert same(loaded, value(ds[key], row)), (key, row)
+            seen += 1
+    assert seen or not any(len(ds[key]) for key in ds.tensors)
