@@ -12,9 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import simplejpeg
 from numpy.typing import NDArray
 
-from lakebed.native import chunks, disk, gather, headers, merge, views
+from lakebed.codecs import regions as region_codecs
+from lakebed.native import chunks, disk, gather, headers, merge, regions, views
 
 REFUSALS = (ValueError, IndexError, OverflowError)
 """What a compiled function raises when its arguments do not fit together."""
@@ -290,6 +292,82 @@ def _replace_items(rng: random.Random) -> None:
     assert 0 <= written <= len(out)
 
 
+def _side(rng: random.Random) -> int:
+    """Return a small extent, or one that cannot be."""
+    return (
+        rng.randrange(1, 40)
+        if rng.random() < 0.95
+        else rng.choice((0, -1, 65500, 65501, 2**31 - 1, -(2**31)))
+    )
+
+
+def _placed(rng: random.Random, count: int, shapes: list[tuple[int, ...]]) -> dict[str, Any]:
+    """Boxes, rooms and windows of samples; as often as not in their images."""
+    boxes = []
+    for height, width, *_ in shapes:
+        top, left = rng.randrange(max(height, 1)), rng.randrange(max(width, 1))
+        box = [
+            top,
+            left,
+            rng.randrange(1, max(height - top, 1) + 1),
+            rng.randrange(1, max(width - left, 1) + 1),
+        ]
+        if rng.random() < 0.1:
+            box[rng.randrange(4)] = _side(rng)
+        boxes.append(box)
+    planar, channels = rng.random() < 0.5, rng.choice((1, 3, 3, 3, 4, 5))
+    size = (rng.randrange(1, 40), rng.randrange(1, 40))
+    shape = (channels, *size) if planar else (*size, channels)
+    out: Any = np.zeros((count, *shape), np.uint8)
+    out = [array.copy() for array in out] if rng.random() < 0.3 else out
+    sides = np.array([[_side(rng), _side(rng)] for _ in range(count)], np.int64).astype(np.int32)
+    starts = np.array([[rng.randrange(-40, 40)] * 2 for _ in range(count)], np.int32)
+    return {
+        "boxes": np.array(boxes, np.int64).astype(np.int32).reshape(-1, 4),
+        "out": out,
+        "resized": rng.choice((None, sides.reshape(-1, 2))),
+        "offsets": rng.choice((None, starts.reshape(-1, 2))),
+        "flips": rng.choice((None, _bytes(rng, count + rng.choice((0, 0, 0, 1))))),
+        "planar": planar,
+        "variant": rng.choice((-1, 0, 1, 2)),
+    }
+
+
+def _decode_regions(rng: random.Random) -> None:
+    """JPEG files, some of them damaged, whose headers may say something else than the caller."""
+    region_codecs.library()
+    files: list[Any] = []
+    shapes: list[tuple[int, ...]] = []
+    for _ in range(rng.randrange(1, 4)):
+        height, width = rng.randrange(1, 50), rng.randrange(1, 50)
+        pixels = np.frombuffer(rng.randbytes(height * width * 3), np.uint8).reshape(height, width, 3)
+        data = bytearray(
+            simplejpeg.encode_jpeg(pixels, rng.randrange(20, 99), "RGB", rng.choice(("444", "420", "411")))
+        )
+        while rng.random() < 0.4:
+            data[rng.randrange(len(data))] = rng.randrange(256)
+        if rng.random() < 0.1:
+            data = data[: rng.randrange(len(data) + 1)]
+        files.append(np.frombuffer(bytes(data), np.uint8).copy())
+        shapes.append((height, width, 3) if rng.random() < 0.9 else tuple(abs(_side(rng)) for _ in range(3)))
+    rows = np.array(shapes, np.int64).astype(np.uint32)
+    status = regions.decode_regions(
+        files, rows, **_placed(rng, len(files), shapes), scaled=rng.random() < 0.5
+    )
+    assert len(status) == len(files)
+
+
+def _resize_regions(rng: random.Random) -> None:
+    shapes = [
+        (rng.randrange(50), rng.randrange(1, 50), *rng.choice(((), (1,), (3,), (3,))))
+        for _ in range(rng.randrange(1, 4))
+    ]
+    images = [
+        np.frombuffer(rng.randbytes(int(np.prod(shape))), np.uint8).reshape(shape).copy() for shape in shapes
+    ]
+    assert len(regions.resize_regions(images, **_placed(rng, len(images), shapes))) == len(images)
+
+
 CALLS: dict[str, Callable[[random.Random], None]] = {
     "shape_rows": _shape_rows,
     "position_rows": _position_rows,
@@ -310,6 +388,8 @@ CALLS: dict[str, Callable[[random.Random], None]] = {
     "image headers": _image_headers,
     "gather_arrays": _gather_arrays,
     "cut": _cut,
+    "decode_regions": _decode_regions,
+    "resize_regions": _resize_regions,
 }
 
 

@@ -1,0 +1,273 @@
+"""Regions of images, resized straight into a batch without the GIL: of JPEG files, decoded as far as needed, and of arrays.
+
+A sample's box of its image becomes ``resized`` pixels, of which the window at ``offset`` with the size of the sample's
+room is written; what of the window lies outside becomes 0. libjpeg-turbo is bound at run time (:func:`bind`). The C
+half lies in the headers beside this file: the interface of the library, the resampling, the loop.
+"""
+
+from cpython.buffer cimport (
+    PyBUF_C_CONTIGUOUS, PyBUF_ND, PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer,
+)
+from libc.stdint cimport int32_t, uint8_t, uint32_t
+from libc.stdlib cimport calloc, free
+
+import numpy as np
+
+cdef extern from "lakebed/native/regions.h" nogil:
+    ctypedef struct jpeg_library:
+        pass
+    ctypedef struct region:
+        const uint8_t* data
+        size_t size
+        int height, width, channels
+        int top, left, box_height, box_width
+        int resized_height, resized_width, offset_y, offset_x
+        uint8_t* room
+        int room_height, room_width, room_channels
+        int planar, flip, status
+    const char* jpeg_library_bind(jpeg_library*, const char*, char*, size_t)
+    void regions_of_jpegs(const jpeg_library*, region*, ptrdiff_t, int, int)
+    void regions_of_arrays(region*, ptrdiff_t, int)
+    int resample_best()
+    cdef enum:
+        REGION_BOX, REGION_OTHER, REGION_DAMAGED, REGION_ENDS, REGION_MEMORY, REGION_LIBRARY, MAX_SIDE
+
+# Statuses of a sample.
+DONE = 0
+BOX = REGION_BOX            # the box leaves the image, or it shrinks more than 127 times
+OTHER = REGION_OTHER        # a JPEG file of another kind or shape than given
+DAMAGED = REGION_DAMAGED    # the library complains about the data
+ENDS = REGION_ENDS          # the file ends without an end-of-image marker
+MEMORY = REGION_MEMORY
+LIBRARY = REGION_LIBRARY    # no library is bound
+
+# Of processors; all give the same values.
+PLAIN = 0
+SSE41 = 1
+AVX2 = 2
+BEST = resample_best()
+
+cdef jpeg_library bound_library
+cdef bint is_bound = False
+
+
+def bind(path):
+    """Bind the libjpeg-turbo in a file; for the whole process, once.
+
+    Raises
+    ------
+    OSError
+        If it is no libjpeg-turbo of API level 6.2; the message says what is wrong.
+    """
+    global bound_library, is_bound
+    cdef char message[512]
+    cdef const char* problem
+    cdef jpeg_library found
+    if is_bound:
+        return
+    encoded = path.encode("utf-8", "surrogateescape")
+    problem = jpeg_library_bind(&found, encoded, message, sizeof(message))
+    if problem != NULL:
+        raise OSError(f"{path}: {problem.decode('utf-8', 'replace')}")
+    bound_library = found
+    is_bound = True
+
+
+def decode_regions(list files, const uint32_t[:, ::1] shapes, const int32_t[:, ::1] boxes, object out,
+                   const int32_t[:, ::1] resized=None, const int32_t[:, ::1] offsets=None,
+                   const uint8_t[::1] flips=None, *, bint planar=False, bint scaled=True, int variant=-1):
+    """Decode regions of JPEG files into the rooms of a batch.
+
+    Parameters
+    ----------
+    files
+        JPEG files, bytes-like.
+    shapes
+        Height, width, channels of each image, shape (n, 3): what its header must say.
+    boxes
+        Top, left, height, width in pixels of the image, shape (n, 4).
+    out
+        uint8, C-contiguous, shape (n, height, width, channels) or (n, height, width); with `planar` (n, channels,
+        height, width); or a list of n arrays of such shapes without the first axis. A room of 3 channels takes grey
+        files too.
+    resized
+        Height and width that a box becomes, shape (n, 2); the room's if None.
+    offsets
+        Row and column of the resized box that the room's first pixel is, shape (n, 2); zeros if None.
+    flips
+        Not 0 where a room is to be mirrored, shape (n,).
+    scaled
+        Let the decoder scale an image down (by 2, 4 or 8) where the box keeps at least the pixels that are wanted.
+    variant
+        Instructions to use, for tests.
+
+    Returns
+    -------
+    Statuses, uint8, shape (n,): 0 where it is done. Rooms of others hold anything.
+
+    Raises
+    ------
+    ValueError
+        If lengths or shapes do not agree.
+    """
+    cdef Samples samples = Samples(files, len(shapes))
+    cdef Py_ssize_t i
+    if len(files) != len(shapes) or (shapes.shape[1] != 3):
+        raise ValueError(f"{len(files)} files and shapes of shape {shapes.shape[0]} x {shapes.shape[1]}")
+    samples.hold(files, PyBUF_SIMPLE)
+    samples.place(boxes, out, resized, offsets, flips, planar)
+    for i in range(samples.n):
+        samples.items[i].height = <int> min(shapes[i, 0], <uint32_t> MAX_SIDE + 1)
+        samples.items[i].width = <int> min(shapes[i, 1], <uint32_t> MAX_SIDE + 1)
+        samples.items[i].channels = <int> min(shapes[i, 2], 255)
+    cdef int chosen = known(variant)
+    with nogil:
+        regions_of_jpegs(&bound_library, samples.items, samples.n, scaled, chosen)
+    return samples.statuses()
+
+
+def resize_regions(list images, const int32_t[:, ::1] boxes, object out,
+                   const int32_t[:, ::1] resized=None, const int32_t[:, ::1] offsets=None,
+                   const uint8_t[::1] flips=None, *, bint planar=False, int variant=-1):
+    """Resize regions of arrays into the rooms of a batch: :func:`decode_regions` for pixels that are there.
+
+    Parameters
+    ----------
+    images
+        uint8, C-contiguous, shape (height, width) or (height, width, channels).
+    boxes, out, resized, offsets, flips, planar, variant
+        As of :func:`decode_regions`.
+
+    Returns
+    -------
+    Statuses, uint8, shape (n,): 0 where it is done.
+
+    Raises
+    ------
+    ValueError
+        If lengths or shapes do not agree.
+    """
+    cdef Samples samples = Samples(images, len(images))
+    cdef Py_ssize_t i
+    samples.hold(images, PyBUF_ND | PyBUF_C_CONTIGUOUS)
+    samples.place(boxes, out, resized, offsets, flips, planar)
+    for i in range(samples.n):
+        view = &samples.views[i]
+        if view.itemsize != 1 or view.ndim < 2 or view.ndim > 3:
+            raise ValueError(f"image {i} is no uint8 array of two or three axes")
+        samples.items[i].height = <int> min(view.shape[0], MAX_SIDE + 1)
+        samples.items[i].width = <int> min(view.shape[1], MAX_SIDE + 1)
+        samples.items[i].channels = <int> min(view.shape[2], 255) if view.ndim == 3 else 1
+    cdef int chosen = known(variant)
+    with nogil:
+        regions_of_arrays(samples.items, samples.n, chosen)
+    return samples.statuses()
+
+
+cdef int known(int variant):
+    return BEST if variant < 0 or variant > BEST else variant
+
+
+cdef class Samples:
+    """What the C loop is given, and the buffers that it points into."""
+
+    cdef region* items
+    cdef Py_buffer* views      # of the sources, then of the rooms
+    cdef Py_ssize_t n, held
+
+    def __cinit__(self, object sources, Py_ssize_t n):
+        self.n = n
+        self.held = 0
+        self.items = <region*> calloc(max(n, 1), sizeof(region))
+        self.views = <Py_buffer*> calloc(2 * n + 1, sizeof(Py_buffer))
+        if self.items == NULL or self.views == NULL:
+            raise MemoryError()
+
+    def __dealloc__(self):
+        cdef Py_ssize_t i
+        if self.views != NULL:
+            for i in range(self.held):
+                PyBuffer_Release(&self.views[i])
+        free(self.views)
+        free(self.items)
+
+    cdef void take(self, object source, int flags) except *:
+        PyObject_GetBuffer(source, &self.views[self.held], flags)
+        self.held += 1
+
+    cdef void hold(self, list sources, int flags) except *:
+        cdef Py_ssize_t i
+        for i in range(self.n):
+            self.take(sources[i], flags)
+            self.items[i].data = <const uint8_t*> self.views[i].buf
+            self.items[i].size = <size_t> self.views[i].len
+
+    cdef void place(self, const int32_t[:, ::1] boxes, object out, const int32_t[:, ::1] resized,
+                    const int32_t[:, ::1] offsets, const uint8_t[::1] flips, bint planar) except *:
+        cdef Py_ssize_t i
+        cdef region* item
+        if boxes.shape[0] != self.n or boxes.shape[1] != 4:
+            raise ValueError(f"boxes of shape {boxes.shape[0]} x {boxes.shape[1]} for {self.n} samples")
+        if resized is not None and (resized.shape[0] != self.n or resized.shape[1] != 2):
+            raise ValueError(f"sizes of shape {resized.shape[0]} x {resized.shape[1]} for {self.n} samples")
+        if offsets is not None and (offsets.shape[0] != self.n or offsets.shape[1] != 2):
+            raise ValueError(f"offsets of shape {offsets.shape[0]} x {offsets.shape[1]} for {self.n} samples")
+        if flips is not None and flips.shape[0] != self.n:
+            raise ValueError(f"{flips.shape[0]} flips for {self.n} samples")
+        self.make_rooms(out, planar)
+        for i in range(self.n):
+            item = &self.items[i]
+            item.top, item.left, item.box_height, item.box_width = (
+                boxes[i, 0], boxes[i, 1], boxes[i, 2], boxes[i, 3]
+            )
+            item.resized_height = resized[i, 0] if resized is not None else item.room_height
+            item.resized_width = resized[i, 1] if resized is not None else item.room_width
+            if offsets is not None:
+                item.offset_y, item.offset_x = offsets[i, 0], offsets[i, 1]
+            item.flip = flips is not None and flips[i] != 0
+            item.planar = planar
+
+    cdef void make_rooms(self, object out, bint planar) except *:
+        cdef Py_ssize_t i
+        cdef Py_buffer* view
+        cdef int flags = PyBUF_ND | PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE
+        if isinstance(out, list):
+            if len(out) != self.n:
+                raise ValueError(f"{len(out)} rooms for {self.n} samples")
+            for i in range(self.n):
+                self.take(out[i], flags)
+                view = &self.views[self.held - 1]
+                self.make_room(&self.items[i], view, <uint8_t*> view.buf, 0, planar)
+            return
+        self.take(out, flags)
+        view = &self.views[self.held - 1]
+        if view.ndim < 1 or view.shape[0] != self.n:
+            raise ValueError(f"no rooms for {self.n} samples")
+        for i in range(self.n):
+            self.make_room(&self.items[i], view, <uint8_t*> view.buf + i * (view.len // self.n), 1, planar)
+
+    cdef void make_room(self, region* item, Py_buffer* view, uint8_t* at, int skipped, bint planar) except *:
+        cdef int ndim = view.ndim - skipped, d
+        if view.itemsize != 1 or ndim < 2 or ndim > 3:
+            raise ValueError("a room is a uint8 array of two or three axes")
+        for d in range(view.ndim):
+            if view.shape[d] < 1 or (d >= skipped and view.shape[d] > MAX_SIDE):
+                raise ValueError(f"a room has a side of {view.shape[d]}")
+        cdef Py_ssize_t* shape = view.shape + skipped
+        item.room = at
+        if ndim == 2:
+            item.room_height, item.room_width, item.room_channels = <int> shape[0], <int> shape[1], 1
+        elif planar:
+            item.room_channels, item.room_height, item.room_width = <int> shape[0], <int> shape[1], <int> shape[2]
+        else:
+            item.room_height, item.room_width, item.room_channels = <int> shape[0], <int> shape[1], <int> shape[2]
+        if item.room_channels > 4:
+            raise ValueError(f"a room of {item.room_channels} channels")
+
+    cdef object statuses(self):
+        cdef Py_ssize_t i
+        found = np.empty(self.n, dtype=np.uint8)
+        cdef uint8_t[::1] rows = found
+        for i in range(self.n):
+            rows[i] = <uint8_t> self.items[i].status
+        return found

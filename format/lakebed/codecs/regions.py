@@ -1,0 +1,181 @@
+"""Regions of JPEG files, decoded without the rest and resized into the rooms of a batch (docs/design/025).
+
+The work is done by :mod:`lakebed.native.regions` with the libjpeg-turbo that Pillow brings along, bound at run time.
+What that leaves, a file of another kind, a damaged one, or all where there is no such library, is decoded whole by its
+codec and resized by the same code.
+"""
+
+from __future__ import annotations
+
+import ctypes.util
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import PIL
+from numpy.typing import NDArray
+
+from lakebed.codecs.base import Buffer
+from lakebed.codecs.jpeg import Jpeg
+from lakebed.errors import SampleDecompressionError
+from lakebed.native import regions as native
+
+_JPEG = Jpeg()
+_lock = threading.Lock()
+_found: tuple[str | None, str] | None = None
+
+
+def library() -> tuple[str | None, str]:
+    """Bind libjpeg-turbo, once.
+
+    Returns
+    -------
+    path
+        File of the library; None if there is none that can be used.
+    problem
+        Why there is none; empty otherwise.
+    """
+    global _found  # noqa: PLW0603
+    with _lock:
+        if _found is None:
+            _found = _bound()
+        return _found
+
+
+def _bound() -> tuple[str | None, str]:
+    problems = []
+    for path in dict.fromkeys(_candidates()):
+        try:
+            native.bind(path)
+        except OSError as error:
+            problems.append(str(error))
+        else:
+            return path, ""
+    return None, "; ".join(problems) or "no libjpeg-turbo was found"
+
+
+def _candidates() -> Iterator[str]:
+    """Yield files that may be it: those in Pillow's wheel, those that are loaded, the system's."""
+    # Pillow's compiled half loads the library that it was linked with.
+    from PIL import _imaging  # noqa: F401
+
+    package = Path(PIL.__file__).parent
+    for folder, pattern in (
+        (package.parent / "pillow.libs", "libjpeg*.so*"),
+        (package / ".dylibs", "libjpeg*.dylib"),
+    ):
+        yield from map(str, sorted(folder.glob(pattern)))
+    maps = Path("/proc/self/maps")
+    if maps.exists():
+        for line in maps.read_text(errors="surrogateescape").splitlines():
+            path = line.partition("/")
+            if "libjpeg" in path[2].rpartition("/")[2]:
+                yield "/" + path[2]
+    found = ctypes.util.find_library("jpeg")
+    if found:
+        yield found
+
+
+def decode_regions(
+    files: list[Any],
+    shapes: NDArray[np.uint32],
+    boxes: NDArray[np.int32],
+    out: NDArray[np.uint8] | list[NDArray[np.uint8]],
+    resized: NDArray[np.int32] | None = None,
+    offsets: NDArray[np.int32] | None = None,
+    flips: NDArray[np.uint8] | None = None,
+    *,
+    planar: bool = False,
+    scaled: bool = True,
+) -> NDArray[np.uint8]:
+    """Decode regions of JPEG files without the GIL, with the library bound first.
+
+    Parameters are those of :func:`lakebed.native.regions.decode_regions`.
+
+    Returns
+    -------
+    ndarray
+        Statuses, uint8, shape (n,): 0 where it is done; :func:`decode_region` does the others.
+    """
+    library()
+    return native.decode_regions(
+        files, shapes, boxes, out, resized, offsets, flips, planar=planar, scaled=scaled
+    )
+
+
+def decode_region(
+    file: Buffer,
+    box: NDArray[np.int32],
+    room: NDArray[np.uint8],
+    resized: NDArray[np.int32] | None = None,
+    offset: NDArray[np.int32] | None = None,
+    *,
+    flip: bool = False,
+    planar: bool = False,
+) -> None:
+    """Decode a JPEG file whole, with the codec that has the last word on it, and resize its region.
+
+    Parameters
+    ----------
+    file
+        The file.
+    box, room, resized, offset, flip, planar
+        One row of what :func:`decode_regions` is given.
+
+    Raises
+    ------
+    SampleDecompressionError
+        If it is damaged, its channels are not those of the room, or the box leaves the image or shrinks too far.
+    """
+    resize_region(_JPEG.decode(file), box, room, resized, offset, flip=flip, planar=planar)
+
+
+def resize_region(
+    pixels: NDArray[Any],
+    box: NDArray[np.int32],
+    room: NDArray[np.uint8],
+    resized: NDArray[np.int32] | None = None,
+    offset: NDArray[np.int32] | None = None,
+    *,
+    flip: bool = False,
+    planar: bool = False,
+) -> None:
+    """Resize a region of pixels that are there, whatever they were encoded as, into a room.
+
+    Parameters
+    ----------
+    pixels
+        uint8, shape (height, width) or (height, width, channels). A room of 3 channels takes one channel too.
+    box, room, resized, offset, flip, planar
+        One row of what :func:`decode_regions` is given.
+
+    Raises
+    ------
+    SampleDecompressionError
+        If the channels are not those of the room, or the box leaves the image or shrinks too far.
+    """
+    channels = 1 if room.ndim == 2 else room.shape[0 if planar else 2]
+    shown = pixels if pixels.ndim == 3 else pixels[..., np.newaxis]
+    if shown.shape[2] == 1 and channels == 3:
+        shown = np.repeat(shown, 3, axis=2)
+    if shown.dtype != np.uint8 or shown.shape[2] != channels:
+        raise SampleDecompressionError(
+            f"an image of shape {pixels.shape} and dtype {pixels.dtype} does not become one of {channels} channels; "
+            "decode it as it is and convert it in the transform"
+        )
+    status = native.resize_regions(
+        [np.ascontiguousarray(shown)],
+        box[np.newaxis],
+        [room],
+        None if resized is None else resized[np.newaxis],
+        None if offset is None else offset[np.newaxis],
+        np.array([flip], np.uint8),
+        planar=planar,
+    )
+    if status[0]:
+        raise SampleDecompressionError(
+            f"the box {tuple(box.tolist())} of an image of shape {pixels.shape} does not become {room.shape}: "
+            "it leaves the image, or a side would shrink more than 127 times"
+        )
