@@ -186,6 +186,11 @@ class Order:
         """Return how many blocks an epoch has; those of a lane have numbers in sequence."""
         return len(self._epoch(epoch).blocks) - 1
 
+    def span_of(self, epoch: int, block: int) -> tuple[int, int]:
+        """Return the span of a block, and the position of its first sample, where samples inside spans are not mixed."""
+        layout = self._epoch(epoch)
+        return int(layout.slots[block]), int(layout.starts[block])
+
     def block(self, epoch: int, number: int, *, rank: int = 0, world: int = 1) -> Block:
         """Return the spans of one block, as one of several processes uses them.
 

@@ -82,6 +82,10 @@ class Plan:
     def uses(self, block: int, first: int = 0) -> Mapping[Key, int]:
         """Return what this process reads of a block from batch `first` on: how many samples it takes of each span."""
         begin = self.start + first * self.shares.batch
+        if self.order.mode in ("none", "chunk"):
+            span, at = self.order.span_of(self.epoch, block)
+            left = np.arange(max(at, begin), at + int(self.table.sizes.count[span])) - self.start
+            return {(block, span): int(np.count_nonzero(left % self.shares.world == self.shares.rank))}
         found = self.order.block(self.epoch, block, rank=self.shares.rank, world=self.shares.world)
         spans, uses = found.spans, found.uses
         if begin > found.positions.start or self.start % self.shares.world:
