@@ -187,7 +187,7 @@ class Order:
         return len(self._epoch(epoch).blocks) - 1
 
     def span_of(self, epoch: int, block: int) -> tuple[int, int]:
-        """Return the span of a block, and the position of its first sample, where samples inside spans are not mixed."""
+        """Return the span of a block and the position of its first sample; for modes that do not mix inside spans."""
         layout = self._epoch(epoch)
         return int(layout.slots[block]), int(layout.starts[block])
 

@@ -14,17 +14,18 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
 from lakebed import process_hooks
-from lakebed.errors import InvalidOperationError, LimitError
+from lakebed.errors import InvalidOperationError, LakebedError, LimitError
 from lakebed.loaders.collate import Batch, Ragged, collate
 from lakebed.loaders.columns import Column, Picked, Room
 from lakebed.loaders.plan import Key, Plan, Step
 from lakebed.loaders.portions import Portion
 from lakebed.loaders.stats import Stats
+from lakebed.reading.index import Rows
 from lakebed.reading.remote.tasks import LazyFuture, submit
 
 OnError = Literal["raise", "skip", "substitute"]
@@ -32,6 +33,8 @@ Transform = Callable[[dict[str, Any]], Any]
 
 # Samples of one task of a thread: a task costs as much as a tenth of decoding a small image.
 _MOST_SAMPLES = 16
+# Stands for the block of samples that are read alone.
+_ALONE = -1
 # Batches that are made ahead of the consumer.
 AHEAD = 3
 # Seconds for which a loader that is closed waits for its threads.
@@ -137,6 +140,7 @@ class Run:
         self._first = first
         self._ahead = plan.steps(first)
         self._upcoming: deque[Key] = deque()
+        self._alone_rows: dict[int, int] = {}
         self._delivering: _Job | None = None
         self._read_bytes = 0
         self._batch_bytes = 0
@@ -240,7 +244,8 @@ class Run:
             step = next(self._steps, None)
             if step is None:
                 break
-            job = _Job(step)
+            is_first = step.number == self._first
+            job = _Job(self._alone(step) if is_first and self._is_remote and self._spanned else step)
             self._jobs.append(job)
             self._want(job)
             if not job.missing:
@@ -257,14 +262,33 @@ class Run:
                 entry.waiting.append(job)
                 job.missing += 1
 
+    def _alone(self, step: Step) -> Step:
+        """Return a first batch whose samples are read one by one: it comes as soon as they, and no others, are here."""
+        if self._plan.order.mode != "window":
+            return step
+        for i, key in enumerate(step.keys):
+            self._know(key[0])
+            self._uses[key] -= 1
+            if not self._uses[key]:
+                del self._uses[key]
+            self._alone_rows[i] = int(step.rows[i])
+        return replace(step, keys=[(_ALONE, i) for i in range(len(step.keys))], insides=[0] * len(step.keys))
+
     def _entry(self, key: Key) -> _Entry:
         entry = self._entries.get(key)
         if entry is None:
-            self._know(key[0])
-            nbytes = int(self._plan.table.sizes.nbytes[key[1]])
-            # One that pads the end of an epoch is asked for again after its last use.
-            entry = self._entries[key] = _Entry(self._uses.pop(key, 1), nbytes)
-            entry.future = LazyFuture(partial(self._read, key, entry))
+            sizes = self._plan.table.sizes
+            if key[0] == _ALONE:
+                row = self._alone_rows[key[1]]
+                rows: Rows = range(row, row + 1)
+                uses, count, nbytes = 1, 1, int(sizes.nbytes.sum() // max(1, sizes.count.sum()))
+            else:
+                self._know(key[0])
+                rows, nbytes = self._plan.table.rows_of(key[1]), int(sizes.nbytes[key[1]])
+                # One that pads the end of an epoch is asked for again after its last use.
+                uses, count = self._uses.pop(key, 1), len(rows)
+            entry = self._entries[key] = _Entry(uses, nbytes)
+            entry.future = LazyFuture(partial(self._read, rows, entry, min(1.0, uses / count)))
             if self._is_remote:
                 self._read_bytes += nbytes
                 self._stats.add(held_bytes=nbytes)
@@ -290,19 +314,18 @@ class Run:
             if key in self._uses and key not in self._entries:
                 self._entry(key)
 
-    def _read(self, key: Key, entry: _Entry) -> tuple[Portion, ...]:
+    def _read(self, rows: Rows, entry: _Entry, share: float) -> tuple[Portion, ...]:
+        """Read a span, of which a `share` will be used."""
         began = time.perf_counter()
         try:
-            rows = self._plan.table.rows_of(key[1])
             portions = tuple(column.read(rows) for column in self._spanned)
         finally:
             self._stats.add(read_seconds=time.perf_counter() - began)
             if self._is_remote:
                 self._arrived(entry)
         nbytes = sum(portion.nbytes for portion in portions)
-        self._stats.add(
-            bytes_read=nbytes, bytes_wanted=nbytes, requests=sum(portion.requests for portion in portions)
-        )
+        requests = sum(portion.requests for portion in portions)
+        self._stats.add(bytes_read=nbytes, bytes_wanted=nbytes * share, requests=requests)
         return portions
 
     def _arrived(self, entry: _Entry) -> None:
@@ -352,8 +375,8 @@ class Run:
             self._lost(job, i, error)
         try:
             job.rooms = self._rooms(job, portions)
-        except Exception as error:
-            if self._settings.on_error == "raise" or isinstance(error, LimitError):
+        except LakebedError:
+            if self._settings.on_error == "raise":
                 raise
             self._find_bad(job, portions)
             job.rooms = self._rooms(job, portions)
@@ -365,7 +388,7 @@ class Run:
 
     def _portions(self, step: Step) -> tuple[list[tuple[Portion, ...]], dict[int, Exception]]:
         """Return what was read for each sample, and the errors of those for which it could not be."""
-        found: dict[Key, tuple[Portion, ...] | Exception] = {}
+        found: dict[Key, tuple[Portion, ...] | LakebedError] = {}
         errors: dict[int, Exception] = {}
         portions: list[tuple[Portion, ...]] = []
         if not self._spanned:
@@ -376,10 +399,10 @@ class Run:
                     future = self._entry(key).future
                 try:
                     found[key] = () if future is None else future.result()
-                except Exception as error:  # noqa: BLE001 - of the samples that lie there
+                except LakebedError as error:  # of the samples that lie there
                     found[key] = error
             value = found[key]
-            if isinstance(value, Exception):
+            if isinstance(value, LakebedError):
                 errors[i] = value
                 value = ()
             portions.append(value)
@@ -415,7 +438,7 @@ class Run:
             if i not in job.bad:
                 try:
                     self._rooms_of(job.step, portions, [i])
-                except Exception as error:  # noqa: BLE001 - counted, and the sample left out
+                except LakebedError as error:
                     self._lost(job, i, error)
 
     def _admit(self) -> None:
@@ -489,13 +512,13 @@ class Run:
         for room in job.rooms.values():
             try:
                 room.fill(start, stop)
-            except Exception:
+            except LakebedError:
                 if self._settings.on_error == "raise":
                     raise
                 for i in range(start, stop):
                     try:
                         room.fill(i, i + 1)
-                    except Exception as error:  # noqa: BLE001 - counted, and the sample left out
+                    except LakebedError as error:
                         self._bad(job, i, error)
 
     def _bad(self, job: _Job, i: int, error: Exception) -> None:

@@ -14,9 +14,9 @@ class Stats:
 
     batches: int = 0
     samples: int = 0
-    bytes_read: int = 0
-    bytes_wanted: int = 0
-    requests: int = 0
+    bytes_read: float = 0.0
+    bytes_wanted: float = 0.0
+    requests: float = 0
     read_seconds: float = 0.0
     decode_seconds: float = 0.0
     transform_seconds: float = 0.0
@@ -62,8 +62,8 @@ class Stats:
             "samples": self.samples,
             "samples_per_second": self.samples / seconds if seconds else 0.0,
             "MB_per_second": self.bytes_read / 1e6 / seconds if seconds else 0.0,
-            "requests": self.requests,
-            "bytes_read": self.bytes_read,
+            "requests": int(self.requests),
+            "bytes_read": int(self.bytes_read),
             "amplification": self.bytes_read / self.bytes_wanted if self.bytes_wanted else 1.0,
             "wait_io": self.read_seconds,
             "decode": self.decode_seconds,
@@ -71,6 +71,7 @@ class Stats:
             "start": self.start_seconds,
             "wait_loader": self.loader_wait_seconds,
             "wait_consumer": self.consumer_seconds,
+            "held": self.held_bytes,
             "peak_bytes": self.peak_bytes,
             "errors": self.errors,
             "last_error": self.last_error,

@@ -1,0 +1,156 @@
+"""Loading from a store: what is asked for, how far ahead, in how much memory, and what becomes of failed requests."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lakebed
+from lakebed.errors import StorageError
+from unit_tests.lakebed.afar import Afar, made_on, opened_on
+
+ROWS = 300
+SPAN = 100_000
+
+
+def pixels(row: int) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(row).integers(0, 255, (60 + row % 2, 60, 3), dtype=np.uint8)
+
+
+@pytest.fixture(scope="module")
+def store() -> Afar:
+    """About 11 kB a sample, 3.3 MB, in chunks that are read by range."""
+    store = Afar()
+    ds = made_on(store)
+    ds.create_tensor("image", htype="image", sample_compression="png", max_chunk_size=1 << 22)
+    ds.create_tensor("label", dtype="int32")
+    with ds:
+        ds.extend({"image": [pixels(row) for row in range(ROWS)], "label": list(range(ROWS))})
+    ds.commit()
+    return store
+
+
+@pytest.fixture(autouse=True)
+def _small_spans(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakebed.loaders.spans.SPAN_BYTES", SPAN)
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+@pytest.mark.parametrize("shuffle", [False, "window", "chunk", "exact"])
+def test_rows_come_once(store: Afar, shuffle: Any, threads: int) -> None:
+    loader = lakebed.Loader(
+        opened_on(store, read_only=True), 16, shuffle=shuffle, window=800_000, threads=threads
+    )
+    for _ in range(2):
+        seen = []
+        for batch in loader:
+            seen += batch.rows.tolist()
+            for image, row in zip(batch["image"], batch.rows.tolist(), strict=True):
+                assert np.array_equal(image, pixels(row))
+            assert batch["label"].ravel().tolist() == batch.rows.tolist()
+        assert sorted(seen) == list(range(ROWS))
+
+
+def test_each_byte_is_read_once_but_those_of_the_first_batch(store: Afar) -> None:
+    ds = opened_on(store, read_only=True)
+    loader = lakebed.Loader(ds, 16, shuffle=True, window=800_000, threads=2)
+    list(loader)
+    stored = sum(len(ds.image[row].tobytes()) for row in range(ROWS))
+    stats = loader.stats()
+    assert stored <= stats["bytes_read"] < 1.15 * stored
+    assert stats["requests"] < 16 + 3.3e6 / SPAN * 1.3
+
+
+def test_the_first_batch_waits_for_its_own_samples_only(store: Afar) -> None:
+    slow = Afar(store.objects)
+    ds = opened_on(slow, read_only=True)
+    held = threading.Event()
+    asked = []
+    plain = slow.get_range
+
+    def get_range(key: str, start: int, length: int) -> bytes:
+        asked.append(length)
+        if length > 20_000:
+            held.wait(30)
+        return plain(key, start, length)
+
+    loader = lakebed.Loader(ds, 16, shuffle=True, window=800_000, threads=2, tensors=["image"])
+    loader.state_dict()  # opens the dataset
+    slow.get_range = get_range  # type: ignore[method-assign]
+    iterator = iter(loader)
+    first = next(iterator)
+    assert len(first.rows) == 16
+    held.set()
+    rest = [row for batch in iterator for row in batch.rows]
+    assert sorted([*first.rows, *rest]) == list(range(ROWS))
+
+
+@pytest.mark.parametrize("stop", [1, 7])
+def test_what_was_delivered_is_not_read_again(store: Afar, stop: int) -> None:
+    ds = opened_on(store, read_only=True)
+    whole = [batch.rows.tolist() for batch in lakebed.Loader(ds, 16, window=800_000, shuffle=True)]
+    first = lakebed.Loader(ds, 16, shuffle=True, window=800_000)
+    iterator = iter(first)
+    for _ in range(stop):
+        next(iterator)
+    again = lakebed.Loader(opened_on(store, read_only=True), 16, shuffle=True, window=800_000)
+    again.load_state_dict(first.state_dict())
+    assert [batch.rows.tolist() for batch in again] == whole[stop:]
+    stats = again.stats()
+    assert stats["held"] == 0
+
+
+def test_memory_is_bound_with_samples_of_very_different_sizes() -> None:
+    store = Afar()
+    ds = made_on(store)
+    ds.create_tensor("x", dtype="uint8", max_chunk_size=1 << 23, tiling_threshold=-1)
+    sizes = [3_000 if row % 10 else 300_000 for row in range(400)]
+    ds.x.extend([np.full(size, row % 251, np.uint8) for row, size in enumerate(sizes)])
+    ds.commit()
+    memory = 6_000_000
+    loader = lakebed.Loader(opened_on(store, read_only=True), 16, shuffle=True, memory=memory, threads=2)
+    for batch in loader:
+        for row, value in zip(batch.rows.tolist(), batch["x"], strict=True):
+            assert (len(value), value[0]) == (sizes[row], row % 251)
+    assert 1_000_000 < loader.stats()["peak_bytes"] <= 1.05 * memory
+
+
+def _failing(store: Afar, ds: lakebed.Dataset, every: int) -> Iterator[None]:
+    plain, count = store.get_range, iter(range(10**9))
+
+    def get_range(key: str, start: int, length: int) -> bytes:
+        if next(count) % every == every - 1:
+            raise StorageError("the line is down")
+        return plain(key, start, length)
+
+    store.get_range = get_range  # type: ignore[method-assign]
+    yield
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_a_request_that_fails_is_an_error_and_no_hang(store: Afar, threads: int) -> None:
+    failing = Afar(store.objects)
+    ds = opened_on(failing, read_only=True)
+    loader = lakebed.Loader(ds, 16, shuffle=True, window=800_000, threads=threads, tensors=["image"])
+    loader.state_dict()
+    for _ in _failing(failing, ds, 20):
+        with pytest.raises(StorageError, match="the line is down"):
+            list(loader)
+        assert not [t for t in threading.enumerate() if t.name.startswith("lakebed-loader")]
+
+
+def test_samples_that_cannot_be_read_are_left_out(store: Afar) -> None:
+    failing = Afar(store.objects)
+    ds = opened_on(failing, read_only=True)
+    loader = lakebed.Loader(
+        ds, 16, shuffle=True, window=800_000, threads=2, tensors=["image"], on_error="skip"
+    )
+    loader.state_dict()
+    for _ in _failing(failing, ds, 20):
+        seen = [int(row) for batch in loader for row in batch.rows]
+    assert len(seen) == len(set(seen)) == ROWS - loader.stats()["errors"]
+    assert 1 <= loader.stats()["errors"] < 60
