@@ -34,7 +34,7 @@ cdef extern from "lakebed/native/regions.h" nogil:
 
 # Statuses of a sample.
 DONE = 0
-BOX = REGION_BOX            # the box leaves the image, or it shrinks more than 127 times
+BOX = REGION_BOX            # the box leaves the image, or it shrinks more than 249 times
 OTHER = REGION_OTHER        # a JPEG file of another kind or shape than given
 DAMAGED = REGION_DAMAGED    # the library complains about the data
 ENDS = REGION_ENDS          # the file ends without an end-of-image marker

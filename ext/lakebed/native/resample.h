@@ -20,7 +20,7 @@
 #define RESAMPLE_X86 0
 #endif
 
-enum { SLACK = 64, MAX_TAPS = 256 };
+enum { SLACK = 64, MAX_TAPS = 500 };
 
 /* One side of the image: which pixels make each output pixel. Outputs without taps lie outside of the image. */
 typedef struct {

@@ -177,5 +177,5 @@ def resize_region(
     if status[0]:
         raise SampleDecompressionError(
             f"the box {tuple(box.tolist())} of an image of shape {pixels.shape} does not become {room.shape}: "
-            "it leaves the image, or a side would shrink more than 127 times"
+            "it leaves the image, or a side would shrink more than 249 times"
         )
