@@ -16,6 +16,7 @@ from lakebed.loaders.columns import Column, Decode, Resident, column_of
 from lakebed.loaders.draws import weighted
 from lakebed.loaders.order import Mode, Order, Shares
 from lakebed.loaders.plan import Plan
+from lakebed.loaders.processes import Processes, SharedPool
 from lakebed.loaders.run import OnError, Run, Settings
 from lakebed.loaders.spans import SpanTable, span_table
 from lakebed.loaders.stats import Stats
@@ -66,6 +67,9 @@ class Loader:
         are made of. A mapping of name to function changes single tensors, and leaves out those that it does not name.
     threads
         Threads that decode; None is one for each core but one. 0 works in the thread that iterates.
+    processes
+        Call the transform in so many processes: for one that holds Python's lock for long. It must be picklable, or
+        cloudpickle installed; what it is given and returns goes through shared memory. 0 calls it on the threads.
     memory
         Bytes of batches under way, and of what is read ahead; None is a quarter of this machine's, at most 4 GiB.
     window
@@ -123,6 +127,7 @@ class Loader:
         tensors: Sequence[str] | None = None,
         transform: Transform | None = None,
         threads: int | None = None,
+        processes: int = 0,
         memory: int | None = None,
         window: int | None = None,
         drop_last: bool = False,
@@ -146,6 +151,8 @@ class Loader:
         _one_of("shuffle", shuffle, (True, False, "window", "exact", "chunk"))
         if threads is not None and threads < 0:
             raise InvalidInputError(f"threads is a number of threads, or 0 for none, not {threads}")
+        if processes < 0:
+            raise InvalidInputError(f"processes is a number of processes, or 0 for none, not {processes}")
         if world < 1 or not 0 <= rank < world:
             raise InvalidInputError(f"there is no process {rank} of {world}")
         self.table = _table(source, tensors, transform)
@@ -154,6 +161,7 @@ class Loader:
         self.seed = seed
         self.transform = transform
         self.threads = threads
+        self.processes = processes
         self.memory = _default_memory() if memory is None else memory
         self.window = min(WINDOW if window is None else window, max(1, self.memory // 2))
         self.drop_last = drop_last
@@ -174,10 +182,15 @@ class Loader:
 
     def _begin(self) -> None:
         self._stats = Stats()
-        self._pool = BufferPool(keep=64, keep_bytes=1 << 30)
+        self._workers: Processes | None = None
+        self._pool = SharedPool() if self._wants_processes else BufferPool(keep=64, keep_bytes=1 << 30)
         self._columns: tuple[list[SampleReader], list[Column]] | None = None
         self._ordered: tuple[Any, SpanTable, Order] | None = None
         self._run: Run | None = None
+
+    @property
+    def _wants_processes(self) -> bool:
+        return self.processes > 0 and self.transform is not None
 
     def _check(self) -> None:
         for name in self.decode:
@@ -276,7 +289,7 @@ class Loader:
 
     def __iter__(self) -> Iterator[Any]:
         """Begin the next epoch, or go on with one; an earlier iterator of this loader ends."""
-        self.close()
+        self._end()
         epoch, position = self._epoch, self._position
         columns = self._made_columns()
         table, order = self._order(epoch)
@@ -287,13 +300,21 @@ class Loader:
         is_copied = any(column.reader.chunk_codec() is not None for column in columns if column.is_spanned)
         reads = min(self.window, int(table.sizes.nbytes.sum())) if is_remote or is_copied else 0
         threads = max(1, cores() - 1) if self.threads is None else self.threads
+        if self._workers is not None and not self._workers.is_usable:
+            self._workers.close()
+            self._workers = None
+        transform = _called(self.transform)
+        if transform is not None and isinstance(self._pool, SharedPool) and self._workers is None:
+            self._workers = Processes(transform, self.processes, self._pool)
         settings = Settings(
-            threads=threads,
+            # Those that wait for a process cost nothing.
+            threads=threads + self.processes if self._workers is not None else threads,
+            processes=self._workers,
             batch_memory=max(1, self.memory - reads),
             read_memory=reads,
             ragged=self.ragged,
             on_error=self.on_error,
-            transform=_called(self.transform),
+            transform=transform,
             with_index=self.return_index,
         )
         self._stats.threads = threads
@@ -327,7 +348,13 @@ class Loader:
                 bar.close()
 
     def close(self) -> None:
-        """End an iteration that is under way: its threads, and what it holds."""
+        """End an iteration that is under way, and the processes that transform samples; a later one starts anew."""
+        workers, self._workers = self._workers, None
+        if workers is not None:
+            workers.close()
+        self._end()
+
+    def _end(self) -> None:
         run, self._run = self._run, None
         if run is not None:
             run.close()
@@ -390,7 +417,7 @@ class Loader:
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
-        for name in ("_stats", "_pool", "_columns", "_ordered", "_run"):
+        for name in ("_stats", "_pool", "_columns", "_ordered", "_run", "_workers"):
             del state[name]
         return state
 

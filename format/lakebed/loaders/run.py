@@ -24,6 +24,7 @@ from lakebed.loaders.collate import Batch, Ragged, collate
 from lakebed.loaders.columns import Column, Picked, Room
 from lakebed.loaders.plan import Key, Plan, Step
 from lakebed.loaders.portions import Portion
+from lakebed.loaders.processes import Processes
 from lakebed.loaders.stats import Stats
 from lakebed.reading.index import Rows
 from lakebed.reading.remote.tasks import LazyFuture, submit
@@ -51,6 +52,8 @@ class Settings:
         Bytes of batches, and of what is read ahead, at most.
     transform
         Called with each sample as a dictionary.
+    processes
+        What calls it in other processes.
     """
 
     threads: int
@@ -59,6 +62,7 @@ class Settings:
     ragged: Ragged = "list"
     on_error: OnError = "raise"
     transform: Transform | None = None
+    processes: Processes | None = None
     with_index: bool = False
 
 
@@ -526,20 +530,36 @@ class Run:
             self._lost(job, i if job.keep is None else job.keep[i], error)
 
     def _transform(self, job: _Job, start: int, stop: int, transform: Transform) -> None:
-        for i in range(start, stop):
-            number = i if job.keep is None else job.keep[i]
-            if number in job.bad:
-                continue
-            sample = {name: room.value(i) for name, room in job.rooms.items()}
-            if self._settings.with_index:
-                sample["index"] = job.step.rows[number : number + 1]
+        numbers = range(start, stop) if job.keep is None else job.keep[start:stop]
+        places = [i for i, number in enumerate(numbers, start) if number not in job.bad]
+        samples = [self._sample(job, i) for i in places]
+        processes = self._settings.processes
+        if processes is not None:
+            for i, (good, found) in zip(places, processes.transformed(samples), strict=True):
+                if good:
+                    job.made[i] = found
+                else:
+                    self._untransformed(job, i, found)
+            return
+        for i, sample in zip(places, samples, strict=True):
             try:
                 job.made[i] = transform(sample)
-            except Exception as error:
-                error.add_note(f"in the transform of row {int(job.step.rows[number])}")
-                if self._settings.on_error == "raise":
-                    raise
-                self._bad(job, i, error)
+            except Exception as error:  # noqa: BLE001 - raised there, or counted
+                self._untransformed(job, i, error)
+
+    def _sample(self, job: _Job, i: int) -> dict[str, Any]:
+        sample = {name: room.value(i) for name, room in job.rooms.items()}
+        if self._settings.with_index:
+            number = i if job.keep is None else job.keep[i]
+            sample["index"] = job.step.rows[number : number + 1]
+        return sample
+
+    def _untransformed(self, job: _Job, i: int, error: Exception) -> None:
+        row = int(job.step.rows[i if job.keep is None else job.keep[i]])
+        error.add_note(f"in the transform of row {row}")
+        if self._settings.on_error == "raise":
+            raise error
+        self._bad(job, i, error)
 
     def _finish(self, job: _Job) -> None:
         step, ragged = job.step, self._settings.ragged

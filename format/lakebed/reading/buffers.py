@@ -46,17 +46,21 @@ class BufferPool:
     def take(self, size: int) -> NDArray[np.uint8]:
         """Return ``size`` bytes with undefined content: uint8, shape (size,)."""
         if size > self._keep_bytes:
-            return np.empty(size, dtype=np.uint8)
+            return self.made(size)
         with self._mutex:
             # By index: a loop variable, or enumerate() itself, would hold a reference to the buffer that is looked at.
             for i in range(len(self._buffers)):
                 fits = size <= len(self._buffers[i]) <= 4 * size + _PAGE
                 if fits and _references(self._buffers, i) == _UNUSED:
                     return self._buffers[i][:size]
-            made = np.empty(max(_PAGE, -(-size // _PAGE) * _PAGE), dtype=np.uint8)
+            made = self.made(max(_PAGE, -(-size // _PAGE) * _PAGE))
             self._make_room(len(made))
             self._buffers.append(made)
             return made[:size]
+
+    def made(self, size: int) -> NDArray[np.uint8]:
+        """Return new memory: uint8, shape (size,)."""
+        return np.empty(size, dtype=np.uint8)
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> NDArray[np.generic]:
         """Return an array with undefined content."""
