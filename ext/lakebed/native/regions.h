@@ -21,17 +21,20 @@ enum {
 enum { MAX_SIDE = 65500, ROWS_AT_ONCE = 4 };
 
 /* One sample: a box of an image becomes `resized` pixels, of which the window at `offset` with the size of the room is
-   written into the room. What of the window lies outside of the resized box becomes 0. */
+   written into the room. What of the window lies outside of the resized box becomes 0. A room of floats gets
+   value * factors[c] + factors[channels + c] of each value. */
 typedef struct {
   const uint8_t *data; /* a JPEG file; pixels of an array */
   size_t size;         /* bytes */
   int height, width, channels;
   int top, left, box_height, box_width;
   int resized_height, resized_width, offset_y, offset_x;
-  uint8_t *room;
+  void *room;           /* uint8_t, or float if there are factors */
+  const float *factors; /* NULL, or those to multiply with, then those to add, one per channel */
   int room_height, room_width, room_channels;
   int planar; /* channels first */
   int flip;
+  int is_float; /* the room is of floats, and there are factors */
   int status;
 } region;
 
@@ -51,6 +54,9 @@ typedef struct {
   split_function split;
   int16_t *line;
   uint8_t *out_line;
+  uint8_t *planes; /* a line for each channel */
+  int variant;
+  float scale[96], shift[96]; /* of rooms of floats: of 24 values after each other, for each line if it is planar */
   /* of a copy: the part of the window that has pixels, and where they come from */
   int from_y, until_y, from_x, until_x, source_y, source_x;
 } region_plan;
@@ -89,9 +95,17 @@ static void window_part(int offset, int room, int size, int *from, int *until) {
 static uint8_t *region_prepare(region_plan *plan, const region *r, scratch *memory, int scale, int height, int width,
                                int variant, size_t extra) {
   const int channels = r->room_channels;
+  const int groups = (r->room_width + 7) / 8;
+  const size_t out_line = aligned((size_t)channels * 8 * groups + SLACK);
   uint8_t *at;
   int i, most;
   plan->sample = r;
+  plan->variant = variant;
+  for (i = 0; r->factors != NULL && i < 96; i++) {
+    const int c = r->planar && channels > 1 ? i / 24 % channels : i % channels;
+    plan->scale[i] = r->factors[c];
+    plan->shift[i] = r->factors[channels + c];
+  }
   plan->split = split_of(variant);
   plan->is_copy = scale == 1 && r->box_height == r->resized_height && r->box_width == r->resized_width;
   if (plan->is_copy) {
@@ -103,8 +117,10 @@ static uint8_t *region_prepare(region_plan *plan, const region *r, scratch *memo
     plan->y.high = plan->source_y + plan->until_y - plan->from_y;
     plan->x.low = plan->source_x;
     plan->x.high = plan->source_x + plan->until_x - plan->from_x;
-    if (!scratch_reserve(memory, extra + 64)) return NULL;
-    return memory->memory;
+    if (!scratch_reserve(memory, extra + 2 * out_line + 64)) return NULL;
+    plan->out_line = (uint8_t *)aligned((size_t)memory->memory);
+    plan->planes = plan->out_line + out_line;
+    return plan->planes + out_line;
   }
   const double top = (double)r->top / scale, left = (double)r->left / scale;
   const double box_height = (double)r->box_height / scale, box_width = (double)r->box_width / scale;
@@ -113,16 +129,14 @@ static uint8_t *region_prepare(region_plan *plan, const region *r, scratch *memo
   x->outputs = r->room_width;
   y->taps = side_taps(box_height, r->resized_height);
   x->taps = side_taps(box_width, r->resized_width);
-  const int groups = (x->outputs + 7) / 8;
   const int most_pixels = width - (int)left;
   const size_t y_index = aligned(sizeof(int32_t) * y->outputs), x_index = aligned(sizeof(int32_t) * x->outputs);
   const size_t y_weights = aligned(sizeof(uint16_t) * y->outputs * y->taps);
   const size_t x_weights = aligned(sizeof(uint16_t) * x->outputs * x->taps);
   const size_t spread = aligned((size_t)8 * groups * (x->taps / 2) * 16), starts = aligned(sizeof(int32_t) * 8 * groups);
   const size_t line = aligned(sizeof(int16_t) * channels * ((size_t)most_pixels + x->taps) + 2 * SLACK);
-  const size_t out_line = aligned((size_t)channels * 8 * groups + SLACK);
   if (!scratch_reserve(memory,
-                       2 * y_index + 2 * x_index + y_weights + x_weights + spread + starts + line + out_line + extra + 64))
+                       2 * y_index + 2 * x_index + y_weights + x_weights + spread + starts + line + 2 * out_line + extra + 64))
     return NULL;
   at = (uint8_t *)aligned((size_t)memory->memory);
   y->first = (int32_t *)at, at += y_index;
@@ -135,6 +149,7 @@ static uint8_t *region_prepare(region_plan *plan, const region *r, scratch *memo
   plan->columns.starts = (int32_t *)at, at += starts;
   plan->line = (int16_t *)at, at += line;
   plan->out_line = at, at += out_line;
+  plan->planes = at, at += out_line;
   side_make(y, top, box_height, height, r->resized_height, r->offset_y, 1 << 16, 0);
   side_make(x, left, box_width, width, r->resized_width, r->offset_x, 1 << 15, r->flip);
   plan->columns.plan = x;
@@ -152,34 +167,108 @@ static uint8_t *region_prepare(region_plan *plan, const region *r, scratch *memo
   return at;
 }
 
-/* Write a finished line of the room, channels last, into it. */
-static void region_store(const region *r, int row, int from, int until, const uint8_t *line, split_function split) {
-  const int channels = r->room_channels;
-  const size_t plane = (size_t)r->room_height * r->room_width;
-  int c, i;
-  if (!r->planar || channels == 1) {
-    memcpy(r->room + ((size_t)row * r->room_width + from) * channels, line, (size_t)(until - from) * channels);
-    return;
-  }
-  uint8_t *out = r->room + (size_t)row * r->room_width + from;
-  if (channels == 3) {
-    split(out, plane, line, until - from);
-    return;
-  }
-  for (c = 0; c < channels; c++)
-    for (i = 0; i < until - from; i++) out[c * plane + i] = line[i * channels + c];
+/* Write n values of one plane as floats. */
+static void floats_plain(float *out, const uint8_t *values, int n, float scale, float shift) {
+  int i;
+  for (i = 0; i < n; i++) out[i] = (float)values[i] * scale + shift;
 }
 
-static void region_clear(const region *r, int row, int from, int until) {
-  int c;
-  if (until <= from) return;
-  if (!r->planar || r->room_channels == 1) {
-    memset(r->room + ((size_t)row * r->room_width + from) * r->room_channels, 0,
-           (size_t)(until - from) * r->room_channels);
+/* Write n pixels as floats. */
+static void pixels_plain(float *out, const uint8_t *line, int n, int channels, const float *factors) {
+  int i, c;
+  for (c = 0; c < channels; c++)
+    for (i = 0; i < n; i++) out[i * channels + c] = (float)line[i * channels + c] * factors[c] + factors[channels + c];
+}
+
+#if RESAMPLE_X86
+/* Write n values as floats; `scale` and `shift` are those of 24 values, after which they repeat. Aligned rooms are
+   written past the cache: they are read when the batch is done. */
+__attribute__((target("avx2"))) static void floats_avx2(float *out, const uint8_t *values, int n, const float *scale,
+                                                        const float *shift) {
+  const int streams = ((size_t)out & 31) == 0;
+  int i, k;
+  for (i = 0; i + 24 <= n; i += 24)
+    for (k = 0; k < 24; k += 8) {
+      const __m256 made = _mm256_add_ps(
+          _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(values + i + k)))),
+                        _mm256_loadu_ps(scale + k)),
+          _mm256_loadu_ps(shift + k));
+      if (streams)
+        _mm256_stream_ps(out + i + k, made);
+      else
+        _mm256_storeu_ps(out + i + k, made);
+    }
+  for (k = 0; i + k < n; k++) out[i + k] = (float)values[i + k] * scale[k] + shift[k];
+}
+#endif
+
+/* Write a line of the room, channels last, into it. */
+static void region_store(const region_plan *plan, int row, int from, int until, const uint8_t *line) {
+  const region *r = plan->sample;
+  const int channels = r->room_channels, n = until - from;
+  const size_t plane = (size_t)r->room_height * r->room_width, at = (size_t)row * r->room_width + from;
+  const int is_planar = r->planar && channels > 1;
+  uint8_t *out = (uint8_t *)r->room;
+  size_t step = plane;
+  int c, i;
+  if (n <= 0) return;
+  if (!is_planar) {
+    if (r->factors == NULL) {
+      memcpy(out + at * channels, line, (size_t)n * channels);
+      return;
+    }
+    float *floats = (float *)r->room + at * channels;
+#if RESAMPLE_X86
+    if (plan->variant == VARIANT_AVX2) {
+      floats_avx2(floats, line, n * channels, plan->scale, plan->shift);
+      return;
+    }
+#endif
+    pixels_plain(floats, line, n, channels, r->factors);
     return;
   }
-  for (c = 0; c < r->room_channels; c++)
-    memset(r->room + ((size_t)c * r->room_height + row) * r->room_width + from, 0, (size_t)(until - from));
+  if (r->factors != NULL) { /* by way of a line for each channel */
+    out = plan->planes;
+    step = (size_t)r->room_width;
+  } else {
+    out += at;
+  }
+  if (channels == 3)
+    plan->split(out, step, line, n);
+  else
+    for (c = 0; c < channels; c++)
+      for (i = 0; i < n; i++) out[c * step + i] = line[i * channels + c];
+  if (r->factors == NULL) return;
+  for (c = 0; c < channels; c++) {
+    float *floats = (float *)r->room + c * plane + at;
+#if RESAMPLE_X86
+    if (plan->variant == VARIANT_AVX2) {
+      floats_avx2(floats, out + c * step, n, plan->scale + 24 * c, plan->shift + 24 * c);
+      continue;
+    }
+#endif
+    floats_plain(floats, out + c * step, n, r->factors[c], r->factors[channels + c]);
+  }
+}
+
+/* Write zeros. */
+static void region_clear(const region *r, int row, int from, int until) {
+  const int channels = r->room_channels, is_planar = r->planar && channels > 1;
+  const size_t plane = (size_t)r->room_height * r->room_width, at = (size_t)row * r->room_width + from;
+  int c, i;
+  if (until <= from) return;
+  if (r->factors != NULL) {
+    for (c = 0; c < channels; c++) {
+      float *floats = (float *)r->room + (is_planar ? c * plane + at : at * channels + c);
+      for (i = 0; i < until - from; i++) floats[(size_t)i * (is_planar ? 1 : channels)] = r->factors[channels + c];
+    }
+    return;
+  }
+  if (!is_planar) {
+    memset((uint8_t *)r->room + at * channels, 0, (size_t)(until - from) * channels);
+    return;
+  }
+  for (c = 0; c < channels; c++) memset((uint8_t *)r->room + c * plane + at, 0, (size_t)(until - from));
 }
 
 /* Make row `y` of the room of the source rows that it needs; each begins at pixel plan->x.low. */
@@ -192,7 +281,7 @@ static void region_row(const region_plan *plan, int y, const uint8_t *const *row
   plan->rows(plan->line, rows, plan->y.weights + (size_t)y * plan->y.taps, plan->y.count[y],
              (plan->x.high - plan->x.low) * r->room_channels);
   plan->make(plan->out_line, plan->line, &plan->columns);
-  region_store(r, y, 0, r->room_width, plan->out_line, plan->split);
+  region_store(plan, y, 0, r->room_width, plan->out_line);
 }
 
 /* Copy a source row, which begins at pixel plan->x.low, into row `y` of the room. */
@@ -203,18 +292,12 @@ static void region_copy_row(const region_plan *plan, int y, const uint8_t *row) 
   int i, c;
   region_clear(r, y, 0, from);
   region_clear(r, y, until, r->room_width);
-  if (!r->flip) {
-    region_store(r, y, from, until, row, plan->split);
-    return;
+  if (r->flip) {
+    for (i = 0; i < n; i++)
+      for (c = 0; c < channels; c++) plan->out_line[i * channels + c] = row[(n - 1 - i) * channels + c];
+    row = plan->out_line;
   }
-  for (i = 0; i < n; i++)
-    for (c = 0; c < channels; c++) {
-      const uint8_t value = row[(n - 1 - i) * channels + c];
-      if (r->planar)
-        r->room[((size_t)c * r->room_height + y) * r->room_width + from + i] = value;
-      else
-        r->room[((size_t)y * r->room_width + from + i) * channels + c] = value;
-    }
+  region_store(plan, y, from, until, row);
 }
 
 static void region_clear_outside(const region_plan *plan) {
@@ -342,12 +425,12 @@ static int region_read(jpeg_worker *worker, const region *r) {
 
   if (plan.is_copy) {
     direct = shift == 0 && decoder->output_width == (unsigned int)(plan.x.high - plan.x.low) && !r->flip &&
-             plan.from_x == 0 && plan.until_x == r->room_width && !(r->planar && channels > 1);
+             plan.from_x == 0 && plan.until_x == r->room_width && !(r->planar && channels > 1) && r->factors == NULL;
     y = plan.from_y;
     while (y < plan.until_y) {
       wanted = plan.until_y - y < ROWS_AT_ONCE ? plan.until_y - y : ROWS_AT_ONCE;
       for (k = 0; k < wanted; k++)
-        into[k] = direct ? r->room + (size_t)(y + k) * r->room_width * channels : ring + stride * k;
+        into[k] = direct ? (uint8_t *)r->room + (size_t)(y + k) * r->room_width * channels : ring + stride * k;
       n = (int)library->read(decoder, into, (unsigned int)wanted);
       if (n <= 0 || n > wanted) return REGION_DAMAGED;
       for (k = 0; k < n && !direct; k++) region_copy_row(&plan, y + k, into[k] + shift);
@@ -384,6 +467,13 @@ static int region_of_jpeg(jpeg_worker *worker, const region *r) {
   return status;
 }
 
+/* Let other threads see what was written past the cache before they see that it is done. */
+static void regions_written(void) {
+#if RESAMPLE_X86
+  _mm_sfence();
+#endif
+}
+
 /* Decode samples; each gets its status. */
 static void regions_of_jpegs(const jpeg_library *library, region *samples, ptrdiff_t n, int scaled, int variant) {
   jpeg_worker worker;
@@ -398,6 +488,7 @@ static void regions_of_jpegs(const jpeg_library *library, region *samples, ptrdi
   for (i = 0; i < n; i++) samples[i].status = is_open ? region_of_jpeg(&worker, &samples[i]) : REGION_LIBRARY;
   if (is_open) library->destroy(&worker.reader.decoder);
   free(worker.memory.memory);
+  regions_written();
 }
 
 /* Resize samples of arrays; each gets its status. */
@@ -406,6 +497,7 @@ static void regions_of_arrays(region *samples, ptrdiff_t n, int variant) {
   ptrdiff_t i;
   for (i = 0; i < n; i++) samples[i].status = region_of_array(&samples[i], &memory, variant);
   free(memory.memory);
+  regions_written();
 }
 
 #endif

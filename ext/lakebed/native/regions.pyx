@@ -6,7 +6,8 @@ half lies in the headers beside this file: the interface of the library, the res
 """
 
 from cpython.buffer cimport (
-    PyBUF_C_CONTIGUOUS, PyBUF_ND, PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer,
+    PyBUF_C_CONTIGUOUS, PyBUF_FORMAT, PyBUF_ND, PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release,
+    PyObject_GetBuffer,
 )
 from libc.stdint cimport int32_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free
@@ -22,9 +23,10 @@ cdef extern from "lakebed/native/regions.h" nogil:
         int height, width, channels
         int top, left, box_height, box_width
         int resized_height, resized_width, offset_y, offset_x
-        uint8_t* room
+        void* room
+        const float* factors
         int room_height, room_width, room_channels
-        int planar, flip, status
+        int planar, flip, is_float, status
     const char* jpeg_library_bind(jpeg_library*, const char*, char*, size_t)
     void regions_of_jpegs(const jpeg_library*, region*, ptrdiff_t, int, int)
     void regions_of_arrays(region*, ptrdiff_t, int)
@@ -75,7 +77,8 @@ def bind(path):
 
 def decode_regions(list files, const uint32_t[:, ::1] shapes, const int32_t[:, ::1] boxes, object out,
                    const int32_t[:, ::1] resized=None, const int32_t[:, ::1] offsets=None,
-                   const uint8_t[::1] flips=None, *, bint planar=False, bint scaled=True, int variant=-1):
+                   const uint8_t[::1] flips=None, *, const float[:, ::1] factors=None, bint planar=False,
+                   bint scaled=True, int variant=-1):
     """Decode regions of JPEG files into the rooms of a batch.
 
     Parameters
@@ -87,7 +90,7 @@ def decode_regions(list files, const uint32_t[:, ::1] shapes, const int32_t[:, :
     boxes
         Top, left, height, width in pixels of the image, shape (n, 4).
     out
-        uint8, C-contiguous, shape (n, height, width, channels) or (n, height, width); with `planar` (n, channels,
+        uint8 or float32, C-contiguous, shape (n, height, width, channels) or (n, height, width); with `planar` (n, channels,
         height, width); or a list of n arrays of such shapes without the first axis. A room of 3 channels takes grey
         files too.
     resized
@@ -96,6 +99,10 @@ def decode_regions(list files, const uint32_t[:, ::1] shapes, const int32_t[:, :
         Row and column of the resized box that the room's first pixel is, shape (n, 2); zeros if None.
     flips
         Not 0 where a room is to be mirrored, shape (n,).
+    factors
+        For rooms of float32: a value v of channel c becomes v * factors[0, c] + factors[1, c]; shape (2, channels).
+    planar
+        Whether rooms have their channels first.
     scaled
         Let the decoder scale an image down (by 2, 4 or 8) where the box keeps at least the pixels that are wanted.
     variant
@@ -115,7 +122,7 @@ def decode_regions(list files, const uint32_t[:, ::1] shapes, const int32_t[:, :
     if len(files) != len(shapes) or (shapes.shape[1] != 3):
         raise ValueError(f"{len(files)} files and shapes of shape {shapes.shape[0]} x {shapes.shape[1]}")
     samples.hold(files, PyBUF_SIMPLE)
-    samples.place(boxes, out, resized, offsets, flips, planar)
+    samples.place(boxes, out, resized, offsets, flips, factors, planar)
     for i in range(samples.n):
         samples.items[i].height = <int> min(shapes[i, 0], <uint32_t> MAX_SIDE + 1)
         samples.items[i].width = <int> min(shapes[i, 1], <uint32_t> MAX_SIDE + 1)
@@ -128,14 +135,15 @@ def decode_regions(list files, const uint32_t[:, ::1] shapes, const int32_t[:, :
 
 def resize_regions(list images, const int32_t[:, ::1] boxes, object out,
                    const int32_t[:, ::1] resized=None, const int32_t[:, ::1] offsets=None,
-                   const uint8_t[::1] flips=None, *, bint planar=False, int variant=-1):
+                   const uint8_t[::1] flips=None, *, const float[:, ::1] factors=None, bint planar=False,
+                   int variant=-1):
     """Resize regions of arrays into the rooms of a batch: :func:`decode_regions` for pixels that are there.
 
     Parameters
     ----------
     images
         uint8, C-contiguous, shape (height, width) or (height, width, channels).
-    boxes, out, resized, offsets, flips, planar, variant
+    boxes, out, resized, offsets, flips, factors, planar, variant
         As of :func:`decode_regions`.
 
     Returns
@@ -150,7 +158,7 @@ def resize_regions(list images, const int32_t[:, ::1] boxes, object out,
     cdef Samples samples = Samples(images, len(images))
     cdef Py_ssize_t i
     samples.hold(images, PyBUF_ND | PyBUF_C_CONTIGUOUS)
-    samples.place(boxes, out, resized, offsets, flips, planar)
+    samples.place(boxes, out, resized, offsets, flips, factors, planar)
     for i in range(samples.n):
         view = &samples.views[i]
         if view.itemsize != 1 or view.ndim < 2 or view.ndim > 3:
@@ -203,7 +211,8 @@ cdef class Samples:
             self.items[i].size = <size_t> self.views[i].len
 
     cdef void place(self, const int32_t[:, ::1] boxes, object out, const int32_t[:, ::1] resized,
-                    const int32_t[:, ::1] offsets, const uint8_t[::1] flips, bint planar) except *:
+                    const int32_t[:, ::1] offsets, const uint8_t[::1] flips, const float[:, ::1] factors,
+                    bint planar) except *:
         cdef Py_ssize_t i
         cdef region* item
         if boxes.shape[0] != self.n or boxes.shape[1] != 4:
@@ -226,11 +235,17 @@ cdef class Samples:
                 item.offset_y, item.offset_x = offsets[i, 0], offsets[i, 1]
             item.flip = flips is not None and flips[i] != 0
             item.planar = planar
+            if item.is_float != (factors is not None):
+                raise ValueError("factors are for rooms of float32, and those need them")
+            if factors is not None:
+                if factors.shape[0] != 2 or factors.shape[1] != item.room_channels:
+                    raise ValueError(f"factors of shape {factors.shape[0]} x {factors.shape[1]}")
+                item.factors = &factors[0, 0]
 
     cdef void make_rooms(self, object out, bint planar) except *:
         cdef Py_ssize_t i
         cdef Py_buffer* view
-        cdef int flags = PyBUF_ND | PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE
+        cdef int flags = PyBUF_ND | PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE | PyBUF_FORMAT
         if isinstance(out, list):
             if len(out) != self.n:
                 raise ValueError(f"{len(out)} rooms for {self.n} samples")
@@ -248,8 +263,9 @@ cdef class Samples:
 
     cdef void make_room(self, region* item, Py_buffer* view, uint8_t* at, int skipped, bint planar) except *:
         cdef int ndim = view.ndim - skipped, d
-        if view.itemsize != 1 or ndim < 2 or ndim > 3:
-            raise ValueError("a room is a uint8 array of two or three axes")
+        item.is_float = view.itemsize == 4 and view.format[0] == b"f"
+        if (view.itemsize != 1 and not item.is_float) or ndim < 2 or ndim > 3:
+            raise ValueError("a room is an array of uint8 or float32 with two or three axes")
         for d in range(view.ndim):
             if view.shape[d] < 1 or (d >= skipped and view.shape[d] > MAX_SIDE):
                 raise ValueError(f"a room has a side of {view.shape[d]}")

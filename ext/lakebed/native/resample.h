@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#if (defined(__x86_64__) || defined(__i386__)) && defined(__GNUC__)
+#if defined(__x86_64__) && defined(__GNUC__)
 #define RESAMPLE_X86 1
 #include <immintrin.h>
 #else
@@ -100,9 +100,47 @@ static void side_make(side_plan *plan, double start, double length, int limit, i
 
 /* ---- rows ---- */
 
+/* One pixel of one row, in Q8: 16 bits times 16 bits, of which the upper half counts. */
+static inline uint16_t weighed(uint8_t pixel, uint16_t weight) {
+  return (uint16_t)(((uint32_t)(uint16_t)(pixel << 8) * weight) >> 16);
+}
+
+/* A fixed number of rows, so that their sum stays in a register. */
+#define ROWS_FIXED(TAPS, SUM)                                                                                       \
+  static void rows_fixed_##TAPS(int16_t *restrict out, const uint8_t *const *rows, const uint16_t *weights, int n) { \
+    const uint8_t *restrict a = rows[0], *restrict b = rows[TAPS > 1], *restrict c = rows[TAPS > 2 ? 2 : 0];        \
+    const uint8_t *restrict d = rows[TAPS > 3 ? 3 : 0];                                                             \
+    const uint16_t p = weights[0], q = weights[TAPS > 1], r = weights[TAPS > 2 ? 2 : 0];                            \
+    const uint16_t s = weights[TAPS > 3 ? 3 : 0];                                                                   \
+    int i;                                                                                                          \
+    (void)b, (void)c, (void)d, (void)q, (void)r, (void)s;                                                           \
+    for (i = 0; i < n; i++) out[i] = (int16_t)((uint16_t)((TAPS + 1) / 2 + SUM) >> 1);                              \
+  }
+
+ROWS_FIXED(1, weighed(a[i], p))
+ROWS_FIXED(2, weighed(a[i], p) + weighed(b[i], q))
+ROWS_FIXED(3, weighed(a[i], p) + weighed(b[i], q) + weighed(c[i], r))
+ROWS_FIXED(4, weighed(a[i], p) + weighed(b[i], q) + weighed(c[i], r) + weighed(d[i], s))
+
 static void rows_plain(int16_t *out, const uint8_t *const *rows, const uint16_t *weights, int taps, int n) {
   enum { BLOCK = 128 };
   int at, i, k;
+  if (taps == 1) {
+    rows_fixed_1(out, rows, weights, n);
+    return;
+  }
+  if (taps == 2) {
+    rows_fixed_2(out, rows, weights, n);
+    return;
+  }
+  if (taps == 3) {
+    rows_fixed_3(out, rows, weights, n);
+    return;
+  }
+  if (taps == 4) {
+    rows_fixed_4(out, rows, weights, n);
+    return;
+  }
   for (at = 0; at < n; at += BLOCK) {
     uint16_t sums[BLOCK];
     const int size = n - at < BLOCK ? n - at : BLOCK;
@@ -110,8 +148,7 @@ static void rows_plain(int16_t *out, const uint8_t *const *rows, const uint16_t 
     for (k = 0; k < taps; k++) {
       const uint8_t *row = rows[k] + at;
       const uint16_t weight = weights[k];
-      for (i = 0; i < size; i++)
-        sums[i] = (uint16_t)(sums[i] + (uint16_t)(((uint32_t)(uint16_t)(row[i] << 8) * weight) >> 16));
+      for (i = 0; i < size; i++) sums[i] = (uint16_t)(sums[i] + weighed(row[i], weight));
     }
     for (i = 0; i < size; i++) out[at + i] = (int16_t)(sums[i] >> 1);
   }

@@ -11,7 +11,7 @@ import ctypes.util
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import PIL
@@ -21,6 +21,8 @@ from lakebed.codecs.base import Buffer
 from lakebed.codecs.jpeg import Jpeg
 from lakebed.errors import SampleDecompressionError
 from lakebed.native import regions as native
+
+Room: TypeAlias = NDArray[np.uint8] | NDArray[np.float32]
 
 _JPEG = Jpeg()
 _lock = threading.Lock()
@@ -82,11 +84,12 @@ def decode_regions(
     files: list[Any],
     shapes: NDArray[np.uint32],
     boxes: NDArray[np.int32],
-    out: NDArray[np.uint8] | list[NDArray[np.uint8]],
+    out: Room | list[Room],
     resized: NDArray[np.int32] | None = None,
     offsets: NDArray[np.int32] | None = None,
     flips: NDArray[np.uint8] | None = None,
     *,
+    factors: NDArray[np.float32] | None = None,
     planar: bool = False,
     scaled: bool = True,
 ) -> NDArray[np.uint8]:
@@ -101,18 +104,19 @@ def decode_regions(
     """
     library()
     return native.decode_regions(
-        files, shapes, boxes, out, resized, offsets, flips, planar=planar, scaled=scaled
+        files, shapes, boxes, out, resized, offsets, flips, factors=factors, planar=planar, scaled=scaled
     )
 
 
 def decode_region(
     file: Buffer,
     box: NDArray[np.int32],
-    room: NDArray[np.uint8],
+    room: Room,
     resized: NDArray[np.int32] | None = None,
     offset: NDArray[np.int32] | None = None,
     *,
     flip: bool = False,
+    factors: NDArray[np.float32] | None = None,
     planar: bool = False,
 ) -> None:
     """Decode a JPEG file whole, with the codec that has the last word on it, and resize its region.
@@ -121,7 +125,7 @@ def decode_region(
     ----------
     file
         The file.
-    box, room, resized, offset, flip, planar
+    box, room, resized, offset, flip, factors, planar
         One row of what :func:`decode_regions` is given.
 
     Raises
@@ -129,17 +133,18 @@ def decode_region(
     SampleDecompressionError
         If it is damaged, its channels are not those of the room, or the box leaves the image or shrinks too far.
     """
-    resize_region(_JPEG.decode(file), box, room, resized, offset, flip=flip, planar=planar)
+    resize_region(_JPEG.decode(file), box, room, resized, offset, flip=flip, factors=factors, planar=planar)
 
 
 def resize_region(
     pixels: NDArray[Any],
     box: NDArray[np.int32],
-    room: NDArray[np.uint8],
+    room: Room,
     resized: NDArray[np.int32] | None = None,
     offset: NDArray[np.int32] | None = None,
     *,
     flip: bool = False,
+    factors: NDArray[np.float32] | None = None,
     planar: bool = False,
 ) -> None:
     """Resize a region of pixels that are there, whatever they were encoded as, into a room.
@@ -148,7 +153,7 @@ def resize_region(
     ----------
     pixels
         uint8, shape (height, width) or (height, width, channels). A room of 3 channels takes one channel too.
-    box, room, resized, offset, flip, planar
+    box, room, resized, offset, flip, factors, planar
         One row of what :func:`decode_regions` is given.
 
     Raises
@@ -172,6 +177,7 @@ def resize_region(
         None if resized is None else resized[np.newaxis],
         None if offset is None else offset[np.newaxis],
         np.array([flip], np.uint8),
+        factors=factors,
         planar=planar,
     )
     if status[0]:

@@ -539,8 +539,10 @@ class Compose:
         """Whether a batch becomes float32."""
         return any(isinstance(step, ToFloat) for step in self.operations)
 
-    def factors(self, channels: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return scale and shift of each channel: a value v of a uint8 batch becomes v * scale + shift.
+    def factors(self, channels: int) -> NDArray[np.float32]:
+        """Return what floats are made with: a value v of channel c becomes v * factors[0, c] + factors[1, c].
+
+        Shape (2, channels), as the region decoder takes it.
 
         Raises
         ------
@@ -553,7 +555,7 @@ class Compose:
                 if len(step.mean) not in (1, channels):
                     raise InvalidInputError(f"{step!r} is for {len(step.mean)} channels, not for {channels}")
                 scale, shift = scale / step.std, (shift - step.mean) / step.std
-        return scale.astype(np.float32), shift.astype(np.float32)
+        return np.stack([scale, shift]).astype(np.float32)
 
     def finish(self, batch: NDArray[np.uint8], *, planar: bool = False) -> NDArray[Any]:
         """Return a batch as float32, if that is asked; its channels are the last axis, with `planar` the second."""
@@ -562,7 +564,7 @@ class Compose:
         axis = 1 if planar else 3
         scale, shift = self.factors(batch.shape[axis])
         shape = tuple(-1 if i == axis else 1 for i in range(4))
-        out = np.multiply(batch, scale.reshape(shape), dtype=np.float32)
+        out: NDArray[np.float32] = np.multiply(batch, scale.reshape(shape), dtype=np.float32)
         out += shift.reshape(shape)
         return out
 

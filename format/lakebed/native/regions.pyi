@@ -1,10 +1,10 @@
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-_Bytes: TypeAlias = bytes | bytearray | memoryview | NDArray[np.uint8]
-_Rooms: TypeAlias = NDArray[np.uint8] | list[NDArray[np.uint8]]
+_Room: TypeAlias = NDArray[np.uint8] | NDArray[np.float32]
+_Rooms: TypeAlias = _Room | list[_Room] | list[NDArray[np.uint8]] | list[NDArray[np.float32]]
 
 DONE: int
 BOX: int
@@ -20,7 +20,7 @@ BEST: int
 
 def bind(path: str) -> None: ...
 def decode_regions(
-    files: list[_Bytes],
+    files: list[Any],
     shapes: NDArray[np.uint32],
     boxes: NDArray[np.int32],
     out: _Rooms,
@@ -28,6 +28,7 @@ def decode_regions(
     offsets: NDArray[np.int32] | None = None,
     flips: NDArray[np.uint8] | None = None,
     *,
+    factors: NDArray[np.float32] | None = None,
     planar: bool = False,
     scaled: bool = True,
     variant: int = -1,
@@ -40,6 +41,7 @@ def resize_regions(
     offsets: NDArray[np.int32] | None = None,
     flips: NDArray[np.uint8] | None = None,
     *,
+    factors: NDArray[np.float32] | None = None,
     planar: bool = False,
     variant: int = -1,
 ) -> NDArray[np.uint8]: ...

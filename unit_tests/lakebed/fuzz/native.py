@@ -318,7 +318,8 @@ def _placed(rng: random.Random, count: int, shapes: list[tuple[int, ...]]) -> di
     planar, channels = rng.random() < 0.5, rng.choice((1, 3, 3, 3, 4, 5))
     size = (rng.randrange(1, 40), rng.randrange(1, 40))
     shape = (channels, *size) if planar else (*size, channels)
-    out: Any = np.zeros((count, *shape), np.uint8)
+    is_float = rng.random() < 0.3
+    out: Any = np.zeros((count, *shape), np.float32 if is_float else np.uint8)
     out = [array.copy() for array in out] if rng.random() < 0.3 else out
     sides = np.array([[_side(rng), _side(rng)] for _ in range(count)], np.int64).astype(np.int32)
     starts = np.array([[rng.randrange(-40, 40)] * 2 for _ in range(count)], np.int32)
@@ -328,6 +329,7 @@ def _placed(rng: random.Random, count: int, shapes: list[tuple[int, ...]]) -> di
         "resized": rng.choice((None, sides.reshape(-1, 2))),
         "offsets": rng.choice((None, starts.reshape(-1, 2))),
         "flips": rng.choice((None, _bytes(rng, count + rng.choice((0, 0, 0, 1))))),
+        "factors": np.ones((2, channels), np.float32) if is_float else None,
         "planar": planar,
         "variant": rng.choice((-1, 0, 1, 2)),
     }

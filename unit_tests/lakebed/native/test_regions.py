@@ -273,6 +273,34 @@ def test_decoder_scales_down_where_pixels_are_left(scale: int, subsampling: str)
     assert np.abs(room - by_pillow(small, scaled_box, (side, side))).max() > 1
 
 
+@pytest.mark.parametrize("planar", [False, True])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_rooms_of_floats(channels: int, planar: bool) -> None:
+    """The same values, multiplied and added to by channel, zeros outside of the box as well."""
+    data = jpeg(60, 75, "Gray" if channels == 1 else "420")
+    factors = np.array([[0.5, 0.25, 3.0], [-1.0, 7.0, 0.125]], np.float32)[:, :channels].copy()
+    across = factors.reshape((2, channels, 1, 1) if planar else (2, 1, 1, channels))
+    shapes, boxes = headers.jpeg_headers([data])[0], np.array([[3, 4, 50, 61]], np.int32)
+    for size, resized, offset in (
+        ((33, 41), (33, 41), (0, 0)),
+        ((50, 61), (50, 61), (0, 0)),
+        ((70, 50), (31, 90), (-7, 9)),
+    ):
+        shape = (channels, *size) if planar else (*size, channels)
+        for flip in (0, 1):
+            rows: tuple[Any, ...] = (
+                np.array([resized], np.int32), np.array([offset], np.int32), np.array([flip], np.uint8)
+            )  # fmt: skip
+            values = np.zeros((1, *shape), np.uint8)
+            assert not native.decode_regions([data], shapes, boxes, values, *rows, planar=planar).any()
+            for variant in VARIANTS:
+                floats = np.full((3, *shape), np.nan, np.float32)
+                options: Any = {"factors": factors, "planar": planar, "variant": variant}
+                assert not native.decode_regions([data], shapes, boxes, floats[1:2], *rows, **options).any()
+                assert np.isnan(floats[[0, 2]]).all()
+                np.testing.assert_allclose(floats[1], values[0] * across[0] + across[1], rtol=1e-6, atol=1e-6)
+
+
 def test_grey_files_fill_three_channels() -> None:
     data = jpeg(40, 50, "Gray")
     status, room = region(data, (4, 5, 20, 30), (20, 30))
@@ -410,12 +438,16 @@ def test_arguments_that_do_not_fit_together() -> None:
         ([data], (shapes, boxes, np.zeros((1, 8, 8, 5), np.uint8))),
         ([data], (shapes, boxes, np.zeros((1, 8, 8, 3), np.float32))),
         ([data], (shapes, boxes, np.zeros((1, 0, 8, 3), np.uint8))),
+        ([data], (shapes, boxes, np.zeros((1, 8, 8, 3), np.int32))),
         ([data], (shapes, boxes, out, two)),
         ([data], (shapes, boxes, out, None, two)),
         ([data], (shapes, boxes, out, None, None, np.zeros(2, np.uint8))),
     ):
         with pytest.raises(ValueError):  # noqa: PT011
             native.decode_regions(files, *arguments)  # type: ignore[arg-type]
+    for room, factors in ((out, np.zeros((2, 3))), (out.astype(np.float32), np.zeros((2, 2)))):
+        with pytest.raises(ValueError, match="factors"):
+            native.decode_regions([data], shapes, boxes, room, factors=factors.astype(np.float32))
     for image in (np.zeros((8, 8), np.float32), np.zeros(8, np.uint8), np.zeros((1, 8, 8, 3), np.uint8)):
         with pytest.raises(ValueError):  # noqa: PT011
             native.resize_regions([image], boxes, out)  # type: ignore[list-item]
