@@ -118,7 +118,7 @@ def _read(
         _append_even(reader, portion, _even(reader, chunk, first, stop, shape), stop - first, shape)
         return
     stretch, bounds, known = found
-    view = memoryview(stretch)
+    view = memoryview(stretch)[: bounds[-1]]  # more may have been read
     portion.nbytes += len(view)
     if shape is not None:
         _append_even(reader, portion, view, stop - first, shape)

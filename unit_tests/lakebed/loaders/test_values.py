@@ -79,3 +79,20 @@ def test_values_are_those_of_the_tensors(
             assert same(loaded, value(ds[key], row)), (key, row)
             seen += 1
     assert seen or not any(len(ds[key]) for key in ds.tensors)
+
+
+@pytest.mark.parametrize("is_committed", [False, True])
+@pytest.mark.parametrize("shuffle", [False, True, "exact"])
+def test_large_arrays_that_lie_across_checked_blocks(
+    tmp_path: Path, shuffle: Any, *, is_committed: bool
+) -> None:
+    """Neighbouring arrays of a large chunk are read in whole blocks, which begin and end elsewhere than they do."""
+    arrays = np.random.default_rng(1).integers(0, 256, (40, 300, 500, 3), np.uint8)
+    with lakebed.empty(str(tmp_path / "ds")) as ds:
+        ds.create_tensor("x", dtype="uint8")
+        ds.x.extend(arrays)
+        if is_committed:
+            ds.commit()
+    loaded = lakebed.load(str(tmp_path / "ds"), read_only=True)
+    for batch in lakebed.Loader(loaded, 8, shuffle=shuffle, threads=2):
+        assert np.array_equal(batch["x"], arrays[batch.rows])
