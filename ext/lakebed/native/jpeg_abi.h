@@ -1,4 +1,5 @@
-/* The public binary interface of libjpeg-turbo, API level 6.2 (libjpeg.so.62), bound at run time.
+/* The public binary interface of libjpeg-turbo, bound at run time: libjpeg.so.62, which Pillow's wheels, Debian, Fedora
+   and macOS have, or libjpeg.so.8, which Ubuntu and conda have.
 
    No header of the library is needed to build this. The structures below declare what that interface fixes: order,
    types and so the size of the fields, under names of our own where nothing here uses them. jpeg_CreateDecompress is
@@ -18,8 +19,6 @@
 #define JPEG_ABI_BINDS 1
 #include <dlfcn.h>
 #endif
-
-#define JPEG_ABI_VERSION 62
 
 /* Without the signal mask, whose keeping is a system call where setjmp includes it. */
 #ifdef _WIN32
@@ -53,6 +52,32 @@ typedef struct {
   int first_more, last_more;
 } jpeg_errors;
 
+/* Fields that nothing here uses, from where the versions differ. */
+#define JPEG_DECODER_REST(BASELINE, MIN_TRANSFORM, BLOCK)                     \
+  struct {                                                                    \
+    BASELINE int progressive, arithmetic;                                     \
+    uint8_t arithmetic_low[16], arithmetic_high[16], arithmetic_k[16];        \
+    unsigned int restart_interval;                                            \
+    int has_jfif;                                                             \
+    uint8_t jfif_major, jfif_minor, density_unit;                             \
+    uint16_t density_x, density_y;                                            \
+    int has_adobe;                                                            \
+    uint8_t adobe_transform;                                                  \
+    int ccir601;                                                              \
+    void *markers;                                                            \
+    int max_h, max_v;                                                         \
+    MIN_TRANSFORM;                                                            \
+    unsigned int total_rows;                                                  \
+    void *range_limit;                                                        \
+    int components_in_scan;                                                   \
+    void *scan_components[4];                                                 \
+    unsigned int units_per_row, unit_rows;                                    \
+    int blocks_in_unit, unit_membership[10];                                  \
+    int spectral_start, spectral_end, high_bits, low_bits;                    \
+    BLOCK int unread_marker;                                                  \
+    void *modules[11];                                                        \
+  }
+
 typedef struct jpeg_decoder {
   jpeg_errors *errors;
   void *memory, *progress, *client;
@@ -78,30 +103,26 @@ typedef struct jpeg_decoder {
   void *quantization_tables[4], *dc_tables[4], *ac_tables[4];
   int precision;
   void *component_table;
-  int progressive, arithmetic;
-  uint8_t arithmetic_low[16], arithmetic_high[16], arithmetic_k[16];
-  unsigned int restart_interval;
-  int has_jfif;
-  uint8_t jfif_major, jfif_minor, density_unit;
-  uint16_t density_x, density_y;
-  int has_adobe;
-  uint8_t adobe_transform;
-  int ccir601;
-  void *markers;
-  int max_h, max_v, min_transform;
-  unsigned int total_rows;
-  void *range_limit;
-  int components_in_scan;
-  void *scan_components[4];
-  unsigned int units_per_row, unit_rows;
-  int blocks_in_unit, unit_membership[10];
-  int spectral_start, spectral_end, high_bits, low_bits;
-  int unread_marker;
-  void *modules[11];
+  union {
+    JPEG_DECODER_REST(/* none */, int min_transform, /* none */) of_62;
+    JPEG_DECODER_REST(int baseline;, int min_transform_height; int min_transform_width,
+                      int block_size; const int *order; int last_coefficient;) of_80;
+  } rest;
 } jpeg_decoder;
+
+enum { JPEG_VERSIONS = 2 };
+
+static const struct {
+  int version;
+  size_t size;
+} JPEG_LAYOUTS[JPEG_VERSIONS] = {
+    {62, offsetof(jpeg_decoder, rest) + sizeof(((jpeg_decoder *)0)->rest.of_62)},
+    {80, offsetof(jpeg_decoder, rest) + sizeof(((jpeg_decoder *)0)->rest.of_80)},
+};
 
 /* The functions that are used, of the library that is bound. */
 typedef struct {
+  int layout;
   jpeg_errors *(*std_error)(jpeg_errors *);
   void (*create)(jpeg_decoder *, int, size_t);
   void (*destroy)(jpeg_decoder *);
@@ -143,7 +164,7 @@ static int jpeg_reader_open(const jpeg_library *library, jpeg_reader *reader) {
   reader->errors.emit_message = jpeg_reader_warn;
   reader->errors.output_message = jpeg_reader_silent;
   if (JPEG_CATCH(reader->out)) return 0;
-  library->create(&reader->decoder, JPEG_ABI_VERSION, sizeof(jpeg_decoder));
+  library->create(&reader->decoder, JPEG_LAYOUTS[library->layout].version, JPEG_LAYOUTS[library->layout].size);
   return 1;
 }
 
@@ -181,13 +202,14 @@ static const char *jpeg_library_bind(jpeg_library *library, const char *path, ch
       return message;
     }
   }
-  if (!jpeg_reader_open(library, &reader)) {
-    snprintf(message, room, "%s", reader.message);
-    dlclose(handle);
-    return message;
-  }
-  library->destroy(&reader.decoder);
-  return NULL;
+  for (library->layout = 0; library->layout < JPEG_VERSIONS; library->layout++)
+    if (jpeg_reader_open(library, &reader)) {
+      library->destroy(&reader.decoder);
+      return NULL;
+    }
+  snprintf(message, room, "%s", reader.message);
+  dlclose(handle);
+  return message;
 #else
   (void)library, (void)path;
   snprintf(message, room, "libraries are not bound at run time on this system");

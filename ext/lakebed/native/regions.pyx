@@ -5,6 +5,7 @@ room is written; what of the window lies outside becomes 0. libjpeg-turbo is bou
 half lies in the headers beside this file: the interface of the library, the resampling, the loop.
 """
 
+cimport cython
 from cpython.buffer cimport (
     PyBUF_C_CONTIGUOUS, PyBUF_FORMAT, PyBUF_ND, PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release,
     PyObject_GetBuffer,
@@ -59,7 +60,7 @@ def bind(path):
     Raises
     ------
     OSError
-        If it is no libjpeg-turbo of API level 6.2; the message says what is wrong.
+        If it is no libjpeg-turbo of version 6.2 or 8 of the interface; the message says what is wrong.
     """
     global bound_library, is_bound
     cdef char message[512]
@@ -117,7 +118,7 @@ def decode_regions(list files, const uint32_t[:, ::1] shapes, const int32_t[:, :
     ValueError
         If lengths or shapes do not agree.
     """
-    cdef Samples samples = Samples(files, len(shapes))
+    cdef _Samples samples = _Samples(files, len(shapes))
     cdef Py_ssize_t i
     if len(files) != len(shapes) or (shapes.shape[1] != 3):
         raise ValueError(f"{len(files)} files and shapes of shape {shapes.shape[0]} x {shapes.shape[1]}")
@@ -155,7 +156,7 @@ def resize_regions(list images, const int32_t[:, ::1] boxes, object out,
     ValueError
         If lengths or shapes do not agree.
     """
-    cdef Samples samples = Samples(images, len(images))
+    cdef _Samples samples = _Samples(images, len(images))
     cdef Py_ssize_t i
     samples.hold(images, PyBUF_ND | PyBUF_C_CONTIGUOUS)
     samples.place(boxes, out, resized, offsets, flips, factors, planar)
@@ -176,7 +177,8 @@ cdef int known(int variant):
     return BEST if variant < 0 or variant > BEST else variant
 
 
-cdef class Samples:
+@cython.auto_pickle(False)
+cdef class _Samples:
     """What the C loop is given, and the buffers that it points into."""
 
     cdef region* items

@@ -17,6 +17,7 @@ import click
 import lakebed
 from lakebed import config
 from lakebed.cli.output import json_option, say, say_json, say_lines, with_errors
+from lakebed.codecs import regions
 from lakebed.errors import LakebedError
 from lakebed.native import chunks as native
 from lakebed.storage.base import Storage, is_bucket, is_conditional, traits_of, without_cache
@@ -56,6 +57,10 @@ def installed() -> dict[str, str]:
         "core": f"compiled ({os.path.basename(str(native.__file__))})",  # noqa: PTH119
         "fsync": "on" if config.FSYNC else "off (LAKEBED_FSYNC=0): a power cut may lose what was published",
     }
+    path, problem = regions.library()
+    result["regions"] = (
+        f"of JPEG files, decoded by {path}" if path else f"decoded with the whole file: {problem}"
+    )
     for name in _PACKAGES:
         try:
             result[name] = version(name)

@@ -659,10 +659,16 @@ def _meaning(step: Any) -> _Meaning | None:
     return reader(step) if reader is not None else None
 
 
+_BILINEAR_OF_PILLOW = "2"
+
+
 def _is_bilinear(step: Any) -> bool:
     """Tell whether a resize is ours: bilinear, and not without antialiasing (which images of Pillow always get)."""
     mode = getattr(step, "interpolation", None)
-    return str(getattr(mode, "value", mode)) == "bilinear" and getattr(step, "antialias", True) is not False
+    return (
+        str(getattr(mode, "value", mode)) in ("bilinear", _BILINEAR_OF_PILLOW)
+        and getattr(step, "antialias", True) is not False
+    )
 
 
 def _random_resized_crop(step: Any) -> _Meaning | None:

@@ -397,6 +397,9 @@ def test_steps_that_mean_something_else_are_left() -> None:
         found = ops.recognised([ops.HorizontalFlip(), step])
         assert found == ops.Recognised(ops.Compose([ops.HorizontalFlip()]), (step,), planar=False)
     assert ops.recognised(crop()).operations == ops.Compose([ops.RandomCrop(32, 4)])
+    assert ops.recognised(crop(padding=[4, 4, 4, 4])).operations == ops.Compose([ops.RandomCrop(32, 4)])
+    by_number = stand_in("Resize", size=[256], interpolation=2, max_size=None, antialias=True)
+    assert ops.recognised(by_number).operations == ops.Compose([ops.Resize(256)])
     assert ops.recognised(len) == ops.Recognised(ops.Compose([]), (len,), planar=False)
 
 
