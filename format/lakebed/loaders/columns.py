@@ -59,6 +59,7 @@ class Room(Protocol):
 class Picked:
     """The samples of a batch as they are stored: rows, and for each the portion that holds it and its place there."""
 
+    epoch: int
     rows: NDArray[np.int64]
     portions: Sequence[Portion]
     insides: Sequence[int]

@@ -14,6 +14,7 @@ from lakebed.errors import InvalidInputError, InvalidOperationError
 from lakebed.loaders.collate import RAGGED, Batch, Ragged
 from lakebed.loaders.columns import Column, Decode, Resident, column_of
 from lakebed.loaders.draws import weighted
+from lakebed.loaders.ops import Recognised, recognised
 from lakebed.loaders.order import Mode, Order, Shares
 from lakebed.loaders.plan import Plan
 from lakebed.loaders.processes import Processes, SharedPool
@@ -62,9 +63,14 @@ class Loader:
         What order and augmentation follow from.
     tensors
         Which tensors; None is all.
+    operations
+        By tensor of images of 8 bits: crops, resizes and flips that are declared (`lakebed.loaders.ops`, or those of
+        torchvision), alone or composed. Only what comes out is decoded. What follows them in a composition is called
+        with each image.
     transform
         Called with each sample, a dictionary of name to value, on the loader's threads; what it returns is what batches
-        are made of. A mapping of name to function changes single tensors, and leaves out those that it does not name.
+        are made of. A mapping of name to function, or to operations, changes single tensors, and leaves out those that
+        it does not name.
     threads
         Threads that decode; None is one for each core but one. 0 works in the thread that iterates.
     processes
@@ -125,6 +131,7 @@ class Loader:
         shuffle: Shuffle = False,
         seed: int = 0,
         tensors: Sequence[str] | None = None,
+        operations: Mapping[str, Any] | None = None,
         transform: Transform | None = None,
         threads: int | None = None,
         processes: int = 0,
@@ -159,7 +166,7 @@ class Loader:
         self.batch_size = batch_size
         self.mode: Mode = "none" if shuffle is False else "window" if shuffle is True else shuffle
         self.seed = seed
-        self.transform = transform
+        self.operations, self.transform = _split(operations, transform)
         self.threads = threads
         self.processes = processes
         self.memory = _default_memory() if memory is None else memory
@@ -193,6 +200,11 @@ class Loader:
         return self.processes > 0 and self.transform is not None
 
     def _check(self) -> None:
+        for name in self.operations:
+            if name not in self.table.names:
+                raise InvalidInputError(
+                    f"operations name the tensor {name!r}, which the loader does not read"
+                )
         for name in self.decode:
             if name not in self.table.names:
                 raise InvalidInputError(f"decode names the tensor {name!r}, which the loader does not read")
@@ -379,9 +391,7 @@ class Loader:
             companions = {name: _companions(table, name) for name in table.names}
         if self._columns is None or self._columns[0] != readers:
             made = [
-                column_of(
-                    name, reader, self._pool, table.index, companions[name], self.decode.get(name, "numpy")
-                )
+                self._column(name, reader, companions[name])
                 for name, reader in zip(table.names, readers, strict=True)
             ]
             self._columns = readers, made
@@ -389,6 +399,22 @@ class Loader:
             if isinstance(column, Resident):
                 column.prepare()
         return self._columns[1]
+
+    def _column(
+        self, name: str, reader: SampleReader, companion: Callable[[str], SampleReader | None]
+    ) -> Column:
+        found = self.operations.get(name)
+        if found is None:
+            decode = self.decode.get(name, "numpy")
+            return column_of(name, reader, self._pool, self.table.index, companion, decode)
+        if self.table.index.inside or name in self.decode:
+            raise InvalidInputError(
+                f"operations on tensor {name!r} begin with its whole images; they go neither with a selection inside "
+                "of samples nor with decode="
+            )
+        from lakebed.loaders.shaped import Shaped
+
+        return Shaped(name, reader, self._pool, found.operations, planar=found.planar, seed=self.seed)
 
     def _order(self, epoch: int) -> tuple[SpanTable, Order]:
         """Return the spans and the order; of weighted rows they are other ones in each epoch."""
@@ -452,6 +478,71 @@ def _called(transform: Transform | None) -> Callable[[dict[str, Any]], Any] | No
     if transform is None or not isinstance(transform, Mapping):
         return transform
     return _Each(transform)
+
+
+def _split(
+    operations: Mapping[str, Any] | None, transform: Transform | None
+) -> tuple[dict[str, Recognised], Transform | None]:
+    """Return the operations by tensor, and the transform that is left; a mapping may declare operations, too."""
+    found: dict[str, Recognised] = {}
+    rest: dict[str, Callable[[Any], Any]] = {}
+    for name, given in (operations or {}).items():
+        _split_one(name, given, found, rest)
+        if name not in found:
+            raise InvalidInputError(
+                f"{given!r} for tensor {name!r} begins with no operation of lakebed.loaders.ops; pass it as transform="
+            )
+    if not isinstance(transform, Mapping):
+        return found, _After(rest, transform) if rest else transform
+    left: dict[str, Callable[[Any], Any] | None] = {}
+    for name, given in transform.items():
+        if given is not None:
+            _split_one(name, given, found, rest)
+        left[name] = rest.get(name) if name in found else given
+    return found, left
+
+
+def _split_one(
+    name: str, given: Any, found: dict[str, Recognised], rest: dict[str, Callable[[Any], Any]]
+) -> None:
+    told = recognised(given)
+    if told.operations.operations or told.planar:
+        if name in found:
+            raise InvalidInputError(f"operations and transform both have operations for tensor {name!r}")
+        found[name] = told
+        if told.rest:
+            rest[name] = _Steps(told.rest, as_tensor=told.planar)
+
+
+class _Steps:
+    """The steps of a composition that are called; those behind torchvision's conversion get a tensor."""
+
+    def __init__(self, steps: tuple[Callable[[Any], Any], ...], *, as_tensor: bool) -> None:
+        self._steps = steps
+        self._as_tensor = as_tensor
+
+    def __call__(self, value: Any) -> Any:
+        if self._as_tensor:
+            import torch
+
+            value = torch.from_numpy(value)
+        for step in self._steps:
+            value = step(value)
+        return value
+
+
+class _After:
+    """Calls what follows the operations of single tensors, then a transform of the whole sample."""
+
+    def __init__(
+        self, rest: Mapping[str, Callable[[Any], Any]], transform: Callable[[dict[str, Any]], Any] | None
+    ) -> None:
+        self._rest = dict(rest)
+        self._transform = transform
+
+    def __call__(self, sample: dict[str, Any]) -> Any:
+        changed = sample | {name: function(sample[name]) for name, function in self._rest.items()}
+        return changed if self._transform is None else self._transform(changed)
 
 
 class _Each:

@@ -434,7 +434,7 @@ class Run:
             if column.is_spanned:
                 own = [portions[i][at] for i in samples]
                 at += 1
-            rooms[column.name] = column.room(Picked(rows, own, insides))
+            rooms[column.name] = column.room(Picked(self._plan.epoch, rows, own, insides))
         return rooms
 
     def _find_bad(self, job: _Job, portions: Sequence[tuple[Portion, ...]]) -> None:
