@@ -14,10 +14,10 @@ from lakebed.errors import InvalidInputError, InvalidOperationError
 from lakebed.loaders.collate import RAGGED, Batch, Ragged
 from lakebed.loaders.columns import Column, Decode, Resident, column_of
 from lakebed.loaders.draws import weighted
-from lakebed.loaders.ops import Recognised, recognised
 from lakebed.loaders.order import Mode, Order, Shares
 from lakebed.loaders.plan import Plan
 from lakebed.loaders.processes import Processes, SharedPool
+from lakebed.loaders.recognition import Recognised, recognised
 from lakebed.loaders.run import OnError, Run, Settings
 from lakebed.loaders.spans import SpanTable, span_table
 from lakebed.loaders.stats import Stats
@@ -506,12 +506,12 @@ def _split_one(
     name: str, given: Any, found: dict[str, Recognised], rest: dict[str, Callable[[Any], Any]]
 ) -> None:
     told = recognised(given)
-    if told.operations.operations or told.planar:
+    if told.operations.operations:
         if name in found:
             raise InvalidInputError(f"operations and transform both have operations for tensor {name!r}")
         found[name] = told
         if told.rest:
-            rest[name] = _Steps(told.rest, as_tensor=told.planar)
+            rest[name] = _Steps(told.rest, as_tensor=told.is_tensor)
 
 
 class _Steps:

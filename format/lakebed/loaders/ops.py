@@ -13,7 +13,7 @@ Nearly always there is one stage. Another begins where a second interpolation, o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Flag, auto
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -424,6 +424,11 @@ class ToFloat:
     """Turn the batch into float32 numbers in [0, 1]: each value divided by 255."""
 
 
+@dataclass(frozen=True, slots=True)
+class ChannelsFirst:
+    """Make batches of shape (n, channels, height, width)."""
+
+
 @dataclass(frozen=True, slots=True, init=False)
 class Normalize:
     """Subtract the mean and divide by the deviation, for each channel of a batch that :class:`ToFloat` made.
@@ -444,7 +449,7 @@ class Normalize:
         object.__setattr__(self, "std", tuple(map(float, std)))
 
 
-Step: TypeAlias = Operation | ToFloat | Normalize
+Step: TypeAlias = Operation | ToFloat | Normalize | ChannelsFirst
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -454,7 +459,7 @@ class Compose:
     Parameters
     ----------
     operations
-        In their order; :class:`ToFloat` and :class:`Normalize` come last.
+        In their order; :class:`ToFloat` and :class:`Normalize` come last. :class:`ChannelsFirst` may stand anywhere.
     """
 
     operations: tuple[Step, ...]
@@ -468,6 +473,8 @@ class Compose:
             elif isinstance(operation, Normalize):
                 if not is_float:
                     raise InvalidInputError("Normalize takes floats: put ToFloat() before it")
+            elif isinstance(operation, ChannelsFirst):
+                continue
             elif not isinstance(operation, Operation):
                 raise InvalidInputError(f"{operation!r} is no operation of lakebed.loaders.ops")
             elif is_float:
@@ -477,7 +484,7 @@ class Compose:
     @property
     def geometric(self) -> tuple[Operation, ...]:
         """The crops, resizes and flips."""
-        return tuple(step for step in self.operations if not isinstance(step, ToFloat | Normalize))
+        return tuple(step for step in self.operations if isinstance(step, Operation))
 
     @property
     def stages(self) -> tuple[tuple[Operation, ...], ...]:
@@ -535,6 +542,11 @@ class Compose:
         return found
 
     @property
+    def planar(self) -> bool:
+        """Whether channels come first in what comes out."""
+        return any(isinstance(step, ChannelsFirst) for step in self.operations)
+
+    @property
     def is_float(self) -> bool:
         """Whether a batch becomes float32."""
         return any(isinstance(step, ToFloat) for step in self.operations)
@@ -556,155 +568,3 @@ class Compose:
                     raise InvalidInputError(f"{step!r} is for {len(step.mean)} channels, not for {channels}")
                 scale, shift = scale / step.std, (shift - step.mean) / step.std
         return np.stack([scale, shift]).astype(np.float32)
-
-    def finish(self, batch: NDArray[np.uint8], *, planar: bool = False) -> NDArray[Any]:
-        """Return a batch as float32, if that is asked; its channels are the last axis, with `planar` the second."""
-        if not self.is_float:
-            return batch
-        axis = 1 if planar else 3
-        scale, shift = self.factors(batch.shape[axis])
-        shape = tuple(-1 if i == axis else 1 for i in range(4))
-        out: NDArray[np.float32] = np.multiply(batch, scale.reshape(shape), dtype=np.float32)
-        out += shift.reshape(shape)
-        return out
-
-
-@dataclass(frozen=True, slots=True)
-class Recognised:
-    """What a transform begins with, and what is left of it.
-
-    Parameters
-    ----------
-    operations
-        The steps that are operations of this module.
-    rest
-        The steps behind them, to be called in Python one after another.
-    planar
-        Whether the steps that were taken make images with channels first.
-    """
-
-    operations: Compose
-    rest: tuple[Any, ...]
-    planar: bool
-
-
-def recognised(transform: Any) -> Recognised:
-    """Tell which leading steps of a transform are declared operations.
-
-    Steps are operations of this module, or transforms of torchvision (v1 and v2) with parameters that mean the same:
-    bilinear, with antialiasing, zeros as padding. They are known by module, class name and attributes; torchvision is
-    not imported.
-
-    Parameters
-    ----------
-    transform
-        An operation, a :class:`Compose`, torchvision's ``Compose``, a sequence of steps, or anything to be called.
-
-    Returns
-    -------
-    Recognised
-        What was taken, and the rest.
-    """
-    steps = list(_flattened(transform))
-    taken: list[Step] = []
-    planar = is_float = False
-    for i, step in enumerate(steps):
-        found = _meaning(step)
-        if found is None or (is_float and isinstance(found.step, Operation)):
-            return Recognised(Compose(taken), tuple(steps[i:]), planar)
-        if isinstance(found.step, Normalize) and not is_float:
-            return Recognised(Compose(taken), tuple(steps[i:]), planar)
-        planar |= found.planar
-        if found.step is not None and not (is_float and isinstance(found.step, ToFloat)):
-            taken.append(found.step)
-        is_float |= isinstance(found.step, ToFloat)
-    return Recognised(Compose(taken), (), planar)
-
-
-@dataclass(frozen=True, slots=True)
-class _Meaning:
-    """What one step of a transform means: an operation or none, channels first from here on or not."""
-
-    step: Step | None
-    planar: bool = False
-
-
-def _flattened(transform: Any) -> Iterator[Any]:
-    if isinstance(transform, Compose):
-        yield from transform.operations
-    elif _name(transform) == "Compose":
-        for step in transform.transforms:
-            yield from _flattened(step)
-    elif isinstance(transform, list | tuple):
-        for step in transform:
-            yield from _flattened(step)
-    else:
-        yield transform
-
-
-def _name(step: Any) -> str:
-    """Return the name of a class of torchvision's transforms, empty for all others."""
-    kind = type(step)
-    module = getattr(kind, "__module__", "") or ""
-    return kind.__name__ if f"{module}.".startswith("torchvision.transforms.") else ""
-
-
-def _meaning(step: Any) -> _Meaning | None:
-    """Return what a step means; None if it is to be called."""
-    if isinstance(step, ToFloat | Normalize):
-        return _Meaning(step)
-    if isinstance(step, Operation):
-        return _Meaning(step)
-    reader = _TORCHVISION.get(_name(step))
-    return reader(step) if reader is not None else None
-
-
-_BILINEAR_OF_PILLOW = "2"
-
-
-def _is_bilinear(step: Any) -> bool:
-    """Tell whether a resize is ours: bilinear, and not without antialiasing (which images of Pillow always get)."""
-    mode = getattr(step, "interpolation", None)
-    return (
-        str(getattr(mode, "value", mode)) in ("bilinear", _BILINEAR_OF_PILLOW)
-        and getattr(step, "antialias", True) is not False
-    )
-
-
-def _random_resized_crop(step: Any) -> _Meaning | None:
-    return _Meaning(RandomResizedCrop(step.size, step.scale, step.ratio)) if _is_bilinear(step) else None
-
-
-def _resize(step: Any) -> _Meaning | None:
-    if not _is_bilinear(step) or step.size is None:
-        return None
-    return _Meaning(Resize(step.size, getattr(step, "max_size", None)))
-
-
-def _random_crop(step: Any) -> _Meaning | None:
-    pads = step.padding is not None or step.pad_if_needed
-    if pads and (step.padding_mode != "constant" or step.fill not in (0, None, (0, 0, 0), [0, 0, 0])):
-        return None
-    return _Meaning(RandomCrop(step.size, step.padding, step.pad_if_needed))
-
-
-def _to_dtype(step: Any) -> _Meaning | None:
-    is_scaled = getattr(step, "scale", True)  # ConvertImageDtype always scales
-    return _Meaning(ToFloat()) if str(step.dtype) == "torch.float32" and is_scaled else None
-
-
-_TORCHVISION: dict[str, Callable[[Any], _Meaning | None]] = {
-    "RandomResizedCrop": _random_resized_crop,
-    "Resize": _resize,
-    "CenterCrop": lambda step: _Meaning(CenterCrop(step.size)),
-    "RandomCrop": _random_crop,
-    "RandomHorizontalFlip": lambda step: _Meaning(HorizontalFlip(step.p)),
-    "ToImage": lambda _: _Meaning(None, planar=True),
-    "PILToTensor": lambda _: _Meaning(None, planar=True),
-    "ToTensor": lambda _: _Meaning(ToFloat(), planar=True),
-    "ToPureTensor": lambda _: _Meaning(None),
-    "ToDtype": _to_dtype,
-    "ConvertImageDtype": _to_dtype,
-    "Normalize": lambda step: _Meaning(Normalize(step.mean, step.std)),
-}
-"""What transforms of torchvision mean, by the name of the class."""

@@ -1,14 +1,12 @@
 """Declared crops and resizes: the boxes that torchvision's transforms of the same names would take.
 
-torchvision is not installed here. What it does with images of Pillow is written down below, one image at a time, and
-stand-ins have the module and attribute names of its classes.
+torchvision is not installed here. What it does with images of Pillow is written down below, one image at a time.
 """
 
 from __future__ import annotations
 
 import math
 import pickle
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -232,20 +230,16 @@ def test_a_sample_has_its_own_numbers() -> None:
         np.testing.assert_array_equal(part.flips, whole.flips[some])
 
 
-@pytest.mark.parametrize("planar", [False, True])
-def test_batches_become_floats(planar: bool) -> None:
-    batch = np.random.default_rng(0).integers(0, 256, (2, 5, 6, 3), np.uint8)
+def test_factors_of_floats() -> None:
+    """Values are divided by 255, then normalised by channel."""
+    values = np.arange(256)[:, np.newaxis]
     mean, std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-    expected = ((batch / 255 - mean) / std).astype(np.float32)
-    given_ = np.ascontiguousarray(np.moveaxis(batch, 3, 1)) if planar else batch
-    found = ops.Compose([ops.ToFloat(), ops.Normalize(mean, std)]).finish(given_, planar=planar)
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(np.moveaxis(found, 1, 3) if planar else found, expected, atol=2e-6)
-    plain = ops.Compose([ops.ToFloat()]).finish(batch)
-    np.testing.assert_allclose(plain, batch / 255, atol=1e-7)
-    assert ops.Compose([]).finish(batch) is batch
+    scale, shift = ops.Compose([ops.ToFloat(), ops.Normalize(mean, std)]).factors(3)
+    np.testing.assert_allclose(values * scale + shift, (values / 255 - mean) / std, atol=2e-6)
+    scale, shift = ops.Compose([ops.ToFloat()]).factors(1)
+    np.testing.assert_allclose(values * scale + shift, values / 255, atol=1e-7)
     with pytest.raises(InvalidInputError, match="for 2 channels, not for 3"):
-        ops.Compose([ops.ToFloat(), ops.Normalize((0, 0), (1, 1))]).finish(batch)
+        ops.Compose([ops.ToFloat(), ops.Normalize((0, 0), (1, 1))]).factors(3)
 
 
 def test_operations_are_values() -> None:
@@ -297,114 +291,3 @@ def test_images_too_small_for_a_crop_are_told() -> None:
         InvalidInputError, match="an image of 49 x 60 pixels is smaller than a crop of 50 x 50"
     ):
         compose.geometries(np.array([[50, 60], [49, 60]]), np.zeros((2, 2)))
-
-
-def stand_in(name: str, module: str = "torchvision.transforms.v2._geometry", **attributes: Any) -> Any:
-    """Return an object of a class of that module and name, with attributes as torchvision 0.15 to 0.24 has them."""
-    kind = type(name, (), {"__module__": module, "__call__": lambda self, image: image})
-    made = kind()
-    for attribute, value in attributes.items():
-        setattr(made, attribute, value)
-    return made
-
-
-MODE = SimpleNamespace(value="bilinear")
-NEAREST = SimpleNamespace(value="nearest")
-
-
-def composed(*steps: Any, version: int = 2) -> Any:
-    module = "torchvision.transforms.v2._container" if version == 2 else "torchvision.transforms.transforms"
-    return stand_in("Compose", module, transforms=list(steps))
-
-
-def test_training_transform_of_torchvision() -> None:
-    """Version 2: all is taken, but what follows a step that is not known."""
-    own = len
-    transform = composed(
-        stand_in("ToImage", "torchvision.transforms.v2._type_conversion"),
-        stand_in(
-            "RandomResizedCrop",
-            size=(224, 224),
-            scale=(0.08, 1.0),
-            ratio=(0.75, 4 / 3),
-            interpolation=MODE,
-            antialias=True,
-        ),
-        stand_in("RandomHorizontalFlip", p=0.5),
-        stand_in("ToDtype", "torchvision.transforms.v2._misc", dtype="torch.float32", scale=True),
-        stand_in("Normalize", "torchvision.transforms.v2._misc", mean=[0.5, 0.4, 0.3], std=[0.2, 0.2, 0.2]),
-        own,
-        stand_in("RandomHorizontalFlip", p=0.5),
-    )
-    found = ops.recognised(transform)
-    assert found.operations == ops.Compose(
-        [
-            ops.RandomResizedCrop(224, ratio=(0.75, 4 / 3)),
-            ops.HorizontalFlip(0.5),
-            ops.ToFloat(),
-            ops.Normalize((0.5, 0.4, 0.3), (0.2, 0.2, 0.2)),
-        ]
-    )
-    assert found.planar
-    assert found.rest == tuple(transform.transforms[5:])
-
-
-def test_evaluation_transform_of_torchvision() -> None:
-    """Version 1, with sizes as it keeps them."""
-    module = "torchvision.transforms.transforms"
-    found = ops.recognised(
-        composed(
-            stand_in("Resize", module, size=256, interpolation=MODE, max_size=None, antialias=True),
-            stand_in("CenterCrop", module, size=(224, 224)),
-            stand_in("ToTensor", module),
-            version=1,
-        )
-    )
-    assert found == ops.Recognised(
-        ops.Compose([ops.Resize(256), ops.CenterCrop(224), ops.ToFloat()]), (), planar=True
-    )
-
-
-def crop(**changes: Any) -> Any:
-    return stand_in(
-        "RandomCrop",
-        **{
-            "size": (32, 32),
-            "padding": 4,
-            "pad_if_needed": False,
-            "fill": 0,
-            "padding_mode": "constant",
-            **changes,
-        },
-    )
-
-
-def test_steps_that_mean_something_else_are_left() -> None:
-    """Other interpolations, paddings, dtypes, classes of users with such names."""
-    for step in (
-        stand_in("Resize", size=[256], interpolation=NEAREST, max_size=None, antialias=True),
-        stand_in("Resize", size=[256], interpolation=MODE, max_size=None, antialias=False),
-        stand_in("Resize", size=None, interpolation=MODE, max_size=99, antialias=True),
-        crop(fill=255),
-        crop(padding_mode="reflect"),
-        stand_in("ToDtype", dtype="torch.float32", scale=False),
-        stand_in("ToDtype", dtype="torch.float16", scale=True),
-        stand_in("Normalize", mean=[0.5], std=[0.5]),
-        stand_in("CenterCrop", "mine.transforms", size=(8, 8)),
-        stand_in("CenterCrop", "torchvision.transforms_of_mine", size=(8, 8)),
-        stand_in("ColorJitter"),
-    ):
-        found = ops.recognised([ops.HorizontalFlip(), step])
-        assert found == ops.Recognised(ops.Compose([ops.HorizontalFlip()]), (step,), planar=False)
-    assert ops.recognised(crop()).operations == ops.Compose([ops.RandomCrop(32, 4)])
-    assert ops.recognised(crop(padding=[4, 4, 4, 4])).operations == ops.Compose([ops.RandomCrop(32, 4)])
-    by_number = stand_in("Resize", size=[256], interpolation=2, max_size=None, antialias=True)
-    assert ops.recognised(by_number).operations == ops.Compose([ops.Resize(256)])
-    assert ops.recognised(len) == ops.Recognised(ops.Compose([]), (len,), planar=False)
-
-
-def test_crops_of_floats_are_left() -> None:
-    """What torchvision would resize as floats is not resized as bytes."""
-    late = stand_in("CenterCrop", size=(8, 8))
-    found = ops.recognised(composed(stand_in("ToTensor"), late))
-    assert found == ops.Recognised(ops.Compose([ops.ToFloat()]), (late,), planar=True)
