@@ -19,6 +19,7 @@ Register = Callable[[], object]
 _mutex = threading.RLock()
 _waiting: list[Register] = []
 _is_started = False
+_process = os.getpid()
 
 
 def after_fork(call: Call) -> None:
@@ -34,6 +35,11 @@ def at_exit(call: Call) -> None:
 def on_collection(call: Callable[[str, dict[str, int]], Any]) -> None:
     """Call something before and after each garbage collection, once a dataset was opened; see ``gc.callbacks``."""
     _add(lambda: gc.callbacks.append(call))
+
+
+def was_forked() -> bool:
+    """Whether this process was forked after the library was imported, by whatever process."""
+    return os.getpid() != _process
 
 
 def _add(register: Register) -> None:

@@ -45,9 +45,11 @@ def client() -> ModuleType:
     global _is_of_parent, _store  # noqa: PLW0603 - one library per process
     if _store is not None:
         return _store
+    process_hooks.start()
     with _lock:
         if _store is None:
-            if _is_of_parent:
+            # No hook tells of a fork before the first dataset was opened: a program may have used obstore itself.
+            if _is_of_parent or (process_hooks.was_forked() and _LIBRARY in sys.modules):
                 _replace_library()
                 _is_of_parent = False
             found = importlib.import_module("obstore")
