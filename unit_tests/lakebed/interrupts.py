@@ -45,6 +45,15 @@ def _leaves_with(code: CodeType) -> frozenset[int]:
     return frozenset(found)
 
 
+def _is_finalized(frame: FrameType | None) -> bool:
+    """Whether a line belongs to a ``__del__`` or to what one calls, where Python drops every error."""
+    while frame is not None:
+        if frame.f_code.co_name == "__del__":
+            return True
+        frame = frame.f_back
+    return False
+
+
 class Interrupt:
     """Raises an error at the n-th line that is executed inside the package in a ``with`` block; counts the lines.
 
@@ -68,7 +77,7 @@ class Interrupt:
     def _line(self, frame: FrameType, event: str, arg: object) -> Any:
         if event == "line" and frame.f_lasti not in _leaves_with(frame.f_code):
             self.lines += 1
-            if self.lines == self.at:
+            if 0 < self.at <= self.lines and not _is_finalized(frame):
                 self.where = f"{frame.f_code.co_filename[len(PACKAGE) :]}:{frame.f_lineno}"
                 sys.settrace(None)
                 raise self.error(f"line {self.at}")

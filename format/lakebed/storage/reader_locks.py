@@ -53,8 +53,9 @@ class _FileLease:
             _close(fd)
 
     def __del__(self) -> None:
-        # At the end of the interpreter names of modules may be gone; the descriptor goes with the process then.
-        if _close is not None:
+        # At the end of the interpreter names of modules may be gone; the descriptor goes with the process then. An
+        # interrupt may have cut off `__init__`.
+        if hasattr(self, "_fd") and _close is not None:
             self.release()
 
 
@@ -103,7 +104,7 @@ class _MemoryLease:
             _holders.leave(slot)
 
     def __del__(self) -> None:
-        if _holders is not None:
+        if hasattr(self, "_slot") and _holders is not None:
             self.release()
 
 

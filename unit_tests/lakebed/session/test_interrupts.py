@@ -19,6 +19,8 @@ import lakebed
 from lakebed.dataset.dataset import Dataset
 from lakebed.errors import CommitFailed, DatasetCorruptError
 from lakebed.maintenance.verify import verify
+from lakebed.reading.remote.prefetch import Prefetch
+from lakebed.storage import reader_locks
 from lakebed.storage.local import LocalStorage
 from unit_tests.effort import PATIENCE, SOAK, STANDARD, seed
 from unit_tests.lakebed.datasets import open_on
@@ -71,6 +73,16 @@ def test_an_interrupt_at_every_line_leaves_a_whole_state(
     for at in places:
         interrupted(case, made_by(case), allowed, at, error)
     record_property("proof", f"{error.__name__} at {len(places)} lines of {case.name!r}, seed {SEED}")
+
+
+@pytest.mark.parametrize("kind", [Prefetch, reader_locks._FileLease, reader_locks._MemoryLease])
+def test_an_object_whose_creation_was_cut_off_goes_silently(kind: type) -> None:
+    """What an interrupt leaves of it has no attributes; no error is printed when it is collected."""
+    with pytest.MonkeyPatch.context() as patched:
+        told: list[object] = []
+        patched.setattr(sys, "unraisablehook", told.append)
+        kind.__new__(kind)
+    assert told == []
 
 
 def test_an_error_of_a_caller_in_the_middle_changes_nothing() -> None:

@@ -137,7 +137,7 @@ class Prefetch:
             detector.resume()
 
     def __del__(self) -> None:
-        if self._reads:
+        if getattr(self, "_reads", None):  # an interrupt may have cut off `__init__`
             self.close()
 
     @property
