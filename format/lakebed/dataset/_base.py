@@ -86,6 +86,11 @@ class DatasetBase:
             return [n[len(prefix) :] for n in schema.names() if n.startswith(prefix)]
         return [n for n in self._columns if schema.key_of(self._full(n)) is not None]
 
+    def _shown(self, schema: Snapshot) -> list[str]:
+        """Return the names in the order in which 3.9.52 lists them: that of the table of names in the metadata."""
+        order = {name: i for i, name in enumerate(schema.meta.tensor_names)}
+        return sorted(self._names_in(schema), key=lambda name: order.get(self._full(name), 0))
+
     def _full(self, name: str) -> str:
         return f"{self._group}/{name}" if self._group else name
 

@@ -10,6 +10,7 @@ from lakebed.dataset._columns import ColumnMethods
 from lakebed.dataset._compat import CompatMethods
 from lakebed.dataset._copy import CopyMethods
 from lakebed.dataset._creds import CredsMethods
+from lakebed.dataset._loaders import LoaderMethods
 from lakebed.dataset._merge import MergeMethods
 from lakebed.dataset._rows import RowMethods
 from lakebed.dataset._schema import SchemaMethods
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from lakebed.reading.index import Index
     from lakebed.session.pickling import Address
     from lakebed.storage.base import Storage
-    from lakebed.versions.state import Snapshot
 
 
 class Dataset(
@@ -44,6 +44,7 @@ class Dataset(
     MergeMethods,
     CopyMethods,
     CredsMethods,
+    LoaderMethods,
     CompatMethods,
 ):
     """Tensors of equal meaning row by row, versioned; made by ``lakebed.empty``, ``load`` and ``dataset``.
@@ -241,11 +242,6 @@ class Dataset(
         index = "" if self._index.is_trivial else f", index={self._index!r}"
         names = self._shown(session.schema())
         return f"Dataset(path={self.path!r}{read_only}{index}{group}, tensors={names!r})"
-
-    def _shown(self, schema: Snapshot) -> list[str]:
-        """Return the names in the order in which 3.9.52 prints them: that of the table of names in the metadata."""
-        order = {name: i for i, name in enumerate(schema.meta.tensor_names)}
-        return sorted(self._names_in(schema), key=lambda name: order.get(self._full(name), 0))
 
     def __reduce__(self) -> tuple[Any, ...]:
         from lakebed.session.pickling import Address

@@ -486,6 +486,8 @@ def _picture(reader: SampleReader, data: Any, shape: Shape | None) -> Any:
 
     if reader.decoder.files is None or not len(data):
         array = reader.decode(data, shape)
+        if not array.size:
+            return array
         return Image.fromarray(array[..., 0] if array.ndim == 3 and array.shape[2] == 1 else array)
     reader.decoder.check_facts(data, reader.decoder.shape_of(shape))
     image = Image.open(io.BytesIO(data))

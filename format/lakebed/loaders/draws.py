@@ -13,13 +13,19 @@ again in every later release. NumPy's own generators do not promise that.
 
 from __future__ import annotations
 
+import itertools
+import math
+import secrets
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lakebed.errors import InvalidInputError
+from lakebed.native import order as native
 
 # What chance is used for: a word of the key each.
-DRAWS, WEIGHTED, SPANS, BLOCK = 1, 2, 3, 4
+DRAWS, WEIGHTED, SPANS, BLOCK, SPLIT = 1, 2, 3, 4, 5
 
 _WORD = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -133,3 +139,42 @@ def weighted(
     arrivals = -np.log1p(-u) / weight[possible]
     first = np.argpartition(arrivals, size - 1)[:size]
     return np.sort(possible[first])
+
+
+def split(lengths: Sequence[float], rows: int, seed: int | None) -> list[list[int]]:
+    """Share rows out at random.
+
+    Parameters
+    ----------
+    lengths
+        Rows of each part; or fractions that add up to 1, of which the first parts get the rows that are left over.
+    rows
+        How many rows there are.
+    seed
+        What the choice follows from; None leaves it to chance.
+
+    Returns
+    -------
+    The numbers of the rows of each part, in random order.
+
+    Raises
+    ------
+    InvalidInputError
+        If the lengths do not add up, or one is negative.
+    """
+    wanted = list(lengths)
+    if any(length < 0 for length in wanted):
+        raise InvalidInputError(f"lengths of a split cannot be negative: {wanted}")
+    if wanted and all(length <= 1 for length in wanted) and math.isclose(sum(wanted), 1):
+        parts = [math.floor(rows * length) for length in wanted]
+        left = rows - sum(parts)
+        wanted = [part + (i < left) for i, part in enumerate(parts)]
+    if sum(wanted) != rows:
+        raise InvalidInputError(
+            f"Sum of input lengths does not equal the length of the input dataset! {lengths} is for {rows:,} rows; "
+            "give numbers of rows that add up to it, or fractions that add up to 1"
+        )
+    chance = key(secrets.randbits(64) if seed is None else seed, SPLIT)
+    order = native.permuted(rows, chance)
+    ends = np.cumsum([0, *wanted]).astype(int).tolist()
+    return [order[start:stop].tolist() for start, stop in itertools.pairwise(ends)]

@@ -14,7 +14,7 @@ from lakebed.errors import InvalidInputError, InvalidOperationError
 from lakebed.loaders.collate import RAGGED, Batch, Ragged
 from lakebed.loaders.columns import Column, Decode, Resident, column_of
 from lakebed.loaders.draws import weighted
-from lakebed.loaders.order import Mode, Order, Shares
+from lakebed.loaders.order import Mode, Order, Shares, Tail
 from lakebed.loaders.plan import Plan
 from lakebed.loaders.processes import Processes, SharedPool
 from lakebed.loaders.recognition import Recognised, recognised
@@ -100,7 +100,7 @@ class Loader:
         Which of how many processes this is: together they take every batch of ``batch_size * world`` samples.
     tail
         With several processes, the end of an epoch: ``pad`` repeats samples, which `Batch.real` tells; ``drop`` leaves
-        some out.
+        some out; ``keep`` gives some processes fewer samples, and steps, than others.
     offset
         Samples of the order to leave out at the start of the first epoch.
     progress
@@ -147,7 +147,7 @@ class Loader:
         size: int | None = None,
         rank: int = 0,
         world: int = 1,
-        tail: Literal["pad", "drop"] = "pad",
+        tail: Tail = "pad",
         offset: int = 0,
         progress: bool = False,
     ) -> None:
@@ -180,11 +180,12 @@ class Loader:
         self.replace = replace
         self.size = size
         self.rank, self.world = rank, world
-        self.tail: Literal["pad", "drop"] = tail
+        self.tail: Tail = tail
         self.progress = progress
         self._check()
         self._epoch = 0
         self._position = offset
+        self._is_resumed = False
         self._begin()
 
     def _begin(self) -> None:
@@ -231,7 +232,7 @@ class Loader:
     def __len__(self) -> int:
         """Return the batches of a whole epoch, or its samples with ``batch_size=None``."""
         shares = self._shares(self.samples)
-        return shares.end // self.world if self.batch_size is None else len(shares)
+        return shares.own if self.batch_size is None else len(shares)
 
     def _shares(self, samples: int) -> Shares:
         size = _SINGLE if self.batch_size is None else self.batch_size
@@ -282,6 +283,7 @@ class Loader:
                 "loader as it was made then (same commit, same view, same arguments), or begin the epoch anew"
             )
         self._epoch, self._position = int(state["epoch"]), int(state["position"])
+        self._is_resumed = True  # a pass that has nothing left is one, so that loops over epochs count right
 
     def _fingerprint(self) -> str:
         """Return what the order depends on, beside seed and epoch, as a short text."""
@@ -307,6 +309,13 @@ class Loader:
         table, order = self._order(epoch)
         position = min(position, len(order))
         shares = self._shares(len(order) - position)
+        if (
+            position and not len(shares) and not self._is_resumed
+        ):  # every batch was taken, without asking for one more
+            epoch, position = self._epoch, self._position = epoch + 1, 0
+            table, order = self._order(epoch)
+            shares = self._shares(len(order))
+        self._is_resumed = False
         plan = Plan(table, order, shares, epoch, position)
         is_remote = any(column.is_spanned and column.reader.source.remote is not None for column in columns)
         is_copied = any(column.reader.chunk_codec() is not None for column in columns if column.is_spanned)

@@ -38,6 +38,7 @@ from lakebed.loaders.draws import BLOCK, SPANS, key, mix
 from lakebed.native import order as native
 
 Mode = Literal["none", "chunk", "window", "exact"]
+Tail = Literal["pad", "drop", "keep"]
 Integers = NDArray[np.int64]
 
 WINDOW = 512 << 20
@@ -326,7 +327,8 @@ class Shares:
     Step g is global batch g, the positions from g * batch to before (g + 1) * batch; process r takes those with
     p mod world = r, so that together the processes take the same batches in the same order, however many they are. If
     the last batch is a part of one, ``pad`` goes on with positions beyond the epoch, which stand for its first ones
-    again and are not `real`; ``drop`` leaves out what cannot be dealt evenly.
+    again and are not `real`; ``drop`` leaves out what cannot be dealt evenly; ``keep`` lets some processes take fewer
+    samples, and steps, than others, as workers of one process may.
 
     Parameters
     ----------
@@ -337,7 +339,7 @@ class Shares:
     rank, world
         This process, and how many there are.
     tail
-        ``pad`` or ``drop``.
+        ``pad``, ``drop`` or ``keep``.
     drop_last
         Whether a last batch that is smaller than others is left out altogether.
 
@@ -353,7 +355,7 @@ class Shares:
     batch: int
     rank: int = 0
     world: int = 1
-    tail: Literal["pad", "drop"] = "pad"
+    tail: Tail = "pad"
     drop_last: bool = False
 
     def __post_init__(self) -> None:
@@ -363,10 +365,8 @@ class Shares:
             raise InvalidInputError(
                 f"a batch of {self.batch} has no sample for each of {self.world} processes: make batches larger"
             )
-        if self.tail not in ("pad", "drop"):
-            raise InvalidInputError(
-                f"the tail of an epoch can be padded or dropped: pad or drop, not {self.tail!r}"
-            )
+        if self.tail not in ("pad", "drop", "keep"):
+            raise InvalidInputError(f"the tail of an epoch is one of pad, drop and keep, not {self.tail!r}")
 
     @property
     def end(self) -> int:
@@ -375,13 +375,22 @@ class Shares:
         rest = self.samples - full
         if self.drop_last or not rest:
             return full
+        if self.tail == "keep":
+            return self.samples
         if self.tail == "drop":
             return full + rest - rest % self.world
         even = -(-self.samples // self.world) * self.world
         return min(max(even, full + self.world), full + self.batch)
 
+    @property
+    def own(self) -> int:
+        """Positions that this process takes."""
+        return (self.end - self.rank + self.world - 1) // self.world
+
     def __len__(self) -> int:
-        return (self.end + self.batch - 1) // self.batch
+        full, rest = divmod(self.end, self.batch)
+        has_own = (self.rank - full * self.batch) % self.world < rest
+        return full + has_own
 
     def step(self, number: int) -> tuple[Integers, NDArray[np.bool_]]:
         """Return the positions that this process takes in one step, and which of them are real, not repeated."""

@@ -8,7 +8,7 @@ import pickle
 import threading
 from collections import Counter
 from collections.abc import Iterable
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +113,18 @@ def test_order_does_not_depend_on_threads_nor_tensors(ds: lakebed.Dataset) -> No
     assert orders[0] == orders[2] == orders[4]
     assert orders[1] == orders[3] == orders[5]
     assert orders[0] != rows_of(lakebed.Loader(ds, 16, shuffle=True, seed=6))
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize("batch_size", [50, None])
+def test_an_epoch_ends_with_its_last_batch(
+    ds: lakebed.Dataset, batch_size: int | None, drop_last: bool
+) -> None:
+    """Trainers count batches, and never ask for one more."""
+    loader = lakebed.Loader(ds, batch_size, tensors=["label"], shuffle=True, drop_last=drop_last)
+    counted = [[batch["label"].tolist() for batch in islice(loader, len(loader))] for _ in range(3)]
+    loader.set_epoch(0)
+    assert counted == [[batch["label"].tolist() for batch in loader] for _ in range(3)]
 
 
 def test_last_batch_may_be_dropped(ds: lakebed.Dataset) -> None:

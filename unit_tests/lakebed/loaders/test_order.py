@@ -247,6 +247,15 @@ def test_processes_share_each_batch_and_take_equally_many_steps(samples, batch, 
     assert len(alone) - len(dealt) < max(world, 1) or tail == "drop"
 
 
+@given(samples=st.integers(0, 60), batch=st.integers(1, 20), world=st.integers(1, 8))
+def test_workers_of_one_process_leave_nothing_out_and_repeat_nothing(samples, batch, world):
+    shares = [Shares(samples, max(batch, world), rank, world, "keep") for rank in range(world)]
+    steps = [list(share.steps()) for share in shares]
+    assert all(len(own) and real.all() for each in steps for own, real in each)
+    assert sorted(p for each in steps for own, _ in each for p in own) == list(range(samples))
+    assert [share.own for share in shares] == [sum(len(own) for own, _ in each) for each in steps]
+
+
 def test_shares_that_cannot_be():
     for wrong in ({"rank": 2}, {"rank": -1}, {"world": 0}, {"batch": 1}, {"tail": "cut"}):
         with pytest.raises(InvalidInputError):

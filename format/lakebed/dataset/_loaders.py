@@ -1,0 +1,393 @@
+"""A dataset's facade: loaders for training."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from lakebed import random
+from lakebed.dataset._base import DatasetBase
+from lakebed.errors import EmptyTensorError, InvalidInputError
+from lakebed.htypes.base import Storing
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+    import torch
+
+    from lakebed.loaders.fluent import DataLoader
+    from lakebed.loaders.samples import Source
+    from lakebed.session.table import Table
+
+Transform = Callable[[Any], Any] | Mapping[str, Callable[[Any], Any] | None]
+
+MEGABYTE = 1_000_000
+
+# Methods of 3.x -> ours.
+_METHODS = {"numpy": "numpy", "tobytes": "bytes", "pil": "pil", "data": "numpy"}
+
+
+class LoaderMethods(DatasetBase):
+    """Batches for PyTorch, TensorFlow, JAX and NumPy; splits."""
+
+    def pytorch(
+        self,
+        transform: Transform | None = None,
+        tensors: Sequence[str] | None = None,
+        num_workers: int = 1,
+        batch_size: int | None = 1,
+        drop_last: bool = False,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        pin_memory: bool = False,
+        shuffle: bool = False,
+        buffer_size: int = 2048,
+        use_local_cache: bool = False,
+        progressbar: bool = False,
+        return_index: bool = True,
+        pad_tensors: bool = False,
+        transform_kwargs: Mapping[str, Any] | None = None,
+        decode_method: Mapping[str, str] | None = None,
+        cache_size: int = 32_000_000,
+        *args: Any,
+        **kwargs: Any,
+    ) -> torch.utils.data.DataLoader:
+        """Return a DataLoader of PyTorch, whose batches are made on threads of this process.
+
+        Batches are dictionaries of tensors that yield their values when they are unpacked:
+        ``for images, labels, index in loader``. Unsigned integers of two bytes or more become signed ones, numbers have
+        the shape (batch, 1), text and json are lists. Each pass is the next epoch. The order follows from
+        ``lakebed.random.seed``, or from 0.
+
+        Parameters
+        ----------
+        transform
+            Function of a sample, a dictionary of arrays; or a dictionary of functions by tensor, which leaves out
+            tensors that it does not name, and leaves those as they are that it maps to None.
+        tensors
+            Which tensors; None is all.
+        num_workers
+            Threads, where it is above 1; otherwise one for each core but one. There are no worker processes.
+        batch_size
+            Samples of a batch; None for single samples.
+        drop_last
+            Leave out a last batch that is smaller than others.
+        collate_fn
+            Makes a batch of a list of samples.
+        pin_memory
+            Copy batches to pinned memory, if there is a CUDA device.
+        shuffle
+            Mix the samples.
+        buffer_size
+            Megabytes of stored samples, from all parts of the dataset, that are mixed with each other.
+        use_local_cache
+            Accepted for compatibility.
+        progressbar
+            Show a bar.
+        return_index
+            Add the numbers of the rows as ``index``.
+        pad_tensors
+            Take as many rows as the longest tensor has; those that others lack are empty samples.
+        transform_kwargs
+            More arguments of the transform.
+        decode_method
+            By tensor: ``numpy``, ``tobytes`` for what is stored, ``pil`` for images of Pillow, ``data`` for what
+            ``Tensor.data`` returns.
+        cache_size
+            Accepted for compatibility.
+        *args
+            Accepted for compatibility.
+        **kwargs
+            ``processes=n`` calls the transform in n processes, for one that holds Python's lock for long; others are
+            accepted for compatibility.
+
+        Returns
+        -------
+        An instance of ``torch.utils.data.DataLoader`` with ``state_dict``, ``load_state_dict``, ``set_epoch``,
+        ``stats`` and ``close``.
+
+        Raises
+        ------
+        ModuleNotInstalledException
+            If PyTorch is not installed.
+        EmptyTensorError
+            If a tensor holds no samples.
+        TensorDoesNotExistError
+            If there is no such tensor.
+        """
+        from lakebed.loaders.samples import adapter
+
+        source = self._source(
+            tensors,
+            transform,
+            transform_kwargs,
+            decode_method,
+            return_index=return_index,
+            is_padded=pad_tensors,
+            shuffle=shuffle,
+            window=_window(buffer_size),
+            threads=num_workers if num_workers > 1 else None,
+            processes=kwargs.get("processes", 0),
+            progress=progressbar,
+        )
+        loader: torch.utils.data.DataLoader = adapter("torch").TorchLoader(
+            source, batch_size, collate_fn, drop_last=drop_last, pinned=pin_memory
+        )
+        return loader
+
+    def torch_dataset(
+        self,
+        transform: Transform | None = None,
+        tensors: Sequence[str] | None = None,
+        *,
+        shuffle: bool = False,
+        seed: int | None = None,
+        map_style: bool = False,
+        distributed: bool = False,
+        return_index: bool = False,
+        decode_method: Mapping[str, str] | None = None,
+        buffer_size: int = 512,
+    ) -> torch.utils.data.Dataset:
+        """Return a dataset of PyTorch, for a DataLoader of one's own, Lightning, accelerate or a Trainer.
+
+        Samples are dictionaries of arrays, text and Python values. Where the DataLoader has worker processes, each
+        reads a share, whether they are forked or spawned; batches from threads come faster from :meth:`pytorch`.
+
+        Parameters
+        ----------
+        transform
+            As of :meth:`pytorch`.
+        tensors
+            Which tensors; None is all.
+        shuffle
+            Mix the samples; each pass in another order.
+        seed
+            What the order follows from; None for that of ``lakebed.random.seed``, or 0.
+        map_style
+            Return samples by number instead, for samplers of PyTorch, which then decide the order.
+        distributed
+            Take the share of this process of ``torch.distributed``. Trainers that share samples out themselves, as
+            accelerate does, need this False.
+        return_index
+            Add the number of the row as ``index``.
+        decode_method
+            As of :meth:`pytorch`.
+        buffer_size
+            Megabytes of stored samples that are mixed with each other.
+
+        Returns
+        -------
+        An ``IterableDataset`` with ``set_epoch``, ``state_dict`` and ``load_state_dict``; or a map-style ``Dataset``.
+
+        Raises
+        ------
+        ModuleNotInstalledException
+            If PyTorch is not installed.
+        """
+        from lakebed.loaders.samples import adapter
+
+        source = self._source(
+            tensors,
+            transform,
+            None,
+            decode_method,
+            return_index=return_index,
+            is_plain=True,
+            shuffle=shuffle,
+            seed=_seed() if seed is None else seed,
+            window=_window(buffer_size),
+        )
+        found: torch.utils.data.Dataset = (
+            adapter("torch").TorchRows(source)
+            if map_style
+            else adapter("torch").TorchDataset(source, is_distributed=distributed)
+        )
+        return found
+
+    def tensorflow(
+        self,
+        tensors: Sequence[str] | None = None,
+        tobytes: bool | Sequence[str] = False,
+        fetch_chunks: bool = True,
+    ) -> tf.data.Dataset:
+        """Return a ``tf.data.Dataset`` of the samples, in sequence.
+
+        Parameters
+        ----------
+        tensors
+            Which tensors; None is all.
+        tobytes
+            Give what is stored instead of values: True for all tensors, or the names of some.
+        fetch_chunks
+            Accepted for compatibility.
+
+        Returns
+        -------
+        Dictionaries of tensors: text, bytes, json and lists as strings of shape (1,), the latter two as JSON.
+
+        Raises
+        ------
+        ModuleNotInstalledException
+            If TensorFlow is not installed.
+        """
+        from lakebed.loaders.samples import adapter
+
+        names = self._shown(self._session.schema()) if tensors is None else list(tensors)
+        encoded = names if tobytes is True else [] if tobytes is False else list(tobytes)
+        source = self._source(
+            names,
+            None,
+            None,
+            dict.fromkeys(encoded, "tobytes"),
+            return_index=False,
+            is_widened=False,
+            is_plain=True,
+        )
+        return adapter("tensorflow").samples(source)
+
+    def dataloader(self, ignore_errors: bool = False, verbose: bool = False) -> DataLoader:
+        """Return a loader whose settings are chained: ``ds.dataloader().batch(32).shuffle().pytorch()``.
+
+        Parameters
+        ----------
+        ignore_errors
+            Leave out samples that cannot be read or transformed.
+        verbose
+            Print a summary of the dataset.
+
+        Returns
+        -------
+        A new one with each call of ``batch``, ``shuffle``, ``transform``, ``sample_by`` and ``offset``.
+        """
+        from lakebed.loaders.fluent import DataLoader
+
+        if verbose:
+            print(self)
+        return DataLoader(self, self._source, is_tolerant=ignore_errors)  # type: ignore[arg-type]
+
+    def random_split(self, lengths: Sequence[float]) -> list[Self]:
+        """Return views that share the rows out at random.
+
+        The same seed (``lakebed.random.seed``) gives the same views.
+
+        Parameters
+        ----------
+        lengths
+            Rows of each view; or fractions that add up to 1, of which the first get the rows that are left over.
+
+        Returns
+        -------
+        A view for each length.
+
+        Raises
+        ------
+        InvalidInputError
+            If lengths do not add up to the rows of this dataset, or one is negative.
+        """
+        from lakebed.loaders.draws import split
+
+        rows = split(lengths, len(self), random.get_seed())  # type: ignore[arg-type]
+        return [self[part] for part in rows]  # type: ignore[index]
+
+    def _source(
+        self,
+        tensors: Sequence[str] | None,
+        transform: Transform | None,
+        transform_kwargs: Mapping[str, Any] | None,
+        decode_method: Mapping[str, str] | None,
+        *,
+        return_index: bool,
+        is_padded: bool = False,
+        is_plain: bool = False,
+        is_widened: bool = True,
+        **options: Any,
+    ) -> Source:
+        """Return what loaders are made of; `options` are those of `Loader`."""
+        from lakebed.loaders.samples import AsSample, PerTensor, Source
+
+        methods = dict(decode_method or {})
+        if isinstance(transform, Mapping):
+            tensors = [name for name in transform if name != "index"]
+            return_index = "index" in transform
+            function: Callable[[Any], Any] | None = PerTensor(transform)
+        else:
+            function = (
+                functools.partial(transform, **transform_kwargs)
+                if transform and transform_kwargs
+                else transform
+            )
+        table = self._table(self._shown(self._session.schema()) if tensors is None else tensors)
+        _check(table, methods)
+        late: dict[str, Callable[[int], Any]] = {
+            name: _Late(self._unselected(), name, is_data=True)
+            for name, method in methods.items()
+            if method == "data"
+        }
+        names = tuple(table.names)
+        storing = {name: table.reader(name).storing for name in names}
+        if is_padded:
+            lengths = {name: state.length for name, state in table.states().items()}
+            short = [name for name in names if lengths[name] < table.longest]
+            late |= {name: late.get(name) or _Late(self._unselected(), name) for name in short}
+            table = table.only([name for name in names if name not in short])
+        sample = AsSample(
+            names, storing, late, return_index, function, is_widened=is_widened, is_plain=is_plain
+        )
+        decode = {name: _METHODS[method] for name, method in methods.items() if name in table.names}
+        return Source(table, {"seed": _seed(), **options, "decode": decode}, sample)
+
+    def _unselected(self) -> Self:
+        return type(self)(self._handle, self._group, None, self._columns, pad=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Late:
+    """Reads a sample of one tensor by row; rows that it lacks are empty samples."""
+
+    dataset: Any
+    name: str
+    is_data: bool = False
+
+    def __call__(self, row: int) -> Any:
+        tensor = self.dataset[row][self.name]
+        return tensor.data() if self.is_data else tensor.numpy()
+
+
+def _check(table: Table, methods: Mapping[str, str]) -> None:
+    """Refuse tensors without samples, and ways to decode that a tensor has not.
+
+    Raises
+    ------
+    EmptyTensorError, InvalidInputError
+        See above.
+    """
+    for name, state in table.states().items():
+        if not state.length:
+            raise EmptyTensorError(
+                f"tensor {name!r} holds no samples: append some, or leave it out with tensors="
+            )
+    for name, method in methods.items():
+        if name not in table.names:
+            raise InvalidInputError(
+                f"decode_method names the tensor {name!r}, which the loader does not read"
+            )
+        known = ["data", "numpy"]
+        reader = table.reader(name)
+        if reader.storing in (Storing.ARRAY, Storing.TEXT):
+            known.append("tobytes")
+        if reader.decoder.traits.kind == "image":
+            known.append("pil")
+        if method not in known:
+            raise InvalidInputError(
+                f"decode_method {method!r} is not supported for tensor {name!r}, which knows {', '.join(sorted(known))}"
+            )
+
+
+def _seed() -> int:
+    return random.get_seed() or 0
+
+
+def _window(megabytes: float) -> int:
+    if megabytes < 0:
+        raise InvalidInputError(f"buffer_size is a number of megabytes, not {megabytes}")
+    return max(1, int(megabytes * MEGABYTE))

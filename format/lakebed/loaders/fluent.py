@@ -1,0 +1,344 @@
+"""The chained form of Deep Lake 3.x: ``ds.dataloader().batch(32).shuffle().transform(f).pytorch()``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+from numpy.typing import ArrayLike
+
+from lakebed.errors import InvalidInputError, InvalidOperationError
+from lakebed.loaders.samples import NumpyLoader, Source, adapter
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+    import torch
+
+    from lakebed.loaders.jax import JaxLoader
+
+Collate = Callable[[list[Any]], Any]
+Transform = Callable[[Any], Any] | Mapping[str, Callable[[Any], Any] | None]
+
+BUFFER = 2048
+
+
+class Rows(Protocol):
+    """The facade of a dataset."""
+
+    def __len__(self) -> int: ...
+
+    def summary(self, force: bool = False) -> None:
+        """Print a table of the tensors."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataLoader:
+    """Settings of a loader of a dataset; each method returns one with a setting more.
+
+    Iterated, it yields batches of NumPy arrays; :meth:`pytorch`, :meth:`tensorflow` and :meth:`jax` return loaders of
+    these frameworks.
+
+    Examples
+    --------
+    >>> import lakebed
+    >>> ds = lakebed.empty("mem://fluent-example")
+    >>> _ = ds.create_tensor("x", dtype="int64")
+    >>> ds.extend({"x": [1, 2, 3]})
+    >>> [batch["x"].tolist() for batch in ds.dataloader().batch(2).transform({"x": lambda x: x * 10})]
+    [[[10], [20]], [[30]]]
+    """
+
+    dataset: Rows
+    make_source: Callable[..., Source] = field(repr=False)
+    is_tolerant: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    # -- settings ----------------------------------------------------------------------------------------------------
+
+    def batch(self, batch_size: int, drop_last: bool = False) -> DataLoader:
+        """Make batches.
+
+        Parameters
+        ----------
+        batch_size
+            Samples of a batch of this process.
+        drop_last
+            Leave out a last batch that is smaller than others.
+
+        Raises
+        ------
+        InvalidInputError
+            If the size is set already, or not positive.
+        """
+        if batch_size < 1:
+            raise InvalidInputError(f"a batch has at least one sample, not {batch_size}")
+        return self._with("batch size", batch_size=batch_size, drop_last=drop_last)
+
+    def shuffle(self, shuffle: bool = True, buffer_size: int = BUFFER) -> DataLoader:
+        """Mix the samples.
+
+        Parameters
+        ----------
+        shuffle
+            Whether they are mixed; ``"exact"`` and ``"chunk"`` as of ``lakebed.Loader``.
+        buffer_size
+            Megabytes of stored samples, from all parts of the dataset, that are mixed with each other.
+
+        Raises
+        ------
+        InvalidInputError
+            If it is set already.
+        """
+        return self._with("shuffle", shuffle=shuffle, window=max(1, int(buffer_size * 1_000_000)))
+
+    def transform(self, transform: Transform, **kwargs: Any) -> DataLoader:
+        """Change samples.
+
+        Parameters
+        ----------
+        transform
+            Function of a sample, a dictionary; or a dictionary of functions by tensor, which leaves out tensors that it
+            does not name, and leaves those as they are that it maps to None.
+        **kwargs
+            More arguments of the function.
+
+        Raises
+        ------
+        InvalidInputError
+            If it is set already.
+        """
+        return self._with("transform", transform=transform, transform_kwargs=kwargs)
+
+    def sample_by(
+        self, weights: str | ArrayLike, replace: bool = True, size: int | None = None
+    ) -> DataLoader:
+        """Draw rows with probabilities in proportion to weights; other ones in each epoch.
+
+        Parameters
+        ----------
+        weights
+            One per row.
+        replace
+            Whether a row can come more than once.
+        size
+            How many rows are drawn; as many as there are by default.
+
+        Raises
+        ------
+        InvalidInputError
+            If it is set already.
+        InvalidOperationError
+            If the weights are an expression.
+        """
+        if isinstance(weights, str):
+            _no_queries()
+        return self._with("sample_by", weights=weights, replace=replace, size=size)
+
+    def query(self, query_string: str) -> NoReturn:
+        """Refuse: there are no queries yet.
+
+        Parameters
+        ----------
+        query_string
+            The query.
+
+        Raises
+        ------
+        InvalidOperationError
+            Always.
+        """
+        _no_queries()
+
+    def offset(self, off: int = 0) -> DataLoader:
+        """Leave out samples at the start of the first epoch.
+
+        Parameters
+        ----------
+        off
+            How many samples of the order.
+
+        Raises
+        ------
+        InvalidInputError
+            If it is set already.
+        """
+        return self._with("offset", offset=off)
+
+    def close(self) -> None:
+        """Do nothing: an iteration holds what it needs, and lets go of it at its end."""
+
+    def _with(self, what: str, **settings: Any) -> DataLoader:
+        if settings.keys() & self.settings.keys():
+            raise InvalidInputError(f"{what} is already set")
+        return replace(self, settings={**self.settings, **settings})
+
+    # -- loaders -----------------------------------------------------------------------------------------------------
+
+    def pytorch(
+        self,
+        num_workers: int = 0,
+        collate_fn: Collate | None = None,
+        tensors: Sequence[str] | None = None,
+        num_threads: int | None = None,
+        prefetch_factor: int = 2,
+        distributed: bool = False,
+        return_index: bool = True,
+        decode_method: Mapping[str, str] | None = None,
+        persistent_workers: bool = False,
+    ) -> torch.utils.data.DataLoader:
+        """Return a DataLoader of PyTorch; see ``Dataset.pytorch``.
+
+        Parameters
+        ----------
+        num_workers
+            Processes that call the transform, for one that holds Python's lock for long; 0 calls it on threads.
+        collate_fn
+            Makes a batch of a list of samples.
+        tensors
+            Which tensors; None is all.
+        num_threads
+            Threads; None is one for each core but one.
+        prefetch_factor
+            Accepted for compatibility: batches are made ahead as memory allows.
+        distributed
+            Take the share of this process of ``torch.distributed``: together the processes take every batch once.
+        return_index
+            Add the numbers of the rows as ``index``.
+        decode_method
+            As of ``Dataset.pytorch``.
+        persistent_workers
+            Accepted for compatibility: there are no worker processes.
+        """
+        torch_adapter = adapter("torch")
+        source = self._source(tensors, num_workers, num_threads, decode_method, return_index, is_widened=True)
+        if distributed:
+            rank, world = torch_adapter.process()
+            source = source.using(rank=rank, world=world)
+        loader: torch.utils.data.DataLoader = torch_adapter.TorchLoader(
+            source, self.batch_size, collate_fn, drop_last=self.drop_last, pinned=False
+        )
+        return loader
+
+    def tensorflow(
+        self,
+        num_workers: int = 0,
+        collate_fn: Collate | None = None,
+        tensors: Sequence[str] | None = None,
+        num_threads: int | None = None,
+        prefetch_factor: int = 2,
+        return_index: bool = True,
+        decode_method: Mapping[str, str] | None = None,
+        persistent_workers: bool = False,
+    ) -> tf.data.Dataset:
+        """Return a ``tf.data.Dataset`` of batches; parameters as of :meth:`pytorch`."""
+        made = self._numpy(tensors, num_workers, num_threads, decode_method, return_index, collate_fn)
+        return adapter("tensorflow").batches(made)
+
+    def jax(
+        self,
+        num_workers: int = 0,
+        tensors: Sequence[str] | None = None,
+        num_threads: int | None = None,
+        decode_method: Mapping[str, str] | None = None,
+        return_index: bool = False,
+        sharding: Any = None,
+    ) -> JaxLoader:
+        """Return a loader of batches of JAX arrays.
+
+        Parameters as of :meth:`pytorch`; `sharding` is a device, or a sharding of JAX, that arrays are put on.
+        """
+        made = self._numpy(tensors, num_workers, num_threads, decode_method, return_index)
+        loader: JaxLoader = adapter("jax").JaxLoader(made, sharding)
+        return loader
+
+    def numpy(
+        self,
+        num_workers: int = 0,
+        tensors: Sequence[str] | None = None,
+        num_threads: int | None = None,
+        prefetch_factor: int = 2,
+        decode_method: Mapping[str, str] | None = None,
+        persistent_workers: bool = False,
+    ) -> NumpyLoader:
+        """Return a loader of batches of NumPy arrays; parameters as of :meth:`pytorch`."""
+        return self._numpy(tensors, num_workers, num_threads, decode_method, return_index=False)
+
+    def _numpy(
+        self,
+        tensors: Sequence[str] | None,
+        num_workers: int,
+        num_threads: int | None,
+        decode_method: Mapping[str, str] | None,
+        return_index: bool,
+        collate_fn: Collate | None = None,
+    ) -> NumpyLoader:
+        source = self._source(
+            tensors, num_workers, num_threads, decode_method, return_index, is_widened=False
+        )
+        return NumpyLoader(source, self.batch_size, collate_fn, drop_last=self.drop_last)
+
+    def _source(
+        self,
+        tensors: Sequence[str] | None,
+        num_workers: int,
+        num_threads: int | None,
+        decode_method: Mapping[str, str] | None,
+        return_index: bool,
+        *,
+        is_widened: bool,
+    ) -> Source:
+        own = {"batch_size", "drop_last", "transform", "transform_kwargs"}
+        return self.make_source(
+            tensors,
+            self.settings.get("transform"),
+            self.settings.get("transform_kwargs"),
+            decode_method,
+            return_index=return_index,
+            is_widened=is_widened,
+            is_plain=not is_widened,
+            threads=num_threads,
+            processes=num_workers if "transform" in self.settings else 0,
+            on_error="skip" if self.is_tolerant else "raise",
+            **{name: value for name, value in self.settings.items() if name not in own},
+        )
+
+    # -- what a DataLoader of PyTorch tells --------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.numpy())
+
+    def __len__(self) -> int:
+        size = self.settings.get("size")
+        samples = len(self.dataset) if size is None else size
+        full, rest = divmod(samples, self.batch_size)
+        return full if self.drop_last or not rest else full + 1
+
+    def summary(self) -> None:
+        """Print a table of the tensors of the dataset."""
+        self.dataset.summary()
+
+    @property
+    def batch_size(self) -> int:
+        """Samples of a batch."""
+        size: int = self.settings.get("batch_size", 1)
+        return size
+
+    @property
+    def drop_last(self) -> bool:
+        """Whether a last batch that is smaller than others is left out."""
+        return bool(self.settings.get("drop_last", False))
+
+    # There are no worker processes, and the order is none of a sampler.
+    num_workers = 0
+    collate_fn = sampler = batch_sampler = generator = multiprocessing_context = worker_init_fn = None
+    persistent_workers = pin_memory = False
+    pin_memory_device = ""
+    prefetch_factor = timeout = 0
+
+
+def _no_queries() -> NoReturn:
+    raise InvalidOperationError(
+        "this release has no queries; select rows with ds[[...]], draw them with sample_by([weight, ...]), or leave "
+        "them out in a loop over ds"
+    )

@@ -1,0 +1,1 @@
+"""Loaders in the frameworks that train: PyTorch, Lightning, accelerate, transformers, TensorFlow, Keras, JAX."""

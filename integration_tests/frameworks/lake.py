@@ -1,0 +1,50 @@
+"""The dataset that the frameworks train on: small pictures of two classes, one dark and one bright."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import lakebed
+
+ROWS = 97
+
+
+def make(path: Path, rows: int = ROWS) -> str:
+    """Write the dataset and return its address."""
+    ds = lakebed.empty(str(path))
+    ds.create_tensor("images", htype="image", sample_compression="png")
+    ds.create_tensor("labels", htype="class_label", class_names=["dark", "bright"])
+    ds.create_tensor("texts", htype="text")
+    ds.create_tensor("facts", htype="json")
+    ds.create_tensor("boxes", htype="bbox")
+    rng = np.random.default_rng(0)
+    label = np.arange(rows) % 2
+    ds.extend(
+        {
+            "images": [
+                rng.integers(0, 100, (8, 8, 3), dtype=np.uint8) + 120 * bright
+                for bright in label.astype(np.uint8)
+            ],
+            "labels": label.astype(np.uint32),
+            "texts": [f"row {row}" for row in range(rows)],
+            "facts": [{"row": row} for row in range(rows)],
+            "boxes": [np.full((row % 3, 4), row, np.float32) for row in range(rows)],
+        }
+    )
+    ds.commit("pictures")
+    return str(path)
+
+
+def ready(sample: Any) -> dict[str, Any]:
+    """Make pixels and classes of a sample; a function of a module, so that other processes find it."""
+    return {"pixels": (sample["images"].astype(np.float32) - 110) / 60, "labels": int(sample["labels"][0])}
+
+
+def broken(sample: Any) -> Any:
+    """Fail at one row."""
+    if sample["labels"].size and sample["index"][0] == 40:
+        raise RuntimeError("row 40 is broken")
+    return sample

@@ -1,0 +1,309 @@
+"""``ds.pytorch`` hands out what Deep Lake 3.9.52 does; ``ds.torch_dataset`` works in the DataLoaders of others."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import pickle
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lakebed
+from integration_tests.frameworks import lake
+from integration_tests.frameworks.lake import ROWS
+from lakebed.errors import EmptyTensorError, InvalidInputError, InvalidOperationError, TensorDoesNotExistError
+
+torch = pytest.importorskip("torch")
+from torch.utils.data import DataLoader, RandomSampler  # noqa: E402 - after the line that may skip all this
+
+pytestmark = [
+    pytest.mark.frameworks,
+    pytest.mark.filterwarnings("ignore:This DataLoader will create"),  # more workers than cores
+]
+
+
+def rows_of(loader: Iterable[Any]) -> list[int]:
+    return [int(row) for batch in loader for row in batch["index"].flatten()]
+
+
+# -- what comes out (each fact seen on 3.9.52) -------------------------------------------------------------------------
+
+
+def test_batches_are_tensors_that_unpack(ds: lakebed.Dataset) -> None:
+    loader = ds.pytorch(tensors=["images", "labels", "texts"], batch_size=4)
+    assert isinstance(loader, DataLoader)
+    assert (len(loader), loader.batch_size, loader.num_workers, loader.drop_last) == (25, 4, 0, False)
+    batch = next(iter(loader))
+    images, labels, texts, index = batch
+    assert list(batch.keys()) == ["images", "labels", "texts", "index"]
+    assert (tuple(images.shape), images.dtype) == ((4, 8, 8, 3), torch.uint8)
+    assert np.array_equal(images.numpy(), ds.images[:4].numpy())
+    assert (labels.tolist(), labels.dtype) == ([[0], [1], [0], [1]], torch.int64)
+    assert texts == ["row 0", "row 1", "row 2", "row 3"]
+    assert (index.tolist(), index.dtype) == ([[0], [1], [2], [3]], torch.int64)
+
+
+def test_numbers_of_every_dtype(tmp_path: Path) -> None:
+    """PyTorch gets the next signed type for unsigned integers of two bytes and more."""
+    ds = lakebed.empty(str(tmp_path / "ds"))
+    expected = {
+        "bool": torch.bool, "int8": torch.int8, "uint8": torch.uint8, "int16": torch.int16, "uint16": torch.int32,
+        "int32": torch.int32, "uint32": torch.int64, "uint64": torch.int64, "int64": torch.int64,
+        "float16": torch.float16, "float32": torch.float32, "float64": torch.float64, "complex64": torch.complex64,
+    }  # fmt: skip
+    for dtype in expected:
+        ds.create_tensor(dtype, dtype=dtype)
+        ds[dtype].extend(np.array([[0, 1], [1, 1], [2, 1]]).astype(dtype))
+    (batch,) = ds.pytorch(batch_size=3, return_index=False)
+    assert {name: values.dtype for name, values in batch.items()} == expected
+    assert all(values.tolist() == ds[name].numpy().tolist() for name, values in batch.items())
+    (single, *_) = ds.pytorch(batch_size=None, tensors=["uint16"])
+    assert (single["uint16"].tolist(), single["uint16"].dtype, single["index"].tolist()) == (
+        [0, 1],
+        torch.int32,
+        [0],
+    )
+
+
+def test_samples_of_other_kinds(ds: lakebed.Dataset) -> None:
+    batch = next(iter(ds.pytorch(tensors=["facts", "boxes"], batch_size=1)))
+    assert batch["facts"] == [{"row": 0}]
+    assert tuple(batch["boxes"].shape) == (1, 0, 4)
+    with pytest.raises(InvalidOperationError, match=r"'boxes' .* different shapes"):
+        next(iter(ds.pytorch(tensors=["boxes"], batch_size=3)))
+
+
+def test_transforms_and_collate_functions(ds: lakebed.Dataset) -> None:
+    def first(**kwargs: Any) -> Any:
+        return next(iter(ds.pytorch(batch_size=2, **kwargs)))
+
+    listed = first(tensors=["labels", "texts", "facts"], collate_fn=list)
+    assert [sample["texts"].tolist() for sample in listed] == [["row 0"], ["row 1"]]
+    assert [sample["facts"].tolist() for sample in listed] == [[{"row": 0}], [{"row": 1}]]
+    assert [(sample["labels"].tolist(), sample["labels"].dtype.name) for sample in listed] == [
+        ([0], "int64"),
+        ([1], "int64"),
+    ]
+    changed = first(transform={"labels": lambda label: label + 10, "texts": None})
+    assert (list(changed.keys()), changed["labels"].tolist()) == (["labels", "texts"], [[10], [11]])
+    assert list(first(transform={"labels": None, "index": None}).keys()) == ["labels", "index"]
+    pairs = first(transform=lambda sample: (sample["images"], sample["labels"]))
+    assert [tuple(part.shape) for part in pairs] == [(2, 8, 8, 3), (2, 1)]
+    assert first(transform=lambda sample, k: sample["labels"] * k, transform_kwargs={"k": 5}).tolist() == [
+        [0],
+        [5],
+    ]
+    with pytest.raises(ZeroDivisionError) as caught:
+        first(transform=lambda sample: 1 // int(sample["index"][0]))
+    assert "row 0" in caught.value.__notes__[0]
+
+
+def test_ways_to_decode(ds: lakebed.Dataset) -> None:
+    def first(methods: dict[str, str]) -> Any:
+        return next(iter(ds.pytorch(tensors=list(methods), decode_method=methods, collate_fn=list)))[0]
+
+    stored = first({"images": "tobytes", "labels": "tobytes"})
+    assert stored["images"].startswith(b"\x89PNG")
+    assert stored["labels"] == b"\0\0\0\0"
+    assert np.array_equal(np.asarray(first({"images": "pil"})["images"]), ds.images[0].numpy())
+    data = first({"labels": "data", "texts": "data", "facts": "data"})
+    assert (data["labels"]["value"].tolist(), data["labels"]["text"]) == ([0], ["dark"])
+    assert (data["texts"], data["facts"]) == ({"value": "row 0"}, {"value": {"row": 0}})
+    for wrong in ({"labels": "pil"}, {"labels": "jpeg"}, {"facts": "tobytes"}, {"nothing": "numpy"}):
+        with pytest.raises((InvalidInputError, TensorDoesNotExistError)):
+            first(wrong)
+
+
+def test_tensors_of_different_lengths(tmp_path: Path) -> None:
+    ds = lakebed.empty(str(tmp_path / "ds"))
+    ds.create_tensor("long", dtype="int64").extend([1, 2, 3])
+    ds.create_tensor("short", dtype="int64").append(5)
+    ds.create_tensor("words", htype="text").extend(["a", "b"])
+    assert len(list(ds.pytorch())) == 1
+    padded = [batch[0] for batch in ds.pytorch(pad_tensors=True, collate_fn=list)]
+    assert [sample["short"].tolist() for sample in padded] == [[5], [], []]
+    assert [sample["words"].tolist() for sample in padded] == [["a"], ["b"], [""]]
+    assert [sample["long"].tolist() for sample in padded] == [[1], [2], [3]]
+    ds.create_tensor("empty")
+    with pytest.raises(EmptyTensorError, match="'empty'"):
+        ds.pytorch()
+
+
+def test_order_views_and_epochs(ds: lakebed.Dataset) -> None:
+    assert rows_of(ds[[7, 2, 5]].pytorch(tensors=["labels"])) == [7, 2, 5]
+    assert rows_of(ds[2:8:3].pytorch(tensors=["labels"])) == [2, 5]
+    assert len(list(ds.pytorch(tensors=["labels"], batch_size=10, drop_last=True))) == 9
+    loader = ds.pytorch(tensors=["labels"], batch_size=8, shuffle=True)
+    first, second = rows_of(loader), rows_of(loader)
+    assert sorted(first) == sorted(second) == list(range(ROWS)) != first != second
+    loader.set_epoch(0)
+    assert rows_of(loader) == first
+    lakebed.random.seed(7)
+    try:
+        assert rows_of(ds.pytorch(tensors=["labels"], shuffle=True)) != first
+    finally:
+        lakebed.random.seed(None)
+
+
+@pytest.mark.parametrize("transform", [None, lake.ready])
+def test_a_loader_resumes_in_the_middle_of_an_epoch(ds: lakebed.Dataset, transform: Any) -> None:
+    def make() -> Any:
+        return ds.pytorch(transform, tensors=["images", "labels"], batch_size=8, shuffle=True)
+
+    loader = make()
+    batches = iter(loader)
+    for _ in range(5):
+        next(batches)
+    state = pickle.loads(pickle.dumps(loader.state_dict()))
+    rest = [batch["labels"].tolist() for batch in batches]
+    again = make()
+    again.load_state_dict(state)
+    assert [batch["labels"].tolist() for batch in again] == rest
+    assert len(rest) == 13 - 5
+
+
+def test_batches_do_not_share_memory(ds: lakebed.Dataset) -> None:
+    batches = [batch["images"] for batch in ds.pytorch(tensors=["images"], batch_size=8)]
+    whole = torch.cat(batches).numpy()
+    assert np.array_equal(whole, ds.images.numpy())
+
+
+# -- datasets for the DataLoaders of others ----------------------------------------------------------------------------
+
+
+def plain(ds: lakebed.Dataset, **kwargs: Any) -> Any:
+    return ds.torch_dataset(tensors=["images", "labels", "texts"], return_index=True, **kwargs)
+
+
+@pytest.mark.parametrize("context", ["fork", "forkserver", "spawn"])
+@pytest.mark.parametrize("workers", [1, 3])
+def test_workers_share_the_rows(ds: lakebed.Dataset, context: str, workers: int) -> None:
+    loader = DataLoader(
+        plain(ds, shuffle=True), batch_size=8, num_workers=workers, multiprocessing_context=context
+    )
+    first, second = rows_of(loader), rows_of(loader)
+    assert sorted(first) == sorted(second) == list(range(ROWS))
+    assert first != second, "another epoch, though the workers are new ones"
+    for batch in loader:
+        rows = batch["index"].flatten().tolist()
+        assert batch["texts"] == [f"row {row}" for row in rows]
+        assert batch["labels"].flatten().tolist() == [row % 2 for row in rows]
+    assert not multiprocessing.active_children()
+
+
+def test_without_workers_the_order_is_that_of_the_loader(ds: lakebed.Dataset) -> None:
+    dataset = plain(ds, shuffle=True, seed=3)
+    assert len(dataset) == ROWS
+    rows = rows_of(DataLoader(dataset, batch_size=8))
+    assert rows == [int(row) for batch in lakebed.Loader(ds, 8, shuffle=True, seed=3) for row in batch.rows]
+    dataset.set_epoch(0)
+    assert rows_of(DataLoader(dataset, batch_size=16)) == rows
+
+
+def test_workers_that_stay_go_on_with_the_next_epoch(ds: lakebed.Dataset) -> None:
+    dataset = plain(ds, shuffle=True)
+    loader = DataLoader(dataset, batch_size=8, num_workers=2, persistent_workers=True)
+    first, second = rows_of(loader), rows_of(loader)
+    assert sorted(second) == list(range(ROWS))
+    assert first != second
+    dataset.set_epoch(0)
+    assert rows_of(loader) == first
+    del loader
+
+
+def test_a_dataset_resumes(ds: lakebed.Dataset) -> None:
+    dataset = plain(ds, shuffle=True)
+    samples = iter(dataset)
+    seen = [int(next(samples)["index"][0]) for _ in range(30)]
+    state = dataset.state_dict()
+    rest = [int(sample["index"][0]) for sample in samples]
+    other = plain(ds, shuffle=True)
+    other.load_state_dict(state)
+    assert [int(sample["index"][0]) for sample in other] == rest
+    assert sorted(seen + rest) == list(range(ROWS))
+
+
+@pytest.mark.parametrize("context", [None, "fork", "spawn"])
+def test_rows_by_number(ds: lakebed.Dataset, context: str | None) -> None:
+    dataset = plain(ds[10:], map_style=True)
+    assert len(dataset) == ROWS - 10
+    assert (dataset[0]["texts"], dataset[-1]["texts"], dataset[3]["index"].tolist()) == (
+        "row 10",
+        "row 96",
+        [13],
+    )
+    assert [sample["texts"] for sample in dataset.__getitems__([5, 1, 5])] == ["row 15", "row 11", "row 15"]
+    with pytest.raises(IndexError):
+        dataset[87]
+    loader = DataLoader(
+        dataset,
+        8,
+        sampler=RandomSampler(dataset),
+        num_workers=2 if context else 0,
+        multiprocessing_context=context,
+    )
+    rows = rows_of(loader)
+    assert sorted(rows) == list(range(10, ROWS)) != rows
+
+
+def test_an_error_in_a_worker_is_raised(ds: lakebed.Dataset) -> None:
+    loader = DataLoader(plain(ds, transform=lake.broken), batch_size=8, num_workers=2)
+    with pytest.raises(RuntimeError, match="row 40 is broken") as caught:
+        list(loader)
+    del loader, caught
+    gc.collect()
+    assert not multiprocessing.active_children()
+
+
+def test_a_loop_that_ends_early_leaves_nothing(ds: lakebed.Dataset) -> None:
+    before = threading.active_count()
+    for workers in (0, 2):
+        loader = DataLoader(plain(ds, shuffle=True), batch_size=8, num_workers=workers)
+        for _ in loader:
+            break
+        del loader, _
+    with ds.pytorch(batch_size=4, tensors=["images"]).loader as loader:
+        next(iter(loader))
+    assert not multiprocessing.active_children()
+    assert threading.active_count() <= before
+
+
+# -- processes that train together -------------------------------------------------------------------------------------
+
+
+def train(rank: int, world: int, path: str, store: str, found: Any) -> None:
+    """Record the rows of one process."""
+    torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world)
+    ds = lakebed.load(path, read_only=True)
+    loader = ds.dataloader().batch(8).shuffle().pytorch(tensors=["labels"], distributed=True)
+    dataset = ds.torch_dataset(tensors=["labels"], shuffle=True, distributed=True, return_index=True)
+    found.put((rank, rows_of(loader), len(loader), rows_of(DataLoader(dataset, batch_size=8))))
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize("world", [1, 2, 4])
+def test_processes_take_shares(path: str, tmp_path: Path, world: int) -> None:
+    context = multiprocessing.get_context("spawn")
+    found = context.Queue()
+    processes = [
+        context.Process(target=train, args=(rank, world, path, str(tmp_path / "store"), found))
+        for rank in range(world)
+    ]
+    for process in processes:
+        process.start()
+    parts = sorted(found.get(timeout=120) for _ in processes)
+    for process in processes:
+        process.join(30)
+        assert process.exitcode == 0
+    for kind in (1, 3):
+        rows = [row for part in parts for row in part[kind]]
+        assert set(rows) == set(range(ROWS))
+        assert len(rows) - ROWS < world
+        assert len({len(part[kind]) for part in parts}) == 1, "all take equally many"
+    assert len({part[2] for part in parts}) == 1

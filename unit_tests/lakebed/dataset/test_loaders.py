@@ -1,0 +1,172 @@
+"""Loaders of the facade without any framework, and splits (facts seen on 3.9.52 where it has them)."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lakebed
+from lakebed.errors import InvalidInputError, InvalidOperationError, ModuleNotInstalledException
+from unit_tests.lakebed.datasets import create_on, new_memory
+
+ROWS = 25
+
+
+@pytest.fixture(scope="module")
+def ds() -> lakebed.Dataset:
+    ds = create_on(new_memory())
+    ds.create_tensor("x", dtype="uint16").extend(np.arange(ROWS, dtype=np.uint16) * 10)
+    ds.create_tensor("words", htype="text").extend([f"word {n}" for n in range(ROWS)])
+    ds.create_tensor("facts", htype="json").extend([{"n": n} for n in range(ROWS)])
+    ds.create_tensor("boxes", htype="bbox").extend([np.full((n % 3, 4), n, np.float32) for n in range(ROWS)])
+    return ds
+
+
+@pytest.fixture(autouse=True)
+def unseeded() -> Iterator[None]:
+    yield
+    lakebed.random.seed(None)
+
+
+def xs(batches: Any) -> list[int]:
+    return [int(x[0]) // 10 for batch in batches for x in batch["x"]]
+
+
+# -- chained settings --------------------------------------------------------------------------------------------
+
+
+def test_batches_are_dictionaries_of_arrays_that_unpack(ds: lakebed.Dataset) -> None:
+    loader = ds.dataloader().batch(10)
+    assert (len(loader), loader.batch_size, loader.drop_last, loader.num_workers) == (3, 10, False, 0)
+    x, words, facts = next(iter(loader.numpy(tensors=["x", "words", "facts"])))
+    assert (x.dtype, x.shape, x[:3].ravel().tolist()) == (np.uint16, (10, 1), [0, 10, 20])
+    assert (words[1], facts[2]) == ("word 1", {"n": 2})
+    assert xs(loader) == xs(ds.dataloader()) == list(range(ROWS))
+    assert len(ds.dataloader()) == ROWS
+    assert [batch["boxes"][2].tolist() for batch in loader] == [[[2.0] * 4] * 2, [], [[22.0] * 4]]
+
+
+def test_settings_are_chained_and_leave_the_loader_before_as_it_was(ds: lakebed.Dataset) -> None:
+    base = ds.dataloader().batch(10, drop_last=True)
+    assert (len(base), xs(base)) == (2, list(range(20)))
+    lakebed.random.seed(5)
+    shuffled = base.shuffle()
+    first = xs(shuffled)
+    assert sorted(first) != first == xs(base.shuffle(True, 100)) == xs(shuffled)
+    assert xs(base) == list(range(20))
+    assert xs(base.offset(5)) == list(range(5, 25))
+    assert xs(base.transform({"x": lambda x: x * 2})) == list(range(0, 40, 2))
+    assert set(next(iter(base.transform({"x": None, "index": None}))).keys()) == {"x", "index"}
+    added = base.transform(lambda sample, n: sample["x"] + n, n=7)
+    assert [batch.ravel()[0] for batch in added] == [7, 107]
+    for name, again in (("batch size", base.batch), ("transform", base.transform(print).transform)):
+        with pytest.raises(InvalidInputError, match=f"{name} is already set"):
+            again(3)
+    with pytest.raises(InvalidInputError, match="at least one"):
+        ds.dataloader().batch(0)
+
+
+def test_a_pass_is_an_epoch_and_can_be_gone_on_with(ds: lakebed.Dataset) -> None:
+    loader = ds.dataloader().batch(4).shuffle().numpy()
+    epochs = [xs(loader) for _ in range(2)]
+    assert epochs[0] != epochs[1]
+    loader.set_epoch(1)
+    batches = iter(loader)
+    seen = xs([next(batches), next(batches)])
+    other = ds.dataloader().batch(4).shuffle().numpy()
+    other.load_state_dict(pickle.loads(pickle.dumps(loader.state_dict())))
+    assert seen + xs(other) == epochs[1]
+    assert loader.stats()["batches"] >= 16
+
+
+def test_rows_are_drawn_by_weight(ds: lakebed.Dataset) -> None:
+    weights = np.zeros(ROWS)
+    weights[[3, 4]] = 1, 3
+    loader = ds.dataloader().batch(10).sample_by(weights, size=200)
+    drawn = xs(loader)
+    assert (len(loader), len(drawn), set(drawn)) == (20, 200, {3, 4})
+    assert 0.6 < drawn.count(4) / 200 < 0.9
+    assert xs(ds.dataloader().sample_by(np.ones(ROWS), replace=False, size=5).numpy()) != []
+
+
+def test_bad_samples_are_left_out_if_one_wants(ds: lakebed.Dataset) -> None:
+    def picky(sample: dict[str, Any]) -> dict[str, Any]:
+        if sample["x"][0] == 50:
+            raise ValueError("five")
+        return sample
+
+    with pytest.raises(ValueError, match="five"):
+        xs(ds.dataloader().batch(4).transform(picky))
+    assert xs(ds.dataloader(ignore_errors=True).batch(4).transform(picky)) == [
+        n for n in range(ROWS) if n != 5
+    ]
+
+
+def test_what_there_is_not_says_so(ds: lakebed.Dataset) -> None:
+    with pytest.raises(InvalidOperationError, match="no queries"):
+        ds.dataloader().query("select * where x > 3")
+    with pytest.raises(InvalidOperationError, match="no queries"):
+        ds.dataloader().sample_by("max_weight(x > 3: 5)")
+    ds.dataloader().close()
+
+
+@pytest.mark.parametrize("name", ["torch", "tensorflow", "jax"])
+def test_a_framework_that_is_not_installed_is_named(
+    ds: lakebed.Dataset, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(sys.modules, f"lakebed.loaders.{name}", raising=False)
+    calls = {
+        "torch": (ds.pytorch, ds.torch_dataset, ds.dataloader().pytorch),
+        "tensorflow": (ds.tensorflow, ds.dataloader().tensorflow),
+        "jax": (ds.dataloader().jax,),
+    }
+    for call in calls[name]:
+        with pytest.raises(ModuleNotInstalledException, match=rf"pip install {name}, .*\[{name}\]"):
+            call()
+
+
+# -- splits --------------------------------------------------------------------------------------------------------
+
+
+def rows_of(view: lakebed.Dataset) -> list[int]:
+    return [int(x[0]) // 10 for x in view.x.numpy()]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "expected"),
+    [
+        ([20, 5], [20, 5]),
+        ([25], [25]),
+        ([0, 25], [0, 25]),
+        ([1.0], [25]),
+        ([0.7, 0.15, 0.15], [18, 4, 3]),
+        ([1 / 3, 1 / 3, 1 / 3], [9, 8, 8]),
+    ],
+)
+def test_a_split_shares_all_rows_out(ds: lakebed.Dataset, lengths: list[float], expected: list[int]) -> None:
+    views = ds.random_split(lengths)
+    assert [len(view) for view in views] == expected
+    assert sorted(row for view in views for row in rows_of(view)) == list(range(ROWS))
+
+
+def test_a_split_is_left_to_chance_unless_there_is_a_seed(ds: lakebed.Dataset) -> None:
+    assert len({tuple(rows_of(ds.random_split([20, 5])[0])) for _ in range(3)}) == 3
+    lakebed.random.seed(3)
+    seeded = [rows_of(view) for view in ds.random_split([20, 5])]
+    assert [rows_of(view) for view in ds.random_split([20, 5])] == seeded
+    assert seeded[0] != sorted(seeded[0])
+    assert sorted(rows_of(ds[4:14:2].random_split([2, 3])[1]) + rows_of(ds[4:14:2].random_split([2, 3])[0])) == [
+        4, 6, 8, 10, 12,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("lengths", [[20, 6], [0.7, 0.4], [0.7, 0.1], [], [26, -1], [0.5, 12]])
+def test_lengths_that_do_not_add_up(ds: lakebed.Dataset, lengths: list[float]) -> None:
+    with pytest.raises(ValueError, match=r"Sum of input lengths|negative"):
+        ds.random_split(lengths)
