@@ -20,7 +20,7 @@ from integration_tests.interop.test_interop import (
 from lakebed import config
 from lakebed.writing import diffs, rewriting
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.interop
 
 ROWS = 120
 

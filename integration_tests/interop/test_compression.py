@@ -10,7 +10,7 @@ from integration_tests.connector import Connection, write_json
 from integration_tests.interop.test_interop import assert_both_see_the_same, assert_ping_pong
 from integration_tests.messages import configure, lines, record, state, stream
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.interop
 
 TEXT, INTEGER, NUMBER = ({"type": ["null", name]} for name in ("string", "integer", "number"))
 

@@ -14,7 +14,7 @@ import lakebed
 from integration_tests.interop.test_interop import INTERPRETERS, NOWHERE
 from integration_tests.messages import Json
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.interop
 
 BUILD = """
 ds = deeplake.empty("ds")

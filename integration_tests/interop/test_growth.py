@@ -13,7 +13,7 @@ from lakebed import config
 from lakebed.history.squash_diffs import is_checkpoint
 from lakebed.versions.gc import collect as collect_module
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.interop
 
 
 @pytest.fixture

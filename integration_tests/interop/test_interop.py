@@ -18,7 +18,7 @@ import lakebed
 from integration_tests.lake import MARKER
 from integration_tests.messages import Json
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.interop
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DEMO = ROOT / "demo-lake"

@@ -17,7 +17,7 @@ from integration_tests.interop.test_interop import (
     assert_all_versions_agree,
 )
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.interop
 
 PROGRAM = Path(__file__).with_name("merges.py")
 TURNS = 6

@@ -14,7 +14,7 @@ import lakebed
 from integration_tests.interop.test_interop import assert_all_versions_agree, run
 from lakebed.session.parts import Part, PartTarget, PartWriter, adopt, writing_parts
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.interop
 
 
 def columns(number: int) -> dict[str, Any]:

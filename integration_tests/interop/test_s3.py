@@ -27,7 +27,7 @@ from lakebed.versions.opening import read_tree
 
 __all__ = ["kinds"]
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.interop
 
 SIZE = 40
 """Kinds of tensors in one dataset."""

@@ -23,7 +23,7 @@ from unit_tests.lakebed.crash_states import logs, states
 
 ENVIRONMENT = {**os.environ, "BUGGER_OFF": "true", "https_proxy": NOWHERE, "HTTPS_PROXY": NOWHERE}
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.interop
 
 
 def test_repaired_datasets_are_those_of_3_9_52_again(tmp_path: Path) -> None:

@@ -42,7 +42,6 @@ def complaints(trials: list[Trial]) -> str:
 
 
 @pytest.mark.interop
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("first", LIBRARIES)
 def test_every_kind_of_tensor_is_written_by_both_in_turn(
     tmp_path: Path, kinds: list[Kind], first: str
@@ -66,7 +65,6 @@ def _random(home: Path, kinds: list[Kind], start: int, count: int) -> None:
 
 
 @pytest.mark.interop
-@pytest.mark.timeout(900)
 def test_random_datasets_hold_what_a_plain_model_holds(tmp_path: Path, kinds: list[Kind]) -> None:
     _random(tmp_path, kinds, SEED, FEW)
 

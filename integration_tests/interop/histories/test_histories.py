@@ -45,7 +45,6 @@ def _random(home: Path, libraries: dict[str, Library], seeds: list[int]) -> None
 
 
 @pytest.mark.interop
-@pytest.mark.timeout(900)
 def test_histories_of_both_libraries_in_turn(tmp_path: Path, libraries: dict[str, Library]) -> None:
     """What one writes the other reads, goes on with, and would have written itself."""
     _random(tmp_path, libraries, list(range(SEED, SEED + FEW)))

@@ -15,7 +15,7 @@ from integration_tests.interop.parity.compare import differences
 from integration_tests.interop.parity.execute import Json, cases
 from integration_tests.interop.parity.known import KNOWN
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.interop
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent.parent

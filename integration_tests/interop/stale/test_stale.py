@@ -25,7 +25,7 @@ from lakebed.cli import main
 from lakebed.documents.lock import DatasetLock
 from lakebed.errors import DisplacedWarning, LockedException
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.interop
 
 Json = Any
 
