@@ -306,11 +306,17 @@ def arena(pool: BufferPool, shapes: Sequence[Shape], dtype: np.dtype[Any]) -> li
     starts = [0]
     for size in sizes:
         starts.append(starts[-1] + -(-size // _ALIGNMENT) * _ALIGNMENT)
-    buffer = pool.take(starts[-1])
+    buffer = pool.take(_rounded(starts[-1]))
     return [
         buffer[start : start + size].view(dtype).reshape(shape)
         for start, size, shape in zip(starts, sizes, shapes, strict=False)
     ]
+
+
+def _rounded(size: int) -> int:
+    """Return one of few sizes, at most an eighth larger, so that batches of about one size share buffers."""
+    step = 1 << max(0, size.bit_length() - 4)
+    return -(-size // step) * step
 
 
 # -- anything else ----------------------------------------------------------------------------------------------

@@ -496,6 +496,18 @@ def test_loaders_go_to_other_processes(path: str, ds: lakebed.Dataset, method: s
     child.join()
 
 
+def test_batches_of_about_one_size_share_their_memory() -> None:
+    """Where each batch is a little larger than the one before, most need no new memory."""
+    ds = lakebed.empty("mem://sharing")
+    ds.create_tensor("image", htype="image", sample_compression="png")
+    ds.image.extend([np.zeros((400, 410 + row // 16 + row % 2, 3), np.uint8) for row in range(256)])
+    with lakebed.Loader(ds, 16, threads=1) as loader:
+        largest = max(sum(image.nbytes for image in batch["image"]) for batch in loader)
+        # The batch at hand, and three ahead of it.
+        assert loader._pool.held <= 5 * largest * 9 // 8  # noqa: SLF001
+    ds.delete()
+
+
 def test_a_loader_of_a_dataset_in_memory_cannot_be_pickled() -> None:
     ds = lakebed.empty("mem://loader-pickled", overwrite=True)
     fill(ds, 3)
