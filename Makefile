@@ -76,6 +76,7 @@ bench: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready ## speed and memory agains
 	.venv/bin/python -m benchmarks.format $(BENCH_FORMAT)
 	.venv/bin/python -m benchmarks.versions $(BENCH_VERSIONS)
 	.venv/bin/python -m benchmarks.remote $(BENCH_REMOTE)
+	.venv/bin/python -m benchmarks.loader $(BENCH_LOADER)
 
 .PHONY: interop
 interop: .venv/.dev $(FAKER)/.ready $(DEEPLAKE3)/.ready ## Deep Lake 3.9.52 reads and extends what we write, and back

@@ -89,11 +89,18 @@ def compressed(picture: Picture, size: int) -> bytes:
         low, high = (quality, high) if len(data) < size else (low, quality)
 
 
-def make_photos(folder: Path, originals: list[Picture], count: int, random: np.random.Generator) -> None:
-    """Write numbered JPEG files of about 60 kB and 0.2 megapixels, all of different shapes."""
+def make_photos(
+    folder: Path,
+    originals: list[Picture],
+    count: int,
+    random: np.random.Generator,
+    low: tuple[int, int],
+    high: tuple[int, int],
+) -> None:
+    """Write numbered JPEG files of about 60 kB, all of different shapes: from `low` to below `high`."""
     (folder / "photos").mkdir()
     for number in range(count):
-        height, width = random.integers(352, 481, 2)
+        height, width = random.integers(low, high)
         data = compressed(
             derived(originals, height, width, random), int(BYTES * random.lognormal(-0.02, 0.2))
         )
@@ -128,6 +135,8 @@ def main() -> None:
     parser.add_argument("--raw", type=int, default=2_000)
     parser.add_argument("--boxes", type=int, default=118_000)
     parser.add_argument("--labels", type=int, default=1_000_000)
+    parser.add_argument("--low", type=int, nargs=2, default=(352, 352), help="smallest height and width")
+    parser.add_argument("--high", type=int, nargs=2, default=(481, 481), help="one more than the largest")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     further = os.environ.get("BENCH_PHOTOS")
@@ -138,7 +147,7 @@ def main() -> None:
     print(f"making {given.photos:,} photos out of {len(originals)} pictures, once", flush=True)
     # A generator each: more of one kind changes nothing of the others.
     randoms = [np.random.default_rng([given.seed, number]) for number in range(4)]
-    make_photos(partial, originals, given.photos, randoms[0])
+    make_photos(partial, originals, given.photos, randoms[0], given.low, given.high)
     make_raw(partial, originals, given.raw, randoms[1])
     make_boxes(partial, given.boxes, randoms[2])
     np.save(partial / "labels.npy", randoms[3].integers(0, CLASSES, given.labels, np.uint32))
