@@ -504,7 +504,7 @@ def test_batches_of_about_one_size_share_their_memory() -> None:
     with lakebed.Loader(ds, 16, threads=1) as loader:
         largest = max(sum(image.nbytes for image in batch["image"]) for batch in loader)
         # The batch at hand, and three ahead of it.
-        assert loader._pool.held <= 5 * largest * 9 // 8  # noqa: SLF001
+        assert loader._pool.held <= 5 * largest * 9 // 8
     ds.delete()
 
 
