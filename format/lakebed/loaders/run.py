@@ -272,9 +272,9 @@ class Run:
             return step
         for i, key in enumerate(step.keys):
             self._know(key[0])
-            self._uses[key] -= 1
-            if not self._uses[key]:
-                del self._uses[key]
+            left = self._uses.pop(key, 0) - 1  # samples that pad a batch are no use that is known
+            if left > 0:
+                self._uses[key] = left
             self._alone_rows[i] = int(step.rows[i])
         return replace(step, keys=[(_ALONE, i) for i in range(len(step.keys))], insides=[0] * len(step.keys))
 

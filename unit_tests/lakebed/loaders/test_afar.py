@@ -154,3 +154,23 @@ def test_samples_that_cannot_be_read_are_left_out(store: Afar) -> None:
         seen = [int(row) for batch in loader for row in batch.rows]
     assert len(seen) == len(set(seen)) == ROWS - loader.stats()["errors"]
     assert 1 <= loader.stats()["errors"] < 60
+
+
+@pytest.mark.parametrize("world", [2, 5])
+def test_few_rows_for_many_processes(world: int) -> None:
+    store = Afar()
+    ds = made_on(store)
+    ds.create_tensor("x", dtype="uint8", max_chunk_size=1 << 23, tiling_threshold=-1)
+    ds.x.extend([np.full(300_000 + row, row, np.uint8) for row in range(4)])
+    ds.commit()
+    found = []
+    for rank in range(world):
+        loader = lakebed.Loader(
+            opened_on(store, read_only=True), 3, shuffle=True, rank=rank, world=world, threads=1
+        )
+        batches = list(loader)
+        assert all(value[0] == row for b in batches for row, value in zip(b.rows, b["x"], strict=True))
+        found.append(batches)
+    assert len({len(batches) for batches in found}) == 1
+    real = [int(row) for batches in found for batch in batches for row in batch.rows[batch.real]]
+    assert sorted(real) == [0, 1, 2, 3]
