@@ -190,11 +190,15 @@ class Loader:
 
     def _begin(self) -> None:
         self._stats = Stats()
+        self._ordered: tuple[Any, SpanTable, Order] | None = None
+        self._run: Run | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        """Begin with no memory of batches, and no tensors in memory."""
         self._workers: Processes | None = None
         self._pool = SharedPool() if self._wants_processes else BufferPool(keep=64, keep_bytes=1 << 30)
         self._columns: tuple[list[SampleReader], list[Column]] | None = None
-        self._ordered: tuple[Any, SpanTable, Order] | None = None
-        self._run: Run | None = None
 
     @property
     def _wants_processes(self) -> bool:
@@ -374,6 +378,7 @@ class Loader:
         if workers is not None:
             workers.close()
         self._end()
+        self._forget()
 
     def _end(self) -> None:
         run, self._run = self._run, None

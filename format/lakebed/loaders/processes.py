@@ -82,52 +82,68 @@ def _address(values: NDArray[np.uint8]) -> int:
     return found
 
 
-class SharedPool(BufferPool):
-    """Buffers that worker processes have mapped too."""
+class _Registry:
+    """The segments of one pool by address; it knows nothing of the pool, whose memory it would keep."""
 
-    def __init__(self, keep: int = 64, keep_bytes: int = 1 << 30) -> None:
-        super().__init__(keep, keep_bytes)
+    def __init__(self) -> None:
         self._segments: list[_Segment] = []
         self._starts: list[int] = []
         self._next = 0
         # A finalizer takes it, too, and may run while it is held.
-        self._registry = threading.RLock()
+        self._mutex = threading.RLock()
 
-    def made(self, size: int) -> NDArray[np.uint8]:
-        fd = _open_memory(size)
-        memory = mmap.mmap(fd, size)
-        found = np.frombuffer(memory, dtype=np.uint8)
-        start = _address(found)
-        with self._registry:
+    def add(self, fd: int, start: int, size: int) -> None:
+        with self._mutex:
             self._next += 1
             at = bisect_right(self._starts, start)
             self._starts.insert(at, start)
             self._segments.insert(at, _Segment(self._next, fd, start, size))
-        weakref.finalize(memory, self._forget, start, fd).atexit = False
-        return found
 
-    def _forget(self, start: int, fd: int) -> None:
-        with self._registry:
+    def forget(self, start: int, fd: int) -> None:
+        with self._mutex:
             at = bisect_right(self._starts, start) - 1
             if at >= 0 and self._starts[at] == start:
                 del self._starts[at], self._segments[at]
         with contextlib.suppress(OSError):
             os.close(fd)
 
+    def before(self, start: int) -> _Segment | None:
+        with self._mutex:
+            at = bisect_right(self._starts, start) - 1
+            return self._segments[at] if at >= 0 else None
+
+    def numbers(self) -> set[int]:
+        with self._mutex:
+            return {segment.number for segment in self._segments}
+
+
+class SharedPool(BufferPool):
+    """Buffers that worker processes have mapped too."""
+
+    def __init__(self, keep: int = 64, keep_bytes: int = 1 << 30) -> None:
+        super().__init__(keep, keep_bytes)
+        self._registry = _Registry()
+
+    def made(self, size: int) -> NDArray[np.uint8]:
+        fd = _open_memory(size)
+        memory = mmap.mmap(fd, size)
+        found = np.frombuffer(memory, dtype=np.uint8)
+        start = _address(found)
+        self._registry.add(fd, start, size)
+        weakref.finalize(memory, self._registry.forget, start, fd).atexit = False
+        return found
+
     def place(self, values: NDArray[np.uint8]) -> tuple[_Segment, int] | None:
         """Return the segment that holds some bytes, and their offset there; None if none does."""
         start = _address(values)
-        with self._registry:
-            at = bisect_right(self._starts, start) - 1
-            segment = self._segments[at] if at >= 0 else None
+        segment = self._registry.before(start)
         if segment is None or start + len(values) > segment.start + segment.size:
             return None
         return segment, start - segment.start
 
     def numbers(self) -> set[int]:
         """Return the numbers of all segments."""
-        with self._registry:
-            return {segment.number for segment in self._segments}
+        return self._registry.numbers()
 
 
 # -- messages ----------------------------------------------------------------------------------------------------
