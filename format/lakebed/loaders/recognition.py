@@ -64,6 +64,8 @@ def recognised(transform: Any) -> Recognised:
     Recognised
         What was taken, and the rest.
     """
+    if isinstance(transform, Compose):
+        return Recognised(transform, ())
     steps = list(_flattened(transform))
     taken: list[Step] = []
     is_float = is_tensor = False

@@ -173,7 +173,16 @@ class _ShapedRoom:
             table = np.ascontiguousarray(self._table[start:stop])
             factors = self._factors(start) if is_last else None
             statuses = decode_regions(
-                files, table, boxes, rooms, resized, offsets, flips, factors=factors, planar=planar
+                files,
+                table,
+                boxes,
+                rooms,
+                resized,
+                offsets,
+                flips,
+                factors=factors,
+                planar=planar,
+                scaled=column.operations.scaled,
             )
             left = np.flatnonzero(statuses).tolist()
         for i in left:

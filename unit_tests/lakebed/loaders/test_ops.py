@@ -261,6 +261,13 @@ def test_operations_are_values() -> None:
         steps[0].size = (1, 1)
 
 
+def test_evaluation_is_exact_and_training_may_scale() -> None:
+    assert not ops.Compose([ops.Resize(256), ops.CenterCrop(224)]).scaled
+    assert ops.Compose([ops.Resize(256), ops.CenterCrop(224)], scaled=True).scaled
+    assert ops.Compose([ops.RandomResizedCrop(224)]).scaled
+    assert not ops.Compose([ops.RandomResizedCrop(224)], scaled=False).scaled
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -120,6 +120,11 @@ def test_steps_that_mean_something_else_are_left() -> None:
     assert recognised(len) == Recognised(ops.Compose([]), (len,))
 
 
+def test_own_compositions_stay_what_they_are() -> None:
+    exact = ops.Compose([ops.RandomResizedCrop(8)], scaled=False)
+    assert recognised(exact).operations is exact
+
+
 def test_own_operations_before_own_functions() -> None:
     """Functions behind our operations get arrays, with channels where the operations put them."""
     found = recognised([ops.CenterCrop(8), ops.ChannelsFirst(), len])

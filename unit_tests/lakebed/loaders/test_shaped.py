@@ -92,6 +92,20 @@ def test_images_come_out_at_sizes_of_their_own(ds: lakebed.Dataset) -> None:
     assert all(np.array_equal(flipped["png"][row], photo(row)[:, ::-1]) for row in range(3))
 
 
+def test_evaluation_is_that_of_pillow_on_large_photos() -> None:
+    """The decoder scales down only where operations are random, or if that is asked for."""
+    ds = lakebed.empty("mem://evaluation-of-large-photos")
+    ds.create_tensor("photo", htype="image", sample_compression="jpeg")
+    noise = np.random.default_rng(0).integers(0, 256, (240, 320, 3), np.uint8)
+    ds.extend({"photo": [noise, noise]})
+    whole = Image.fromarray(ds["photo"][0].numpy()).resize((53, 40), Image.Resampling.BILINEAR)
+    for scaled, is_exact in ((None, True), (False, True), (True, False)):
+        steps = ops.Compose([ops.Resize(40)], scaled=scaled)
+        (batch,) = lakebed.Loader(ds, 2, operations={"photo": steps})
+        off = np.abs(batch["photo"][0].astype(int) - np.asarray(whole).astype(int)).max()
+        assert (off <= 1) == is_exact
+
+
 def test_two_stages(ds: lakebed.Dataset) -> None:
     twice = ops.Compose([ops.Resize((60, 60)), ops.RandomResizedCrop(20, scale=(1, 1), ratio=(1, 1))])
     assert len(twice.stages) == 2
