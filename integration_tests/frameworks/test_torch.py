@@ -17,6 +17,7 @@ import lakebed
 from integration_tests.frameworks import lake
 from integration_tests.frameworks.lake import ROWS
 from lakebed.errors import EmptyTensorError, InvalidInputError, InvalidOperationError, TensorDoesNotExistError
+from lakebed.loaders import ops
 
 torch = pytest.importorskip("torch")
 from torch.utils.data import DataLoader, RandomSampler  # noqa: E402 - after the line that may skip all this
@@ -307,3 +308,27 @@ def test_processes_take_shares(path: str, tmp_path: Path, world: int) -> None:
         assert len(rows) - ROWS < world
         assert len({len(part[kind]) for part in parts}) == 1, "all take equally many"
     assert len({part[2] for part in parts}) == 1
+
+
+# -- declared operations -----------------------------------------------------------------------------------------------
+
+
+def test_operations_become_whole_batches_of_tensors(ds: lakebed.Dataset) -> None:
+    steps = ops.Compose([ops.RandomResizedCrop(4), ops.ToFloat(), ops.ChannelsFirst()])
+    loader = ds.pytorch({"images": steps, "labels": None}, batch_size=8, shuffle=True)
+    assert loader.is_whole, "no sample passes through Python"
+    images, labels = next(iter(loader))
+    assert (tuple(images.shape), images.dtype, labels.dtype) == ((8, 3, 4, 4), torch.float32, torch.int64)
+    loader.set_epoch(0)
+    first = next(iter(loader))["images"]
+    assert torch.equal(first, images)
+    loader.set_epoch(1)
+    assert not torch.equal(next(iter(loader))["images"], images)
+
+    rows = ds.torch_dataset({"images": steps, "labels": None}, map_style=True)
+    torch.manual_seed(0)
+    once, twice = rows[3]["images"], rows[3]["images"]
+    assert once.shape == (3, 4, 4)
+    assert not np.array_equal(once, twice), "another crop each time"
+    torch.manual_seed(0)
+    assert np.array_equal(rows[3]["images"], once)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lakebed.loaders.samples import Source
     from lakebed.session.table import Table
 
-Transform = Callable[[Any], Any] | Mapping[str, Callable[[Any], Any] | None]
+Transform = Callable[[Any], Any] | Mapping[str, Any]
 
 MEGABYTE = 1_000_000
 
@@ -303,21 +303,20 @@ class LoaderMethods(DatasetBase):
         **options: Any,
     ) -> Source:
         """Return what loaders are made of; `options` are those of `Loader`."""
-        from lakebed.loaders.samples import AsSample, PerTensor, Source
+        from lakebed.loaders.samples import AsSample, PerTensor, Source, declared
 
         methods = dict(decode_method or {})
         if isinstance(transform, Mapping):
             tensors = [name for name in transform if name != "index"]
             return_index = "index" in transform
-            function: Callable[[Any], Any] | None = PerTensor(transform)
-        else:
-            function = (
-                functools.partial(transform, **transform_kwargs)
-                if transform and transform_kwargs
-                else transform
-            )
         table = self._table(self._shown(self._session.schema()) if tensors is None else tensors)
         _check(table, methods)
+        function: Callable[[Any], Any] | None = None
+        if isinstance(transform, Mapping):
+            options["operations"], left = declared(table, transform, methods)
+            function = PerTensor(left) if any(left.values()) else None
+        elif transform is not None:
+            function = functools.partial(transform, **transform_kwargs) if transform_kwargs else transform
         late: dict[str, Callable[[int], Any]] = {
             name: _Late(self._unselected(), name, is_data=True)
             for name, method in methods.items()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lakebed.loaders.jax import JaxLoader
 
 Collate = Callable[[list[Any]], Any]
-Transform = Callable[[Any], Any] | Mapping[str, Callable[[Any], Any] | None]
+Transform = Callable[[Any], Any] | Mapping[str, Any]
 
 BUFFER = 2048
 

@@ -525,10 +525,10 @@ def _split_one(
             raise InvalidInputError(f"operations and transform both have operations for tensor {name!r}")
         found[name] = told
         if told.rest:
-            rest[name] = _Steps(told.rest, as_tensor=told.is_tensor)
+            rest[name] = Steps(told.rest, as_tensor=told.is_tensor)
 
 
-class _Steps:
+class Steps:
     """The steps of a composition that are called; those behind torchvision's conversion get a tensor."""
 
     def __init__(self, steps: tuple[Callable[[Any], Any], ...], *, as_tensor: bool) -> None:

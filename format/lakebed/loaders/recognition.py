@@ -6,7 +6,7 @@ torchvision is not imported: its transforms are known by module, class name and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lakebed.loaders.ops import (
@@ -67,6 +67,15 @@ def recognised(transform: Any) -> Recognised:
     if isinstance(transform, Compose):
         return Recognised(transform, ())
     steps = list(_flattened(transform))
+    # A picture of Pillow at the start has the same pixels; steps that are called, and not behind a tensor, need it.
+    first = steps[:1] if steps and _name(steps[0]) == "ToPILImage" and steps[0].mode is None else []
+    told = _recognised(steps[len(first) :])
+    if told.planar or not told.rest or not told.operations.operations:
+        return told if told.operations.operations else replace(told, rest=tuple(steps))
+    return replace(told, rest=(*first, *told.rest))
+
+
+def _recognised(steps: list[Any]) -> Recognised:
     taken: list[Step] = []
     is_float = is_tensor = False
     for i, step in enumerate(steps):

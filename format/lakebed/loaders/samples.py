@@ -5,14 +5,18 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lakebed.errors import ModuleNotInstalledException
 from lakebed.htypes.base import Storing
 from lakebed.loaders.collate import collate
-from lakebed.loaders.loader import Loader
+from lakebed.loaders.loader import Loader, Steps
+from lakebed.loaders.recognition import recognised
+
+if TYPE_CHECKING:
+    from lakebed.session.table import Table
 
 # Frameworks have few operations on unsigned integers; Deep Lake 3.x hands PyTorch the next signed ones.
 WIDER = {"uint16": np.int32, "uint32": np.int64, "uint64": np.int64}
@@ -151,6 +155,40 @@ class PerTensor:
             (name, sample[name] if function is None else function(sample[name]))
             for name, function in self.functions.items()
         )
+
+
+def declared(
+    table: Table, functions: Mapping[str, Callable[[Any], Any] | None], methods: dict[str, str]
+) -> tuple[dict[str, Any], dict[str, Callable[[Any], Any] | None]]:
+    """Tell the operations that functions of tensors begin with, and the functions that are left.
+
+    Operations are those of `lakebed.loaders.ops` and of torchvision on images of 8 bits: only what comes out of them is
+    decoded. A tensor that was to be decoded as ``pil`` for them is not; its entry in `methods` goes.
+    """
+    found: dict[str, Any] = {}
+    left = dict(functions)
+    for name, function in functions.items():
+        method = methods.get(name, "numpy")
+        if (
+            function is None
+            or name == "index"
+            or method not in ("numpy", "pil")
+            or not _has_bytes(table, name)
+        ):
+            continue
+        told = recognised(function)
+        if not told.operations.operations or (method == "pil" and told.rest and not told.is_tensor):
+            continue
+        methods.pop(name, None)
+        found[name] = told.operations
+        left[name] = Steps(told.rest, as_tensor=told.is_tensor) if told.rest else None
+    return found, left
+
+
+def _has_bytes(table: Table, name: str) -> bool:
+    state, reader = table.state(name), table.reader(name)
+    is_even = not table.index.inside and state.sequence is None
+    return is_even and reader.dtype == np.uint8 and len(state.meta.max_shape) in (2, 3)
 
 
 class Passes:

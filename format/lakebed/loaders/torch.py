@@ -17,8 +17,6 @@ from lakebed.reading.parallel import cores
 
 Collate = Callable[[list[Any]], Any]
 
-_MOST_WORKERS = 1024
-
 
 def process() -> tuple[int, int]:
     """Return the rank of this process and the number of processes that train together; 0 and 1 where it is alone."""
@@ -127,12 +125,14 @@ class TorchDataset(IterableDataset):  # type: ignore[misc]
     Each worker reads a share of its own. An epoch is counted when it begins, in whichever process.
     """
 
+    MOST_WORKERS = 1024
+
     def __init__(self, source: Source, *, is_distributed: bool = False) -> None:
         self._source = source
         self._is_distributed = is_distributed
         self._place = (0, 1)
         # Workers are started anew for each epoch, and may be many: what they count, the next ones must know.
-        self._epochs = torch.zeros(_MOST_WORKERS, dtype=torch.int64).share_memory_()
+        self._epochs = torch.zeros(self.MOST_WORKERS, dtype=torch.int64).share_memory_()
         self._state: Mapping[str, Any] | None = None
         self._loader: Any = None
 
@@ -207,5 +207,8 @@ class TorchRows(Dataset):  # type: ignore[misc]
     def __getitems__(self, numbers: Sequence[int]) -> list[Any]:
         rows = [int(number) % self._length for number in numbers]
         source = Source(self._source.rows[rows], self._source.options, self._source.sample)
-        (batch,) = source.samples(len(rows))
+        loader = source.samples(len(rows))
+        # Chance of operations is that of PyTorch, as that of the transforms of torchvision is.
+        loader.set_epoch(int(torch.randint(1 << 62, ())) if loader.operations else 0)
+        (batch,) = loader
         return [whole.value for whole in batch["samples"]]

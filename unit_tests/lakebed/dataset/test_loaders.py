@@ -12,6 +12,7 @@ import pytest
 
 import lakebed
 from lakebed.errors import InvalidInputError, InvalidOperationError, ModuleNotInstalledException
+from lakebed.loaders import ops
 from unit_tests.lakebed.datasets import create_on, new_memory
 
 ROWS = 25
@@ -170,3 +171,36 @@ def test_a_split_is_left_to_chance_unless_there_is_a_seed(ds: lakebed.Dataset) -
 def test_lengths_that_do_not_add_up(ds: lakebed.Dataset, lengths: list[float]) -> None:
     with pytest.raises(ValueError, match=r"Sum of input lengths|negative"):
         ds.random_split(lengths)
+
+
+# -- declared operations -------------------------------------------------------------------------------------------
+
+
+def test_operations_of_a_transform_by_tensor_are_made_while_images_are_decoded(tmp_path: Any) -> None:
+    ds = lakebed.empty(str(tmp_path / "ds"))
+    ds.create_tensor("photo", htype="image", sample_compression="jpeg")
+    ds.create_tensor("number", dtype="int64")
+    rng = np.random.default_rng(0)
+    for n in range(9):
+        ds.append({"photo": rng.integers(0, 255, (40 + n, 50, 3), dtype=np.uint8), "number": n})
+    crop = ops.Compose([ops.RandomResizedCrop(16), ops.HorizontalFlip(), ops.ToFloat(), ops.ChannelsFirst()])
+    base = ds.dataloader().batch(4).shuffle()
+    given: Any = {"photo": crop, "number": None}
+    plain = lakebed.Loader(ds, 4, shuffle=True, window=2048 * 10**6, transform=given)
+    expected = [(batch["photo"], batch["number"]) for batch in plain]
+    for loader in (
+        base.transform(given).numpy(),
+        base.transform(given).numpy(decode_method={"photo": "pil"}),
+    ):
+        found = list(loader)
+        assert loader.is_whole, "no sample passes through Python"
+        assert all(batch["photo"].shape[1:] == (3, 16, 16) for batch in found)
+        for batch, (photos, numbers) in zip(found, expected, strict=True):
+            assert np.array_equal(batch["photo"], photos)
+            assert np.array_equal(batch["number"], numbers)
+
+    def negative(photo: Any) -> Any:
+        return -photo
+
+    called = list(base.transform({"photo": [crop, negative], "number": None}))
+    assert all(np.array_equal(-b["photo"], photos) for b, (photos, _) in zip(called, expected, strict=True))

@@ -82,6 +82,23 @@ def test_evaluation_transform_of_torchvision() -> None:
     )
 
 
+def test_pictures_of_pillow_are_made_where_a_function_needs_them() -> None:
+    """The transform that most tutorials for Deep Lake 3.x have begins with ``ToPILImage``."""
+    module = "torchvision.transforms.transforms"
+    picture = stand_in("ToPILImage", module, mode=None)
+    flip, other = stand_in("RandomHorizontalFlip", module, p=0.5), stand_in("ColorJitter", module)
+    tensor = stand_in("ToTensor", module)
+    assert recognised(composed(picture, flip, tensor, version=1)) == Recognised(
+        ops.Compose([ops.HorizontalFlip(0.5), ops.ChannelsFirst(), ops.ToFloat()]), (), is_tensor=True
+    )
+    assert recognised(composed(picture, flip, tensor, other, version=1)).rest == (other,)
+    assert recognised(composed(picture, flip, other, tensor, version=1)) == Recognised(
+        ops.Compose([ops.HorizontalFlip(0.5)]), (picture, other, tensor)
+    )
+    assert recognised(composed(picture, other, version=1)) == Recognised(ops.Compose([]), (picture, other))
+    assert recognised(composed(stand_in("ToPILImage", module, mode="L"), flip)).operations == ops.Compose([])
+
+
 def crop(**changes: Any) -> Any:
     return stand_in(
         "RandomCrop",
