@@ -18,7 +18,7 @@ enum {
   REGION_LIBRARY = 6 /* no library is bound */
 };
 
-enum { MAX_SIDE = 65500, ROWS_AT_ONCE = 4 };
+enum { MAX_SIDE = 65535, ROWS_AT_ONCE = 4 };
 
 /* One sample: a box of an image becomes `resized` pixels, of which the window at `offset` with the size of the room is
    written into the room. What of the window lies outside of the resized box becomes 0. A room of floats gets

@@ -164,13 +164,17 @@ def resize_regions(list images, const int32_t[:, ::1] boxes, object out,
         view = &samples.views[i]
         if view.itemsize != 1 or view.ndim < 2 or view.ndim > 3:
             raise ValueError(f"image {i} is no uint8 array of two or three axes")
-        samples.items[i].height = <int> min(view.shape[0], MAX_SIDE + 1)
-        samples.items[i].width = <int> min(view.shape[1], MAX_SIDE + 1)
+        samples.items[i].height = side(view.shape[0])
+        samples.items[i].width = side(view.shape[1])
         samples.items[i].channels = <int> min(view.shape[2], 255) if view.ndim == 3 else 1
     cdef int chosen = known(variant)
     with nogil:
         regions_of_arrays(samples.items, samples.n, chosen)
     return samples.statuses()
+
+
+cdef int side(Py_ssize_t length):
+    return <int> min(length, MAX_SIDE + 1)
 
 
 cdef int known(int variant):
@@ -269,16 +273,17 @@ cdef class _Samples:
         if (view.itemsize != 1 and not item.is_float) or ndim < 2 or ndim > 3:
             raise ValueError("a room is an array of uint8 or float32 with two or three axes")
         for d in range(view.ndim):
-            if view.shape[d] < 1 or (d >= skipped and view.shape[d] > MAX_SIDE):
-                raise ValueError(f"a room has a side of {view.shape[d]}")
+            if view.shape[d] < 1:
+                raise ValueError("a room has no pixels")
         cdef Py_ssize_t* shape = view.shape + skipped
         item.room = at
+        # A side that is too long is told as the sample's status.
         if ndim == 2:
-            item.room_height, item.room_width, item.room_channels = <int> shape[0], <int> shape[1], 1
+            item.room_height, item.room_width, item.room_channels = side(shape[0]), side(shape[1]), 1
         elif planar:
-            item.room_channels, item.room_height, item.room_width = <int> shape[0], <int> shape[1], <int> shape[2]
+            item.room_channels, item.room_height, item.room_width = side(shape[0]), side(shape[1]), side(shape[2])
         else:
-            item.room_height, item.room_width, item.room_channels = <int> shape[0], <int> shape[1], <int> shape[2]
+            item.room_height, item.room_width, item.room_channels = side(shape[0]), side(shape[1]), side(shape[2])
         if item.room_channels > 4:
             raise ValueError(f"a room of {item.room_channels} channels")
 

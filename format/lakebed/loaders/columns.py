@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed import limits
+from lakebed.codecs.regions import decode_regions
 from lakebed.errors import InvalidInputError
 from lakebed.htypes.base import Storing
 from lakebed.loaders.portions import Portion, Shape, as_array, read_portion, shape_in
@@ -280,16 +281,25 @@ class _FilesRoom:
     def fill(self, start: int, stop: int) -> None:
         reader, files, values = self._reader, self._files, self.values
         decoder = reader.decoder
-        direct = decoder.direct
-        for i in range(start, stop):
+        for i in self._left(start, stop):
             data, room = files[i], values[i]
-            if direct is not None and len(data) and direct(data, room):
-                continue
             with Locating(reader, int(self._picked.rows[i])):
                 if len(data):
                     values[i] = decoder.array(data, self._shapes[i], room)
                 else:
                     room[...] = 0
+
+    def _left(self, start: int, stop: int) -> Sequence[int]:
+        """Decode JPEG files at once, so that Python's lock is left once and not once for each; return the others."""
+        found = range(start, stop)
+        shapes = self._shapes[start:stop]
+        if self._reader.decoder.direct is None or not all(map(all, shapes)):
+            return found
+        table = np.array([(*shape, 1)[:3] for shape in shapes], np.uint32)
+        boxes = np.zeros((len(shapes), 4), np.int32)
+        boxes[:, 2:] = table[:, :2]
+        statuses = decode_regions(self._files[start:stop], table, boxes, self.values[start:stop])
+        return [start + i for i in np.flatnonzero(statuses).tolist()]
 
     def value(self, i: int) -> Any:
         return self.values[i]

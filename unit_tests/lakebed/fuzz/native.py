@@ -297,7 +297,7 @@ def _side(rng: random.Random) -> int:
     return (
         rng.randrange(1, 40)
         if rng.random() < 0.95
-        else rng.choice((0, -1, 65500, 65501, 2**31 - 1, -(2**31)))
+        else rng.choice((0, -1, 65535, 65536, 2**31 - 1, -(2**31)))
     )
 
 

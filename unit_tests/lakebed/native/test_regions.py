@@ -338,6 +338,11 @@ def test_boxes_that_leave_the_image_are_refused(box: tuple[int, ...], size: tupl
         assert region(source, box, size)[0] == native.BOX
 
 
+def test_sides_that_no_jpeg_file_has_are_refused() -> None:
+    assert region(jpeg(30, 40), (0, 0, 30, 1), (65_536, 1))[0] == native.BOX
+    assert region(jpeg(30, 40), (0, 0, 30, 1), (65_535, 1))[0] == native.DONE
+
+
 def test_boxes_that_shrink_too_far_are_refused() -> None:
     assert region(picture(250, 5), (0, 0, 250, 5), (1, 5))[0] == native.BOX
     pixels = picture(249, 5)
