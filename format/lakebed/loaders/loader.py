@@ -22,6 +22,7 @@ from lakebed.loaders.run import OnError, Run, Settings
 from lakebed.loaders.spans import SpanTable, span_table
 from lakebed.loaders.stats import Stats
 from lakebed.reading.buffers import BufferPool
+from lakebed.reading.index import Rows
 from lakebed.reading.parallel import cores
 
 if TYPE_CHECKING:
@@ -188,7 +189,15 @@ class Loader:
         self._is_resumed = False
         self._begin()
 
+    def take_memory_from(self, kind: type[BufferPool]) -> None:
+        """Let batches lie in memory of another kind."""
+        self._end()
+        self._memory_kind = kind
+        self._forget()
+
     def _begin(self) -> None:
+        self._memory_kind = BufferPool
+        self._print: str | None = None
         self._stats = Stats()
         self._ordered: tuple[Any, SpanTable, Order] | None = None
         self._run: Run | None = None
@@ -197,7 +206,7 @@ class Loader:
     def _forget(self) -> None:
         """Begin with no memory of batches, and no tensors in memory."""
         self._workers: Processes | None = None
-        self._pool = SharedPool() if self._wants_processes else BufferPool(keep=64, keep_bytes=1 << 30)
+        self._pool = (SharedPool if self._wants_processes else self._memory_kind)(64, 1 << 30)
         self._columns: tuple[list[SampleReader], list[Column]] | None = None
 
     @property
@@ -290,24 +299,28 @@ class Loader:
         self._is_resumed = True  # a pass that has nothing left is one, so that loops over epochs count right
 
     def _fingerprint(self) -> str:
-        """Return what the order depends on, beside seed and epoch, as a short text."""
-        table, order = self._order(0)
-        digest = hashlib.blake2b(digest_size=12)
-        digest.update(f"{self.mode} {order.window} {order.lanes} {self.replace} {len(order)}".encode())
-        if self.weights is not None:
-            digest.update(self.weights.tobytes())
-        rows = table.rows
-        digest.update(
-            repr(rows).encode() if isinstance(rows, range) else np.ascontiguousarray(rows).tobytes()
-        )
-        digest.update(table.sizes.count.tobytes())
-        return digest.hexdigest()
+        """Return what the order depends on, beside seed and epoch, as a short text; worked out once for each pass."""
+        if self._print is None:
+            rows = self.table.rows()
+            spans = self._spans(rows if isinstance(rows, range) or self.mode == "none" else np.sort(rows))
+            digest = hashlib.blake2b(digest_size=12)
+            digest.update(f"{self.mode} {self.window} {self.replace} {self.samples}".encode())
+            if self.weights is not None:
+                digest.update(self.weights.tobytes())
+            digest.update(
+                repr(rows).encode() if isinstance(rows, range) else np.ascontiguousarray(rows).tobytes()
+            )
+            digest.update(spans.sizes.count.tobytes())
+            self._print = digest.hexdigest()
+        return self._print
 
     # -- iteration ---------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Any]:
         """Begin the next epoch, or go on with one; an earlier iterator of this loader ends."""
         self._end()
+        self._print = None  # the dataset may have grown
+        self._fingerprint()
         epoch, position = self._epoch, self._position
         columns = self._made_columns()
         table, order = self._order(epoch)
@@ -436,9 +449,6 @@ class Loader:
         key = (rows if isinstance(rows, range) else rows.tobytes(), epoch if self.weights is not None else 0)
         if self._ordered is not None and self._ordered[0] == key:
             return self._ordered[1:]
-        readers = {
-            column.name: column.reader for column in self._made_columns() if not isinstance(column, Resident)
-        }
         mode: Mode = self.mode
         if self.weights is not None:
             chosen = weighted(self.weights, self.replace, self.size, self.seed, epoch)
@@ -446,18 +456,24 @@ class Loader:
             mode = "window" if mode == "none" else mode
         elif mode != "none" and not isinstance(rows, range):
             rows = np.sort(rows)
-        if not readers and mode != "none":
-            mode = "exact"
-        spans = span_table(readers, rows, single=mode == "exact" and bool(readers))
+        spans = self._spans(rows)
+        if mode != "none" and all(isinstance(column, Resident) for column in self._made_columns()):
+            mode = "exact"  # it costs nothing
         made = spans, Order(spans.sizes, mode=mode, seed=self.seed, window=self.window)
         self._ordered = (key, *made)
         return made
+
+    def _spans(self, rows: Rows) -> SpanTable:
+        """Return the spans of some rows; one for all where every tensor is in memory."""
+        columns = [column for column in self._made_columns() if not isinstance(column, Resident)]
+        readers = {column.name: column.reader for column in columns}
+        return span_table(readers, rows, single=self.mode == "exact" and bool(readers))
 
     # -- on the way to other processes -------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
-        for name in ("_stats", "_pool", "_columns", "_ordered", "_run", "_workers"):
+        for name in ("_stats", "_pool", "_columns", "_ordered", "_run", "_workers", "_memory_kind", "_print"):
             del state[name]
         return state
 

@@ -96,6 +96,17 @@ class TorchLoader(Passes, DataLoader):  # type: ignore[misc]
             pin_memory=pinned,
         )
 
+    def to(self, device: torch.device | str) -> Any:
+        """Return the same loader with its batches on a device, one ahead of the one that is computed with.
+
+        On CUDA they are decoded into pinned memory and copied by a stream of their own.
+        """
+        from lakebed.loaders.device import DeviceLoader, PinnedPool
+
+        if torch.device(device).type == "cuda":
+            self.loader.take_memory_from(PinnedPool)
+        return DeviceLoader(self, device)
+
     def __iter__(self) -> Iterator[Any]:
         pinned = self.pin_memory and torch.cuda.is_available()
         for read in self.loader:

@@ -1,0 +1,141 @@
+"""Batches of PyTorch on a device: copied by a stream of their own while the one before is computed with."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from lakebed.reading.buffers import BufferPool
+
+_END = object()
+
+
+class PinnedPool(BufferPool):
+    """Memory of batches that a device copies from without the processor's help."""
+
+    def made(self, size: int) -> NDArray[np.uint8]:
+        found: NDArray[np.uint8] = torch.empty(size, dtype=torch.uint8, pin_memory=True).numpy()
+        return found
+
+
+def moved(value: Any, device: torch.device) -> Any:
+    """Return a batch with its tensors on a device; what is no tensor stays."""
+    if isinstance(value, torch.Tensor):
+        return value.to(device, non_blocking=True)
+    if isinstance(value, Mapping):
+        return type(value)((name, moved(part, device)) for name, part in value.items())  # type: ignore[call-arg]
+    if isinstance(value, list | tuple):
+        return type(value)(moved(part, device) for part in value)
+    return value
+
+
+class DeviceLoader:
+    """A loader whose batches are on a device, one ahead of the one that is computed with.
+
+    On CUDA the copies run on a side stream, and the stream of the consumer waits for them, not the processor; source
+    buffers are not used again before their copy is done. On other devices batches are moved on the thread all the same.
+
+    Parameters
+    ----------
+    loader
+        Gives batches of tensors.
+    device
+        Where they go.
+    """
+
+    def __init__(self, loader: Iterable[Any], device: torch.device | str) -> None:
+        self.loader = loader
+        self.device = torch.device(device)
+        self._state: Mapping[str, Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self.loader)  # type: ignore[arg-type]
+
+    def state_dict(self) -> Mapping[str, Any]:
+        """Return where the loader is: what was handed out, not what was copied ahead."""
+        if self._state is not None:
+            return self._state
+        state: Mapping[str, Any] = self.loader.state_dict()  # type: ignore[attr-defined]
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where another loader was."""
+        self._state = None
+        self.loader.load_state_dict(state)  # type: ignore[attr-defined]
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "loader":  # while it is unpickled
+            raise AttributeError(name)
+        return getattr(self.loader, name)
+
+    def __iter__(self) -> Iterator[Any]:
+        ready: queue.Queue[Any] = queue.Queue(maxsize=1)
+        ended = threading.Event()
+        thread = threading.Thread(target=self._copy, args=(ready, ended), name="lakebed-device", daemon=True)
+        thread.start()
+        try:
+            while (found := ready.get()) is not _END:
+                if isinstance(found, BaseException):
+                    raise found
+                batch, event, self._state = found
+                if event is not None:
+                    stream = torch.cuda.current_stream(self.device)
+                    stream.wait_event(event)
+                    _each(batch, lambda tensor: tensor.record_stream(stream))  # noqa: B023 - called at once
+                yield batch
+                del batch, found
+            self._state = None
+        finally:
+            ended.set()
+            while thread.is_alive():
+                try:
+                    ready.get(timeout=0.01)
+                except queue.Empty:
+                    continue
+            thread.join()
+
+    def _copy(self, ready: queue.Queue[Any], ended: threading.Event) -> None:
+        """Copy batches, and keep their sources until that is done."""
+        held: deque[tuple[Any, Any]] = deque()
+        stream = torch.cuda.Stream(self.device) if self.device.type == "cuda" else None
+        try:
+            for batch in self.loader:
+                if ended.is_set():
+                    break
+                event = None
+                with torch.cuda.stream(stream):
+                    copied = moved(batch, self.device)
+                if stream is not None:
+                    event = stream.record_event()
+                    held.append((batch, event))
+                while held and held[0][1].query():
+                    held.popleft()
+                ready.put((copied, event, self._copied_state()))
+                del batch, copied
+            for _, event in held:
+                event.synchronize()
+            ready.put(_END)
+        except BaseException as error:  # noqa: BLE001 - raised where the batch is asked for
+            ready.put(error)
+
+    def _copied_state(self) -> Mapping[str, Any] | None:
+        tell = getattr(self.loader, "state_dict", None)
+        return None if tell is None else tell()
+
+
+def _each(value: Any, call: Any) -> None:
+    if isinstance(value, torch.Tensor):
+        call(value)
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            _each(part, call)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            _each(part, call)
