@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import cv2
+import simplejpeg  # noqa: F401 - before measuring
 from spdl.pipeline import PipelineBuilder
 
 from benchmarks.contest import content

