@@ -36,8 +36,9 @@ Transform = Callable[[dict[str, Any]], Any]
 _MOST_SAMPLES = 16
 # Stands for the block of samples that are read alone.
 _ALONE = -1
-# Batches that are made ahead of the consumer.
+# Batches that are made ahead of the consumer; fewer of those that fill the processor's cache anyway.
 AHEAD = 3
+_LARGE = 1 << 24, 2
 # Seconds for which a loader that is closed waits for its threads.
 _LAST = 10.0
 
@@ -133,6 +134,8 @@ class Run:
         self._settings = settings
         self._stats = stats
         self._is_remote = is_remote
+        # Chunks that are compressed as a whole take long to read, wherever they lie: the threads share them out.
+        self._is_read_apart = is_remote or any(c.reader.chunk_codec() is not None for c in self._spanned)
         self._pid = os.getpid()
         self._mutex = threading.RLock()
         self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -148,6 +151,7 @@ class Run:
         self._delivering: _Job | None = None
         self._read_bytes = 0
         self._batch_bytes = 0
+        self._largest = 0
         self._is_closed = False
         self._threads: list[threading.Thread] = []
         self._is_light = settings.transform is None and all(column.is_light for column in columns)
@@ -243,7 +247,8 @@ class Run:
         """Plan batches that come next, and ask for what comes after them. The caller holds the mutex."""
         if self._is_closed:
             return
-        ahead = 1 if self._is_light else AHEAD
+        large, fewer = _LARGE
+        ahead = 1 if self._is_light else fewer if self._largest > large else AHEAD
         while len(self._jobs) < ahead:
             step = next(self._steps, None)
             if step is None:
@@ -262,7 +267,7 @@ class Run:
             return
         for key in dict.fromkeys(job.step.keys):
             entry = self._entry(key)
-            if self._is_remote and not entry.is_done:
+            if self._is_read_apart and not entry.is_done:
                 entry.waiting.append(job)
                 job.missing += 1
 
@@ -293,10 +298,13 @@ class Run:
                 uses, count = self._uses.pop(key, 1), len(rows)
             entry = self._entries[key] = _Entry(uses, nbytes)
             entry.future = LazyFuture(partial(self._read, rows, entry, min(1.0, uses / count)))
-            if self._is_remote:
+            if self._is_read_apart:
                 self._read_bytes += nbytes
                 self._stats.add(held_bytes=nbytes)
+            if self._is_remote:
                 submit(entry.future)
+            elif self._is_read_apart:
+                self._tasks.put(entry.future.run)
         return entry
 
     def _know(self, block: int) -> None:
@@ -325,7 +333,7 @@ class Run:
             portions = tuple(column.read(rows) for column in self._spanned)
         finally:
             self._stats.add(read_seconds=time.perf_counter() - began)
-            if self._is_remote:
+            if self._is_read_apart:
                 self._arrived(entry)
         nbytes = sum(portion.nbytes for portion in portions)
         requests = sum(portion.requests for portion in portions)
@@ -351,7 +359,7 @@ class Run:
                 entry.uses -= 1
                 if entry.uses <= 0:
                     del self._entries[key]
-                    if self._is_remote:
+                    if self._is_read_apart:
                         self._read_bytes -= entry.nbytes
                         self._stats.add(held_bytes=-entry.nbytes)
 
@@ -388,6 +396,7 @@ class Run:
         job.nbytes = sum(room.nbytes for room in job.rooms.values())
         with self._mutex:
             job.is_measured = True
+            self._largest = max(self._largest, job.nbytes)
         self._admit()
 
     def _portions(self, step: Step) -> tuple[list[tuple[Portion, ...]], dict[int, Exception]]:

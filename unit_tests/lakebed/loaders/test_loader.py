@@ -553,3 +553,24 @@ def test_stats_name_the_bottleneck(ds: lakebed.Dataset) -> None:
     slow = lakebed.Loader(ds, 16, threads=2, transform=lambda sample: time.sleep(0.002))
     list(slow)
     assert slow.stats()["bottleneck"] == "transform"
+
+
+@pytest.mark.parametrize("threads", [0, 1, 3])
+@pytest.mark.parametrize("shuffle", [False, True, "chunk", "exact"])
+def test_chunks_that_are_compressed_as_a_whole(tmp_path: Path, threads: int, shuffle: Any) -> None:
+    ds = lakebed.empty(str(tmp_path / "ds"))
+    ds.create_tensor("x", dtype="uint8", chunk_compression="lz4", max_chunk_size=1 << 16)
+    ds.create_tensor("y", dtype="float32", chunk_compression="lz4", max_chunk_size=1 << 16)
+    for row in range(3_000):
+        ds.append({"x": np.full((90, 90), row % 256, np.uint8), "y": np.full(row % 9 * 200, row, np.float32)})
+    ds.commit()
+    loader = lakebed.Loader(ds, 64, threads=threads, shuffle=shuffle, window=1 << 20)
+    seen = []
+    for batch in loader:
+        seen += batch.rows.tolist()
+        assert (batch["x"] == (batch.rows % 256).astype(np.uint8)[:, None, None]).all()
+        for row, values in zip(batch.rows.tolist(), batch["y"], strict=True):
+            assert len(values) == row % 9 * 200
+            assert (values == row).all()
+    assert sorted(seen) == list(range(3_000))
+    assert loader.stats()["held"] == 0
