@@ -326,14 +326,51 @@ class Loader:
         table, order = self._order(epoch)
         position = min(position, len(order))
         shares = self._shares(len(order) - position)
-        if (
-            position and not len(shares) and not self._is_resumed
-        ):  # every batch was taken, without asking for one more
+        # Every batch may have been taken, without asking for one more.
+        if position and not len(shares) and not self._is_resumed:
             epoch, position = self._epoch, self._position = epoch + 1, 0
             table, order = self._order(epoch)
             shares = self._shares(len(order))
         self._is_resumed = False
-        plan = Plan(table, order, shares, epoch, position)
+        self._run = run = self._run_of(Plan(table, order, shares, epoch, position), columns)
+        return self._delivered(run, shares, epoch, position)
+
+    def take(self, positions: ArrayLike, epoch: int = 0) -> Batch:
+        """Return some samples as one batch, whatever the order of the epochs.
+
+        Parameters
+        ----------
+        positions
+            Numbers of samples in the sequence of the source, repeats included; int, shape (samples,).
+        epoch
+            What random operations follow from, beside the seed and the row.
+
+        Raises
+        ------
+        IndexError
+            If a number is not below the number of rows.
+        """
+        wanted = np.asarray(positions, dtype=np.int64)
+        rows = self.table.rows()
+        if len(wanted) and not 0 <= wanted.min() <= wanted.max() < len(rows):
+            raise IndexError(f"samples are 0 to {len(rows) - 1}")
+        chosen = (
+            rows.start + wanted * rows.step
+            if isinstance(rows, range)
+            else np.asarray(rows, dtype=np.int64)[wanted]
+        )
+        columns = self._made_columns()
+        readers = {column.name: column.reader for column in columns if not isinstance(column, Resident)}
+        table = span_table(readers, chosen, single=True)
+        order = Order(table.sizes, mode="none", seed=self.seed)
+        run = self._run_of(Plan(table, order, Shares(len(chosen), max(1, len(chosen))), epoch), columns)
+        try:
+            return next(iter(run), Batch())
+        finally:
+            run.close()
+
+    def _run_of(self, plan: Plan, columns: list[Column]) -> Run:
+        table = plan.table
         is_remote = any(column.is_spanned and column.reader.source.remote is not None for column in columns)
         is_copied = any(column.reader.chunk_codec() is not None for column in columns if column.is_spanned)
         reads = min(self.window, int(table.sizes.nbytes.sum())) if is_remote or is_copied else 0
@@ -356,9 +393,7 @@ class Loader:
             with_index=self.return_index,
         )
         self._stats.threads = threads
-        run = Run(plan, columns, settings, self._stats, is_remote=is_remote)
-        self._run = run
-        return self._delivered(run, shares, epoch, position)
+        return Run(plan, columns, settings, self._stats, is_remote=is_remote)
 
     def _delivered(self, run: Run, shares: Shares, epoch: int, start: int) -> Iterator[Any]:
         bar = None

@@ -204,8 +204,9 @@ class TorchRows(Dataset):  # type: ignore[misc]
     """Samples by number, for samplers of PyTorch; see ``Dataset.torch_dataset``."""
 
     def __init__(self, source: Source) -> None:
-        self._source = source.using(shuffle=False, threads=0)
+        self._source = source.using(shuffle=False)
         self._length = len(source.samples(None))
+        self._loader: Any = None
 
     def __len__(self) -> int:
         return self._length
@@ -216,10 +217,14 @@ class TorchRows(Dataset):  # type: ignore[misc]
         return self.__getitems__([i])[0]
 
     def __getitems__(self, numbers: Sequence[int]) -> list[Any]:
-        rows = [int(number) % self._length for number in numbers]
-        source = Source(self._source.rows[rows], self._source.options, self._source.sample)
-        loader = source.samples(len(rows))
+        if self._loader is None:  # in each process one of its own; those of workers share the cores already
+            threads = self._source.options.get("threads") if get_worker_info() is None else 0
+            self._loader = self._source.samples(None, threads=threads)
+        loader = self._loader
         # Chance of operations is that of PyTorch, as that of the transforms of torchvision is.
-        loader.set_epoch(int(torch.randint(1 << 62, ())) if loader.operations else 0)
-        (batch,) = loader
+        epoch = int(torch.randint(1 << 62, ())) if loader.operations else 0
+        batch = loader.take([int(number) % self._length for number in numbers], epoch)
         return [whole.value for whole in batch["samples"]]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_loader": None}

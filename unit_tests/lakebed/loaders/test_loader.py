@@ -141,6 +141,28 @@ def test_single_samples(ds: lakebed.Dataset) -> None:
     assert found[100]["text"] == "row 100"
 
 
+@pytest.mark.parametrize("threads", [0, 2])
+@pytest.mark.parametrize("is_small", [True, False])
+def test_samples_by_number(
+    ds: lakebed.Dataset, request: pytest.FixtureRequest, threads: int, is_small: bool
+) -> None:
+    if is_small:
+        request.getfixturevalue("small_spans")
+    loader = lakebed.Loader(ds[3:200:2], threads=threads, return_index=True)
+    for numbers in ([0], [98, 0, 5, 5], list(range(40, 20, -1)), np.arange(99)):
+        batch = loader.take(numbers)
+        assert batch.rows.tolist() == batch["index"].tolist() == [3 + 2 * n for n in numbers]
+        for i, row in enumerate(batch.rows.tolist()):
+            assert np.array_equal(batch["image"][i], pixels(row))
+            assert (batch["label"][i], batch["text"][i]) == (row % 7, f"row {row}")
+    picked = lakebed.Loader(ds[[9, 4, 7]], threads=threads)
+    assert picked.take([2, 0]).rows.tolist() == [7, 9]
+    assert rows_of(picked) == [[9], [4], [7]], "a pass is what it was"
+    for wrong in ([-1], [99]):
+        with pytest.raises(IndexError, match="0 to 98"):
+            loader.take(wrong)
+
+
 def test_samples_of_one_shape_are_one_array(ds: lakebed.Dataset) -> None:
     (batch,) = lakebed.Loader(ds[0:9:3], 3, return_index=True)
     assert batch["image"].shape == (3, 40, 48, 3)
