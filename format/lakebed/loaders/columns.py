@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed import limits
+from lakebed.codecs.base import Buffer
 from lakebed.codecs.regions import decode_regions
-from lakebed.errors import InvalidInputError
+from lakebed.errors import FormatError, InvalidInputError
 from lakebed.htypes.base import Storing
 from lakebed.loaders.portions import Portion, Shape, as_array, read_portion, shape_in
 from lakebed.reading.buffers import BufferPool
@@ -221,15 +222,15 @@ class _GatheredRoom(_Filled):
 
 
 class Files(Column):
-    """A tensor whose samples are files that decode into a given array, as most images do."""
+    """A tensor whose samples decode into a given array: files, as most images are, or bytes, compressed too."""
 
     def shapes(self, picked: Picked) -> tuple[list[Any], list[Shape]]:
-        """Return the stored files of a batch and the shapes that they decode to.
+        """Return the stored samples of a batch and the shapes that they decode to.
 
         Raises
         ------
         CorruptError, LimitError
-            If a file is none of its kind, or promises more than this process allows.
+            If a file is none of its kind, or a sample promises more than it can hold or than this process allows.
         """
         reader, found, shapes = self.reader, [], []
         itemsize, is_told = reader.known_dtype().itemsize, reader.decoder.traits.decodes_into
@@ -239,7 +240,9 @@ class Files(Column):
             shape = shape_in(reader, data, told, row)
             if not is_told or itemsize * math.prod(shape) > limits.FREE_BYTES:
                 with Locating(reader, row):
-                    if len(data):
+                    if reader.decoder.files is None:
+                        _check_bytes(data, shape, itemsize, is_compressed=not reader.decoder.is_plain)
+                    elif len(data):
                         reader.decoder.check_facts(data, shape)
                     else:
                         limits.check_sample(shape, itemsize, "sample without data")
@@ -251,8 +254,18 @@ class Files(Column):
         return _FilesRoom(self, picked, *self.shapes(picked))
 
 
+def _check_bytes(data: Buffer, shape: Shape, itemsize: int, *, is_compressed: bool) -> None:
+    """Hold the bytes of an array against its shape before anything is allocated."""
+    if is_compressed:
+        limits.check_sample(shape, itemsize, "compressed sample", len(data))
+    elif len(data) != itemsize * math.prod(shape):
+        raise FormatError(
+            f"a sample has {len(data)} bytes, its shape {shape} needs {itemsize * math.prod(shape)}"
+        )
+
+
 class _FilesRoom:
-    """Files, decoded side by side into one buffer; into one array where their shapes agree."""
+    """Samples, decoded side by side into one buffer; into one array where their shapes agree."""
 
     values: list[NDArray[Any]]
 
@@ -284,7 +297,7 @@ class _FilesRoom:
         for i in self._left(start, stop):
             data, room = files[i], values[i]
             with Locating(reader, int(self._picked.rows[i])):
-                if len(data):
+                if len(data) or decoder.files is None:
                     values[i] = decoder.array(data, self._shapes[i], room)
                 else:
                     room[...] = 0
@@ -452,8 +465,8 @@ def column_of(
         return Resident(name, reader, pool)
     if reader.is_gathered:
         return Gathered(name, reader, pool)
-    is_even = decoder.files is not None and decoder.traits.decodes_into and reader.storing is Storing.ARRAY
-    if is_even and decoder.dtype is not None and decoder.dtype.kind != "O":
+    has_room = (decoder.files is None or decoder.traits.decodes_into) and reader.storing is Storing.ARRAY
+    if has_room and decoder.dtype is not None and decoder.dtype.kind != "O":
         return Files(name, reader, pool)
     return Decoded(name, reader, pool, reader.decode)
 

@@ -596,3 +596,41 @@ def test_chunks_that_are_compressed_as_a_whole(tmp_path: Path, threads: int, shu
             assert (values == row).all()
     assert sorted(seen) == list(range(3_000))
     assert loader.stats()["held"] == 0
+
+
+# -- arrays stored one by one ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def arrays(monkeypatch: pytest.MonkeyPatch) -> lakebed.Dataset:
+    """Compressed arrays of one shape, compressed ones of several, and plain ones of several, none kept in memory."""
+    monkeypatch.setattr("lakebed.loaders.columns.RESIDENT_BYTES", 0)
+    monkeypatch.setattr("lakebed.loaders.columns.RESIDENT_SMALL", (0, 0))
+    ds = lakebed.empty("mem://arrays", overwrite=True)
+    ds.create_tensor("even", dtype="uint16", sample_compression="lz4")
+    ds.create_tensor("packed", dtype="float32", sample_compression="lz4")
+    ds.create_tensor("plain", dtype="float32")
+    rng = np.random.default_rng(3)
+    uneven = [rng.random((row % 5, 7), np.float32) for row in range(60)]
+    ds.extend({"even": rng.integers(0, 9, (60, 11, 5), np.uint16), "packed": uneven, "plain": uneven})
+    return ds
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_arrays_that_are_stored_one_by_one(arrays: lakebed.Dataset, threads: int) -> None:
+    """They are decoded into their places in the batch, and belong to the caller."""
+    for batch in lakebed.Loader(arrays, 8, shuffle=True, threads=threads):
+        assert isinstance(batch["even"], np.ndarray)
+        for name in ("even", "packed", "plain"):
+            for row, value in zip(batch.rows.tolist(), batch[name], strict=True):
+                wanted = arrays[name][row].numpy()
+                assert (value.dtype, value.shape) == (wanted.dtype, wanted.shape)
+                assert np.array_equal(value, wanted)
+                value[...] = 0  # it is writable, and nothing else lies there
+    assert arrays.packed[4].numpy().any()
+
+
+@pytest.mark.parametrize("name", ["even", "packed", "plain"])
+def test_what_arrays_need_is_known_before_they_are_decoded(arrays: lakebed.Dataset, name: str) -> None:
+    with pytest.raises(LimitError, match=rf"largest sample is row \d+ of tensor '{name}' with 11[02] bytes"):
+        list(lakebed.Loader(arrays, 20, tensors=[name], memory=500))
