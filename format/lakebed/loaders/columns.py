@@ -436,6 +436,8 @@ def column_of(
     pool: BufferPool,
     index: Index,
     companion: Callable[[str], SampleReader | None],
+    *,
+    wanted: int,
     decode: Decode = "numpy",
 ) -> Column:
     """Return how a tensor gets into batches.
@@ -446,6 +448,8 @@ def column_of(
         The selection: what it takes of each sample.
     companion
         Gives the reader of a hidden tensor beside it by kind.
+    wanted
+        How many rows are selected.
     decode
         ``numpy`` for values; ``bytes`` for what is stored; ``pil`` for images of Pillow.
 
@@ -456,13 +460,12 @@ def column_of(
     """
     if decode != "numpy":
         return Decoded(name, reader, pool, _form(reader, decode))
-    state, decoder = reader.state, reader.decoder
-    if reader.is_link or reader.has_tiles or state.sequence is not None or index.inside:
-        if not reader.is_link and not reader.has_tiles and decoder.files is None and _is_small(reader):
-            return _resident_or_selected(name, reader, pool, index, companion)
-        return Selected(name, reader, pool, index, companion)
-    if decoder.files is None and _is_small(reader):
+    decoder = reader.decoder
+    is_found_alone = reader.is_link or reader.has_tiles or bool(index.inside)
+    if not is_found_alone and decoder.files is None and _is_small(reader, wanted):
         return Resident(name, reader, pool)
+    if is_found_alone or reader.state.sequence is not None:
+        return Selected(name, reader, pool, index, companion)
     if reader.is_gathered:
         return Gathered(name, reader, pool)
     has_room = (decoder.files is None or decoder.traits.decodes_into) and reader.storing is Storing.ARRAY
@@ -471,20 +474,8 @@ def column_of(
     return Decoded(name, reader, pool, reader.decode)
 
 
-def _resident_or_selected(
-    name: str,
-    reader: SampleReader,
-    pool: BufferPool,
-    index: Index,
-    companion: Callable[[str], SampleReader | None],
-) -> Column:
-    if index.inside:
-        return Selected(name, reader, pool, index, companion)
-    return Resident(name, reader, pool)
-
-
-def _is_small(reader: SampleReader) -> bool:
-    """Whether the values of a tensor take little memory, decompressed too."""
+def _is_small(reader: SampleReader, wanted: int) -> bool:
+    """Whether the values of a tensor take little memory, decompressed too, and are not mostly others than wanted."""
     state = reader.state
     stored = int(state.table.places.sizes.sum())
     values = state.meta.length
@@ -493,7 +484,10 @@ def _is_small(reader: SampleReader) -> bool:
     is_compressed = bool(state.meta.sample_compression or state.meta.chunk_compression)
     size = max(stored * (8 if is_compressed else 1), values)
     total, each = RESIDENT_SMALL
-    return size <= RESIDENT_BYTES or (size <= total and size <= each * state.length)
+    is_most = wanted * 8 >= state.length
+    return size <= RESIDENT_BYTES // (1 if is_most else 16) or (
+        is_most and size <= total and size <= each * state.length
+    )
 
 
 def _form(reader: SampleReader, decode: Decode) -> Callable[[Any, Shape | None], Any]:

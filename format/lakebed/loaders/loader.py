@@ -468,7 +468,15 @@ class Loader:
         found = self.operations.get(name)
         if found is None:
             decode = self.decode.get(name, "numpy")
-            return column_of(name, reader, self._pool, self.table.index, companion, decode)
+            return column_of(
+                name,
+                reader,
+                self._pool,
+                self.table.index,
+                companion,
+                wanted=len(self.table),
+                decode=decode,
+            )
         if self.table.index.inside or name in self.decode:
             raise InvalidInputError(
                 f"operations on tensor {name!r} begin with its whole images; they go neither with a selection inside "

@@ -634,3 +634,22 @@ def test_arrays_that_are_stored_one_by_one(arrays: lakebed.Dataset, threads: int
 def test_what_arrays_need_is_known_before_they_are_decoded(arrays: lakebed.Dataset, name: str) -> None:
     with pytest.raises(LimitError, match=rf"largest sample is row \d+ of tensor '{name}' with 11[02] bytes"):
         list(lakebed.Loader(arrays, 20, tensors=[name], memory=500))
+
+
+def test_of_a_small_part_of_a_tensor_not_all_is_loaded(tmp_path: Path) -> None:
+    ds = lakebed.empty(str(tmp_path / "ds"))
+    ds.create_tensor("x", dtype="float64", max_chunk_size=1 << 20)
+    ds.create_tensor("t", htype="text")
+    ds.extend({"x": np.arange(1_200_000).reshape(300_000, 4), "t": [f"row {row}" for row in range(300_000)]})
+    ds.commit()
+    loader = lakebed.Loader(ds[1000:300_000:3000], 30, shuffle=True)
+    found = list(loader)
+    assert sorted(row for batch in found for row in batch.rows) == list(range(1000, 300_000, 3000))
+    for batch in found:
+        assert (batch["x"][:, 1] == batch.rows * 4 + 1).all()
+        assert batch["t"] == [f"row {row}" for row in batch.rows]
+    assert loader.stats()["requests"] > 0
+    whole = lakebed.Loader(ds, 300_000)
+    (batch,) = whole
+    assert (batch["x"][:, 0] == np.arange(300_000) * 4).all()
+    assert whole.stats()["requests"] == 0
