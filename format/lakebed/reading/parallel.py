@@ -22,7 +22,19 @@ class _Pools:
         self._made: dict[int, ThreadPoolExecutor] = {}
         self._pid = os.getpid()
 
-    def get(self, threads: int) -> ThreadPoolExecutor:
+    def submit(self, threads: int, run: Callable[[], None], submitted: list[Future[None]]) -> None:
+        """Submit a call for each thread of a pool, and append what comes of it to a list."""
+        pool = self._get(threads)
+        try:
+            submitted.extend(pool.submit(run) for _ in range(threads))
+        except BaseException:
+            # An interrupt may have come after a thread was started and before the interpreter knew whom to tell of its
+            # end, for which it would wait for ever: the pool ends its threads itself.
+            self._made.pop(threads, None)
+            pool.shutdown(wait=False)
+            raise
+
+    def _get(self, threads: int) -> ThreadPoolExecutor:
         if self._pid != os.getpid():
             # Threads do not survive a fork; the parent's pool objects are useless here.
             self._made, self._pid = {}, os.getpid()
@@ -67,11 +79,13 @@ def for_each(count: int, work: Callable[[int], object], *, threads: int | None =
             raise
 
     others: list[Future[None]] = []
-    if wanted > 1:
-        pool = _pools.get(wanted - 1)
-        others = [pool.submit(run) for _ in range(wanted - 1)]
     try:
+        if wanted > 1:
+            _pools.submit(wanted - 1, run, others)
         run()
+    except BaseException:
+        stop = True
+        raise
     finally:
         for other in others:
             other.cancel()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -65,3 +67,34 @@ def test_a_forked_child_starts_threads_of_its_own() -> None:
         finally:
             os._exit(code)
     assert os.waitpid(child, 0)[1] == 0
+
+
+CUT_OFF = """
+import threading
+from lakebed.reading.parallel import for_each
+
+start = threading.Thread.start
+
+def cut_off(thread):
+    start(thread)
+    threading.Thread.start = start
+    raise KeyboardInterrupt
+
+threading.Thread.start = cut_off
+done = []
+try:
+    for_each(4, done.append, threads=2)
+except KeyboardInterrupt:
+    print("interrupted")
+again = []
+for_each(4, again.append, threads=2)
+print(sorted(again))
+"""
+
+
+def test_an_interrupt_while_a_thread_starts_does_not_keep_the_process_from_its_end() -> None:
+    """The interpreter waits for threads at its end, also for one of which it does not know how to end it."""
+    done = subprocess.run(
+        [sys.executable, "-c", CUT_OFF], capture_output=True, text=True, timeout=PATIENCE, check=True
+    )
+    assert done.stdout == "interrupted\n[0, 1, 2, 3]\n"
