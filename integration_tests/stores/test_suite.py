@@ -1,4 +1,4 @@
-"""The tests of datasets, versions and writing once more, with their datasets on a store."""
+"""The tests of all that makes, changes and copies datasets once more, with their datasets on a store."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from integration_tests.stores.elsewhere import LOCAL_ONLY
 from integration_tests.stores.processes import ROOT
 from integration_tests.stores.servers import Server
 
@@ -24,20 +25,43 @@ LIMIT = 7000.0
 # a server for few files.
 BUCKETS = 60
 FILES = 8
-FOLDERS = ("dataset", "versions", "writing")
+FOLDERS = ("dataset", "session", "copying", "merging", "history", "maintenance", "versions", "writing")
+UNIT_TESTS = ROOT / "unit_tests" / "lakebed"
 
 
 def parts() -> dict[str, list[Path]]:
     """Return the files of each part."""
     found = {}
     for folder in FOLDERS:
-        files = sorted((ROOT / "unit_tests" / "lakebed" / folder).glob("test_*.py"))
+        files = sorted((UNIT_TESTS / folder).rglob("test_*.py"))
         for number, first in enumerate(range(0, len(files), FILES), 1):
             found[f"{folder}-{number}"] = files[first : first + FILES]
     return found
 
 
 PARTS = parts()
+
+
+def test_what_is_left_out_on_stores_is_there() -> None:
+    """Each test that cannot run on a store is named as it is called now."""
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-m",
+        "",
+        "--collect-only",
+        "-q",
+        *(str(UNIT_TESTS / name) for name in FOLDERS),
+    ]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    one_by_one = [
+        pattern.replace(choices[0], f"({one})") if choices else pattern
+        for pattern in LOCAL_ONLY
+        for choices in [re.findall(r"\(.*\)", pattern)]
+        for one in (choices[0][1:-1].split("|") if choices else [""])
+    ]
+    assert [one for one in one_by_one if not any(re.search(one, test) for test in found)] == []
 
 
 @pytest.mark.stores
