@@ -47,8 +47,9 @@ class HasTable(Protocol):
 class Loader:
     """Batches of a dataset: an iterable of dictionaries.
 
-    Each pass over a loader is one epoch, and the next pass the next one. The order of an epoch follows from `seed`,
-    the number of the epoch and nothing else: not from threads, nor from the number of processes.
+    Each pass over a loader is one epoch, and the next pass the next one, whether it went to its end or not. The
+    order of an epoch follows from `seed`, the number of the epoch and nothing else: not from threads, nor from the
+    number of processes.
 
     Parameters
     ----------
@@ -186,7 +187,7 @@ class Loader:
         self._check()
         self._epoch = 0
         self._position = offset
-        self._is_resumed = False
+        self._is_resumed = offset > 0
         self._begin()
 
     def take_memory_from(self, kind: type[BufferPool]) -> None:
@@ -317,21 +318,20 @@ class Loader:
     # -- iteration ---------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Any]:
-        """Begin the next epoch, or go on with one; an earlier iterator of this loader ends."""
+        """Begin the next epoch, or go on with the one of a state that was loaded; an earlier iterator ends."""
         self._end()
         self._print = None  # the dataset may have grown
         self._fingerprint()
+        if (
+            self._position and not self._is_resumed
+        ):  # the last pass ended in the middle, or with its last batch
+            self._epoch, self._position = self._epoch + 1, 0
+        self._is_resumed = False
         epoch, position = self._epoch, self._position
         columns = self._made_columns()
         table, order = self._order(epoch)
         position = min(position, len(order))
         shares = self._shares(len(order) - position)
-        # Every batch may have been taken, without asking for one more.
-        if position and not len(shares) and not self._is_resumed:
-            epoch, position = self._epoch, self._position = epoch + 1, 0
-            table, order = self._order(epoch)
-            shares = self._shares(len(order))
-        self._is_resumed = False
         self._run = run = self._run_of(Plan(table, order, shares, epoch, position), columns)
         return self._delivered(run, shares, epoch, position)
 

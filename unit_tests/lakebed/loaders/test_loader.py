@@ -653,3 +653,18 @@ def test_of_a_small_part_of_a_tensor_not_all_is_loaded(tmp_path: Path) -> None:
     (batch,) = whole
     assert (batch["x"][:, 0] == np.arange(300_000) * 4).all()
     assert whole.stats()["requests"] == 0
+
+
+@pytest.mark.parametrize("batch_size", [16, None])
+def test_a_look_at_the_first_batch_takes_nothing_from_the_next_pass(
+    ds: lakebed.Dataset, batch_size: int | None
+) -> None:
+    loader = lakebed.Loader(ds, batch_size, shuffle=True, tensors=["text"])
+    next(iter(loader))
+    assert loader.state_dict()["epoch"] == 0
+    for epoch in (1, 2):
+        found = [
+            text for batch in loader for text in ([batch["text"]] if batch_size is None else batch["text"])
+        ]
+        assert sorted(found) == sorted(f"row {row}" for row in range(ROWS))
+        assert loader.epoch == epoch + 1
