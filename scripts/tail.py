@@ -60,8 +60,20 @@ class Class:
         return frozenset(name for name in self.methods if name[0] != "_")
 
 
+def _foreign(tree: ast.Module) -> frozenset[str]:
+    """Return the names that a file imports from elsewhere than these roots."""
+    own = tuple(root.rpartition("/")[2] for root in ROOTS)
+    return frozenset(
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] not in own
+        for alias in node.names
+    )
+
+
 def classes(path: Path, tree: ast.Module) -> Iterator[Class]:
-    """Yield the classes of one file."""
+    """Yield the classes of one file; a base that another package defines is none that counts."""
+    foreign = _foreign(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
             methods = frozenset(
@@ -71,7 +83,7 @@ def classes(path: Path, tree: ast.Module) -> Iterator[Class]:
             names = tuple(
                 base.attr if isinstance(base, ast.Attribute) else base.id
                 for base in bases
-                if isinstance(base, ast.Attribute | ast.Name)
+                if isinstance(base, ast.Attribute) or (isinstance(base, ast.Name) and base.id not in foreign)
             )
             yield Class(node.name, f"{path}:{node.lineno}", names, methods)
 
