@@ -67,8 +67,10 @@ def _groups(blocks: Sequence[Block], limit: int) -> Iterator[list[Block]]:
     for block in blocks:
         start = 0
         offsets = block.offsets() if not isinstance(block.sizes, int) else None
+        weight = _weight(block)
         while start < block.count:
-            stop = min(_fit(block, start, limit - used, offsets), start + limits.MAX_EMPTY_SAMPLES - held)
+            room = (limits.MAX_EMPTY_SAMPLES - held) // weight
+            stop = min(_fit(block, start, limit - used, offsets), start + room)
             if stop <= start and group:
                 yield group
                 group, used, held = [], 0, 0
@@ -76,11 +78,19 @@ def _groups(blocks: Sequence[Block], limit: int) -> Iterator[list[Block]]:
             stop = max(stop, start + 1)
             piece = block.cut(start, stop, offsets)
             group.append(piece)
-            held += piece.count
+            held += weight * piece.count
             used += piece.nbytes + (0 if offsets is None else _POSITION_ROW * piece.count)
             start = stop
     if group:
         yield group
+
+
+def _weight(block: Block) -> int:
+    """Return as how many samples a reader counts one without bytes: rows of its tables of many axes are wider."""
+    if block.shapes is None:
+        return 1
+    axes = len(block.shapes) if isinstance(block.shapes, tuple) else block.shapes.shape[1]
+    return max(1, -(-(axes + 1) // 4))
 
 
 def _fit(block: Block, start: int, room: int, offsets: np.ndarray | None) -> int:

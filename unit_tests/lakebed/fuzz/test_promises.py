@@ -269,6 +269,8 @@ def test_writers_stay_below_the_limits_of_readers(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(limits, "MAX_EMPTY_SAMPLES", 10)
     parts = groups([empty_block(25, 1), empty_block(3, 1)], 1000)
     assert [sum(block.count for block in group) for group in parts] == [10, 10, 8]
+    parts = groups([empty_block(12, 4)], 1000)
+    assert [sum(block.count for block in group) for group in parts] == [5, 5, 2]
 
 
 def test_a_limit_names_itself(monkeypatch: pytest.MonkeyPatch) -> None:
