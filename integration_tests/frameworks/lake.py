@@ -43,6 +43,11 @@ def ready(sample: Any) -> dict[str, Any]:
     return {"pixels": (sample["images"].astype(np.float32) - 110) / 60, "labels": int(sample["labels"][0])}
 
 
+def same(sample: Any) -> Any:
+    """Return the sample."""
+    return sample
+
+
 def broken(sample: Any) -> Any:
     """Fail at one row."""
     if sample["labels"].size and sample["index"][0] == 40:

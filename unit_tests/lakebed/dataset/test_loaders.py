@@ -72,6 +72,11 @@ def test_settings_are_chained_and_leave_the_loader_before_as_it_was(ds: lakebed.
         ds.dataloader().batch(0)
 
 
+def test_data_of_a_sample_comes_without_its_number(ds: lakebed.Dataset) -> None:
+    batch = next(iter(ds.dataloader().batch(2).numpy(tensors=["words"], decode_method={"words": "data"})))
+    assert dict(batch) == {"words": {"value": ["word 0", "word 1"]}}
+
+
 def test_a_pass_is_an_epoch_and_can_be_gone_on_with(ds: lakebed.Dataset) -> None:
     loader = ds.dataloader().batch(4).shuffle().numpy()
     epochs = [xs(loader) for _ in range(2)]
