@@ -19,6 +19,7 @@ from lakebed.htypes.base import Storing
 from lakebed.loaders.portions import Portion, Shape, as_array, read_portion, shape_in
 from lakebed.reading.buffers import BufferPool
 from lakebed.reading.index import Index, Rows
+from lakebed.reading.remote.tasks import LazyFuture, submit
 from lakebed.reading.samples import SampleReader
 from lakebed.reading.scan import ColumnScan
 from lakebed.reading.selection import Selection
@@ -95,6 +96,12 @@ class Column:
         """Read what the span of these rows needs; errors as in :func:`read_portion`."""
         return read_portion(self.reader, rows)
 
+    def prepare(self) -> None:
+        """Let what all batches need be asked for, where that takes time."""
+
+    def finish(self) -> None:
+        """Wait for it; errors as in :func:`read_portion`."""
+
     def room(self, picked: Picked) -> Room:
         """Return the place where the samples of a batch are made; see :class:`Room`."""
         raise NotImplementedError
@@ -132,8 +139,11 @@ class Resident(Column):
     is_spanned = False
     is_light = True
 
-    @cached_property
-    def _all(self) -> Any:
+    def __init__(self, name: str, reader: SampleReader, pool: BufferPool) -> None:
+        super().__init__(name, reader, pool)
+        self._loading: LazyFuture[Any] = LazyFuture(self._load)
+
+    def _load(self) -> Any:
         reader = self.reader
         found = ColumnScan(reader, None).column(0, reader.state.length)
         if isinstance(found, np.ma.MaskedArray):  # single numbers, some absent: those are empty samples
@@ -145,8 +155,19 @@ class Resident(Column):
             found.copy() if isinstance(found, np.ndarray) else found
         )  # lists and texts are no views of chunks
 
+    @property
+    def _all(self) -> Any:
+        try:
+            return self._loading.result()
+        except BaseException:
+            self._loading = LazyFuture(self._load)  # another pass asks again
+            raise
+
     def prepare(self) -> None:
-        """Load the tensor, if it is not yet."""
+        if self.reader.source.remote is not None:
+            submit(self._loading)
+
+    def finish(self) -> None:
         _ = self._all
 
     def room(self, picked: Picked) -> Made:

@@ -206,6 +206,7 @@ class Loader:
 
     def _forget(self) -> None:
         """Begin with no memory of batches, and no tensors in memory."""
+        self._pid = os.getpid()
         self._workers: Processes | None = None
         self._pool = (SharedPool if self._wants_processes else self._memory_kind)(64, 1 << 30)
         self._columns: tuple[list[SampleReader], list[Column]] | None = None
@@ -447,6 +448,8 @@ class Loader:
 
     def _made_columns(self) -> list[Column]:
         """Return how each tensor gets into batches; tensors that are in memory stay there from epoch to epoch."""
+        if self._pid != os.getpid():  # a forked child: threads of the parent may hold locks, and load tensors
+            self._forget()
         table = self.table
         with table.session.mutex:
             readers = [table.reader(name) for name in table.names]
@@ -457,9 +460,6 @@ class Loader:
                 for name, reader in zip(table.names, readers, strict=True)
             ]
             self._columns = readers, made
-        for column in self._columns[1]:
-            if isinstance(column, Resident):
-                column.prepare()
         return self._columns[1]
 
     def _column(

@@ -161,6 +161,8 @@ class Run:
 
     def __iter__(self) -> Iterator[Batch]:
         try:
+            for column in self._columns:
+                column.prepare()
             self._start()
             last: _Job | None = None
             began = time.perf_counter()
@@ -380,6 +382,8 @@ class Run:
         job.done.set()
 
     def _measure(self, job: _Job) -> None:
+        for column in self._columns:
+            column.finish()
         portions, errors = self._portions(job.step)
         if errors and self._settings.on_error == "raise":
             raise next(iter(errors.values()))

@@ -174,3 +174,34 @@ def test_few_rows_for_many_processes(world: int) -> None:
     assert len({len(batches) for batches in found}) == 1
     real = [int(row) for batches in found for batch in batches for row in batch.rows[batch.real]]
     assert sorted(real) == [0, 1, 2, 3]
+
+
+def test_tensors_in_memory_are_asked_for_beside_the_first_samples(store: Afar) -> None:
+    slow = Afar(store.objects, pause=0.2)
+    ds = opened_on(slow, read_only=True)
+    loader = lakebed.Loader(ds, 16, shuffle=True, window=800_000, threads=2)
+    slow.forget()
+    iterator = iter(loader)
+    next(iterator)
+    first = [request for request in slow.requests if request.begun < slow.requests[0].ended]
+    assert {request.key.split("/chunks/")[0].rpartition("/")[2] for request in first} == {"image", "label"}
+    iterator.close()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+def test_a_tensor_in_memory_that_cannot_be_read_is_an_error(store: Afar, on_error: Any) -> None:
+    failing = Afar(store.objects)
+    ds = opened_on(failing, read_only=True)
+    loader = lakebed.Loader(ds, 16, on_error=on_error, tensors=["image", "label"])
+    plain, is_down = failing.get, [True]
+
+    def get(key: str) -> bytes:
+        if is_down[0] and "label" in key:
+            raise StorageError("the line is down")
+        return plain(key)
+
+    failing.get = get  # type: ignore[method-assign]
+    with pytest.raises(StorageError, match="the line is down"):
+        list(loader)
+    is_down[0] = False
+    assert [row for batch in loader for row in batch["label"].ravel()] == list(range(ROWS))
