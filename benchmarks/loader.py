@@ -643,6 +643,10 @@ def save(workload: Workload, found: Results) -> None:
     """Keep the results, so that workloads may be measured one by one, and put all into RESULTS.md."""
     saved = json.loads(SAVED.read_text()) if SAVED.exists() else {}
     when = f"{time.strftime('%Y-%m-%d %H:%M')}, load average {os.getloadavg()[1]:.1f}"
+    samples = max(one["samples"] for one in found.values())
+    if samples < next(one.count for one in WORKLOADS if one.name == workload.name):
+        when += f", the first {samples:,} samples only"
+    when += f", {workload.rounds} rounds"
     saved[workload.name] = {"when": when, "results": found}
     SAVED.write_text(json.dumps(saved, indent=1))
     sections = [
@@ -697,7 +701,7 @@ def main() -> None:
                 workload = replace(workload, rounds=given.rounds)
             found = run.compare(workload, given.contestant or [])
             print(text(workload, found), flush=True)
-            if not (given.quick or given.contestant or given.count):
+            if not (given.quick or given.contestant):
                 save(workload, found)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -713,7 +717,7 @@ def arguments() -> argparse.Namespace:
         "--contestant", action="append", choices=contestants, help="and only this, nothing saved"
     )
     parser.add_argument("--rounds", type=int, help="how often each takes its turn")
-    parser.add_argument("--count", type=int, help="take no more samples than so many; nothing saved")
+    parser.add_argument("--count", type=int, help="take no more samples than so many")
     parser.add_argument("--quick", action="store_true", help="few samples, one round, nothing saved")
     return parser.parse_args()
 
