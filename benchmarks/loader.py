@@ -14,6 +14,7 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -39,6 +40,8 @@ DATA = FOLDER / "data"
 SAVED = FOLDER / "results.json"
 BUCKET = "lake"
 PATIENCE = 400
+BUSY = 2.0 * len(os.sched_getaffinity(0))
+"""Load average above which wall times say nothing: contestants have about as many threads as there are cores."""
 TORCH = "torch==2.13.0"
 DECODING = ["numpy", "simplejpeg", "opencv-python-headless"]
 ENVIRONMENTS = {
@@ -77,12 +80,13 @@ class Contestant:
 
 @dataclass(frozen=True)
 class Bar:
-    """What has to be reached."""
+    """What has to be reached; wall time is judged only where the machine had little else to do."""
 
     text: str
     value: Callable[[Results], float]
     bar: float
     at_most: bool = True
+    is_wall: bool = True
 
 
 @dataclass(frozen=True)
@@ -181,10 +185,11 @@ def _first(found: Results) -> float:
 
 # -- what ---------------------------------------------------------------------------------------------------------
 
+_SECOND = "The second pass of a process: its memory is there, and so are the buffers that memcpy fills."
 AHEAD = (
     Bar("wall time / the fastest peer's", _against("wall", _best), 1.0),
-    Bar("CPU / the thriftiest peer's", _least("cpu"), 1.0),
-    Bar("memory / the smallest peer's", _least("memory"), 1.0),
+    Bar("CPU / the thriftiest peer's", _least("cpu"), 1.0, is_wall=False),
+    Bar("memory / the smallest peer's", _least("memory"), 1.0, is_wall=False),
 )
 WORKLOADS = (
     Workload(
@@ -204,9 +209,17 @@ WORKLOADS = (
                 _speed(lambda _: BOXES.name, "cpu"),
                 0.9,
                 at_most=False,
+                is_wall=False,
             ),
             Bar("samples per second / the best peer's", _speed(_best), 1.35, at_most=False),
-            Bar("CPU / the best peer's", _against("cpu", _best), 0.7),
+            Bar("CPU / the best peer's", _against("cpu", _best), 0.7, is_wall=False),
+            Bar(
+                "samples per CPU second / the thriftiest peer's",
+                lambda found: 1 / _least("cpu")(found),
+                1.35,
+                at_most=False,
+                is_wall=False,
+            ),
             *AHEAD,
         ),
     ),
@@ -224,6 +237,7 @@ WORKLOADS = (
                 _speed(lambda _: "decoding alone", "cpu"),
                 0.92,
                 at_most=False,
+                is_wall=False,
             ),
             *AHEAD,
         ),
@@ -236,10 +250,17 @@ WORKLOADS = (
             600,
             (
                 Bar("bytes per second / memcpy", _speed(lambda _: "memcpy"), 0.6, at_most=False),
-                Bar("CPU of memcpy / lakebed's", _speed(lambda _: "memcpy", "cpu"), 0.6, at_most=False),
+                Bar(
+                    "CPU of memcpy / lakebed's",
+                    _speed(lambda _: "memcpy", "cpu"),
+                    0.6,
+                    at_most=False,
+                    is_wall=False,
+                ),
             ),
             writes="write-raw",
             rounds=5,
+            note=_SECOND,
         )
         for kind, how in {
             "raw": "as they are",
@@ -258,6 +279,7 @@ WORKLOADS = (
                 _order(name, "in sequence", figure),
                 bar,
                 at_most=False,
+                is_wall=figure == "wall",
             )
             for name, bar in {"window": 0.95, "exact": 0.8}.items()
             for figure in ("wall", "cpu")
@@ -275,6 +297,7 @@ WORKLOADS = (
                 _order(name, "in sequence", figure),
                 bar,
                 at_most=False,
+                is_wall=figure == "wall",
             )
             for name, bar in {"window": 0.95, "exact": 0.8}.items()
             for figure in ("wall", "cpu")
@@ -282,6 +305,7 @@ WORKLOADS = (
         writes="write-raw",
         rounds=5,
         work="arrays",
+        note=_SECOND,
     ),
     Workload(
         "overhead",
@@ -293,11 +317,13 @@ WORKLOADS = (
                 "us a sample, as on a core that copies 10 GB/s",
                 lambda found: found["lakebed"]["us a sample"] * found["lakebed"]["copied GB/s"] / 10,
                 2.0,
+                is_wall=False,
             ),
             Bar(
                 "us a batch, as on a core that copies 10 GB/s",
                 lambda found: found["lakebed"]["us a batch"] * found["lakebed"]["copied GB/s"] / 10,
                 100.0,
+                is_wall=False,
             ),
         ),
         writes="write-bytes",
@@ -329,7 +355,14 @@ WORKLOADS = (
         "50 epochs of 640 shuffled photos",
         (Contestant("lakebed", "loader_costs", part="ours"),),
         640,
-        (Bar("growth of memory, KiB an epoch", lambda found: found["lakebed"]["KiB an epoch"], 1024.0),),
+        (
+            Bar(
+                "growth of memory, KiB an epoch",
+                lambda found: found["lakebed"]["KiB an epoch"],
+                1024.0,
+                is_wall=False,
+            ),
+        ),
         rounds=1,
         figures=("KiB an epoch", "first MB", "last MB"),
     ),
@@ -573,7 +606,7 @@ def rows(workload: Workload, found: Results) -> list[list[str]]:
     return lines
 
 
-def verdicts(workload: Workload, found: Results) -> list[str]:
+def verdicts(workload: Workload, found: Results, load: float) -> list[str]:
     """A line per bar."""
     lines = []
     for bar in workload.bars:
@@ -584,11 +617,13 @@ def verdicts(workload: Workload, found: Results) -> list[str]:
             continue
         is_reached = value <= bar.bar if bar.at_most else value >= bar.bar
         sign, verdict = "<=" if bar.at_most else ">=", "reached" if is_reached else "**MISSED**"
+        if bar.is_wall and load > BUSY:
+            verdict = f"not judged, as the load average was {load:.0f}"
         lines.append(f"{bar.text}: {value:.3g}, bar {sign} {bar.bar:g}: {verdict}")
     return lines
 
 
-def text(workload: Workload, found: Results) -> str:
+def text(workload: Workload, found: Results, load: float) -> str:
     """Table for the terminal."""
     lines = [[cell.replace("**", "") for cell in line] for line in rows(workload, found)]
     widths = [max(len(line[n]) for line in lines) for n in range(len(lines[0]))]
@@ -599,11 +634,13 @@ def text(workload: Workload, found: Results) -> str:
         )
         for line in lines
     ]
-    return "\n".join(shown + [f"  {line.replace('**', '')}" for line in verdicts(workload, found)])
+    return "\n".join(shown + [f"  {line.replace('**', '')}" for line in verdicts(workload, found, load)])
 
 
 def markdown(workload: Workload, found: Results, when: str) -> list[str]:
     """Section of RESULTS.md."""
+    told = re.search(r"load average ([\d.]+)", when)
+    load = float(told[1]) if told else 0.0
     head, *body = rows(workload, found)
     return [
         f"### {workload.title}",
@@ -614,7 +651,7 @@ def markdown(workload: Workload, found: Results, when: str) -> list[str]:
         "|---|" + "---:|" * (len(head) - 1),
         *("| " + " | ".join(line) + " |" for line in body),
         "",
-        *(f"* {line}" for line in verdicts(workload, found)),
+        *(f"* {line}" for line in verdicts(workload, found, load)),
         "",
     ]
 
@@ -700,7 +737,7 @@ def main() -> None:
             if given.rounds:
                 workload = replace(workload, rounds=given.rounds)
             found = run.compare(workload, given.contestant or [])
-            print(text(workload, found), flush=True)
+            print(text(workload, found, os.getloadavg()[1]), flush=True)
             if not (given.quick or given.contestant):
                 save(workload, found)
     finally:
