@@ -12,7 +12,9 @@ import pytest
 import lakebed
 
 SHIPPED_TESTS = "lakebed.testing"
-FRAMEWORKS = tuple(f"lakebed.loaders.{name}" for name in ("torch", "tensorflow", "jax"))  # not installed here
+FRAMEWORKS = tuple(
+    f"lakebed.loaders.{name}" for name in ("device", "torch", "tensorflow", "jax")
+)  # not installed here
 
 
 def modules() -> list[str]:

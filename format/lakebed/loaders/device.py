@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from lakebed.reading.buffers import BufferPool
 
-_END = object()
+_ended = object()
 
 
 class PinnedPool(BufferPool):
@@ -81,7 +81,7 @@ class DeviceLoader:
         thread = threading.Thread(target=self._copy, args=(ready, ended), name="lakebed-device", daemon=True)
         thread.start()
         try:
-            while (found := ready.get()) is not _END:
+            while (found := ready.get()) is not _ended:
                 if isinstance(found, BaseException):
                     raise found
                 batch, event, self._state = found
@@ -121,7 +121,7 @@ class DeviceLoader:
                 del batch, copied
             for _, event in held:
                 event.synchronize()
-            ready.put(_END)
+            ready.put(_ended)
         except BaseException as error:  # noqa: BLE001 - raised where the batch is asked for
             ready.put(error)
 
