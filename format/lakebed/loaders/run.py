@@ -180,6 +180,8 @@ class Run:
                     return
                 waited = time.perf_counter()
                 self._wait(job)
+                if self._is_closed:  # by another thread
+                    return
                 if job.error is not None:
                     raise job.error
                 got = time.perf_counter()
@@ -232,11 +234,13 @@ class Run:
                 if entry.future is not None:
                     entry.future.is_dropped = True
             self._entries.clear()
+            for job in self._jobs_under_way():
+                job.done.set()  # a thread that waits for it is to see that there is nothing to wait for
             self._stats.add(held_bytes=-self._read_bytes - self._batch_bytes)
             self._read_bytes = self._batch_bytes = 0
         if os.getpid() != self._pid:
             return
-        for _ in self._threads:
+        for _ in range(len(self._threads) or 1):  # the thread that iterates, where there are no others
             self._tasks.put(None)
         end = time.monotonic() + _LAST
         for thread in self._threads:

@@ -668,3 +668,30 @@ def test_a_look_at_the_first_batch_takes_nothing_from_the_next_pass(
         ]
         assert sorted(found) == sorted(f"row {row}" for row in range(ROWS))
         assert loader.epoch == epoch + 1
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_a_loader_that_another_thread_closes_ends_the_loop(ds: lakebed.Dataset, threads: int) -> None:
+    is_held, may_go = threading.Event(), threading.Event()
+
+    def hold(sample: dict[str, Any]) -> dict[str, Any]:
+        is_held.set()
+        may_go.wait(60)
+        return sample
+
+    loader = lakebed.Loader(ds, 4, transform=hold, threads=threads)
+    seen: list[Any] = []
+    consumer = threading.Thread(target=lambda: seen.extend(loader), daemon=True)
+    consumer.start()
+    assert is_held.wait(60)
+    closer = threading.Thread(target=loader.close, daemon=True)
+    closer.start()
+    if threads:  # the consumer only waits: it is free at once, whatever the transform does
+        consumer.join(60)
+        assert not consumer.is_alive()
+    may_go.set()
+    consumer.join(60)
+    closer.join(60)
+    assert not consumer.is_alive()
+    assert not closer.is_alive()
+    assert seen == []
