@@ -71,6 +71,14 @@ def test_numbers_of_every_dtype(tmp_path: Path) -> None:
     )
 
 
+def test_a_loader_is_made_once(ds: lakebed.Dataset) -> None:
+    loader = ds.dataloader().batch(2).pytorch(tensors=["labels"])
+    with pytest.raises(ValueError, match=r"^already called \.pytorch\(\)$"):
+        loader.pytorch()
+    with pytest.raises(ValueError, match=r"^Can't call \.numpy\(\) after \.pytorch\(\)$"):
+        loader.numpy()
+
+
 def test_samples_of_other_kinds(ds: lakebed.Dataset) -> None:
     batch = next(iter(ds.pytorch(tensors=["facts", "boxes"], batch_size=1)))
     assert batch["facts"] == [{"row": 0}]

@@ -25,6 +25,7 @@ what happened, where, and what to do::
     │   │   └── LeaseLost                                another writer took the branch over
     │   └── CommitStateUnknown                           published or not: read again before a retry
     ├── ModuleNotInstalledException* (ImportError)       install the extra that the message names
+    ├── WorkerDied (RuntimeError)                        a process of a loader ended: the next pass starts others
     ├── LockedException* (RuntimeError)                  wait for the writer named in the message
     ├── ReadOnlyModeError* (PermissionError)             open for writing
     ├── InvalidInputError (ValueError)                   the caller must change the arguments
@@ -185,6 +186,7 @@ from lakebed.errors.root import (
     VersionNotFoundError,
     VersionReplaced,
     WeakStoreWarning,
+    WorkerDied,
 )
 from lakebed.errors.stores import (
     BucketElsewhereError,
@@ -310,4 +312,5 @@ __all__ = [
     "VersionNotFoundError",
     "VersionReplaced",
     "WeakStoreWarning",
+    "WorkerDied",
 ]

@@ -163,3 +163,7 @@ class ReadOnlyModeError(LakebedError, PermissionError):
 
 class ModuleNotInstalledException(LakebedError, ImportError):
     """A package that this needs is not installed."""
+
+
+class WorkerDied(LakebedError, RuntimeError):
+    """A process that transforms samples for a loader ended; the next pass over the loader starts others."""

@@ -14,6 +14,8 @@ from lakebed.loaders.samples import Fields, NumpyLoader, Passes
 class JaxLoader(Passes):
     """Batches of JAX arrays; see ``ds.dataloader().jax``. What is no array of numbers stays as it is."""
 
+    framework = "jax"
+
     def __init__(self, batches: NumpyLoader, sharding: Any = None) -> None:
         self.batches = batches
         self.loader = batches.loader

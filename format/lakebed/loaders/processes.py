@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.errors import InvalidInputError, LakebedError
+from lakebed.errors import InvalidInputError, WorkerDied
 from lakebed.reading.buffers import BufferPool
 
 Call = Callable[[Any], Any]
@@ -43,10 +43,6 @@ _ALIGNMENT = 64
 _HEADER = struct.Struct("<QB")
 # Seconds that a worker may take to end before it is killed.
 _LAST = 2.0
-
-
-class WorkerDied(LakebedError, RuntimeError):
-    """A process that transforms samples ended."""
 
 
 # -- memory that several processes have mapped -------------------------------------------------------------------

@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 
-from lakebed.errors import ModuleNotInstalledException
+from lakebed.errors import InvalidInputError, ModuleNotInstalledException
 from lakebed.htypes.base import Storing
 from lakebed.loaders.collate import collate
 from lakebed.loaders.loader import Loader, Steps
@@ -195,6 +195,8 @@ class Passes:
     """What loaders of frameworks leave to the `Loader` that makes their batches."""
 
     loader: Loader
+    framework: ClassVar[str]
+    """The method of ``ds.dataloader()`` that returns such loaders."""
 
     def __len__(self) -> int:
         return len(self.loader)
@@ -219,9 +221,28 @@ class Passes:
         """End an iteration that is under way."""
         self.loader.close()
 
+    def pytorch(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse, as 3.x does: the loader is one of a framework already."""
+        self._refuse("pytorch")
+
+    def tensorflow(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse, as 3.x does: the loader is one of a framework already."""
+        self._refuse("tensorflow")
+
+    def numpy(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse, as 3.x does: the loader is one of a framework already."""
+        self._refuse("numpy")
+
+    def _refuse(self, name: str) -> NoReturn:
+        if name == self.framework:
+            raise InvalidInputError(f"already called .{name}()")
+        raise InvalidInputError(f"Can't call .{name}() after .{self.framework}()")
+
 
 class NumpyLoader(Passes):
     """Batches of NumPy arrays, as `Fields`; what `collate_fn` makes of a list of samples, where it is given."""
+
+    framework = "numpy"
 
     def __init__(
         self,

@@ -76,6 +76,8 @@ class TorchLoader(Passes, DataLoader):  # type: ignore[misc]
     Each pass is the next epoch. It resumes in the middle of one through ``state_dict`` and ``load_state_dict``.
     """
 
+    framework = "pytorch"
+
     def __init__(
         self,
         source: Source,

@@ -113,6 +113,17 @@ def test_bad_samples_are_left_out_if_one_wants(ds: lakebed.Dataset) -> None:
     ]
 
 
+def test_a_loader_of_one_framework_becomes_none_of_another(ds: lakebed.Dataset) -> None:
+    """Errors and messages are those of 3.9.52."""
+    loader = ds.dataloader().batch(2).numpy()
+    with pytest.raises(ValueError, match=r"^already called \.numpy\(\)$"):
+        loader.numpy()
+    with pytest.raises(ValueError, match=r"^Can't call \.pytorch\(\) after \.numpy\(\)$"):
+        loader.pytorch(num_workers=2)
+    with pytest.raises(InvalidInputError, match=r"tensorflow\(\) after \.numpy"):
+        loader.tensorflow()
+
+
 def test_what_there_is_not_says_so(ds: lakebed.Dataset) -> None:
     with pytest.raises(InvalidOperationError, match="no queries"):
         ds.dataloader().query("select * where x > 3")

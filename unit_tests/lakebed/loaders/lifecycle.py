@@ -37,7 +37,7 @@ def live(path: str, threads: int, processes: int, shuffle: str, end: str) -> dic
     import gc
 
     import lakebed
-    from lakebed.loaders.processes import WorkerDied
+    from lakebed.errors import WorkerDied
 
     ds = lakebed.load(path, read_only=True)
     list(lakebed.Loader(ds, 8, threads=threads, processes=processes, transform=same))

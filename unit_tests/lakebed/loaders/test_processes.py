@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import lakebed
-from lakebed.errors import InvalidInputError
-from lakebed.loaders.processes import Processes, SharedPool, WorkerDied
+from lakebed.errors import InvalidInputError, WorkerDied
+from lakebed.loaders.processes import Processes, SharedPool
 
 ROWS = 60
 
