@@ -18,6 +18,9 @@ from lakebed.storage.local import LocalStorage
 from lakebed.storage.memory import MemoryStorage
 from lakebed.versions.create import create
 
+# Seconds that a request waits for others.
+_PATIENCE = 60.0
+
 
 @dataclass(frozen=True)
 class Request:
@@ -55,6 +58,9 @@ class RemoteStorage(MemoryStorage):
 
     Attributes
     ----------
+    together
+        Requests end when so many of them have been under way at the same time, however slow the machine is; they
+        fail if that does not come.
     most
         Requests that were under way at the same time at most.
     held
@@ -67,10 +73,10 @@ class RemoteStorage(MemoryStorage):
         super().__init__()
         self.latency = latency
         self.requests: list[Request] = []
-        self.most = self.held = 0
+        self.most = self.held = self.together = 0
         self.fails: Callable[[Request], Exception | None] = lambda _: None
         self._now = self._bytes = 0
-        self._mutex = threading.Lock()
+        self._mutex = threading.Condition()
 
     @classmethod
     def of(cls, path: str | Path, latency: float = 0.0) -> RemoteStorage:
@@ -88,7 +94,11 @@ class RemoteStorage(MemoryStorage):
             self._now += 1
             self._bytes += nbytes
             self.most, self.held = max(self.most, self._now), max(self.held, self._bytes)
+            self._mutex.notify_all()
         try:
+            with self._mutex:
+                enough = self._mutex.wait_for(lambda: self.most >= self.together, _PATIENCE)
+                assert enough, f"{self.most} requests under way at the same time, not {self.together}"
             if self.latency:
                 time.sleep(self.latency)
             error = self.fails(request)

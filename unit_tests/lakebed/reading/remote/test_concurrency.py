@@ -19,7 +19,7 @@ import lakebed
 from lakebed import config
 from lakebed.reading.remote import prefetch
 from unit_tests.effort import PATIENCE
-from unit_tests.lakebed.reading.remote.remote_storage import RemoteStorage, opened, twice
+from unit_tests.lakebed.reading.remote.remote_storage import RemoteStorage, Request, opened, twice
 
 RNG = np.random.default_rng(9)
 ROWS = 400
@@ -46,7 +46,7 @@ def storage(stored: Path) -> RemoteStorage:
 def test_a_scan_reads_chunks_at_the_same_time(storage: RemoteStorage) -> None:
     """Requests are on their way together; one after the other there is never more than one."""
     ds = opened(storage)
-    storage.latency, storage.most = 0.1, 0
+    storage.most, storage.together = 0, 8
     with storage.chunk_requests() as requests:
         found = np.concatenate([batch["x"] for batch in ds.batches(50, ["x", "y"])])
     assert len(requests) >= 14
@@ -76,11 +76,22 @@ def test_little_is_asked_for_until_the_reader_has_to_wait(
     monkeypatch.setattr(prefetch, "_FIRST", 2 * CHUNK)
     ds = opened(storage)
     scan = iter(ds.batches(10, ["x"]))
-    storage.latency = 0.2
+    has_looked = threading.Event()
+
+    def hold(_: Request) -> None:
+        has_looked.wait(PATIENCE)
+
+    storage.fails = hold
     with storage.chunk_requests() as requests, ThreadPoolExecutor(1) as pool:
         first = pool.submit(next, scan)
-        time.sleep(0.1)
+        end = time.monotonic() + PATIENCE
+        while not storage.requests:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        time.sleep(0.1)  # more could have come by now
         at_first = len(storage.requests)
+        storage.together = 4
+        has_looked.set()
         first.result()
         for _ in scan:
             pass
@@ -94,7 +105,7 @@ def test_threads_do_not_wait_for_each_other(storage: RemoteStorage) -> None:
     ds = opened(storage)
     rows = RNG.permutation(ROWS)[:64].tolist()
     ds.x[rows[0]].numpy()
-    storage.latency, storage.most = 0.2, 0
+    storage.most, storage.together = 0, 16
     barrier = threading.Barrier(64)
 
     def read(row: int) -> bool:
@@ -110,7 +121,7 @@ def test_rows_in_any_order_are_read_at_the_same_time(storage: RemoteStorage) -> 
     """Sixty-four rows of fourteen chunks: one round trip, and nothing twice."""
     ds = opened(storage)
     rows = RNG.permutation(ROWS)[:64].tolist()
-    storage.latency, storage.most = 0.05, 0
+    storage.most, storage.together = 0, 10
     with storage.chunk_requests() as requests:
         assert np.array_equal(ds.x[rows].numpy(), SAMPLES[rows])
     assert storage.most >= 10
@@ -261,7 +272,7 @@ def test_a_forked_child_reads_on(busy: lakebed.Dataset, storage: RemoteStorage) 
     if child == 0:
         code = 1
         try:
-            storage._mutex, storage.latency = threading.Lock(), 0.0
+            storage._mutex, storage.latency = threading.Condition(), 0.0
             is_same = np.array_equal(ds.x[0:60].numpy(), SAMPLES[:60])
             is_same &= all(np.array_equal(ds.x[row].numpy(), SAMPLES[row]) for row in range(4, 40))
             code = 0 if is_same else 2
