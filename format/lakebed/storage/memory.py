@@ -126,7 +126,8 @@ class MemoryStorage:
     def delete(self, key: str) -> None:
         """Remove an object; a missing one is no error."""
         check_key(key)
-        self._objects.pop(key, None)
+        with self._lock:
+            self._objects.pop(key, None)
 
     def delete_prefix(self, prefix: str) -> None:
         """Remove every object whose key starts with `prefix`."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import pickle
+import sys
+import threading
 
 import pytest
 
@@ -53,3 +55,28 @@ def test_a_storage_without_a_name_is_a_new_one() -> None:
     first = open_memory("")
     first.put("k", b"v")
     assert open_memory("").stat("k") is None
+
+
+def test_a_listing_bears_deletions_of_other_threads() -> None:
+    """It has all objects that stay; it used to fail, now and then, where another thread deleted meanwhile."""
+    storage = MemoryStorage()
+    for number in range(3000):
+        storage.put(f"k/{number}", b"")
+    is_over = threading.Event()
+
+    def change() -> None:
+        while not is_over.is_set():
+            storage.put("other", b"")
+            storage.delete("other")
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        for _ in range(100):
+            assert len(list(storage.list("k/"))) == 3000
+    finally:
+        is_over.set()
+        thread.join()
+        sys.setswitchinterval(interval)
