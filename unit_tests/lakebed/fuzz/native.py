@@ -16,7 +16,8 @@ import simplejpeg
 from numpy.typing import NDArray
 
 from lakebed.codecs import regions as region_codecs
-from lakebed.native import chunks, disk, gather, headers, merge, regions, views
+from lakebed.loaders.order import Order, Spans
+from lakebed.native import chunks, disk, gather, headers, merge, order, regions, views
 
 REFUSALS = (ValueError, IndexError, OverflowError)
 """What a compiled function raises when its arguments do not fit together."""
@@ -370,6 +371,34 @@ def _resize_regions(rng: random.Random) -> None:
     assert len(regions.resize_regions(images, **_placed(rng, len(images), shapes))) == len(images)
 
 
+def _permuted(rng: random.Random) -> None:
+    n = rng.choice((0, 1, 2, 63, 64, 65, -1, -(2**63), rng.randrange(3000)))
+    assert np.array_equal(np.sort(order.permuted(n, rng.randrange(2**64))), np.arange(n))
+
+
+def _samples_at(rng: random.Random) -> None:
+    """Epochs of spans as chunks and manifests may have them, empty ones among them; positions may lie outside.
+
+    What else the function is given is what :class:`Order` makes of these.
+    """
+    count = rng.choice((0, 1, 2, rng.randrange(100)))
+    most = rng.choice((1, 2, 50))
+    counts = np.array([rng.choice((0, 1, rng.randrange(most + 1))) for _ in range(count)], np.int64)
+    nbytes = np.array([rng.choice((0, 1, 1000, rng.randrange(10**6))) for _ in range(count)], np.int64)
+    chunk = np.cumsum([rng.choice((0, 1)) for _ in range(count)], dtype=np.int64)
+    epochs = Order(
+        Spans(counts, nbytes, chunk),
+        mode=rng.choice(("none", "chunk", "window", "window", "exact")),
+        seed=rng.choice(EDGES),
+        window=rng.choice((1, 1000, 10**6, 10**9)),
+        lanes=rng.choice((None, 1, 2, 8, 300)),
+    )
+    epoch = rng.choice((0, 1, 2**40))
+    every = np.arange(len(epochs), dtype=np.int64)
+    assert np.array_equal(np.sort(epochs.samples(epoch, every)), every)
+    epochs.samples(epoch, _numbers(rng, np.int64))
+
+
 CALLS: dict[str, Callable[[random.Random], None]] = {
     "shape_rows": _shape_rows,
     "position_rows": _position_rows,
@@ -392,6 +421,8 @@ CALLS: dict[str, Callable[[random.Random], None]] = {
     "cut": _cut,
     "decode_regions": _decode_regions,
     "resize_regions": _resize_regions,
+    "permuted": _permuted,
+    "samples_at": _samples_at,
 }
 
 
