@@ -165,6 +165,6 @@ $(DEEPLAKE3)/.ready: | .venv/.run
 $(FRAMEWORKS)/.ready: | .venv/.run
 	@echo "installing PyTorch, TensorFlow, JAX and what trains with them into $(@D)"
 	UV=no scripts/venv.sh $(@D) numpy pyarrow lz4 xxhash pillow simplejpeg tqdm click obstore boto3 \
-		pytest pytest-timeout pytest-randomly pytest-xdist hypothesis
+		pytest pytest-timeout pytest-randomly pytest-xdist hypothesis 'moto[server]>=5.1'
 	UV=no scripts/venv.sh $(@D) $(TORCH) 'tensorflow-cpu>=2.21' jax lightning transformers accelerate datasets
 	touch $@

@@ -32,6 +32,25 @@ class Model(nn.Module):  # type: ignore[misc]
         return {"loss": nn.functional.cross_entropy(logits, labels), "logits": logits}
 
 
+def numbered(sample: Any) -> dict[str, Any]:
+    """Make a sample that tells its row."""
+    return {**lake.ready(sample), "index": sample["index"]}
+
+
+class Recorder(nn.Module):  # type: ignore[misc]
+    """Keeps the rows of each batch that it was given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = Model()
+        self.rows: list[list[int]] = []
+
+    def forward(self, pixels: Any, labels: Any, index: Any) -> dict[str, Any]:
+        self.rows.append(index.flatten().tolist())
+        found: dict[str, Any] = self.model(pixels, labels)
+        return found
+
+
 def learn(loader: Any, epochs: int = 3) -> list[float]:
     """Train, and return the losses."""
     torch.manual_seed(0)
@@ -95,6 +114,37 @@ def test_lightning_fits_validates_and_resumes(ds: lakebed.Dataset, tmp_path: Pat
     assert float(again.callback_metrics["loss"]) < 0.6
 
 
+def test_lightning_goes_on_in_the_middle_of_an_epoch(ds: lakebed.Dataset, tmp_path: Path) -> None:
+    """From a checkpoint of its tenth step come the batches that a training without a break has after it."""
+    lightning = pytest.importorskip("lightning")
+
+    class Module(lightning.LightningModule):  # type: ignore[name-defined, misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = Recorder()
+
+        def training_step(self, batch: Any, _: int) -> Any:
+            return self.model(**batch)["loss"]
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.Adam(self.parameters(), 1e-3)
+
+    def fit(**more: Any) -> list[list[int]]:
+        saved = lightning.pytorch.callbacks.ModelCheckpoint(
+            tmp_path, "{step}", every_n_train_steps=10, save_top_k=-1
+        )
+        trainer = lightning.Trainer(
+            max_epochs=2, accelerator="cpu", logger=False, enable_progress_bar=False, callbacks=[saved]
+        )
+        module = Module()
+        trainer.fit(module, ds.pytorch(numbered, batch_size=16, shuffle=True), **more)
+        return module.model.rows
+
+    whole = fit()
+    assert len(whole) == 2 * 7
+    assert fit(ckpt_path=tmp_path / "step=10.ckpt", weights_only=False) == whole[10:]
+
+
 def test_accelerate_prepares_a_loader(ds: lakebed.Dataset) -> None:
     accelerate = pytest.importorskip("accelerate")
     accelerator = accelerate.Accelerator(cpu=True)
@@ -124,3 +174,24 @@ def test_trainer_of_transformers(ds: lakebed.Dataset, tmp_path: Path, map_style:
     again = trainer(3)
     again.train(resume_from_checkpoint=str(tmp_path / "checkpoint-14"))
     assert again.state.global_step == 3 * 7
+
+
+@pytest.mark.parametrize("map_style", [False, True])
+def test_trainer_goes_on_in_the_middle_of_an_epoch(
+    ds: lakebed.Dataset, tmp_path: Path, map_style: bool
+) -> None:
+    transformers = pytest.importorskip("transformers")
+
+    def train(**more: Any) -> list[list[int]]:
+        arguments = transformers.TrainingArguments(
+            str(tmp_path), num_train_epochs=2, per_device_train_batch_size=16, use_cpu=True, report_to=[],
+            save_strategy="steps", save_steps=10, disable_tqdm=True,
+        )  # fmt: skip
+        dataset = ds.torch_dataset(numbered, shuffle=not map_style, map_style=map_style, return_index=True)
+        model = Recorder()
+        transformers.Trainer(model, arguments, train_dataset=dataset).train(**more)
+        return model.rows
+
+    whole = train()
+    assert len(whole) == 2 * 7
+    assert train(resume_from_checkpoint=str(tmp_path / "checkpoint-10")) == whole[10:]
