@@ -167,4 +167,6 @@ $(FRAMEWORKS)/.ready: | .venv/.run
 	UV=no scripts/venv.sh $(@D) numpy pyarrow lz4 xxhash pillow simplejpeg tqdm click obstore boto3 \
 		pytest pytest-timeout pytest-randomly pytest-xdist hypothesis 'moto[server]>=5.1'
 	UV=no scripts/venv.sh $(@D) $(TORCH) 'tensorflow-cpu>=2.21' jax lightning transformers accelerate datasets
+	# In a folder of its own: built for another PyTorch, it would break whatever imports it.
+	$(@D)/bin/pip install -q --no-deps --upgrade --target $(@D)/torchvision torchvision
 	touch $@

@@ -17,7 +17,7 @@ from lakebed.loaders.draws import weighted
 from lakebed.loaders.order import Mode, Order, Shares, Tail
 from lakebed.loaders.plan import Plan
 from lakebed.loaders.processes import Processes, SharedPool
-from lakebed.loaders.recognition import Recognised, recognised
+from lakebed.loaders.recognition import Given, Recognised, recognised
 from lakebed.loaders.run import OnError, Run, Settings
 from lakebed.loaders.spans import SpanTable, span_table
 from lakebed.loaders.stats import Stats
@@ -584,21 +584,25 @@ def _split_one(
             raise InvalidInputError(f"operations and transform both have operations for tensor {name!r}")
         found[name] = told
         if told.rest:
-            rest[name] = Steps(told.rest, as_tensor=told.is_tensor)
+            rest[name] = Steps(told.rest, told.given)
 
 
 class Steps:
-    """The steps of a composition that are called; those behind torchvision's conversion get a tensor."""
+    """The steps of a composition that are called; those behind torchvision's conversions get what these make."""
 
-    def __init__(self, steps: tuple[Callable[[Any], Any], ...], *, as_tensor: bool) -> None:
+    def __init__(self, steps: tuple[Callable[[Any], Any], ...], given: Given) -> None:
         self._steps = steps
-        self._as_tensor = as_tensor
+        self._given = given
 
     def __call__(self, value: Any) -> Any:
-        if self._as_tensor:
+        if self._given != "array":
             import torch
 
             value = torch.from_numpy(value)
+        if self._given == "image":
+            from torchvision.tv_tensors import Image
+
+            value = Image(value)
         for step in self._steps:
             value = step(value)
         return value

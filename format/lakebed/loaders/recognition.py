@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from lakebed.loaders.ops import (
     CenterCrop,
@@ -23,6 +23,8 @@ from lakebed.loaders.ops import (
     ToFloat,
 )
 
+Given = Literal["array", "tensor", "image"]
+
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
@@ -34,13 +36,14 @@ class Recognised:
         The steps that are operations.
     rest
         The steps behind them, to be called in Python one after another.
-    is_tensor
-        Whether these expect a tensor of torch: one of the steps that were taken converts to it.
+    given
+        What these expect: an ``array``, or, where one of the steps that were taken converts to it, a ``tensor`` of
+        torch or an ``image`` of torchvision.
     """
 
     operations: Compose
     rest: tuple[Any, ...]
-    is_tensor: bool = False
+    given: Given = "array"
 
     @property
     def planar(self) -> bool:
@@ -77,17 +80,18 @@ def recognised(transform: Any) -> Recognised:
 
 def _recognised(steps: list[Any]) -> Recognised:
     taken: list[Step] = []
-    is_float = is_tensor = False
+    is_float = False
+    given: Given = "array"
     for i, step in enumerate(steps):
         found = _meaning(step)
         if found is None or (is_float and any(isinstance(one, Operation) for one in found)):
-            return Recognised(Compose(taken), tuple(steps[i:]), is_tensor)
+            return Recognised(Compose(taken), tuple(steps[i:]), given)
         if not is_float and any(isinstance(one, Normalize) for one in found):
-            return Recognised(Compose(taken), tuple(steps[i:]), is_tensor)
+            return Recognised(Compose(taken), tuple(steps[i:]), given)
         taken.extend(one for one in found if isinstance(one, Operation | Normalize) or one not in taken)
         is_float = ToFloat() in taken
-        is_tensor |= ChannelsFirst() in found and step is not found[0]
-    return Recognised(Compose(taken), (), is_tensor)
+        given = _CONVERSIONS.get(_name(step), given)
+    return Recognised(Compose(taken), (), given)
 
 
 def _flattened(transform: Any) -> Iterator[Any]:
@@ -167,3 +171,11 @@ _TORCHVISION: dict[str, Callable[[Any], tuple[Step, ...] | None]] = {
     "Normalize": lambda step: (Normalize(step.mean, step.std),),
 }
 """What transforms of torchvision mean, by the name of the class."""
+
+_CONVERSIONS: dict[str, Given] = {
+    "ToImage": "image",
+    "PILToTensor": "tensor",
+    "ToTensor": "tensor",
+    "ToPureTensor": "tensor",
+}
+"""What torchvision's conversions make, by the name of the class."""

@@ -177,11 +177,11 @@ def declared(
         ):
             continue
         told = recognised(function)
-        if not told.operations.operations or (method == "pil" and told.rest and not told.is_tensor):
+        if not told.operations.operations or (method == "pil" and told.rest and told.given == "array"):
             continue
         methods.pop(name, None)
         found[name] = told.operations
-        left[name] = Steps(told.rest, as_tensor=told.is_tensor) if told.rest else None
+        left[name] = Steps(told.rest, told.given) if told.rest else None
     return found, left
 
 

@@ -1,6 +1,7 @@
 """Leading steps of transforms that are declared operations.
 
-torchvision is not installed here: stand-ins have the module and attribute names of its classes.
+torchvision is not installed here: stand-ins have the module and attribute names of its classes. The real ones are in
+integration_tests/frameworks/test_vision.py.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def test_training_transform_of_torchvision() -> None:
         ]
     )
     assert found.planar
-    assert found.is_tensor
+    assert found.given == "image"
     assert found.rest == tuple(transform.transforms[5:])
 
 
@@ -78,7 +79,7 @@ def test_evaluation_transform_of_torchvision() -> None:
     assert found == Recognised(
         ops.Compose([ops.Resize(256), ops.CenterCrop(224), ops.ChannelsFirst(), ops.ToFloat()]),
         (),
-        is_tensor=True,
+        given="tensor",
     )
 
 
@@ -89,7 +90,7 @@ def test_pictures_of_pillow_are_made_where_a_function_needs_them() -> None:
     flip, other = stand_in("RandomHorizontalFlip", module, p=0.5), stand_in("ColorJitter", module)
     tensor = stand_in("ToTensor", module)
     assert recognised(composed(picture, flip, tensor, version=1)) == Recognised(
-        ops.Compose([ops.HorizontalFlip(0.5), ops.ChannelsFirst(), ops.ToFloat()]), (), is_tensor=True
+        ops.Compose([ops.HorizontalFlip(0.5), ops.ChannelsFirst(), ops.ToFloat()]), (), given="tensor"
     )
     assert recognised(composed(picture, flip, tensor, other, version=1)).rest == (other,)
     assert recognised(composed(picture, flip, other, tensor, version=1)) == Recognised(
@@ -147,11 +148,11 @@ def test_own_operations_before_own_functions() -> None:
     found = recognised([ops.CenterCrop(8), ops.ChannelsFirst(), len])
     assert found == Recognised(ops.Compose([ops.CenterCrop(8), ops.ChannelsFirst()]), (len,))
     assert found.planar
-    assert not found.is_tensor
+    assert found.given == "array"
 
 
 def test_crops_of_floats_are_left() -> None:
     """What torchvision would resize as floats is not resized as bytes."""
     late = stand_in("CenterCrop", size=(8, 8))
     found = recognised(composed(stand_in("ToTensor"), late))
-    assert found == Recognised(ops.Compose([ops.ChannelsFirst(), ops.ToFloat()]), (late,), is_tensor=True)
+    assert found == Recognised(ops.Compose([ops.ChannelsFirst(), ops.ToFloat()]), (late,), given="tensor")
