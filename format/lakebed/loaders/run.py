@@ -19,7 +19,13 @@ from functools import partial
 from typing import Any, Literal
 
 from lakebed import process_hooks
-from lakebed.errors import InvalidOperationError, LakebedError, LimitError
+from lakebed.errors import (
+    DatasetNotFoundError,
+    InvalidOperationError,
+    LakebedError,
+    LimitError,
+    StorageError,
+)
 from lakebed.loaders.collate import Batch, Ragged, collate
 from lakebed.loaders.columns import Column, Picked, Room
 from lakebed.loaders.plan import Key, Plan, Step
@@ -39,6 +45,9 @@ _ALONE = -1
 # Batches that are made ahead of the consumer; fewer of those that fill the processor's cache anyway.
 AHEAD = 3
 _LARGE = 1 << 24, 2
+# Samples in a row that the storage, not they, kept from coming: more are no bad samples, but a storage that is gone.
+_MOST_UNREACHED = 64
+_UNREACHED = StorageError, DatasetNotFoundError
 # Seconds for which a loader that is closed waits for its threads.
 _LAST = 10.0
 
@@ -152,6 +161,10 @@ class Run:
         self._read_bytes = 0
         self._batch_bytes = 0
         self._largest = 0
+        # Until all samples of a first batch that are read one by one are here, nothing else is asked for.
+        self._is_beginning = is_remote and bool(self._spanned) and plan.order.mode in ("window", "exact")
+        self._unreached: list[Exception] = []
+        self._has_arrived = False
         self._is_closed = False
         self._threads: list[threading.Thread] = []
         self._is_light = settings.transform is None and all(column.is_light for column in columns)
@@ -177,6 +190,8 @@ class Run:
                     job = self._delivering = self._jobs.popleft() if self._jobs else None
                 self._admit()
                 if job is None:
+                    if self._unreached and not self._has_arrived:
+                        raise self._unreachable()
                     return
                 waited = time.perf_counter()
                 self._wait(job)
@@ -254,7 +269,7 @@ class Run:
         if self._is_closed:
             return
         large, fewer = _LARGE
-        ahead = 1 if self._is_light else fewer if self._largest > large else AHEAD
+        ahead = 1 if self._is_light or self._is_beginning else fewer if self._largest > large else AHEAD
         while len(self._jobs) < ahead:
             step = next(self._steps, None)
             if step is None:
@@ -265,7 +280,7 @@ class Run:
             self._want(job)
             if not job.missing:
                 self._tasks.put(partial(self._guarded, job, self._measure))
-        if self._is_remote:
+        if self._is_remote and not self._is_beginning:
             self._read_ahead()
 
     def _want(self, job: _Job) -> None:
@@ -391,6 +406,7 @@ class Run:
         portions, errors = self._portions(job.step)
         if errors and self._settings.on_error == "raise":
             raise next(iter(errors.values()))
+        self._check_reached(len(job.step.rows), errors)
         for i, error in errors.items():
             self._lost(job, i, error)
         try:
@@ -406,6 +422,10 @@ class Run:
             job.is_measured = True
             self._largest = max(self._largest, job.nbytes)
         self._admit()
+        with self._mutex:
+            if self._is_beginning:
+                self._is_beginning = False
+                self._advance()
 
     def _portions(self, step: Step) -> tuple[list[tuple[Portion, ...]], dict[int, Exception]]:
         """Return what was read for each sample, and the errors of those for which it could not be."""
@@ -428,6 +448,26 @@ class Run:
                 value = ()
             portions.append(value)
         return portions, errors
+
+    def _check_reached(self, count: int, errors: Mapping[int, Exception]) -> None:
+        """Refuse to leave out sample after sample where it is the storage that fails, not they that are bad."""
+        failed = [error for error in errors.values() if isinstance(error, _UNREACHED)]
+        with self._mutex:
+            if len(errors) < count:
+                self._has_arrived, self._unreached = True, []
+            else:
+                self._unreached += failed
+            if len(self._unreached) < _MOST_UNREACHED:
+                return
+        raise self._unreachable()
+
+    def _unreachable(self) -> Exception:
+        error = self._unreached[0]
+        error.add_note(
+            f"{len(self._unreached)} samples in a row could not be fetched: on_error={self._settings.on_error!r} is "
+            "for samples that are bad, not for a storage that cannot be reached"
+        )
+        return error
 
     def _lost(self, job: _Job, i: int, error: Exception) -> None:
         job.bad[i] = error

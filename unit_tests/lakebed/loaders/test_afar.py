@@ -205,3 +205,53 @@ def test_a_tensor_in_memory_that_cannot_be_read_is_an_error(store: Afar, on_erro
         list(loader)
     is_down[0] = False
     assert [row for batch in loader for row in batch["label"].ravel()] == list(range(ROWS))
+
+
+def test_nothing_competes_with_the_first_batch(store: Afar) -> None:
+    """Until its samples are here, no others are asked for; then those of all batches ahead are."""
+    slow = Afar(store.objects, pause=0.3)
+    ds = opened_on(slow, read_only=True)
+    loader = lakebed.Loader(ds, 16, shuffle=True, window=800_000, threads=2, tensors=["image"])
+    loader.state_dict()
+    slow.forget()
+    iterator = iter(loader)
+    next(iterator)
+    next(iterator)
+    iterator.close()  # type: ignore[attr-defined]
+    ended = sorted(request.ended for request in slow.requests)
+    assert len([request for request in slow.requests if request.begun < ended[0]]) == 16
+    assert len(slow.requests) > 18
+
+
+@pytest.mark.parametrize("on_error", ["skip", "substitute"])
+@pytest.mark.parametrize("size", [4, 200])
+def test_a_network_that_is_gone_is_no_bad_sample(store: Afar, on_error: Any, size: int) -> None:
+    """What cannot be fetched at all is not left out without end; nor is all of a few rows."""
+    for rows in (ROWS, 3):
+        failing = Afar(store.objects)
+        ds = opened_on(failing, read_only=True)
+        loader = lakebed.Loader(
+            ds[:rows], size, shuffle=True, window=800_000, threads=2, tensors=["image"], on_error=on_error
+        )
+        loader.state_dict()
+        for _ in _failing(failing, ds, 1):
+            with pytest.raises(StorageError, match="the line is down") as caught:
+                list(loader)
+        assert caught.value.tensor == "image"
+        assert caught.value.row is not None
+        if rows == ROWS and on_error == "skip":
+            assert "on_error='skip' is for samples that are bad" in caught.value.__notes__[-1]
+
+
+def test_a_network_that_goes_in_the_middle_is_no_bad_sample(store: Afar) -> None:
+    failing = Afar(store.objects)
+    ds = opened_on(failing, read_only=True)
+    loader = lakebed.Loader(
+        ds, 8, window=200_000, threads=1, tensors=["image"], on_error="skip", shuffle=True
+    )
+    iterator = iter(loader)
+    seen = list(next(iterator).rows)
+    for _ in _failing(failing, ds, 1):
+        with pytest.raises(StorageError, match="the line is down"):
+            seen.extend(row for batch in iterator for row in batch.rows)
+    assert len(seen) < ROWS - 64
