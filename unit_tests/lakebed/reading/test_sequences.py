@@ -173,6 +173,22 @@ def test_items_from_arrow_settle_the_dtype(kind: pa.DataType) -> None:
     ]
 
 
+@pytest.mark.parametrize("dtype", [None, "int16"])
+@pytest.mark.parametrize(
+    "given", [[[[]]], [[], [[], []]], [[[]], [[[1, 2]]]], [[[]], None, [[[], []]]]], ids=str
+)
+def test_empty_items_from_arrow_have_the_axes_of_their_type(dtype: str | None, given: list[Any]) -> None:
+    """They can be read before an item with numbers comes, and do not keep one from coming."""
+    tensor = create_on(new_memory()).create_tensor("x", htype="sequence[generic]", dtype=dtype)
+    tensor.extend(pa.array(given, type=pa.list_(pa.list_(pa.list_(pa.int64())))))
+    for found, row in zip(tensor.numpy(aslist=True), given, strict=True):
+        items = [
+            np.array(item, dtype or "int64").reshape(len(item), -1 if item and item[0] else 0)
+            for item in row or []
+        ]
+        assert equal(found, items)
+
+
 def test_bytes(ds: lakebed.Dataset) -> None:
     """tobytes() of a row is that of its items, back to back."""
     assert ds.ragged[0].tobytes() == b"".join(item.tobytes() for item in RAGGED[0])

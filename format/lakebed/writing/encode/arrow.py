@@ -195,27 +195,35 @@ def arrow_links(values: Any) -> list[LinkedSample | None]:
     return found
 
 
-def arrow_lists(values: Any, *, typed: bool) -> list[Any]:
-    """Return Arrow lists as Python lists; where `typed`, items of numbers as arrays of their dtype."""
+def arrow_lists(values: Any, meta: TensorMeta) -> list[Any]:
+    """Return Arrow lists as the rows of a tensor of sequences: Python lists, with numbers as arrays where it helps.
+
+    Where the tensor has no dtype yet, items are arrays of theirs. Where it has one, empty items are arrays: their type
+    says how many axes they have, an empty list does not.
+    """
     import pyarrow as pa
 
     array = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.chunked_array(values)
     rows: list[Any] = array.to_pylist()
-    kind = array.type
+    kind, levels = array.type, -1
     while hasattr(kind, "value_type") and not pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    if not typed or not (
-        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-    ):
+        kind, levels = kind.value_type, levels + 1
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
         return rows
-    dtype = np.dtype(kind.to_pandas_dtype())
-    return [None if row is None else [_as_array(item, dtype) for item in row] for row in rows]
+    shape = (0,) * levels
+    if meta.dtype is None:
+        dtype = np.dtype(kind.to_pandas_dtype())
+        return [None if row is None else [_as_array(item, dtype, shape) for item in row] for row in rows]
+    if htype_named(meta.htype).name != "generic" or len(meta.max_shape) not in (0, levels):
+        return rows
+    empty = np.empty(shape, array_dtype(meta.dtype))
+    return [None if row is None else [empty if item == [] else item for item in row] for row in rows]
 
 
-def _as_array(item: Any, dtype: np.dtype[Any]) -> Any:
-    """Return numbers as an array; those with gaps, or lists of several lengths, stay a list."""
+def _as_array(item: Any, dtype: np.dtype[Any], empty: tuple[int, ...]) -> Any:
+    """Return numbers as an array, of a given shape if there are none; those with gaps or of several lengths stay."""
     try:
-        return item if _has_gaps(item) else np.array(item, dtype)
+        return item if _has_gaps(item) else np.empty(empty, dtype) if item == [] else np.array(item, dtype)
     except ValueError:
         return item
 

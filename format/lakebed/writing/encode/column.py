@@ -99,7 +99,7 @@ def _column(values: Any, meta: TensorMeta, info: Mapping[str, Any], linking: Lin
     values = plain_column(values)
     if is_arrow(values) and not meta.is_link:
         if meta.is_sequence:
-            values = arrow_lists(values, typed=meta.dtype is None)
+            values = arrow_lists(values, meta)
         else:
             return Column(list(encode_arrow_rows(values, meta, info)))
     elif is_arrow(values) and not meta.is_sequence:
