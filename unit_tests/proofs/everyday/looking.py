@@ -259,7 +259,8 @@ class Look:
         other.x.extend(self.tensor[cut])
         column = Column(self.kind)
         column.extend(self.rows[cut])
-        if not column.is_blank:
+        # An empty row among single numbers is a null, and of nothing but nulls nothing can be read.
+        if not column.is_blank and not all(map(may_be_null, column.rows)):
             Look(other, "x", column, len(column.rows), self.random, ours=True).whole_as_list()
 
 
