@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,11 +9,9 @@ from numpy.typing import NDArray
 
 from lakebed import limits
 from lakebed.chunks.image_chunk import ChunkCodec, ImageChunkCodec
+from lakebed.codecs.base import Allocate
 from lakebed.errors import FormatError, LimitError
 from lakebed.native import chunks as native
-
-Allocate = Callable[[int], NDArray[np.uint8]]
-"""Supplies a buffer of a number of bytes, for tables that are derived from a chunk."""
 
 
 @dataclass(slots=True)
@@ -93,6 +90,11 @@ def parse_chunk(
 ) -> Chunk:
     """Parse a chunk file that the chunk index says holds ``count`` samples.
 
+    Parameters
+    ----------
+    allocate
+        Supplies memory for what is made of the chunk: its data, decompressed, and tables.
+
     Raises
     ------
     FormatError
@@ -124,7 +126,7 @@ def parse_chunk(
     if isinstance(codec, ImageChunkCodec):
         data, table = _cut_canvas(codec, data, _expanded(shape_rows, count, len(data)))
     elif codec is not None:
-        data = memoryview(codec.decode(data, limits.MAX_CHUNK_DATA))
+        data = memoryview(codec.decode(data, limits.MAX_CHUNK_DATA, allocate))
     return Chunk(count, data, _uniform(shape_rows, table, count, len(data)), shape_rows, table, allocate)
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.codecs.traits import CodecTraits
 
 Buffer = bytes | bytearray | memoryview
+Allocate = Callable[[int], NDArray[np.uint8]]
+"""Supplies a buffer of a number of bytes."""
+
 D_contra = TypeVar("D_contra", contravariant=True)
 
 
@@ -63,8 +68,8 @@ class ByteCodec(Protocol):
         """Compress; empty input gives empty output."""
         ...
 
-    def decode(self, data: Buffer, limit: int) -> bytes:
-        """Decompress.
+    def decode(self, data: Buffer, limit: int, allocate: Allocate | None = None) -> Buffer:
+        """Decompress, into what ``allocate`` supplies where that is possible.
 
         Raises
         ------
@@ -72,6 +77,23 @@ class ByteCodec(Protocol):
             If the data is damaged.
         LimitError
             If it promises more than ``limit`` bytes.
+        """
+        ...
+
+    def decode_into(self, data: Buffer, out: NDArray[Any]) -> None:
+        """Decompress into a C-contiguous array of as many bytes as :meth:`size` says; undefined after an error.
+
+        Raises
+        ------
+        FormatError
+            If the data is damaged.
+        """
+        ...
+
+    def size(self, data: Buffer, limit: int) -> int | None:
+        """Return how many bytes the data decodes to by its own word; None if it does not say.
+
+        Errors are those of :meth:`decode`.
         """
         ...
 

@@ -10,13 +10,17 @@ LZ4 frames (magic ``04 22 4d 18``) of ancient writers are read too; ``00 00 00 0
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import lz4.block
 import lz4.frame
+import numpy as np
+from numpy.typing import NDArray
 
-from lakebed.codecs.base import Buffer
+from lakebed.codecs.base import Allocate, Buffer
 from lakebed.codecs.traits import Described
 from lakebed.errors import FormatError, LimitError
+from lakebed.native import lz4 as native
 
 _FRAME_MAGIC = b"\x04\x22\x4d\x18"
 # A block cannot shrink by more than this (one length byte stands for 255 bytes), so a larger promise is a lie.
@@ -36,14 +40,36 @@ class Lz4(Described):
         encoded: bytes = lz4.block.compress(raw, store_size=True)
         return encoded
 
-    def decode(self, data: Buffer, limit: int) -> bytes:
-        if len(data) == 0 or bytes(data[:5]) == b"\0\0\0\0\0":
-            return b""
-        if bytes(data[:4]) == _FRAME_MAGIC:
+    def decode(self, data: Buffer, limit: int, allocate: Allocate | None = None) -> Buffer:
+        size = self.size(data, limit)
+        if size is None:
             return self._decode_frame(data, limit)
+        if not size and (not len(data) or not data[4]):
+            return b""
+        if allocate is not None:
+            room = allocate(size)
+            self.decode_into(data, room)
+            return room.data
+        try:
+            return native.decompress(memoryview(data)[4:], size)
+        except ValueError as error:
+            raise _damaged(error) from error
+
+    def decode_into(self, data: Buffer, out: NDArray[Any]) -> None:
+        try:
+            native.decompress_into(memoryview(data)[4:], out.reshape(-1).view(np.uint8))
+        except ValueError as error:
+            raise _damaged(error) from error
+
+    def size(self, data: Buffer, limit: int) -> int | None:
+        if not len(data):
+            return 0
+        head = bytes(data[:4])
+        if head == _FRAME_MAGIC:
+            return None
         if len(data) < 5:
             raise FormatError(f"{len(data)} bytes are no lz4 block: the size prefix alone takes 4")
-        promised = int.from_bytes(data[:4], "little")
+        promised = int.from_bytes(head, "little")
         if promised > limit:
             raise LimitError(
                 f"an lz4 block promises {promised} bytes, more than the {limit} that are allowed here"
@@ -52,11 +78,7 @@ class Lz4(Described):
             raise FormatError(
                 f"an lz4 block of {len(data)} bytes can not hold the {promised} bytes it promises"
             )
-        try:
-            raw: bytes = lz4.block.decompress(data)
-        except lz4.block.LZ4BlockError as error:
-            raise FormatError(f"damaged lz4 block: {error}") from error
-        return raw
+        return promised
 
     def _decode_frame(self, data: Buffer, limit: int) -> bytes:
         parts: list[bytes] = []
@@ -76,3 +98,7 @@ class Lz4(Described):
                 raise
             raise FormatError(f"damaged lz4 frame: {error}") from error
         return b"".join(parts)
+
+
+def _damaged(error: ValueError) -> FormatError:
+    return FormatError(f"damaged lz4 block: {error}")

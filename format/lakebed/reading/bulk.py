@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed import config, limits
-from lakebed.chunks.chunk import Allocate, Chunk
-from lakebed.codecs.base import Buffer
+from lakebed.chunks.chunk import Chunk
+from lakebed.codecs.base import Allocate, Buffer
 from lakebed.errors import FormatError
 from lakebed.native import chunks as native
 from lakebed.native import views

@@ -183,7 +183,7 @@ class Decoder:
         dtype = self.known_dtype()
         shape = self.shape_of(shape)
         if self.files is None or len(data) == 0:
-            return _raw(self.decompressed(data), shape, dtype, out)
+            return self._values(data, shape, dtype, out)
         if not checked:
             self.check_facts(data, shape)
         found = self._file(self.files, data, shape, dtype, out)
@@ -195,6 +195,19 @@ class Decoder:
             return found
         out[...] = found
         return out
+
+    def _values(
+        self, data: Buffer, shape: Shape, dtype: np.dtype[Any], out: NDArray[Any] | None
+    ) -> NDArray[Any]:
+        """Return an array that is stored as bytes; compressed ones are decompressed where it is to lie."""
+        codec = self._bytes if len(data) else None
+        wanted = math.prod(shape) * dtype.itemsize
+        is_direct = wanted and not dtype.hasobject and (out is None or out.flags.c_contiguous)
+        if codec is None or not is_direct or codec.size(data, limits.MAX_CHUNK_DATA) != wanted:
+            return _raw(self.decompressed(data), shape, dtype, out)
+        room = np.empty(shape, dtype=dtype) if out is None else out
+        codec.decode_into(data, room)
+        return room
 
     def _file(
         self, codec: FileCodec, data: Buffer, shape: Shape, dtype: np.dtype[Any], out: NDArray[Any] | None

@@ -6,6 +6,7 @@ import contextlib
 
 import lz4.block
 import lz4.frame
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -96,3 +97,31 @@ def test_only_byte_compressions_compress_bytes() -> None:
         with pytest.raises(UnsupportedCompressionError, match="does not compress plain bytes") as caught:
             byte_codec(name)
         assert isinstance(caught.value, InvalidInputError)
+
+
+def test_memory_of_the_caller_is_filled() -> None:
+    """Blocks decode into what `allocate` supplies, or into an array of any dtype and rank; frames bring their own."""
+    raw = bytes(range(240)) * 9
+    stored = CODEC.encode(raw)
+    given: list[np.ndarray] = []
+
+    def allocate(size: int) -> np.ndarray:
+        given.append(np.zeros(size, np.uint8))
+        return given[-1]
+
+    found = CODEC.decode(stored, LIMIT, allocate)
+    assert bytes(found) == raw
+    assert np.shares_memory(given[0], np.frombuffer(found, np.uint8))
+    assert CODEC.decode(b"", LIMIT, allocate) == b""
+    assert CODEC.decode(lz4.frame.compress(raw), LIMIT, allocate) == raw
+    assert len(given) == 1
+    assert CODEC.size(stored, LIMIT) == len(raw)
+    assert CODEC.size(lz4.frame.compress(raw), LIMIT) is None
+    for dtype in ("<f8", "bool", "<M8[ns]", "<c8"):
+        out = np.zeros((3, len(raw) // 48, 16 // np.dtype(dtype).itemsize), dtype)
+        CODEC.decode_into(stored, out)
+        assert out.tobytes() == raw
+    with pytest.raises(FormatError, match="damaged lz4 block"):
+        CODEC.decode_into(stored, np.zeros(len(raw) - 1, np.uint8))
+    with pytest.raises(FormatError, match="damaged lz4 block"):
+        CODEC.decode(stored[:-1], LIMIT, allocate)

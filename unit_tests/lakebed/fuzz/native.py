@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import lz4.block
 import numpy as np
 import simplejpeg
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from lakebed.codecs import regions as region_codecs
 from lakebed.loaders.order import Order, Spans
 from lakebed.native import chunks, disk, gather, headers, merge, order, regions, views
+from lakebed.native import lz4 as native_lz4
 
 REFUSALS = (ValueError, IndexError, OverflowError)
 """What a compiled function raises when its arguments do not fit together."""
@@ -399,6 +401,32 @@ def _samples_at(rng: random.Random) -> None:
     epochs.samples(epoch, _numbers(rng, np.int64))
 
 
+def _lz4_block(rng: random.Random) -> tuple[NDArray[np.uint8], int]:
+    """A block of what repeats itself at some distances, as often as not damaged, and the size that is told of it."""
+    raw = b""
+    for _ in range(rng.randrange(8)):
+        pattern = rng.randbytes(rng.choice((1, 2, 3, 5, 7, 8, 12, 16, 31, 40, 300)))
+        raw += (pattern * rng.choice((1, 1, 2, 9, 60)))[: rng.choice((4, 19, 64, 600, 5000))]
+    block, size = bytearray(lz4.block.compress(raw, store_size=False)), len(raw)
+    while rng.random() < 0.4:
+        block[rng.randrange(len(block))] = rng.choice((0, 0x0F, 0xF0, 0xFF, rng.randrange(256)))
+    if rng.random() < 0.1:
+        del block[rng.randrange(len(block)) :]
+    if rng.random() < 0.1:
+        size = max(0, size + rng.choice((-300, -33, -5, -1, 1, 5, 300)))
+    return np.frombuffer(bytes(block), np.uint8).copy(), size
+
+
+def _decompress(rng: random.Random) -> None:
+    block, size = _lz4_block(rng)
+    assert len(native_lz4.decompress(block, -1 if rng.random() < 0.01 else size)) == size
+
+
+def _decompress_into(rng: random.Random) -> None:
+    block, size = _lz4_block(rng)
+    native_lz4.decompress_into(block, np.zeros(size, np.uint8))
+
+
 CALLS: dict[str, Callable[[random.Random], None]] = {
     "shape_rows": _shape_rows,
     "position_rows": _position_rows,
@@ -423,6 +451,8 @@ CALLS: dict[str, Callable[[random.Random], None]] = {
     "resize_regions": _resize_regions,
     "permuted": _permuted,
     "samples_at": _samples_at,
+    "decompress": _decompress,
+    "decompress_into": _decompress_into,
 }
 
 
