@@ -296,8 +296,12 @@ class ChunkSource:
                     raise self._files.located(error, key) from error
 
             mine = self._unpublished.get(key)
-            if self.remote is None or mine is not None:
-                return self._local_chunk(table, row, codec, parse, mine, key, keep=keep)
+            if keep and (self.remote is None or mine is not None):
+                return self._local_chunk(table, row, codec, parse, mine, key)
+        if self.remote is None or mine is not None:
+            # Without the lock, as nothing is to be kept: several threads decompress at the same time. What a chunk is
+            # decompressed to is the caller's own anyway.
+            return parse(mine or self._local_file(table, row, key, fresh=codec is None, pooled=True))
         chunk = self.remote.whole(described(table, row, self.heads, key), parse, is_last=not keep)
         if keep:
             size = int(table.places.sizes[row])
@@ -313,20 +317,17 @@ class ChunkSource:
         parse: Callable[[Bytes], Chunk],
         mine: bytes | None,
         key: str,
-        *,
-        keep: bool,
     ) -> Chunk:
-        """Read a chunk on this machine, or take one that is not published yet."""
+        """Read a chunk on this machine, or take one that is not published yet, and keep it."""
         size = int(table.places.sizes[row])
-        is_large = keep and codec is None and self._files.mappable is not None and size > RANGES_ABOVE
-        data = mine or self._local_file(table, row, key, fresh=not keep, pooled=is_large or not keep)
+        is_large = codec is None and self._files.mappable is not None and size > RANGES_ABOVE
+        data = mine or self._local_file(table, row, key, fresh=False, pooled=is_large)
         chunk = parse(data)
-        if keep:
-            opened = self.cache.opened(key)
-            is_mapped = opened is not None and opened.mapped is not None
-            self.cache.keep(key, chunk, (0 if is_mapped else len(data)) + _decoded(chunk, codec))
-            if is_large:
-                self.cache.keep_briefly(key)
+        opened = self.cache.opened(key)
+        is_mapped = opened is not None and opened.mapped is not None
+        self.cache.keep(key, chunk, (0 if is_mapped else len(data)) + _decoded(chunk, codec))
+        if is_large:
+            self.cache.keep_briefly(key)
         return chunk
 
     def file(self, table: ChunkTable, row: int, *, pooled: bool = False) -> Bytes:
@@ -354,7 +355,8 @@ class ChunkSource:
         # Pages that are mapped are pages of the system's cache.
         wanted = (size and config.OS_CACHE) if pooled else size > RANGES_ABOVE
         if wanted and self._files.mappable is not None and table.folder(row)[0] not in self.heads:
-            chunk = self.cache.opened(key) or self._opened(table, row, size, key)
+            with self._mutex:
+                chunk = self.cache.opened(key) or self._opened(table, row, size, key)
             if chunk.mapped is not None:
                 return self._mapped_whole(chunk, shared=not fresh)
         return self._files.whole(described(table, row, self.heads, key), pooled=pooled)

@@ -16,7 +16,9 @@ import numpy as np
 import pytest
 
 import lakebed
+from lakebed.codecs.lz4_block import Lz4
 from lakebed.errors import InvalidInputError, LimitError, MemoryDatasetCanNotBePickledError
+from unit_tests.effort import PATIENCE
 
 ROWS = 211
 
@@ -596,6 +598,27 @@ def test_chunks_that_are_compressed_as_a_whole(tmp_path: Path, threads: int, shu
             assert (values == row).all()
     assert sorted(seen) == list(range(3_000))
     assert loader.stats()["held"] == 0
+
+
+def test_threads_decompress_chunks_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of the first two chunks waits until the other one is being decompressed, too."""
+    ds = lakebed.empty(str(tmp_path / "ds"))
+    ds.create_tensor("x", dtype="uint8", chunk_compression="lz4", max_chunk_size=1 << 16)
+    ds.x.extend(np.arange(256, dtype=np.uint8).repeat(8_000).reshape(256, 8_000))
+    ds.commit()
+    monkeypatch.setattr("lakebed.loaders.columns.RESIDENT_BYTES", 0)
+    both, decode, first_two = threading.Barrier(2, timeout=PATIENCE), Lz4.decode, [0, 1]
+
+    def decode_together(codec: Lz4, data: Any, limit: int, allocate: Any = None) -> Any:
+        if first_two:
+            first_two.pop()
+            both.wait()
+        return decode(codec, data, limit, allocate)
+
+    monkeypatch.setattr(Lz4, "decode", decode_together)
+    found = [row for batch in lakebed.Loader(ds, 64, threads=2, shuffle=True) for row in batch["x"]]
+    assert sorted(row[0] for row in found) == list(range(256))
+    assert all((row == row[0]).all() for row in found)
 
 
 # -- arrays stored one by one ----------------------------------------------------------------------------------
