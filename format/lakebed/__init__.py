@@ -52,6 +52,7 @@ from lakebed.storage.credentials import Given as Credentials
 
 if TYPE_CHECKING:
     from lakebed.loaders.loader import Loader
+    from lakebed.transforms.function import compose, compute, transform
 
 __version__ = "0.1.0"
 
@@ -67,7 +68,9 @@ __all__ = [
     "Loader",
     "Tensor",
     "allow_links",
+    "compose",
     "compressions",
+    "compute",
     "config",
     "connect",
     "copy",
@@ -93,14 +96,19 @@ __all__ = [
     "repair",
     "tensor",
     "tiled",
+    "transform",
     "verify",
 ]
 
 
 def __getattr__(name: str) -> object:
-    """Return what is imported once it is asked for: most programs train nothing."""
+    """Return what is imported once it is asked for: most programs train and transform nothing."""
     if name == "Loader":
         from lakebed.loaders.loader import Loader
 
         return Loader
+    if name in ("compose", "compute", "transform"):
+        from lakebed.transforms import function
+
+        return getattr(function, name)
     raise AttributeError(f"module 'lakebed' has no attribute {name!r}")

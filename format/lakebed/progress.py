@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from time import monotonic
 
 Advance = Callable[[int], object]
 """Tells that so much more is done; any thread may."""
@@ -34,3 +36,60 @@ def bytes_bar(what: str, total: int, *, done: int = 0, shown: bool) -> Iterator[
         desc=what, total=total, initial=done, unit="B", unit_scale=True, unit_divisor=1024, mininterval=0.2
     ) as bar:
         yield bar.update
+
+
+_LINE_SECONDS = 60.0  # between lines where there is no terminal
+
+
+@contextmanager
+def rows_bar(what: str, total: int | None, *, done: int = 0, shown: bool) -> Iterator[Advance]:
+    """Show how many rows of a total are done: a bar in terminals and notebooks, elsewhere a line a minute.
+
+    Parameters
+    ----------
+    what
+        What is being done, at the head of the bar.
+    total
+        None if it is unknown.
+    done
+        Rows that an earlier attempt has done.
+
+    Examples
+    --------
+    >>> with rows_bar("Evaluating f", 100, shown=False) as advance:
+    ...     _ = advance(60)
+    """
+    if not shown:
+        yield lambda _: None
+    elif sys.stderr.isatty() or "ipykernel" in sys.modules:
+        from tqdm.auto import tqdm
+
+        with tqdm(desc=what, total=total, initial=done, mininterval=0.2) as bar:
+            yield bar.update
+    else:
+        yield _Lines(what, total, done).advance
+
+
+class _Lines:
+    """Lines for logs."""
+
+    def __init__(self, what: str, total: int | None, done: int) -> None:
+        self._what = what
+        self._total = total
+        self._first = self._done = done
+        self._started = self._told = monotonic()
+
+    def advance(self, count: int) -> None:
+        self._done += count
+        now = monotonic()
+        if now - self._told < _LINE_SECONDS:
+            return
+        self._told = now
+        rate = (self._done - self._first) / (now - self._started)
+        of = (
+            ""
+            if self._total is None
+            else f" of {self._total} ({100 * self._done / max(1, self._total):.0f}%)"
+        )
+        left = "" if self._total is None else f", {(self._total - self._done) / rate:.0f} s left"
+        print(f"{self._what}: {self._done}{of} rows, {rate:.0f} rows/s{left}", file=sys.stderr, flush=True)

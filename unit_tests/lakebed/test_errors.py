@@ -79,6 +79,15 @@ DEEP_LAKE_3 = [
     "UnableToReadFromUrlError",
     "GetDataFromLinkError",
     "CorruptedSampleError",
+    "TransformError",
+    "AllSamplesSkippedError",
+    "HubComposeEmptyListError",
+    "HubComposeIncompatibleFunction",
+    "InvalidInputDataError",
+    "InvalidOutputDatasetError",
+    "InvalidTransformDataset",
+    "TensorMismatchError",
+    "UnsupportedSchedulerError",
 ]
 
 

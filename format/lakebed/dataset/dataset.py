@@ -15,6 +15,7 @@ from lakebed.dataset._merge import MergeMethods
 from lakebed.dataset._rows import RowMethods
 from lakebed.dataset._schema import SchemaMethods
 from lakebed.dataset._selection import SelectionMethods
+from lakebed.dataset._transforms import TransformMethods
 from lakebed.dataset._versions import VersionMethods
 from lakebed.dataset.info import Edit, Info
 from lakebed.dataset.tensor import Tensor
@@ -45,6 +46,7 @@ class Dataset(
     CopyMethods,
     CredsMethods,
     LoaderMethods,
+    TransformMethods,
     CompatMethods,
 ):
     """Tensors of equal meaning row by row, versioned; made by ``lakebed.empty``, ``load`` and ``dataset``.
@@ -146,6 +148,8 @@ class Dataset(
         except TensorDoesNotExistError as error:
             if name == "tags":  # no property, as in 3.x it is a name like any other for a tensor
                 return self.get_tags()
+            if name == "map":  # 3.x has no such method: scripts may have tensors of this name
+                return self._map
             # Programs ask for names with _ all the time, only to hear that there are none.
             hint = "" if name.startswith("_") else instead(name, self._names())
             raise AttributeError(

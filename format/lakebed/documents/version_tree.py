@@ -370,9 +370,15 @@ class VersionTree:
         return replace(self, commits=commits, branches={**self.branches, head.branch: head.id})
 
     def commit_head(
-        self, branch: str, new_head_id: str, message: str | None, time: float, user: str
+        self,
+        branch: str,
+        new_head_id: str,
+        message: str | None,
+        time: float,
+        user: str,
+        processed: int | None = None,
     ) -> VersionTree:
-        """Commit the head of a branch and put a new head below it.
+        """Commit the head of a branch and put a new head below it; ``processed`` makes it a transform's checkpoint.
 
         Raises
         ------
@@ -385,6 +391,8 @@ class VersionTree:
         self._check_free(new_head_id)
         children = (*head.children, new_head_id)
         after = replace(head, message=message, time=time, user=user, children=children)
+        if processed is not None:
+            after = replace(after, is_checkpoint=True, total_samples_processed=processed)
         commits = Commits.of(self.commits).edited([CommitNode(new_head_id, branch, head.id)], [after])
         return replace(self, commits=commits, branches={**self.branches, branch: new_head_id})
 

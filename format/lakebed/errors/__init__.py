@@ -61,6 +61,12 @@ what happened, where, and what to do::
     │   ├── TensorModifiedError*                         the version to compare with is on another line
     │   └── MergeError*
     │       └── MergeConflictError*, MergeMismatchError*, MergeNotSupportedError*
+    ├── TransformError* (RuntimeError)                   with `index`, `item`, `checkpoint`; the cause is the function's
+    │   ├── AllSamplesSkippedError*
+    │   ├── HubComposeEmptyListError*, HubComposeIncompatibleFunction*      these also an InvalidInputError
+    │   ├── InvalidInputDataError*, InvalidOutputDatasetError*, InvalidTransformDataset*
+    │   ├── TensorMismatchError*, UnsupportedSchedulerError*
+    │   └── ResumeError                                  resume=False starts over
     ├── StorageError (OSError)                           the store failed; `errno` is kept where there is one
     │   ├── StorageFullError                             no space, or quota used up
     │   ├── StoragePermissionError (PermissionError)     the account may not do this
@@ -206,8 +212,21 @@ from lakebed.errors.stores import (
     UnableToReadFromUrlError,
     UnsafePathError,
 )
+from lakebed.errors.transforms import (
+    AllSamplesSkippedError,
+    HubComposeEmptyListError,
+    HubComposeIncompatibleFunction,
+    InvalidInputDataError,
+    InvalidOutputDatasetError,
+    InvalidTransformDataset,
+    ResumeError,
+    TensorMismatchError,
+    TransformError,
+    UnsupportedSchedulerError,
+)
 
 __all__ = [
+    "AllSamplesSkippedError",
     "AlreadyExistsError",
     "BadLinkError",
     "BranchExistsError",
@@ -238,15 +257,20 @@ __all__ = [
     "GetDataFromLinkError",
     "GroupInfoNotSupportedError",
     "HistoryMissingError",
+    "HubComposeEmptyListError",
+    "HubComposeIncompatibleFunction",
     "IncompatibleHtypeError",
     "InfoError",
+    "InvalidInputDataError",
     "InvalidInputError",
     "InvalidKeyError",
     "InvalidKeyTypeError",
     "InvalidOperationError",
+    "InvalidOutputDatasetError",
     "InvalidShapeIntervalError",
     "InvalidTensorGroupNameError",
     "InvalidTensorNameError",
+    "InvalidTransformDataset",
     "InvalidViewException",
     "KeyNotFound",
     "LakebedError",
@@ -274,6 +298,7 @@ __all__ = [
     "ReadOnlyModeError",
     "ReadSampleFromChunkError",
     "RenameError",
+    "ResumeError",
     "SampleAppendError",
     "SampleAppendingError",
     "SampleCompressionError",
@@ -300,13 +325,16 @@ __all__ = [
     "TensorMetaInvalidHtypeOverwriteValue",
     "TensorMetaMissingRequiredValue",
     "TensorMetaMutuallyExclusiveKeysError",
+    "TensorMismatchError",
     "TensorModifiedError",
     "TensorTooLargeToDelete",
+    "TransformError",
     "TruncatedReadError",
     "UnableToReadFromUrlError",
     "UnsafePathError",
     "UnsupportedCompressionError",
     "UnsupportedParameterException",
+    "UnsupportedSchedulerError",
     "UnsupportedUrlError",
     "VersionControlError",
     "VersionNotFoundError",

@@ -33,8 +33,13 @@ from lakebed.versions.updates import CommitHead, DropBranch, SwapHead, Update
 _NO_CHANGES = "There are no changes, commit is not done. Try again with allow_empty=True."
 
 
-def commit(session: Session, message: str | None, *, allow_empty: bool) -> str:
+def commit(session: Session, message: str | None, *, allow_empty: bool, processed: int | None = None) -> str:
     """Make the head a commit and start a new one below it; one atomic step together with what is unpublished.
+
+    Parameters
+    ----------
+    processed
+        How many input samples a transform has done, whose checkpoint the commit is.
 
     Raises
     ------
@@ -59,7 +64,7 @@ def commit(session: Session, message: str | None, *, allow_empty: bool) -> str:
         branch, is_new, now = session.branch, committed.version_id != session.snapshot.version_id, clock.now()
         text, user = None if message is None else str(message), config.author()
 
-        updates: list[Update] = [CommitHead(branch, head.version_id, text, now, user)]
+        updates: list[Update] = [CommitHead(branch, head.version_id, text, now, user, processed)]
         if is_new:
             updates.insert(0, SwapHead(branch, committed.version_id))
         session.publish(draft, updates, [committed, head] if is_new else [head], leaving=True)

@@ -65,6 +65,11 @@ class Part:
     tensors: Mapping[str, TensorState]
     learned: Mapping[str, Mapping[str, tuple[Any, Any]]]
 
+    def extended(self) -> list[str]:
+        """Return the names of the visible tensors that it holds rows of."""
+        theirs = Snapshot(self.folder, self.meta, {}, self.tensors)
+        return [name for name in theirs.names() if theirs.tensor(name).length]
+
     def length(self, name: str) -> int:
         """Return the number of rows that the part has of a tensor, by its full name."""
         return self.tensors[self.meta.tensor_names.get(name, name)].length
@@ -86,6 +91,33 @@ class PartTarget:
     credentials: LinkCredentials
     base: Snapshot
     names: Mapping[str, str]
+
+    def settled(self, part: Part) -> PartTarget:
+        """Return the target with the dtypes and htypes that a part has found for tensors that had none.
+
+        Later parts encode by them what would be of another type on its own: ``2`` after ``1.5``.
+        """
+        tensors = dict(self.base.tensors)
+        for key, state in tensors.items():
+            found = part.tensors.get(key)
+            if (
+                found is not None
+                and found.length
+                and state.meta.dtype is None
+                and found.meta.dtype is not None
+            ):
+                meta = state.meta.with_(dtype=found.meta.dtype, htype=found.meta.htype)
+                tensors[key] = replace(state, meta=meta)
+        return replace(self, base=replace(self.base, tensors=tensors))
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all tensors have a dtype."""
+        return all(self.base.tensors[key].meta.dtype is not None for key in self._keys())
+
+    def _keys(self) -> list[str]:
+        found = (self.base.key_of(full) for full in self.names.values())
+        return [key for key in found if key is not None]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _target, (Place.of(self.storage, self.credentials), self.base, dict(self.names))
@@ -235,6 +267,26 @@ def adopt(session: Session, parts: Iterable[Part]) -> None:
     """
     found = list(parts)
     with session.mutex, session.writing() as draft:
+        for part in found:
+            _adopt_one(session, draft, part)
+
+
+def replace_by(session: Session, parts: Iterable[Part]) -> None:
+    """Let tensors hold the rows of parts, in this order, instead of their own; tensors that no part extends stay.
+
+    Raises
+    ------
+    InvalidOperationError
+        If a tensor of a part is none of the dataset's any more, or its samples are of another kind.
+    """
+    found = list(parts)
+    with session.mutex, session.writing() as draft:
+        extended = (name for part in found for name in part.extended())
+        for name in dict.fromkeys(extended):
+            key = session.schema().tensor(name).key
+            info = dict(draft.tensors.seen[key].state.info)
+            draft.rows.clear(key)
+            draft.schema.set_tensor_info(key, info)
         for part in found:
             _adopt_one(session, draft, part)
 

@@ -223,17 +223,21 @@ class CheckpointHead(Update):
 
 @dataclass(frozen=True, slots=True)
 class CommitHead(Update):
-    """The head of a branch becomes a commit, and a new head goes below it; ``time`` in POSIX seconds."""
+    """The head of a branch becomes a commit, and a new head goes below it; ``time`` in POSIX seconds.
+
+    ``processed``: how many input samples a transform has done, if the commit is a checkpoint of one.
+    """
 
     branch: str
     head: str
     message: str | None
     time: float
     user: str
+    processed: int | None = None
 
     def apply(self, tree: VersionTree) -> VersionTree:
         """Return the tree with the commit."""
-        return tree.commit_head(self.branch, self.head, self.message, self.time, self.user)
+        return tree.commit_head(self.branch, self.head, self.message, self.time, self.user, self.processed)
 
     def __str__(self) -> str:
         return f"commit head of {self.branch!r}, new head {_short(self.head)}"

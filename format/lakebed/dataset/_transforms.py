@@ -1,0 +1,56 @@
+"""A dataset's facade: functions over all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from lakebed.dataset._base import DatasetBase
+
+if TYPE_CHECKING:
+    from lakebed.transforms.report import TransformReport
+
+
+class TransformMethods(DatasetBase):
+    """Functions over the rows of a dataset, into another one or in place."""
+
+    def _map(
+        self, fn: Callable[..., Any], ds_out: DatasetBase | None = None, **options: Any
+    ) -> TransformReport:
+        """Call a function with every row, and store what it returns: ``ds.map``, unless a tensor has that name.
+
+        Parameters
+        ----------
+        fn
+            Takes a row ``{tensor: value}``, and returns one, several, or None for none; with ``batch_size`` it takes
+            and returns columns.
+        ds_out
+            The dataset that the rows are appended to; None replaces the rows of this one, of the tensors that the
+            function returns.
+        options
+            Those of ``lakebed.transform``: ``batch_size``, ``num_workers``, ``scheduler``, ``checkpoint_interval``, ...
+
+        Returns
+        -------
+        What was done: rows, and what was left out.
+
+        Raises
+        ------
+        TransformError
+            If a row fails; its cause is what the function raised.
+
+        Examples
+        --------
+        >>> import lakebed
+        >>> ds = lakebed.empty("mem://mapped")
+        >>> _ = ds.create_tensor("x", dtype="int64")
+        >>> ds.extend({"x": [1, 2, 3]})
+        >>> _ = ds.map(lambda row: {"x": row["x"] * 2})
+        >>> ds.x.numpy().ravel().tolist()
+        [2, 4, 6]
+        """
+        from lakebed.transforms.function import transform
+
+        if ds_out is None:
+            options.setdefault("skip_ok", True)
+        return transform(fn, self, ds_out, **options)

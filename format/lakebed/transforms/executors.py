@@ -1,0 +1,196 @@
+"""Who does the tasks of a transform: this thread, or several; outcomes come in the order of the tasks.
+
+An executor draws tasks as it has room for them, a few more than it has workers. Ending its ``with`` block gives up what
+is still being done.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from queue import SimpleQueue
+from types import TracebackType
+from typing import Self
+
+from lakebed.transforms.work import Cancelled, Job, Outcome, Task, Worker
+
+# How often the caller is told how far running tasks are, in seconds.
+_TOLD_SECONDS = 0.2
+
+Told = Callable[[], object]
+
+
+class Executor(ABC):
+    """Does tasks.
+
+    Attributes
+    ----------
+    workers
+        How many it does at a time.
+    """
+
+    workers = 1
+
+    @abstractmethod
+    def run(self, tasks: Iterator[Task], told: Told | None = None) -> Iterator[Outcome]:
+        """Yield what became of tasks, in their order.
+
+        Parameters
+        ----------
+        told
+            Called from time to time while nothing is ready.
+        """
+
+    @abstractmethod
+    def items_done(self) -> int:
+        """Return how many items of tasks that still run are done."""
+
+    def close(self) -> None:  # noqa: B027 - this thread needs none
+        """Give up what is being done, and end all workers."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Serial(Executor):
+    """Does tasks in the caller's thread."""
+
+    def __init__(self, job: Job) -> None:
+        self._task: Task | None = None
+        self._told: Told | None = None
+        self._at = 0
+        self._worker = Worker(job, self._begin)
+
+    def run(self, tasks: Iterator[Task], told: Told | None = None) -> Iterator[Outcome]:
+        self._told = told
+        for task in tasks:
+            self._task, self._at = task, task.start
+            found = self._worker.do(task)
+            self._task = None
+            yield found
+
+    def items_done(self) -> int:
+        return 0 if self._task is None else self._at - self._task.start
+
+    def _begin(self, index: int) -> None:
+        self._at = index
+        if self._told is not None:
+            self._told()
+
+
+class Runner(ABC):
+    """Does one task at a time, for a thread that waits for it."""
+
+    @abstractmethod
+    def do(self, task: Task) -> Outcome:
+        """Return what became of a task.
+
+        Raises
+        ------
+        Cancelled
+            If :meth:`cancel` was called meanwhile.
+        """
+
+    @property
+    @abstractmethod
+    def at(self) -> int:
+        """Number of the item that is being done."""
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """Let what is being done end soon; no further task is begun."""
+
+    def close(self) -> None:  # noqa: B027 - a thread is not its own
+        """End what belongs to it."""
+
+
+class InThread(Runner):
+    """Does tasks in the thread that asks."""
+
+    def __init__(self, job: Job) -> None:
+        self._worker = Worker(job, self._begin)
+        self._at = 0
+        self._is_cancelled = False
+
+    def do(self, task: Task) -> Outcome:
+        return self._worker.do(task)
+
+    @property
+    def at(self) -> int:
+        return self._at
+
+    def _begin(self, index: int) -> None:
+        if self._is_cancelled:
+            raise Cancelled
+        self._at = index
+
+    def cancel(self) -> None:
+        self._is_cancelled = True
+
+
+class Pool(Executor):
+    """Does tasks on threads, each with a runner: in the thread itself, in a process, or elsewhere."""
+
+    def __init__(self, runners: list[Runner]) -> None:
+        self.workers = len(runners)
+        self._runners = runners
+        self._idle: SimpleQueue[Runner] = SimpleQueue()
+        for runner in runners:
+            self._idle.put(runner)
+        self._busy: dict[Runner, Task] = {}
+        self._threads = ThreadPoolExecutor(len(runners), thread_name_prefix="lakebed-transform")
+        self._is_closed = False
+
+    def run(self, tasks: Iterator[Task], told: Told | None = None) -> Iterator[Outcome]:
+        running: deque[Future[Outcome]] = deque()
+        is_more = True
+        while True:
+            while is_more and sum(not future.done() for future in running) < self.workers + 1:
+                if len(running) >= 4 * self.workers + 4:
+                    break  # the first of them takes long: the others wait for it
+                task = next(tasks, None)
+                if task is None:
+                    is_more = False
+                    break
+                running.append(self._threads.submit(self._do, task))
+            if not running:
+                return
+            if not wait([running[0]], _TOLD_SECONDS).done:
+                if told is not None:
+                    told()
+                continue
+            yield running.popleft().result()
+
+    def _do(self, task: Task) -> Outcome:
+        if self._is_closed:
+            raise Cancelled
+        runner = self._idle.get()
+        self._busy[runner] = task
+        try:
+            return runner.do(task)
+        finally:
+            del self._busy[runner]
+            self._idle.put(runner)
+
+    def items_done(self) -> int:
+        return sum(max(0, runner.at - task.start) for runner, task in list(self._busy.items()))
+
+    def close(self) -> None:
+        self._is_closed = True
+        for runner in self._runners:
+            runner.cancel()
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        for runner in self._runners:
+            runner.close()
+
+
+def threads(job: Job, count: int) -> Executor:
+    """Return an executor on threads of this process."""
+    return Pool([InThread(job) for _ in range(count)])

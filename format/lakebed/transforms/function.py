@@ -1,0 +1,321 @@
+"""What users call: ``compute``, ``compose``, and ``transform`` for functions that return their rows."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, overload
+
+from lakebed.errors import (
+    HubComposeEmptyListError,
+    HubComposeIncompatibleFunction,
+    InvalidInputError,
+    UnsupportedParameterException,
+)
+from lakebed.transforms.report import TransformReport
+from lakebed.transforms.run import Options, run
+from lakebed.transforms.stages import Stage
+
+Maker = Callable[..., "ComputeFunction"]
+
+# Arguments of 3.x that have no meaning here.
+_WITHOUT_MEANING = frozenset({"disable_label_sync", "extend_only", "disable_rechunk", "lock", "overwrite"})
+
+
+class Pipeline:
+    """Functions of which each is given the rows of the one before; made by ``compose``."""
+
+    def __init__(self, functions: Sequence[ComputeFunction]) -> None:
+        self.functions = list(functions)
+
+    def __len__(self) -> int:
+        return len(self.functions)
+
+    def _stages(self) -> list[Stage]:
+        return [stage for function in self.functions for stage in function._stages()]  # noqa: SLF001
+
+    @property
+    def name(self) -> str:
+        """Names of the functions, in order."""
+        return ", ".join(stage.name for stage in self._stages())
+
+    def eval(
+        self,
+        data_in: Any,
+        ds_out: Any | None = None,
+        num_workers: int = 0,
+        scheduler: str = "threaded",
+        progressbar: bool = True,
+        skip_ok: bool = False,
+        check_lengths: bool = True,
+        pad_data_in: bool = False,
+        read_only_ok: bool = False,
+        cache_size: float = 16,
+        checkpoint_interval: int = 0,
+        ignore_errors: bool = False,
+        verbose: bool = True,
+        resume: bool = True,
+        **kwargs: Any,
+    ) -> TransformReport:
+        """Call the functions with every item of an input, and append their rows to a dataset, in the input's order.
+
+        All rows are published at once at the end, or after each ``checkpoint_interval`` items: what fails or is killed
+        before leaves the dataset as it was. With checkpoints, the same call goes on after the last one.
+
+        Parameters
+        ----------
+        data_in
+            A dataset or a view of one, whose rows the function is given; a list, an array, an Arrow table, a data
+            frame; an object with ``len`` and ``[i]``; an iterable.
+        ds_out
+            The dataset that the rows go to; None replaces those of ``data_in``.
+        num_workers
+            How many work at a time; 0 is this thread alone.
+        scheduler
+            ``"threaded"``, ``"processed"`` (a Python of its own for each worker), ``"ray"`` (a cluster), ``"serial"``.
+        progressbar
+            Show how far it is: a bar, or a line a minute where the output is no terminal.
+        skip_ok
+            Rows may leave tensors out, which stay as they are.
+        check_lengths
+            Refuse an output whose tensors differ in length.
+        pad_data_in
+            Of an input whose tensors differ in length, take as many rows as the longest has; what others lack is empty.
+        read_only_ok
+            In place of a dataset that was opened read-only: call the functions, and store nothing.
+        cache_size
+            Megabytes of values that wait to be encoded, for each worker.
+        checkpoint_interval
+            Commit after so many items; 0 is once at the end, without a commit.
+        ignore_errors
+            Leave items that fail out, and tell which those were.
+        verbose
+            With ``ignore_errors``, print what was left out.
+        resume
+            Go on after the last checkpoint of the same transform. False removes its rows and starts over.
+        kwargs
+            ``disable_label_sync``, ``extend_only`` and others of 3.x, without a meaning here.
+
+        Returns
+        -------
+        What was done: items, rows, what was left out.
+
+        Raises
+        ------
+        TransformError
+            If an item fails; with its ``index``, its text as ``item``, and as its cause what the function raised.
+        InvalidInputDataError, InvalidOutputDatasetError
+            If the input has no items, or the output cannot take rows.
+        ResumeError
+            If an unfinished transform of this name had another input.
+        AllSamplesSkippedError
+            If every item failed.
+        """
+        _check_known(kwargs)
+        options = Options(
+            num_workers=num_workers,
+            scheduler=scheduler,
+            progressbar=progressbar,
+            skip_ok=skip_ok,
+            check_lengths=check_lengths,
+            pad_data_in=pad_data_in,
+            read_only_ok=read_only_ok,
+            cache_size=cache_size,
+            checkpoint_interval=checkpoint_interval,
+            ignore_errors=ignore_errors,
+            verbose=verbose,
+            resume=resume,
+        )
+        return run(self.name, self._stages(), data_in, ds_out, options)
+
+
+class ComputeFunction(Pipeline):
+    """A function with all of its arguments but the samples; made by calling what ``compute`` made."""
+
+    def __init__(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], name: str
+    ) -> None:
+        super().__init__([self])
+        self._stage = Stage(function, name, args, dict(kwargs))
+
+    def _stages(self) -> list[Stage]:
+        return [self._stage]
+
+    def __call__(self, sample_in: Any) -> Any:
+        """Call the function itself with a sample and its arguments."""
+        return self._stage.function(sample_in, *self._stage.args, **self._stage.kwargs)
+
+
+@overload
+def compute(fn: Callable[..., Any], name: str | None = None) -> Maker: ...
+
+
+@overload
+def compute(fn: None = None, name: str | None = None) -> Callable[[Callable[..., Any]], Maker]: ...
+
+
+def compute(fn: Callable[..., Any] | None = None, name: str | None = None) -> Any:
+    """Make a function ``(sample_in, sample_out, ...)`` a transform: call it with its other arguments, then ``eval``.
+
+    Parameters
+    ----------
+    fn
+        It adds rows to ``sample_out``: ``sample_out.append({"images": image})``, ``sample_out.images.append(image)``.
+    name
+        What it is called in messages and commits; None takes the function's own name.
+
+    Returns
+    -------
+    A function of the other arguments, which returns a :class:`ComputeFunction`.
+
+    Examples
+    --------
+    >>> import lakebed
+    >>> ds = lakebed.empty("mem://computed")
+    >>> _ = ds.create_tensor("x", dtype="int64")
+    >>> @lakebed.compute
+    ... def times(sample_in, sample_out, factor):
+    ...     sample_out.x.append(sample_in * factor)
+    >>> _ = times(factor=10).eval([1, 2, 3], ds, progressbar=False)
+    >>> ds.x.numpy().ravel().tolist()
+    [10, 20, 30]
+    """
+    if fn is None:
+        return lambda function: compute(function, name)
+    if not callable(fn):
+        raise InvalidInputError(f"compute takes a function, not {type(fn).__name__}")
+    called = _name(fn, name)
+
+    @functools.wraps(fn)
+    def made(*args: Any, **kwargs: Any) -> ComputeFunction:
+        return ComputeFunction(fn, args, kwargs, called)
+
+    return made
+
+
+def compose(functions: Sequence[ComputeFunction]) -> Pipeline:
+    """Chain transforms: each is called with the rows of the one before, ``row.images.numpy()``.
+
+    Parameters
+    ----------
+    functions
+        Calls of functions that ``compute`` made: ``[load(), resize(size=224)]``.
+
+    Returns
+    -------
+    The chain, to be called as ``.eval(...)``.
+
+    Raises
+    ------
+    HubComposeEmptyListError
+        If there are none.
+    HubComposeIncompatibleFunction
+        If one is something else.
+    """
+    if not functions:
+        raise HubComposeEmptyListError("Cannot deeplake.compose an empty list.")
+    for index, function in enumerate(functions):
+        if not isinstance(function, Pipeline):
+            raise HubComposeIncompatibleFunction(
+                f"The element passed to deeplake.compose at index {index} is incompatible. Ensure that functions are "
+                "all decorated with deeplake.compute decorator and instead of passing my_fn, use my_fn() or "
+                "my_fn(arg1=5, arg2=3) in the list."
+            )
+    return Pipeline(functions)
+
+
+def transform(
+    fn: Callable[..., Any],
+    data_in: Any,
+    ds_out: Any | None = None,
+    *,
+    batch_size: int | None = None,
+    num_workers: int = 0,
+    scheduler: str = "threaded",
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    name: str | None = None,
+    progressbar: bool = False,
+    skip_ok: bool = False,
+    check_lengths: bool = True,
+    cache_size: float = 16,
+    checkpoint_interval: int = 0,
+    ignore_errors: bool = False,
+    verbose: bool = True,
+    resume: bool = True,
+) -> TransformReport:
+    """Call a function with every item of an input, and append the rows that it returns to a dataset.
+
+    Parameters
+    ----------
+    fn
+        Returns a row ``{tensor: value}``, several rows, or None for none; with ``batch_size`` columns
+        ``{tensor: values}``. Rows of a dataset are given to it as ``{tensor: value}``, batches as columns.
+    data_in, ds_out
+        As for :meth:`Pipeline.eval`.
+    batch_size
+        Items per call; None calls with each.
+    num_workers, scheduler
+        As for :meth:`Pipeline.eval`.
+    args, kwargs
+        Further arguments of the function.
+    name
+        What it is called in messages and commits; None takes the function's own name.
+    progressbar, skip_ok, check_lengths, cache_size, checkpoint_interval, ignore_errors, verbose, resume
+        As for :meth:`Pipeline.eval`.
+
+    Returns
+    -------
+    What was done: items, rows, what was left out.
+
+    Raises
+    ------
+    TransformError
+        If an item fails, or input and output do not go together.
+
+    Examples
+    --------
+    >>> import lakebed
+    >>> ds = lakebed.empty("mem://transformed")
+    >>> _ = ds.create_tensor("x", dtype="int64")
+    >>> def squares(batch):
+    ...     return {"x": batch * batch}
+    >>> import numpy as np
+    >>> _ = lakebed.transform(squares, np.arange(4), ds, batch_size=2)
+    >>> ds.x.numpy().ravel().tolist()
+    [0, 1, 4, 9]
+    """
+    called = _name(fn, name)
+    style = "return" if batch_size is None else "batch"
+    stage = Stage(fn, called, tuple(args), dict(kwargs or {}), style)  # type: ignore[arg-type]
+    options = Options(
+        num_workers=num_workers,
+        scheduler=scheduler,
+        progressbar=progressbar,
+        skip_ok=skip_ok,
+        check_lengths=check_lengths,
+        cache_size=cache_size,
+        checkpoint_interval=checkpoint_interval,
+        ignore_errors=ignore_errors,
+        verbose=verbose,
+        resume=resume,
+        batch_size=batch_size,
+        as_dicts=True,
+    )
+    return run(called, [stage], data_in, ds_out, options)
+
+
+def _name(function: Callable[..., Any], name: str | None) -> str:
+    return name or str(getattr(function, "__name__", type(function).__name__))
+
+
+def _check_known(kwargs: Mapping[str, Any]) -> None:
+    unknown = sorted(kwargs.keys() - _WITHOUT_MEANING)
+    if unknown:
+        near = get_close_matches(unknown[0], Pipeline.eval.__annotations__, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else "."
+        raise UnsupportedParameterException(
+            f"eval has no argument {unknown[0]!r}{hint} Arguments of the function go into its "
+            "call: my_fn(arg=5).eval(...)"
+        )

@@ -1,0 +1,303 @@
+"""What a function adds its rows to (``sample_out``), and what the next function of a pipeline is given of it."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+
+from lakebed.errors import InvalidTransformDataset, SampleAppendingError, TensorDoesNotExistError
+
+# Values of these types cannot be changed by the function afterwards.
+_CONSTANT = frozenset({int, float, complex, bool, str, bytes, type(None)})
+
+_NOT_SUPPORTED = (
+    "`skip_ok` is not supported for `ds.append` in transforms. "
+    "Use `skip_ok` parameter of the `eval` method instead."
+)
+
+
+class SampleOut:
+    """Rows that one call of a function makes.
+
+    Parameters
+    ----------
+    tensors
+        Names that rows may have; None takes all.
+
+    Examples
+    --------
+    >>> out = SampleOut({"images", "labels/main"})
+    >>> out.images.append(1)
+    >>> out.labels.main.append(2)
+    >>> out.append({"images": 3, "labels/main": 4})
+    >>> out.take()
+    {'images': [1, 3], 'labels/main': [2, 4]}
+    """
+
+    __slots__ = ("_columns", "_proxies", "_tensors")
+
+    def __init__(self, tensors: Container[str] | None) -> None:
+        self._tensors = tensors
+        self._columns: dict[str, list[Any]] = {}
+        self._proxies: dict[str, TensorOut] = {}
+
+    # -- what functions call -----------------------------------------------------------------------------------
+
+    def append(self, sample: Mapping[str, Any], skip_ok: bool = False, append_empty: bool = False) -> None:
+        """Add one row: {tensor: value}, or a row of a dataset.
+
+        Parameters
+        ----------
+        skip_ok
+            Refused, as in 3.x: it is the transform's argument.
+        append_empty
+            Tensors that the row does not name get an empty sample.
+
+        Raises
+        ------
+        SampleAppendingError
+            If the row is no dictionary.
+        """
+        if not isinstance(sample, Mapping):
+            sample = getattr(sample, "tensors", sample)  # a row of a dataset
+        if not isinstance(sample, Mapping):
+            raise SampleAppendingError(
+                "Cannot append sample because tensor(s) are not specified. Append a dictionary, as in "
+                "`sample_out.append({'images': image, 'labels': label})`, or append to a tensor, as in "
+                f"`sample_out.images.append(image)`. This is {type(sample).__name__}"
+            )
+        if skip_ok:
+            raise ValueError(_NOT_SUPPORTED)
+        for name, value in sample.items():
+            self._column(name).append(value if type(value) in _CONSTANT else _own(value))
+        if append_empty:
+            for name in self._others(sample):
+                self._column(name).append(None)
+
+    def extend(self, samples: Mapping[str, Any], skip_ok: bool = False, append_empty: bool = False) -> None:
+        """Add rows given as columns: {tensor: values}, all of one length.
+
+        Parameters
+        ----------
+        skip_ok, append_empty
+            As for :meth:`append`.
+
+        Raises
+        ------
+        SampleAppendingError
+            If the rows are no dictionary.
+        """
+        if not isinstance(samples, Mapping):
+            raise SampleAppendingError(
+                f"Cannot extend: samples are a dictionary from tensor names to columns, not {type(samples).__name__}"
+            )
+        if skip_ok:
+            raise ValueError(_NOT_SUPPORTED)
+        most = 0
+        for name, values in samples.items():
+            column = self._column(name)
+            before = len(column)
+            column.extend(_own(value) for value in values)
+            most = max(most, len(column) - before)
+        if append_empty:
+            for name in self._others(samples):
+                self._column(name).extend([None] * most)
+
+    def __getattr__(self, name: str) -> TensorOut:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self[name]
+
+    def __getitem__(self, name: str) -> TensorOut:
+        found = self._proxies.get(name)
+        if found is None:
+            if not isinstance(name, str):
+                raise TypeError(f"sample_out[...] takes the name of a tensor, not {type(name).__name__}")
+            found = self._proxies[name] = TensorOut(self, name.strip("/"))
+        return found
+
+    @property
+    def tensors(self) -> list[str]:
+        """Names of the tensors that have rows."""
+        return [name for name, values in self._columns.items() if values]
+
+    def __len__(self) -> int:
+        return max(map(len, self._columns.values()), default=0)
+
+    def __bool__(self) -> bool:
+        return True
+
+    # -- what calls the function -------------------------------------------------------------------------------
+
+    def take(self) -> dict[str, list[Any]]:
+        """Return {tensor: values} of what was added, and begin anew.
+
+        Raises
+        ------
+        InvalidTransformDataset
+            If one tensor has more rows than another.
+        """
+        found = {name: values for name, values in self._columns.items() if values}
+        self._columns = {}
+        if len({len(values) for values in found.values()}) > 1:
+            counts = ", ".join(f"{name!r} {len(values)}" for name, values in found.items())
+            raise InvalidTransformDataset(
+                "The number of samples added to each tensor in transform should be the same. One call added to "
+                + counts
+            )
+        return found
+
+    def forget(self) -> None:
+        """Drop what was added, as after an error."""
+        self._columns = {}
+
+    def _column(self, name: str) -> list[Any]:
+        found = self._columns.get(name)
+        if found is None:
+            if self._tensors is not None and name not in self._tensors:
+                raise TensorDoesNotExistError(f"Tensor {name!r} does not exist.")
+            found = self._columns[name] = []
+        return found
+
+    def _others(self, given: Container[str]) -> Iterator[str]:
+        if isinstance(self._tensors, Iterable):
+            yield from (name for name in self._tensors if name not in given)
+
+
+class TensorOut:
+    """One tensor, or one group, of the rows that a call makes."""
+
+    __slots__ = ("_name", "_out")
+
+    def __init__(self, out: SampleOut, name: str) -> None:
+        self._out = out
+        self._name = name
+
+    def append(self, sample: Any) -> None:
+        """Add one sample.
+
+        Raises
+        ------
+        TensorDoesNotExistError
+            If the output has no such tensor.
+        """
+        self._out._column(self._name).append(sample if type(sample) in _CONSTANT else _own(sample))  # noqa: SLF001
+
+    def extend(self, samples: Iterable[Any]) -> None:
+        """Add many samples.
+
+        Raises
+        ------
+        TensorDoesNotExistError
+            If the output has no such tensor.
+        """
+        self._out._column(self._name).extend(_own(sample) for sample in samples)  # noqa: SLF001
+
+    def numpy(self) -> list[Any]:
+        """Return the samples that this call has added so far."""
+        return list(self._out._columns.get(self._name, ()))  # noqa: SLF001
+
+    def __getattr__(self, name: str) -> TensorOut:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self._out[f"{self._name}/{name}"]
+
+    def __getitem__(self, name: str) -> TensorOut:
+        if not isinstance(name, str):
+            raise TypeError(
+                f"what is added to tensor {self._name!r} cannot be selected; `.numpy()` returns it"
+            )
+        return self._out[f"{self._name}/{name.strip('/')}"]
+
+    def __len__(self) -> int:
+        return len(self._out._columns.get(self._name, ()))  # noqa: SLF001
+
+    def __bool__(self) -> bool:
+        return True
+
+
+class RowIn:
+    """One row that a function of a pipeline made, as the next one is given it: ``row.images.numpy()``.
+
+    Examples
+    --------
+    >>> row = RowIn({"images": 3, "labels/main": "cat"})
+    >>> row.images.numpy(), row["labels/main"].value, row.labels.main.value
+    (array(3), 'cat', 'cat')
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+
+    @property
+    def tensors(self) -> list[str]:
+        """Names of the tensors that the row has."""
+        return list(self._values)
+
+    def __getattr__(self, name: str) -> ValueIn | RowIn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self[name]
+
+    def __getitem__(self, name: str) -> ValueIn | RowIn:
+        if name in self._values:
+            return ValueIn(self._values[name])
+        inner = {full[len(name) + 1 :]: v for full, v in self._values.items() if full.startswith(f"{name}/")}
+        if not inner:
+            raise TensorDoesNotExistError.among(name, self._values)
+        return RowIn(inner)
+
+
+class ValueIn:
+    """One value of such a row."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def numpy(self, aslist: bool = False) -> Any:
+        """Return the value as an array; with ``aslist`` in a list."""
+        found = self.value if isinstance(self.value, np.ndarray) else np.asarray(self.value)
+        return [found] if aslist else found
+
+    def data(self) -> dict[str, Any]:
+        """Return ``{"value": value}``."""
+        return {"value": self.value}
+
+    def text(self) -> str:
+        """Return the value as text."""
+        return str(self.value)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents of the value."""
+        return tuple(np.shape(self.value))
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the value's elements."""
+        return np.asarray(self.value).dtype
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        found = np.asarray(self.value, dtype=dtype)
+        return found.copy() if copy else found
+
+
+def _own(value: Any) -> Any:
+    """Return a value that the function cannot change any more: it is encoded later, together with others."""
+    kind = type(value)
+    if kind in _CONSTANT:
+        return value
+    if kind is ValueIn:
+        return value.value
+    if isinstance(value, np.ndarray):
+        return value.copy() if value.flags.writeable or value.base is not None else value
+    if kind in (list, dict, tuple, bytearray):
+        return deepcopy(value)
+    return value

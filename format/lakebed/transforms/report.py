@@ -1,0 +1,101 @@
+"""What a transform did: how many rows, and which items it left out."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import dataclass, field
+from typing import IO
+
+from lakebed.transforms.work import Failure
+
+# Items that are told in full; all of them are in the file.
+SHOWN_FAILURES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedItem:
+    """An input sample that failed and was left out: its number, its text (None of rows of datasets), the cause."""
+
+    index: int
+    item: str | None
+    cause: str
+
+
+@dataclass(slots=True)
+class TransformReport:
+    """What a transform did.
+
+    Attributes
+    ----------
+    name
+        Name of the function.
+    items
+        Input samples that it was given, those of an earlier run that it went on from not counted.
+    rows
+        Rows that were added.
+    resumed_at
+        Input samples that an earlier run had done.
+    skipped
+        How many input samples were left out.
+    errors
+        The first 1,000 of them.
+    file
+        JSON lines of all of them; None if none was left out.
+    seconds
+        Time that it took.
+    """
+
+    name: str
+    items: int = 0
+    rows: int = 0
+    resumed_at: int = 0
+    skipped: int = 0
+    errors: list[SkippedItem] = field(default_factory=list)
+    file: str | None = None
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        done = self.items - self.skipped
+        share = 100 * done / self.items if self.items else 100.0
+        lines = [
+            f"No. of samples successfully processed: {done} ({round(share, 2)}%)",
+            f"No. of samples skipped: {self.skipped} ({round(100 - share, 2)}%)",
+        ]
+        for entry in self.errors[:10]:
+            what = "" if entry.item is None else f" ({entry.item})"
+            lines.append(f"  sample {entry.index}{what}: {entry.cause}")
+        if self.skipped > len(self.errors[:10]):
+            lines.append(f"  and {self.skipped - len(self.errors[:10])} more")
+        if self.file is not None:
+            lines.append(f"All of them: {self.file}")
+        return "\n".join(lines)
+
+
+class SkippedLog:
+    """Keeps what was left out, in a report and in a file."""
+
+    def __init__(self, report: TransformReport) -> None:
+        self._report = report
+        self._file: IO[str] | None = None
+
+    def add(self, failures: list[Failure]) -> None:
+        """Note items that were left out."""
+        for failure in failures:
+            cause = f"{type(failure.error).__name__}: {failure.error}"
+            found = SkippedItem(failure.index, failure.item, cause)
+            self._report.skipped += 1
+            if len(self._report.errors) < SHOWN_FAILURES:
+                self._report.errors.append(found)
+            if self._file is None:
+                number, path = tempfile.mkstemp(prefix=f"lakebed-{self._report.name[:40]}-", suffix=".jsonl")
+                self._file, self._report.file = os.fdopen(number, "w", encoding="utf-8"), path
+            self._file.write(json.dumps({"index": found.index, "item": found.item, "cause": cause}) + "\n")
+        if failures and self._file is not None:
+            self._file.flush()
+
+    def close(self) -> None:
+        """End the file."""
+        if self._file is not None:
+            self._file.close()

@@ -1,0 +1,487 @@
+"""One transform from its beginning, or where an earlier run stopped, to its end.
+
+Pieces of the input go to workers, whose parts come back in order. The parts of a checkpoint, or of all, are adopted in
+one change and published at once; whatever happens before, the dataset stays as it was at the last checkpoint.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import islice
+from time import perf_counter
+from types import FrameType
+from typing import Any
+
+from lakebed.errors import (
+    AllSamplesSkippedError,
+    InvalidOperationError,
+    InvalidOutputDatasetError,
+    ResumeError,
+    TensorMismatchError,
+    TransformError,
+    UnsupportedSchedulerError,
+)
+from lakebed.progress import Advance, rows_bar
+from lakebed.session.branches import commit, is_changed
+from lakebed.session.parts import Part, PartTarget, adopt, replace_by, writing_parts
+from lakebed.session.session import Session
+from lakebed.session.table import Table
+from lakebed.transforms.executors import Executor, Serial, threads
+from lakebed.transforms.report import SkippedLog, TransformReport
+from lakebed.transforms.resume import Note, Plan, items_done, plan_of, read_note, remove_note, write_note
+from lakebed.transforms.source import DatasetLike, Source, source_of
+from lakebed.transforms.stages import Stage
+from lakebed.transforms.work import Failure, Job, Outcome, Task
+
+SCHEDULERS = ("threaded", "serial", "processed", "ray")
+
+# A task is to take about so long: long enough to fill chunks, short enough to end all workers at about the same time.
+_TASK_SECONDS = 2.0
+# After so many tasks, tensors without a dtype are left to each part.
+_SETTLING_TASKS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Arguments of a transform; see ``Pipeline.eval``."""
+
+    num_workers: int = 0
+    scheduler: str = "threaded"
+    progressbar: bool = True
+    skip_ok: bool = False
+    check_lengths: bool = True
+    pad_data_in: bool = False
+    read_only_ok: bool = False
+    cache_size: float = 16
+    checkpoint_interval: int = 0
+    ignore_errors: bool = False
+    verbose: bool = True
+    resume: bool = True
+    batch_size: int | None = None
+    as_dicts: bool = False
+
+    def check(self) -> None:
+        """Refuse what contradicts itself.
+
+        Raises
+        ------
+        UnsupportedSchedulerError
+            If there is no such scheduler.
+        ValueError
+            If a number is out of range.
+        """
+        if self.scheduler not in SCHEDULERS:
+            raise UnsupportedSchedulerError(
+                f"scheduler {self.scheduler!r} is not supported; there are {', '.join(map(repr, SCHEDULERS))}"
+            )
+        for name in ("num_workers", "checkpoint_interval", "cache_size"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must not be negative")
+        if self.batch_size is not None and self.batch_size < 1:
+            raise ValueError(f"batch_size is {self.batch_size}; it must be at least 1")
+
+
+def run(
+    name: str, stages: Sequence[Stage], data: Any, output: Any | None, options: Options
+) -> TransformReport:
+    """Call functions with all items of an input, and add the rows to a dataset; see ``Pipeline.eval``.
+
+    Parameters
+    ----------
+    output
+        The dataset; None replaces the rows of ``data``.
+
+    Raises
+    ------
+    TransformError
+        If an item failed, or input and output do not go together.
+    """
+    options.check()
+    started = perf_counter()
+    in_place = output is None or output is data
+    if in_place and options.checkpoint_interval:
+        raise ValueError(
+            "checkpoint_interval > 0 and ds_out is None. Cannot checkpoint during inplace transform."
+        )
+    target = data if in_place else output
+    if not isinstance(target, DatasetLike):
+        raise InvalidOutputDatasetError(
+            f"the output of a transform is a dataset, not {type(target).__name__}; pass ds_out="
+        )
+    table = target._table()  # noqa: SLF001
+    _check_output(table, in_place=in_place, options=options)
+    report = TransformReport(name)
+    source = source_of(data, pad=options.pad_data_in, as_dicts=options.as_dicts)
+    kept = SkippedLog(report)
+    try:
+        with _stoppable():
+            _Run(name, tuple(stages), data, source, table, options, kept, report, in_place=in_place).run()
+    finally:
+        kept.close()
+        report.seconds = perf_counter() - started
+    if not in_place or report.rows:
+        table.session.epoch += 1
+    if options.ignore_errors and options.verbose:
+        print(report)
+    if report.items and report.skipped == report.items:
+        raise AllSamplesSkippedError(
+            "All samples were skipped during the transform. Ensure your transform pipeline is correct before you set "
+            f"`ignore_errors=True`. The first: {report.errors[0].cause}"
+        )
+    return report
+
+
+def _check_output(table: Table, *, in_place: bool, options: Options) -> None:
+    session = table.session
+    if session.read_only and not (in_place and options.read_only_ok):
+        raise InvalidOutputDatasetError("The output Dataset to transform should not be `read_only`.")
+    if not table.index.is_trivial:
+        what = (
+            "a transform in place of a view would drop the other rows: transform the whole dataset, write into another "
+            "one (ds_out), or assign to the view"
+            if in_place
+            else "the output of a transform is a whole dataset, not a view of one"
+        )
+        raise InvalidOutputDatasetError(what)
+    if (
+        session.storage.url.startswith("mem://")
+        and options.num_workers
+        and options.scheduler in SCHEDULERS[2:]
+    ):
+        raise InvalidOutputDatasetError(
+            "Transforms with ds_out having base storage as MemoryProvider are only supported in threaded and serial "
+            f"mode. Current mode is {options.scheduler}."
+        )
+    if not in_place and options.check_lengths and len({s.length for s in table.states().values()}) > 1:
+        raise InvalidOutputDatasetError(
+            "One or more tensors of the ds_out have different lengths. Transform only supports ds_out having same "
+            "number of samples for each tensor by default. Set `check_lengths=False` in your `.eval(...)` call to "
+            "disable this check."
+        )
+
+
+class _Run:
+    """One run of a transform."""
+
+    def __init__(
+        self,
+        name: str,
+        stages: tuple[Stage, ...],
+        data: Any,
+        source: Source,
+        table: Table,
+        options: Options,
+        kept: SkippedLog,
+        report: TransformReport,
+        *,
+        in_place: bool,
+    ) -> None:
+        self._name = name
+        self._stages = stages
+        self._data = data
+        self._source = source
+        self._table = table
+        self._session: Session = table.session
+        self._options = options
+        self._kept = kept
+        self._report = report
+        self._in_place = in_place
+        self._settled: Part | None = None
+        self._seconds_per_item = 0.0
+        self._checkpoint: int | None = None  # items that the last one holds
+
+    def run(self) -> None:
+        if self._session.read_only:
+            self._compute(None)
+            return
+        with writing_parts(self._table) as target:
+            self._compute(target)
+
+    def _compute(self, target: PartTarget | None) -> None:
+        start, note = 0, None
+        if self._options.checkpoint_interval:
+            start, note = self._begun()
+        options = self._options
+        job = Job(
+            target,
+            self._source,
+            self._stages,
+            tuple(self._table.names),
+            options.skip_ok,
+            options.ignore_errors,
+            int(options.cache_size * 1_000_000),
+            options.batch_size,
+        )
+        with (
+            rows_bar(
+                f"Evaluating {self._name}", self._source.length, done=start, shown=options.progressbar
+            ) as bar,
+            _executor(job, options) as executor,
+        ):
+            try:
+                self._adopt_all(executor, start, target, bar)
+            except BaseException:
+                if self._checkpoint is not None:
+                    print("Transform failed. Resetting back to last committed checkpoint.")
+                raise
+        if note is not None:
+            remove_note(self._session.storage, self._session.branch)
+
+    # -- pieces of the input -----------------------------------------------------------------------------------
+
+    def _tasks(self, start: int, workers: int, target: PartTarget | None) -> Iterator[Task]:
+        """Yield tasks that together are all items, as long as there are any."""
+        ends, interval = self._source.ends(), self._options.checkpoint_interval
+        length, most, batch = self._source.length, self._source.most(), self._options.batch_size or 1
+        at = number = 0
+        at = start
+        while length is None or at < length:
+            count = self._piece(
+                at, workers, number if target is not None and not self._is_settled(target) else -1
+            )
+            count = min(count, most or count)
+            stop = at + -(-count // batch) * batch
+            if ends:
+                stop = _end_near(ends, at, stop)
+            if interval:
+                stop = min(stop, (at // interval + 1) * interval)
+            if length is not None:
+                stop = min(stop, length)
+            payload = self._source.payload(at, stop)
+            if length is None:
+                if not len(payload):
+                    return
+                stop = at + len(payload)
+            yield Task(at, stop, payload, self._settled)
+            at, number = stop, number + 1
+
+    def _piece(self, at: int, workers: int, settling: int) -> int:
+        """Return how many items a task had better have."""
+        if 0 <= settling < _SETTLING_TASKS:
+            return 1
+        length = self._source.length
+        rest = 1 << 40 if length is None else length - at
+        by_time = int(_TASK_SECONDS / self._seconds_per_item) if self._seconds_per_item else 16
+        return max(1, min(by_time, -(-rest // (2 * workers))))
+
+    def _is_settled(self, target: PartTarget) -> bool:
+        return target.is_settled or (self._settled is not None and target.settled(self._settled).is_settled)
+
+    # -- their parts -------------------------------------------------------------------------------------------
+
+    def _adopt_all(self, executor: Executor, start: int, target: PartTarget | None, bar: Advance) -> None:
+        parts: list[Part] = []
+        shown = done = start
+        interval = self._options.checkpoint_interval
+
+        def told() -> None:
+            nonlocal shown
+            now = done + executor.items_done()
+            if now > shown:
+                bar(now - shown)
+                shown = now
+
+        for outcome in self._outcomes(executor, start, target, told):
+            if outcome.failure is not None:
+                raise self._error(outcome.failure)
+            task = outcome.task
+            done = task.stop
+            told()
+            self._kept.add(outcome.skipped)
+            self._report.items += task.stop - task.start
+            self._report.rows += outcome.rows
+            self._seconds_per_item = max(outcome.seconds / (task.stop - task.start), 1e-7)
+            if outcome.part is not None:
+                parts.append(outcome.part)
+                if target is not None and not self._is_settled(target):
+                    self._settled = outcome.part
+            if interval and done % interval == 0 and done != self._source.length:
+                self._adopt(parts)
+                parts = []
+                self._commit(done)
+        if not self._report.rows and self._report.items > self._report.skipped and not self._options.skip_ok:
+            raise TransformError(
+                "Transform failed: no item became a row. If you want to do this, pass skip_ok=True to the eval method."
+            ) from TensorMismatchError(
+                "One or more of the outputs generated during transform contain different tensors than the ones present "
+                f"in the target dataset of transform.\n Tensors in target dataset: {list(self._table.names)}\n Tensors "
+                "in output sample: []."
+            )
+        self._adopt(parts)
+
+    def _outcomes(
+        self, executor: Executor, start: int, target: PartTarget | None, told: Callable[[], object]
+    ) -> Iterator[Outcome]:
+        """Yield what became of tasks in order; the first ones one at a time, until every tensor has a dtype."""
+        tasks = self._tasks(start, executor.workers, target)
+        if target is not None:
+            for _ in range(_SETTLING_TASKS):
+                if self._is_settled(target):
+                    break
+                yield from executor.run(islice(tasks, 1), told)
+        for outcome in executor.run(tasks, told):
+            if outcome.part is not None and outcome.task.settled is not self._settled:
+                yield from executor.run(iter([replace(outcome.task, settled=self._settled)]), told)
+            else:
+                yield outcome
+
+    def _adopt(self, parts: list[Part]) -> None:
+        if not parts:
+            return
+        try:
+            if self._in_place:
+                self._check_lengths_in_place(parts)
+                replace_by(self._session, parts)
+            else:
+                adopt(self._session, parts)
+        except InvalidOperationError as error:
+            raise TransformError(f"Transform failed: {error}") from error
+
+    def _check_lengths_in_place(self, parts: Sequence[Part]) -> None:
+        if not self._options.check_lengths:
+            return
+        for name, full in self._table.names.items():
+            found = sum(part.length(full) for part in parts)
+            before = self._table.state(name).length
+            if found == 0 and before != self._report.rows and before:
+                raise InvalidOutputDatasetError(
+                    f"the transform made {self._report.rows} rows and left tensor {name!r} with its {before}: their "
+                    "lengths would differ; give it rows too, or pass check_lengths=False"
+                )
+
+    def _error(self, failure: Failure) -> TransformError:
+        on = "" if failure.item is None else f" on the item: {failure.item}"
+        text = f"Transform failed at index {failure.index} of the input data{on}."
+        if self._checkpoint is not None:
+            text += (
+                f" Last checkpoint: {self._checkpoint} samples processed. You can slice the input to resume from this "
+                "point, or run the same call again, which goes on there."
+            )
+        found = TransformError(
+            f"{text} See traceback for more details.",
+            index=failure.index,
+            item=failure.item,
+            checkpoint=self._checkpoint,
+        )
+        found.__cause__ = failure.error
+        return found
+
+    # -- checkpoints -------------------------------------------------------------------------------------------
+
+    def _commit(self, done: int) -> None:
+        length = self._source.length
+        share = f"{round(100 * done / length, 2)}% progress" if length else f"{done} samples"
+        message = f"Auto-commit during deeplake.compute of {self._name} after {share}"
+        commit(self._session, message, allow_empty=True, processed=done)
+        self._checkpoint = done
+
+    def _begun(self) -> tuple[int, Note]:
+        """Make the first checkpoint, or find where an earlier run of the same transform stopped.
+
+        Returns
+        -------
+        tuple
+            Items that are done, and the note.
+        """
+        session, options = self._session, self._options
+        storage, branch = session.storage, session.branch
+        plan = plan_of(self._name, self._stages, self._data, self._source.length)
+        old = read_note(storage, branch)
+        done = None if old is None else items_done(session, old)
+        if old is not None and done is not None and old.plan.name == plan.name:
+            if options.resume and self._is_same(plan, old.plan, done):
+                if is_changed(session, session.snapshot):
+                    raise ResumeError(
+                        f"{self._name} stopped after {done} samples, and the dataset was changed since: commit() the "
+                        "changes to begin anew below them, or reset() to drop them and go on"
+                    )
+                self._report.resumed_at = self._checkpoint = done
+                return done, old
+            if not options.resume:
+                self._start_over(old)
+        self._commit(0)
+        note = Note(plan, str(session.tree.commits[session.snapshot.version_id].parent))
+        write_note(storage, branch, note)
+        return 0, note
+
+    def _is_same(self, plan: Plan, old: Plan, done: int) -> bool:
+        if plan.data != old.data or plan.length != old.length:
+            if plan.is_rest_of(old, done):
+                return False  # what was left, as a slice: a run of its own
+            raise ResumeError(
+                f"{self._name} stopped after {done} of {old.length} samples of another input ({plan.length} samples "
+                "are given now). Run it with the same input, which goes on there, or with the rest of that input; "
+                "resume=False removes the rows of the unfinished run and starts over"
+            )
+        if (plan.function, plan.arguments) != (old.function, old.arguments):
+            what = "function" if plan.function != old.function else "arguments"
+            warnings.warn(
+                f"the {what} of {self._name} changed since it stopped after {done} samples: those rows are of the "
+                "older one. resume=False starts over",
+                stacklevel=6,
+            )
+        return True
+
+    def _start_over(self, note: Note) -> None:
+        """Remove the rows that an unfinished run has added."""
+        from lakebed.versions.opening import open_version
+
+        session = self._session
+        before = open_version(session.storage, session.tree, note.first)
+        with session.mutex, session.writing() as draft:
+            for key, state in session.schema().tensors.items():
+                first = before.tensors[key].length if key in before.tensors else 0
+                if not state.meta.hidden and state.length > first:
+                    draft.rows.pop(key, range(first, state.length))
+        remove_note(session.storage, session.branch)
+
+
+def _end_near(ends: Sequence[int], at: int, stop: int) -> int:
+    """Return the end of a chunk near one of a piece, so that no chunk is read by two workers where that can be."""
+    from bisect import bisect_left
+
+    found = bisect_left(ends, stop)
+    below = ends[found - 1] if found else 0
+    above = ends[found] if found < len(ends) else stop
+    if below > at and stop - below <= above - stop:
+        return below
+    return above if above - stop <= stop - at else stop
+
+
+def _executor(job: Job, options: Options) -> Executor:
+    if options.num_workers == 0 or options.scheduler == "serial":
+        return Serial(job)
+    if options.scheduler == "threaded":
+        return threads(job, options.num_workers)
+    if options.scheduler == "processed":
+        from lakebed.transforms.processes import processes
+
+        return processes(job, options.num_workers)
+    from lakebed.transforms.cluster import cluster
+
+    return cluster(job, options.num_workers)
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Let SIGTERM end a transform as Ctrl-C does, where the program has no handler of its own."""
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL
+    ):
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)

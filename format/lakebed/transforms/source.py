@@ -1,0 +1,310 @@
+"""What a transform reads: the items of an input, cut into pieces that travel to workers.
+
+Rows of a dataset are read by the workers themselves; of a list or an array each piece takes its items along; an object
+with ``len`` and ``[i]`` goes to each worker once, which asks it; what can only be iterated over is drawn from here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from itertools import islice
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from lakebed.errors import InvalidInputDataError
+from lakebed.session.columns import Batches
+from lakebed.session.handle import Handle
+from lakebed.session.table import Table
+
+# A piece's items in bytes, where they are known: what travels at once.
+PIECE_BYTES = 64_000_000
+
+
+@runtime_checkable
+class DatasetLike(Protocol):
+    """The facade of a dataset, as the room above has it."""
+
+    def _table(self, tensors: Sequence[str] | None = None) -> Table: ...
+
+
+class Source(ABC):
+    """The items of an input by number.
+
+    Attributes
+    ----------
+    length
+        How many; None if that shows at the end only.
+    is_dataset
+        Whether the items are rows of a dataset, which messages do not print.
+    """
+
+    length: int | None = None
+    is_dataset = False
+
+    def payload(self, start: int, stop: int) -> Any:  # noqa: ARG002
+        """Return what a worker needs to know the items, besides this; None is nothing. Called in order."""
+        return None
+
+    @abstractmethod
+    def items(self, payload: Any, start: int, stop: int) -> Iterator[Any]:
+        """Iterate over items in a worker."""
+
+    def batches(self, payload: Any, start: int, stop: int, size: int) -> Iterator[Any]:
+        """Iterate over batches of items in a worker: lists, or what the input has for many items."""
+        items = self.items(payload, start, stop)
+        while batch := list(islice(items, size)):
+            yield batch
+
+    def ends(self) -> Sequence[int]:
+        """Return where pieces had better end: there neighbours in storage end."""
+        return ()
+
+    def most(self) -> int | None:
+        """Return how many items a piece may have at most; None is no bound."""
+        return None
+
+
+class _DatasetRows(Source):
+    """Rows of a dataset or of a view of one.
+
+    Parameters
+    ----------
+    facade
+        The dataset, as functions are given a row of it.
+    as_dicts
+        Items are {tensor: value} instead of rows of the facade.
+    """
+
+    is_dataset = True
+
+    def __init__(self, facade: Any, *, pad: bool, as_dicts: bool) -> None:
+        self._facade = facade.max_view if pad else facade
+        self._table: Table = facade._table()  # noqa: SLF001
+        self._as_dicts = as_dicts
+        self.length = int(facade.max_len if pad else facade.min_len)
+
+    def items(self, payload: Any, start: int, stop: int) -> Iterator[Any]:  # noqa: ARG002
+        if not self._as_dicts:
+            for i in range(start, stop):
+                yield self._facade[i]
+            return
+        for batch in self.batches(None, start, stop, 64):
+            names, count = list(batch), len(next(iter(batch.values()), ()))
+            columns = list(batch.values())
+            for i in range(count):
+                yield {name: _plain(column[i]) for name, column in zip(names, columns, strict=True)}
+
+    def batches(self, payload: Any, start: int, stop: int, size: int) -> Iterator[Any]:  # noqa: ARG002
+        yield from Batches(self._table[start:stop], size)
+
+    def ends(self) -> Sequence[int]:
+        if not self._table.index.is_trivial:
+            return ()
+        found = [state for state in self._table.states().values() if state.sequence is None]
+        if not found:
+            return ()
+        largest = max(found, key=lambda state: len(state.table))
+        return [int(last) + 1 for last in largest.table.ids.last.tolist()]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        facade = self._facade
+        parts = facade._group, facade._index, facade._columns, facade._pad  # noqa: SLF001
+        return _opened_rows, (
+            type(facade),
+            self._table.whole,
+            facade.path,
+            parts,
+            self.length,
+            self._as_dicts,
+        )
+
+
+def _opened_rows(
+    cls: Any, table: Table, path: str, parts: tuple[Any, ...], length: int, as_dicts: bool
+) -> _DatasetRows:
+    group, index, columns, pad = parts
+    found = object.__new__(_DatasetRows)
+    found._facade = cls(Handle(table.session, path), group, index, columns, pad=pad)
+    found._table = found._facade._table()  # noqa: SLF001
+    found._as_dicts, found.length = as_dicts, length
+    return found
+
+
+class _Pieces(Source):
+    """A sequence of which a slice holds the items, each at hand: a list, a range, an array."""
+
+    def __init__(self, items: Any) -> None:
+        self._items = items
+        self.length = len(items)
+
+    def payload(self, start: int, stop: int) -> Any:
+        return self._items[start:stop]
+
+    def items(self, payload: Any, start: int, stop: int) -> Iterator[Any]:  # noqa: ARG002
+        return iter(payload)
+
+    def batches(self, payload: Any, start: int, stop: int, size: int) -> Iterator[Any]:
+        for at in range(0, stop - start, size):
+            yield payload[at : at + size]
+
+    def most(self) -> int | None:
+        if isinstance(self._items, np.ndarray) and len(self._items):
+            return max(1, PIECE_BYTES // max(1, self._items.nbytes // len(self._items)))
+        return None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Carried, (self.length,)
+
+
+class _Arrow(_Pieces):
+    """An Arrow table or array: items are dictionaries, or values."""
+
+    def payload(self, start: int, stop: int) -> Any:
+        return self._items.slice(start, stop - start)
+
+    def items(self, payload: Any, start: int, stop: int) -> Iterator[Any]:  # noqa: ARG002
+        for at in range(0, len(payload), 1024):
+            yield from payload.slice(at, 1024).to_pylist()
+
+    def batches(self, payload: Any, start: int, stop: int, size: int) -> Iterator[Any]:
+        for at in range(0, stop - start, size):
+            yield payload.slice(at, size)
+
+    def most(self) -> int | None:
+        return (
+            max(1, PIECE_BYTES // max(1, self._items.nbytes // len(self._items)))
+            if len(self._items)
+            else None
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _CarriedArrow, (self.length,)
+
+
+class _Frame(_Pieces):
+    """A data frame: items are {column: value}, batches are frames."""
+
+    def payload(self, start: int, stop: int) -> Any:
+        rows = slice(start, stop)
+        return self._items.iloc[rows] if hasattr(self._items, "iloc") else self._items[rows]
+
+    def items(self, payload: Any, start: int, stop: int) -> Iterator[Any]:  # noqa: ARG002
+        if hasattr(payload, "iter_rows"):
+            return iter(payload.iter_rows(named=True))
+        names = list(payload.columns)
+        return (dict(zip(names, row, strict=True)) for row in payload.itertuples(index=False, name=None))
+
+    def batches(self, payload: Any, start: int, stop: int, size: int) -> Iterator[Any]:
+        for at in range(0, stop - start, size):
+            rows = slice(at, at + size)
+            yield payload.iloc[rows] if hasattr(payload, "iloc") else payload[rows]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _CarriedFrame, (self.length,)
+
+
+class _Carried(_Pieces):
+    """The workers' side: items come with each piece."""
+
+    def __init__(self, length: int | None) -> None:
+        self._items = ()
+        self.length = length
+
+
+class _CarriedArrow(_Carried, _Arrow):
+    pass
+
+
+class _CarriedFrame(_Carried, _Frame):
+    pass
+
+
+class _Indexed(Source):
+    """An object with ``len`` and ``[i]`` that may do work for each item, such as a dataset of PyTorch."""
+
+    def __init__(self, items: Any) -> None:
+        self._items = items
+        self.length = len(items)
+
+    def items(self, payload: Any, start: int, stop: int) -> Iterator[Any]:  # noqa: ARG002
+        for i in range(start, stop):
+            yield self._items[i]
+
+
+class _Drawn(Source):
+    """What can only be iterated over; ``length`` is known of a sized iterable."""
+
+    def __init__(self, items: Iterable[Any], skip: int = 0) -> None:
+        self.length = len(items) if isinstance(items, Sized) else None
+        self._iterator: Iterator[Any] = iter(items)
+        self._at = 0
+        self._draw_to(skip)
+
+    def _draw_to(self, start: int) -> None:
+        self._at += sum(1 for _ in islice(self._iterator, max(0, start - self._at)))
+
+    def payload(self, start: int, stop: int) -> Any:
+        self._draw_to(start)
+        found = list(islice(self._iterator, stop - start))
+        self._at += len(found)
+        return found
+
+    def items(self, payload: Any, start: int, stop: int) -> Iterator[Any]:  # noqa: ARG002
+        return iter(payload)
+
+    def batches(self, payload: Any, start: int, stop: int, size: int) -> Iterator[Any]:
+        for at in range(0, stop - start, size):
+            yield payload[at : at + size]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Carried, (self.length,)
+
+
+def source_of(data: Any, *, pad: bool = False, as_dicts: bool = False) -> Source:
+    """Return the items of an input.
+
+    Parameters
+    ----------
+    pad
+        Of a dataset whose tensors differ in length: as many rows as the longest has, those that others lack are empty.
+    as_dicts
+        Rows of a dataset are dictionaries of values.
+
+    Raises
+    ------
+    InvalidInputDataError
+        If it has no items, or is a single one.
+    """
+    if isinstance(data, DatasetLike):
+        return _DatasetRows(data, pad=pad, as_dicts=as_dicts)
+    if isinstance(data, Mapping | str | bytes):
+        raise InvalidInputDataError(
+            f"The data_in to transform is invalid: items of {type(data).__name__} are ambiguous. Pass a list, as in "
+            "list(data_in.items()), a dataset, an array, or an iterable"
+        )
+    if isinstance(data, list | tuple | range):
+        return _Pieces(data)
+    if isinstance(data, np.ndarray):
+        if not data.ndim:
+            raise InvalidInputDataError(
+                "The data_in to transform is invalid: an array without axes has no items."
+            )
+        return _Pieces(data)
+    if hasattr(data, "to_pylist") and hasattr(data, "slice"):
+        return _Arrow(data)
+    if hasattr(data, "columns") and (hasattr(data, "itertuples") or hasattr(data, "iter_rows")):
+        return _Frame(data)
+    if hasattr(data, "__getitem__") and hasattr(data, "__len__"):
+        return _Indexed(data)
+    if isinstance(data, Iterable):
+        return _Drawn(data)
+    raise InvalidInputDataError(
+        f"The data_in to transform is invalid: {type(data).__name__} has no items. Please use a dataset, a list, an "
+        "array, an Arrow table, an object that supports both __getitem__ and __len__, or an iterable."
+    )
+
+
+def _plain(value: Any) -> Any:
+    return None if value is np.ma.masked else value
