@@ -39,8 +39,10 @@ TELL_NEW_CLASSES = os.environ.get("LAKEBED_TELL_NEW_CLASSES", "1") != "0"
 # time (`storage/direct.py`), and the first one to read them waits for the disk.
 OS_CACHE = True
 
-# Object stores. Requests that are under way at the same time; seconds in which a stream must bring something or is
-# asked for again; seconds for one request that writes; seconds after which a request that fails again and again fails.
+# Object stores. Requests that are under way at the same time: of those that read fewer where a store refuses, and up to
+# four times as many where that brings more bytes per second, unless this is below 8; seconds in which a stream must
+# bring something or is asked for again; seconds for one request that writes; seconds after which a request that fails
+# again and again fails.
 REQUESTS = 64
 STALL_SECONDS = 15.0
 REQUEST_SECONDS = 300.0

@@ -184,6 +184,21 @@ def test_a_busy_store_is_asked_again_after_growing_pauses(store: Server, book: C
     assert all(later - earlier >= 0.08 for earlier, later in pairwise(began))
 
 
+def test_a_busy_store_is_asked_for_less_at_a_time(store: Server, book: Counting) -> None:
+    """A refusal halves the number of reads under way; a missing object does not. What was repeated is counted."""
+    storage = through(store, book)
+    storage.put("k", b"content")
+    before, limit = storage.traffic.counts(), storage.traffic.limit
+    with pytest.raises(KeyNotFound):
+        storage.get("missing")
+    assert storage.traffic.limit == limit
+    book.answer(503, "<Error><Code>SlowDown</Code></Error>", times=2)
+    assert storage.get_range("k", 1, 3) == b"ont"
+    found = storage.traffic.counts().since(before)
+    assert (found.requests, found.retried, found.refused, found.nbytes) == (4, 2, 2, 3)
+    assert storage.traffic.limit == limit // 4
+
+
 @pytest.mark.stores
 def test_a_store_that_stays_busy_is_an_error(store: Server, book: Counting) -> None:
     """After the time for retries, and with far fewer requests than could be sent in that time."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import TypeVar
 
 import xxhash
 
-from lakebed import config
 from lakebed.documents.manifest import BLOCK
 from lakebed.errors import (
     ChecksumError,
@@ -19,11 +17,13 @@ from lakebed.errors import (
     InvalidInputError,
     KeyNotFound,
     LimitError,
+    StorageUnavailableError,
     TruncatedReadError,
 )
 from lakebed.reading.buffers import BufferPool
 from lakebed.reading.open_chunk import ByteRange, Bytes, OpenChunk
 from lakebed.storage.base import Storage, is_cache, is_mappable, is_viewed
+from lakebed.storage.traffic import Traffic, traffic_of
 from lakebed.versions.tree_file import TREE_KEY, is_dataset
 
 T = TypeVar("T")
@@ -48,13 +48,18 @@ class ChunkFiles:
         self._pool = pool
         self.mappable = storage if is_mappable(storage) else None
         self._cache = storage if is_cache(storage) else None
-        # Requests that are under way at the same time, over a network.
-        self._slots = threading.BoundedSemaphore(max(1, config.REQUESTS))
+        self._is_metered = traffic_of(storage) is not None
+        self._own_traffic = Traffic()
 
     @property
     def url(self) -> str:
         """Address of the dataset."""
         return self._storage.url
+
+    @property
+    def traffic(self) -> Traffic:
+        """The requests that read from the storage: as it notes them itself, or else those of these files."""
+        return traffic_of(self._storage) or self._own_traffic
 
     def size(self, key: str) -> int:
         """Ask for the size of a file; 0 if there is none."""
@@ -127,8 +132,16 @@ class ChunkFiles:
                 return storage.view_range(chunk.key, start, stop - start) if stop else storage.view(chunk.key)
             return storage.get_range(chunk.key, start, stop - start) if stop else storage.get(chunk.key)
 
-        with self._slots:
+        if self._is_metered:
             return memoryview(self.asked(chunk.key, ask))
+        with self._own_traffic.request() as asked:
+            try:
+                data = memoryview(self.asked(chunk.key, ask))
+            except StorageUnavailableError:
+                asked.is_refused = True
+                raise
+            asked.nbytes = len(data)
+            return data
 
     # -- on this machine -----------------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from lakebed.reading.chunk_files import ChunkFiles
 from lakebed.reading.local_ranges import LocalRanges
 from lakebed.reading.open_chunk import Bytes, OpenChunk, described
 from lakebed.storage.base import Storage
+from lakebed.storage.traffic import Traffic
 from lakebed.versions.state import ChunkTable
 
 if TYPE_CHECKING:
@@ -88,6 +89,11 @@ class ChunkSource:
     def url(self) -> str:
         """Address of the dataset."""
         return self._files.url
+
+    @property
+    def traffic(self) -> Traffic | None:
+        """The requests that read from the storage, over a network."""
+        return None if self.remote is None else self._files.traffic
 
     def clear(self) -> None:
         """Forget everything that is cached, or on its way."""

@@ -11,6 +11,7 @@ from weakref import WeakSet
 from lakebed import config, process_hooks
 from lakebed.errors import InvalidInputError, UnsupportedUrlError
 from lakebed.storage.auth.resolve import resolve
+from lakebed.storage.concurrency import GROWTH
 from lakebed.storage.obstore_client import client
 
 if TYPE_CHECKING:
@@ -39,15 +40,19 @@ class BucketClient:
     ----------
     access
         Who gave the credentials.
+    reads
+        For reading: what is silent for ``config.STALL_SECONDS`` fails. It repeats nothing by itself, so that it is seen
+        how often a store refuses.
     quick
-        For answers that begin soon: what is silent for ``config.STALL_SECONDS`` is asked again. Deletes one object by
-        one plain request, which every store understands.
+        For other answers that begin soon: what is silent is asked again. Deletes one object by one plain request, which
+        every store understands.
     slow
         For requests that carry much, whose answer begins when all of it has arrived. Deletes many objects by one
         request.
     """
 
     access: Access
+    reads: Any
     quick: Any
     slow: Any
     pid: int = field(default_factory=os.getpid)
@@ -60,6 +65,11 @@ class BucketClient:
         """Address of the server if it is not that of the cloud, else empty."""
         settings = self.access.config
         return str(settings.get("endpoint") or settings.get("base_url") or "")
+
+
+def client_retry_seconds() -> float:
+    """Return for how long a server that has never answered is asked: it is probably not there."""
+    return min(_CLIENT_RETRY_SECONDS, config.RETRY_SECONDS)
 
 
 def bucket_client(scheme: str, bucket: str, creds: Creds | None, tail: str = "") -> BucketClient:
@@ -75,26 +85,33 @@ def bucket_client(scheme: str, bucket: str, creds: Creds | None, tail: str = "")
     patience = {"read_timeout": timedelta(seconds=config.STALL_SECONDS), "timeout": _FOREVER}
     return BucketClient(
         access,
+        connect_as(scheme, bucket + tail, access, patience, {}, repeats=False),
         connect_as(scheme, bucket + tail, access, patience, one_by_one),
         connect_as(scheme, bucket + tail, access, {"timeout": timedelta(seconds=config.REQUEST_SECONDS)}, {}),
     )
 
 
 def connect_as(
-    scheme: str, bucket: str, access: Access, patience: dict[str, Any], settings: dict[str, Any]
+    scheme: str,
+    bucket: str,
+    access: Access,
+    patience: dict[str, Any],
+    settings: dict[str, Any],
+    *,
+    repeats: bool = True,
 ) -> Any:
-    """Return an obstore store for a bucket into which there is a way already."""
+    """Return an obstore store for a bucket into which there is a way already; with `repeats` it repeats what fails."""
     stores = client().store
     options: dict[str, Any] = {
         "connect_timeout": timedelta(seconds=_CONNECT_SECONDS),
-        "pool_max_idle_per_host": str(config.REQUESTS),
+        "pool_max_idle_per_host": str(GROWTH * config.REQUESTS),
         **patience,
         **access.client_options,
     }
     # Pauses grow, by chance, from a tenth of a second; many who were refused at once do not come back at once.
     retry = {
-        "max_retries": _RETRIES,
-        "retry_timeout": timedelta(seconds=min(_CLIENT_RETRY_SECONDS, config.RETRY_SECONDS)),
+        "max_retries": _RETRIES if repeats else 0,
+        "retry_timeout": timedelta(seconds=client_retry_seconds()),
         "backoff": {"init_backoff": timedelta(seconds=0.1), "max_backoff": timedelta(seconds=5), "base": 2},
     }
     common: dict[str, Any] = {"client_options": options, "retry_config": retry}

@@ -57,6 +57,7 @@ _CONFLICTS = frozenset(
 _BAD, _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _NOT_ALLOWED = 400, 401, 403, 404, 405
 _CONFLICT, _PRECONDITION, _NO_SUCH_RANGE, _TOO_MANY = 409, 412, 416, 429
 _FAILED, _NOT_IMPLEMENTED, _NO_SPACE = 500, 501, 507
+_OVERLOADED = 500, 503, 504
 
 # What the client says when a connection fails, or an answer ends before its end.
 _BROKEN_BODY = ("error decoding response body", "request or response body error")
@@ -135,6 +136,11 @@ class FailedRequest:
     def is_timeout(self) -> bool:
         """Whether the patience of the client ended."""
         return "TimedOut" in self._text or "kind: Timeout" in self._text or "timed out" in self._text
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the store was too busy, or did not answer in time: it is asked for too much."""
+        return self.is_timeout or self.code in _BUSY or self.status in (_TOO_MANY, *_OVERLOADED)
 
     @property
     def errno(self) -> int | None:

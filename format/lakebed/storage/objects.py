@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from lakebed.storage.base import BucketStorage, Data, Storage
     from lakebed.storage.credentials import Creds
+    from lakebed.storage.traffic import Traffic
 
 _log = logging.getLogger(__name__)
 
@@ -121,6 +122,11 @@ class ObjectStorage:
         return self._requests.client().access.name
 
     @property
+    def traffic(self) -> Traffic:
+        """The requests of this process that read from it."""
+        return self._requests.traffic
+
+    @property
     def conditional(self) -> bool:
         """Whether the store enforces the conditions of `put_if`; it is asked, by a small object, the first time."""
         return not self._is_web and self._conditional_puts().hold
@@ -175,7 +181,7 @@ class ObjectStorage:
             self._check_length(key, len(data), result.meta["size"])
             return data
 
-        return self._requests.ask("read", key, ask)
+        return self._requests.read("read", key, ask)
 
     def get_into(self, key: str, buffer: memoryview) -> int:
         """Read a whole object into the start of a writable byte buffer and return its length."""
@@ -197,7 +203,7 @@ class ObjectStorage:
             self._check_length(key, position, size)
             return size
 
-        return self._requests.ask("read", key, ask)
+        return self._requests.read("read", key, ask)
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         """Read exactly `length` bytes from offset `start`."""
@@ -232,7 +238,7 @@ class ObjectStorage:
             return found
 
         try:
-            found = self._requests.ask("read", key, ask)
+            found = self._requests.read("read", key, ask)
         except NoPartError:
             self._check_end(key, end)
             whole = memoryview(self._whole(key))
@@ -256,7 +262,7 @@ class ObjectStorage:
 
         if length:
             with contextlib.suppress(NoPartError):
-                return self._requests.ask("read", key, ask)
+                return self._requests.read("read", key, ask)
         found = self._present(key)
         if length and start < found.size:
             return Tail(self._whole(key)[start:end], found)
@@ -287,7 +293,7 @@ class ObjectStorage:
             return Tail(data, self._stat(result.meta))
 
         try:
-            return self._requests.ask("read", key, ask)
+            return self._requests.read("read", key, ask)
         except (NoPartError, TruncatedReadError):  # an empty object has no part, and some know no ends
             found = self._present(key)
         return self._exact_tail(key, length, found)
@@ -303,7 +309,7 @@ class ObjectStorage:
         """Size and etag of an object, None if there is none."""
         path = self._path(key)
         try:
-            return self._stat(self._requests.ask("look at", key, lambda obs, store: obs.head(store, path)))
+            return self._stat(self._requests.read("look at", key, lambda obs, store: obs.head(store, path)))
         except KeyNotFound:
             return None
         except SilentError:

@@ -14,10 +14,11 @@ from lakebed.errors import (
     StorageUnavailableError,
 )
 from lakebed.jitter import JITTER
-from lakebed.storage.buckets import BucketClient, bucket_client
+from lakebed.storage.buckets import BucketClient, bucket_client, client_retry_seconds
 from lakebed.storage.credentials import kept
 from lakebed.storage.error_mapping import FailedRequest
 from lakebed.storage.obstore_client import client
+from lakebed.storage.traffic import Traffic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from lakebed.storage.credentials import Creds
 
 T = TypeVar("T")
+
+# Seconds between two tries of a read, at first and at last.
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 _mutex = threading.Lock()
 # Servers from which anything ever came back.
@@ -50,6 +54,7 @@ class Requests:
         self._scheme, self._bucket, self._tail, self._shown = scheme, bucket, tail, shown
         self.creds = kept(creds)
         self._client: BucketClient | None = None
+        self._traffic: tuple[int, Traffic] | None = None
 
     def client(self) -> BucketClient:
         """Return the clients of this process."""
@@ -87,8 +92,54 @@ class Requests:
                 _in_use.append(self._client)
             self._client = None
 
+    @property
+    def traffic(self) -> Traffic:
+        """The requests of this process that read."""
+        found = self._traffic
+        if found is None or found[0] != os.getpid():
+            found = self._traffic = os.getpid(), Traffic()
+        return found[1]
+
+    def read(self, doing: str, key: str, ask: Callable[[Any, Any], T]) -> T:
+        """Do one request that reads, when it may be under way; see `ask`.
+
+        What may pass is repeated here, after pauses that grow: for as long as `ask` does if the server has ever
+        answered, and else for as long as the client would.
+        """
+        began = clock.monotonic()
+        traffic, number = self.traffic, 0
+
+        def counted(obs: Any, store: Any) -> T:
+            with traffic.request() as asked:
+                try:
+                    result = ask(obs, store)
+                except (obs.exceptions.BaseError, OSError) as error:
+                    asked.is_refused = FailedRequest(error).is_refusal
+                    raise
+                asked.nbytes = _nbytes(result)
+                return result
+
+        while True:
+            try:
+                return self.ask(doing, key, counted, reads=True)
+            except StorageUnavailableError:
+                is_known = self._server(self.client()) in _answering
+                patience = config.RETRY_SECONDS if is_known else client_retry_seconds()
+                if self.client().access.failure() is not None or clock.monotonic() - began >= patience:
+                    raise
+            traffic.retried()
+            clock.sleep(min(_LONGEST_PAUSE, _SHORTEST_PAUSE * 2**number) * JITTER.uniform(1.0, 2.0))
+            number += 1
+
     def ask(
-        self, doing: str, key: str, ask: Callable[[Any, Any], T], *, slow: bool = False, once: bool = False
+        self,
+        doing: str,
+        key: str,
+        ask: Callable[[Any, Any], T],
+        *,
+        slow: bool = False,
+        once: bool = False,
+        reads: bool = False,
     ) -> T:
         """Do one request; failures become errors of this package.
 
@@ -105,13 +156,15 @@ class Requests:
         once
             It is not repeated if its answer is lost or breaks off. Of what can be repeated the client itself repeats
             only what it did not begin to answer, or what has an etag, and not for long.
+        reads
+            The request reads, and the caller repeats it.
         """
         deadline = clock.monotonic() + config.RETRY_SECONDS
         is_renewed = False
         while True:
             found, obs = self.client(), client()
             try:
-                result = ask(obs, found.slow if slow else found.quick)
+                result = ask(obs, found.reads if reads else found.slow if slow else found.quick)
             except LakebedError:
                 raise
             except (obs.exceptions.BaseError, OSError) as error:
@@ -130,7 +183,11 @@ class Requests:
             if is_suspect and not is_renewed and found.access.renew():
                 is_renewed = True
                 self._forget(found)
-            elif not ends and self._may_pass(failure, answer, found, once) and clock.monotonic() < deadline:
+            elif (
+                not (ends or reads)
+                and self._may_pass(failure, answer, found, once)
+                and clock.monotonic() < deadline
+            ):
                 clock.sleep(JITTER.uniform(0.05, 0.5))
             else:
                 raise failure
@@ -144,6 +201,15 @@ class Requests:
         """Whether to ask again. Who has never answered is probably not there, or goes by another name."""
         is_safe = bool(answer.status) or not once
         return isinstance(failure, StorageUnavailableError) and is_safe and self._server(found) in _answering
+
+
+def _nbytes(result: Any) -> int:
+    """Return how many bytes an answer has brought."""
+    if isinstance(result, int):
+        return result
+    if isinstance(result, list):
+        return sum(map(len, result))
+    return len(result) if isinstance(result, memoryview) else len(getattr(result, "data", b""))
 
 
 def _after_fork() -> None:

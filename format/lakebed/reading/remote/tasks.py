@@ -1,6 +1,7 @@
 """Calls that are made once, by the thread that comes first: one of this module, or the one that needs the result.
 
-Threads start when there is work, at most ``config.REQUESTS`` of them, and end when there has been none for a while.
+Threads start when there is work, at most ``config.REQUESTS`` of them, or as many as
+a store has got faster by, and end when there has been none for a while.
 They belong to one process: a forked child starts its own. An interpreter that ends waits for what is under way and
 drops the rest; a thread that needs a result then makes the call itself.
 """
@@ -15,6 +16,7 @@ from typing import Generic, TypeVar
 
 from lakebed import config, process_hooks
 from lakebed.errors import StorageError
+from lakebed.storage.traffic import widest
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -95,7 +97,7 @@ class _Threads:
             return
         self._waiting.put(task)
         with self._mutex:
-            if self._idle < self._waiting.qsize() and len(self._threads) < max(1, config.REQUESTS):
+            if self._idle < self._waiting.qsize() and len(self._threads) < max(1, config.REQUESTS, widest()):
                 self._start()
 
     def _start(self) -> None:
