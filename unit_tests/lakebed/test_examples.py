@@ -13,7 +13,7 @@ import lakebed
 
 SHIPPED_TESTS = "lakebed.testing"
 FRAMEWORKS = tuple(
-    f"lakebed.loaders.{name}" for name in ("device", "torch", "tensorflow", "jax")
+    f"lakebed.loaders.{name}" for name in ("device", "torch", "torch_datasets", "tensorflow", "jax")
 )  # not installed here
 
 

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from lakebed import random
 from lakebed.dataset._base import DatasetBase
-from lakebed.errors import EmptyTensorError, InvalidInputError
-from lakebed.htypes.base import Storing
 
 if TYPE_CHECKING:
     import tensorflow as tf
     import torch
 
+    from lakebed.loaders.arguments import Source, Transform
     from lakebed.loaders.fluent import DataLoader
-    from lakebed.loaders.samples import Source
-    from lakebed.session.table import Table
-
-Transform = Callable[[Any], Any] | Mapping[str, Any]
-
-MEGABYTE = 1_000_000
-
-# Methods of 3.x -> ours.
-_METHODS = {"numpy": "numpy", "tobytes": "bytes", "pil": "pil", "data": "numpy"}
 
 
 class LoaderMethods(DatasetBase):
@@ -115,7 +103,7 @@ class LoaderMethods(DatasetBase):
         TensorDoesNotExistError
             If there is no such tensor.
         """
-        from lakebed.loaders.samples import adapter
+        from lakebed.loaders.adapters import adapter
 
         source = self._source(
             tensors,
@@ -125,7 +113,7 @@ class LoaderMethods(DatasetBase):
             return_index=return_index,
             is_padded=pad_tensors,
             shuffle=shuffle,
-            window=_window(buffer_size),
+            buffer_size=buffer_size,
             threads=num_workers if num_workers > 1 else None,
             processes=kwargs.get("processes", 0),
             progress=progressbar,
@@ -184,7 +172,7 @@ class LoaderMethods(DatasetBase):
         ModuleNotInstalledException
             If PyTorch is not installed.
         """
-        from lakebed.loaders.samples import adapter
+        from lakebed.loaders.adapters import adapter
 
         source = self._source(
             tensors,
@@ -194,13 +182,14 @@ class LoaderMethods(DatasetBase):
             return_index=return_index,
             is_plain=True,
             shuffle=shuffle,
-            seed=_seed() if seed is None else seed,
-            window=_window(buffer_size),
+            **({} if seed is None else {"seed": seed}),
+            buffer_size=buffer_size,
         )
+        datasets = adapter("torch_datasets")
         found: torch.utils.data.Dataset = (
-            adapter("torch").TorchRows(source)
+            datasets.TorchRows(source)
             if map_style
-            else adapter("torch").TorchDataset(source, is_distributed=distributed)
+            else datasets.TorchDataset(source, is_distributed=distributed)
         )
         return found
 
@@ -230,7 +219,7 @@ class LoaderMethods(DatasetBase):
         ModuleNotInstalledException
             If TensorFlow is not installed.
         """
-        from lakebed.loaders.samples import adapter
+        from lakebed.loaders.adapters import adapter
 
         names = self._shown(self._session.schema()) if tensors is None else list(tensors)
         encoded = names if tobytes is True else [] if tobytes is False else list(tobytes)
@@ -295,98 +284,15 @@ class LoaderMethods(DatasetBase):
         transform: Transform | None,
         transform_kwargs: Mapping[str, Any] | None,
         decode_method: Mapping[str, str] | None,
-        *,
-        return_index: bool,
-        is_padded: bool = False,
-        is_plain: bool = False,
-        is_widened: bool = True,
-        **options: Any,
+        **settings: Any,
     ) -> Source:
-        """Return what loaders are made of; `options` are those of `Loader`."""
-        from lakebed.loaders.samples import AsSample, PerTensor, Source, declared
+        """Return what loaders are made of; `settings` are those of ``loaders.arguments.source_of``."""
+        from lakebed.loaders.arguments import source_of
 
-        methods = dict(decode_method or {})
         if isinstance(transform, Mapping):
             tensors = [name for name in transform if name != "index"]
-            return_index = "index" in transform
         table = self._table(self._shown(self._session.schema()) if tensors is None else tensors)
-        _check(table, methods)
-        function: Callable[[Any], Any] | None = None
-        if isinstance(transform, Mapping):
-            options["operations"], left = declared(table, transform, methods)
-            function = PerTensor(left) if any(left.values()) else None
-        elif transform is not None:
-            function = functools.partial(transform, **transform_kwargs) if transform_kwargs else transform
-        late: dict[str, Callable[[int], Any]] = {
-            name: _Late(self._unselected(), name, is_data=True)
-            for name, method in methods.items()
-            if method == "data"
-        }
-        names = tuple(table.names)
-        storing = {name: table.reader(name).storing for name in names}
-        if is_padded:
-            lengths = {name: state.length for name, state in table.states().items()}
-            short = [name for name in names if lengths[name] < table.longest]
-            late |= {name: late.get(name) or _Late(self._unselected(), name) for name in short}
-            table = table.only([name for name in names if name not in short])
-        sample = AsSample(
-            names, storing, late, return_index, function, is_widened=is_widened, is_plain=is_plain
-        )
-        decode = {name: _METHODS[method] for name, method in methods.items() if name in table.names}
-        return Source(table, {"seed": _seed(), **options, "decode": decode}, sample)
+        return source_of(table, self._unselected, transform, transform_kwargs, decode_method, **settings)
 
     def _unselected(self) -> Self:
         return type(self)(self._handle, self._group, None, self._columns, pad=True)
-
-
-@dataclass(frozen=True, slots=True)
-class _Late:
-    """Reads a sample of one tensor by row; rows that it lacks are empty samples."""
-
-    dataset: Any
-    name: str
-    is_data: bool = False
-
-    def __call__(self, row: int) -> Any:
-        tensor = self.dataset[row][self.name]
-        return tensor.data() if self.is_data else tensor.numpy()
-
-
-def _check(table: Table, methods: Mapping[str, str]) -> None:
-    """Refuse tensors without samples, and ways to decode that a tensor has not.
-
-    Raises
-    ------
-    EmptyTensorError, InvalidInputError
-        See above.
-    """
-    for name, state in table.states().items():
-        if not state.length:
-            raise EmptyTensorError(
-                f"tensor {name!r} holds no samples: append some, or leave it out with tensors="
-            )
-    for name, method in methods.items():
-        if name not in table.names:
-            raise InvalidInputError(
-                f"decode_method names the tensor {name!r}, which the loader does not read"
-            )
-        known = ["data", "numpy"]
-        reader = table.reader(name)
-        if reader.storing in (Storing.ARRAY, Storing.TEXT):
-            known.append("tobytes")
-        if reader.decoder.traits.kind == "image":
-            known.append("pil")
-        if method not in known:
-            raise InvalidInputError(
-                f"decode_method {method!r} is not supported for tensor {name!r}, which knows {', '.join(sorted(known))}"
-            )
-
-
-def _seed() -> int:
-    return random.get_seed() or 0
-
-
-def _window(megabytes: float) -> int:
-    if megabytes < 0:
-        raise InvalidInputError(f"buffer_size is a number of megabytes, not {megabytes}")
-    return max(1, int(megabytes * MEGABYTE))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 from numpy.typing import ArrayLike
 
 from lakebed.errors import InvalidInputError, InvalidOperationError
-from lakebed.loaders.samples import NumpyLoader, Source, adapter
+from lakebed.loaders.adapters import NumpyLoader, adapter
+from lakebed.loaders.arguments import Source, Transform
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from lakebed.loaders.jax import JaxLoader
 
 Collate = Callable[[list[Any]], Any]
-Transform = Callable[[Any], Any] | Mapping[str, Any]
 
 BUFFER = 2048
 
@@ -90,7 +90,7 @@ class DataLoader:
         InvalidInputError
             If it is set already.
         """
-        return self._with("shuffle", shuffle=shuffle, window=max(1, int(buffer_size * 1_000_000)))
+        return self._with("shuffle", shuffle=shuffle, buffer_size=buffer_size)
 
     def transform(self, transform: Transform, **kwargs: Any) -> DataLoader:
         """Change samples.
@@ -213,7 +213,7 @@ class DataLoader:
         torch_adapter = adapter("torch")
         source = self._source(tensors, num_workers, num_threads, decode_method, return_index, is_widened=True)
         if distributed:
-            rank, world = torch_adapter.process()
+            rank, world = adapter("torch_datasets").process()
             source = source.using(rank=rank, world=world)
         loader: torch.utils.data.DataLoader = torch_adapter.TorchLoader(
             source, self.batch_size, collate_fn, drop_last=self.drop_last, pinned=False

@@ -8,7 +8,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from lakebed.loaders.samples import Fields, NumpyLoader, Passes
+from lakebed.loaders.adapters import NumpyLoader, Passes
+from lakebed.loaders.samples import Fields
 
 
 class JaxLoader(Passes):

@@ -11,7 +11,9 @@ import numpy as np
 import tensorflow as tf
 
 from lakebed.errors import InvalidOperationError
-from lakebed.loaders.samples import Fields, NumpyLoader, Source
+from lakebed.loaders.adapters import NumpyLoader
+from lakebed.loaders.arguments import Source
+from lakebed.loaders.samples import Fields
 
 
 def samples(source: Source) -> tf.data.Dataset:

@@ -1,0 +1,114 @@
+"""What loaders of frameworks have in common; batches of NumPy arrays."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar, NoReturn
+
+from lakebed.errors import InvalidInputError, ModuleNotInstalledException
+from lakebed.loaders.arguments import Source
+from lakebed.loaders.collate import collate
+from lakebed.loaders.loader import Loader
+from lakebed.loaders.samples import Fields
+
+
+class Passes:
+    """What loaders of frameworks leave to the `Loader` that makes their batches."""
+
+    loader: Loader
+    framework: ClassVar[str]
+    """The method of ``ds.dataloader()`` that returns such loaders."""
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the next pass be a certain epoch; without it, each pass is the next one."""
+        self.loader.set_epoch(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where the loader is; see ``lakebed.Loader.state_dict``."""
+        return self.loader.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where another loader was; see ``lakebed.Loader.load_state_dict``."""
+        self.loader.load_state_dict(state)
+
+    def stats(self) -> Mapping[str, Any]:
+        """Return what was done; see ``lakebed.Loader.stats``."""
+        return self.loader.stats()
+
+    def close(self) -> None:
+        """End an iteration that is under way."""
+        self.loader.close()
+
+    def pytorch(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse, as 3.x does: the loader is one of a framework already."""
+        self._refuse("pytorch")
+
+    def tensorflow(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse, as 3.x does: the loader is one of a framework already."""
+        self._refuse("tensorflow")
+
+    def numpy(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse, as 3.x does: the loader is one of a framework already."""
+        self._refuse("numpy")
+
+    def _refuse(self, name: str) -> NoReturn:
+        if name == self.framework:
+            raise InvalidInputError(f"already called .{name}()")
+        raise InvalidInputError(f"Can't call .{name}() after .{self.framework}()")
+
+
+class NumpyLoader(Passes):
+    """Batches of NumPy arrays, as `Fields`; what `collate_fn` makes of a list of samples, where it is given."""
+
+    framework = "numpy"
+
+    def __init__(
+        self,
+        source: Source,
+        batch_size: int,
+        collate_fn: Callable[[list[Any]], Any] | None,
+        *,
+        drop_last: bool,
+    ) -> None:
+        self.source = source
+        self.collate_fn = collate_fn
+        self.is_whole = source.is_plain and collate_fn is None
+        make = source.batches if self.is_whole else source.samples
+        self.loader = make(batch_size, drop_last=drop_last)
+
+    def __iter__(self) -> Iterator[Any]:
+        for read in self.loader:
+            yield (
+                Fields(read) if self.is_whole else self._collated([whole.value for whole in read["samples"]])
+            )
+
+    def _collated(self, samples: list[Any]) -> Any:
+        if self.collate_fn is not None:
+            return self.collate_fn(samples)
+        batch = collate(samples)
+        return Fields(batch) if isinstance(batch, dict) else batch
+
+
+def adapter(name: str) -> Any:
+    """Return a module of `lakebed.loaders` that knows a framework: torch, torch_datasets, tensorflow or jax.
+
+    Raises
+    ------
+    ModuleNotInstalledException
+        If the framework is not installed.
+    """
+    try:
+        return importlib.import_module(f"lakebed.loaders.{name}")
+    except ModuleNotFoundError as error:
+        framework = name.partition("_")[0]
+        if (error.name or "").partition(".")[0] != framework:
+            raise
+        title = {"torch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX"}[framework]
+        raise ModuleNotInstalledException(
+            f"{title} is needed for this and is not installed: pip install {framework}, or, in a checkout, "
+            f"pip install '.[{framework}]'"
+        ) from error
