@@ -40,8 +40,14 @@ WORKERS = {
 Make = Callable[[], lakebed.Dataset]
 
 
-@pytest.fixture(params=WORKERS)
+@pytest.fixture(params=["serial", "threads"])
 def workers(request: pytest.FixtureRequest) -> dict[str, Any]:
+    return {"progressbar": False, **WORKERS[request.param]}
+
+
+@pytest.fixture(params=WORKERS)
+def anywhere(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Workers of every kind; processes take a while to start."""
     return {"progressbar": False, **WORKERS[request.param]}
 
 
@@ -78,9 +84,9 @@ def test_one_row_an_item_in_order(make: Make, workers: dict[str, Any], count: in
     assert (report.items, report.rows, report.skipped) == (count, count, 0)
 
 
-def test_many_rows_an_item_and_none(make: Make, workers: dict[str, Any]) -> None:
+def test_many_rows_an_item_and_none(make: Make, anywhere: dict[str, Any]) -> None:
     ds = make()
-    functions.copies().eval([2, 0, 3, 1, 0], ds, **workers)
+    functions.copies().eval([2, 0, 3, 1, 0], ds, **anywhere)
     assert rows(ds) == [(n, f"{n}.{i}") for n in (2, 0, 3, 1, 0) for i in range(n)]
 
 
@@ -92,12 +98,12 @@ def test_rows_come_after_those_that_are_there(make: Make, workers: dict[str, Any
     assert [a for a, _ in rows(ds)] == [7, 1, 2, 3]
 
 
-def test_images_and_labels_of_several_workers(tmp_path: Path, workers: dict[str, Any]) -> None:
+def test_images_and_labels_of_several_workers(tmp_path: Path, anywhere: dict[str, Any]) -> None:
     """Names of classes that workers meet on their own are one list in the end."""
     ds = lakebed.empty(tmp_path / "ds")
     ds.create_tensor("images", htype="image", sample_compression="png")
     ds.create_tensor("labels", htype="class_label")
-    functions.images().eval(range(60), ds, **workers)
+    functions.images().eval(range(60), ds, **anywhere)
     ds = lakebed.load(tmp_path / "ds", read_only=True)
     assert sorted(ds.labels.info.class_names) == ["cat", "dog", "emu", "zebra"]
     names = [ds.labels.info.class_names[int(n)] for n in ds.labels.numpy().ravel()]
@@ -130,7 +136,7 @@ def test_arrays_that_a_function_uses_again_are_kept_as_they_were(make: Make) -> 
 
 
 @pytest.mark.parametrize("kind", ["list", "tuple", "range", "array", "arrow", "iterator", "set", "indexed"])
-def test_inputs_of_every_kind(make: Make, workers: dict[str, Any], kind: str) -> None:
+def test_inputs_of_every_kind(make: Make, anywhere: dict[str, Any], kind: str) -> None:
     data: Any = {
         "list": [0, 1, 2, 3],
         "tuple": (0, 1, 2, 3),
@@ -142,7 +148,9 @@ def test_inputs_of_every_kind(make: Make, workers: dict[str, Any], kind: str) ->
         "indexed": Indexed(),
     }[kind]
     ds = make()
-    functions.pair().eval(data, ds, **workers)
+    if "scheduler" in anywhere and kind in ("tuple", "range", "set", "iterator"):
+        pytest.skip("goes to processes as a list does")
+    functions.pair().eval(data, ds, **anywhere)
     assert rows(ds) == [(i, f"item {i}") for i in range(4)]
 
 
@@ -189,11 +197,11 @@ def filled(ds: lakebed.Dataset, count: int = 6) -> lakebed.Dataset:
     return ds
 
 
-def test_rows_of_a_dataset_and_of_views(make: Make, workers: dict[str, Any]) -> None:
+def test_rows_of_a_dataset_and_of_views(make: Make, anywhere: dict[str, Any]) -> None:
     source = filled(make())
     for view, expected in ((source, range(6)), (source[1:4], range(1, 4)), (source[[0, 5]], (0, 5))):
         ds = make()
-        functions.plus_one().eval(view, ds, **workers)
+        functions.plus_one().eval(view, ds, **anywhere)
         assert rows(ds) == [(i + 1, str(i)) for i in expected]
 
 
@@ -222,10 +230,10 @@ def test_tensors_of_different_lengths_are_cut_or_padded(make: Make, workers: dic
     assert padded.a.numpy().ravel().tolist() == [2, 3, 4]
 
 
-def test_in_place(make: Make, workers: dict[str, Any]) -> None:
+def test_in_place(make: Make, anywhere: dict[str, Any]) -> None:
     ds = filled(make())
     ds.commit()
-    functions.plus_one().eval(ds, **workers)
+    functions.plus_one().eval(ds, **anywhere)
     assert rows(ds) == [(i + 1, str(i)) for i in range(6)]
     assert len(ds.commits) == 1
     ds.reset()
@@ -283,17 +291,17 @@ def test_read_only(make: Make) -> None:
 # -- errors ------------------------------------------------------------------------------------------------------
 
 
-def test_an_item_that_fails_leaves_the_dataset_as_it_was(make: Make, workers: dict[str, Any]) -> None:
+def test_an_item_that_fails_leaves_the_dataset_as_it_was(make: Make, anywhere: dict[str, Any]) -> None:
     ds = make()
     ds.append({"a": 7, "b": "first"})
     with pytest.raises(
         TransformError, match=r"failed at index 40 of the input data on the item: 40\."
     ) as caught:
-        functions.fails_at(bad=40).eval(list(range(100)), ds, **workers)
+        functions.fails_at(bad=40).eval(list(range(100)), ds, **anywhere)
     assert isinstance(caught.value.__cause__, KeyError)
     assert (caught.value.index, caught.value.checkpoint) == (40, None)
     assert rows(ds) == [(7, "first")]
-    functions.fails_at(bad=None).eval(list(range(3)), ds, **workers)
+    functions.fails_at(bad=None).eval(list(range(3)), ds, **anywhere)
     assert [a for a, _ in rows(ds)] == [7, 0, 1, 2]
 
 
@@ -307,10 +315,10 @@ def test_a_sample_that_does_not_fit_names_its_item(make: Make, workers: dict[str
 
 @pytest.mark.parametrize("function", [functions.fails_at, functions.unencodable_at])
 def test_items_that_fail_can_be_left_out(
-    make: Make, workers: dict[str, Any], function: Any, capsys: pytest.CaptureFixture[str]
+    make: Make, anywhere: dict[str, Any], function: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ds = make()
-    report = function(bad=40).eval(list(range(100)), ds, ignore_errors=True, **workers)
+    report = function(bad=40).eval(list(range(100)), ds, ignore_errors=True, **anywhere)
     assert [a for a, _ in rows(ds)] == [i for i in range(100) if i != 40]
     assert (report.items, report.rows, report.skipped) == (100, 99, 1)
     assert (report.errors[0].index, report.errors[0].item) == (40, "40")
@@ -457,12 +465,12 @@ def gathered(row: Any, out: Any) -> None:
         out.append({"a": row.number, "b": row.deep.name.text()})
 
 
-def test_functions_one_after_the_other(make: Make, workers: dict[str, Any]) -> None:
+def test_functions_one_after_the_other(make: Make, anywhere: dict[str, Any]) -> None:
     """Each is called with every row of the one before."""
     ds = make()
     pipeline = lakebed.compose([spread(), gathered()])
     assert len(pipeline) == 2
-    pipeline.eval([1, 3, 5], ds, **workers)
+    pipeline.eval([1, 3, 5], ds, **anywhere)
     assert rows(ds) == [(1, "n1"), (2, "n1"), (4, "n3"), (5, "n5"), (6, "n5")]
 
 
@@ -480,15 +488,15 @@ def test_a_function_called_with_a_sample_is_itself() -> None:
 # -- functions that return rows ----------------------------------------------------------------------------------
 
 
-def test_batches(make: Make, workers: dict[str, Any]) -> None:
+def test_batches(make: Make, anywhere: dict[str, Any]) -> None:
     ds = make()
-    options = {name: value for name, value in workers.items() if name != "progressbar"}
+    options = {name: value for name, value in anywhere.items() if name != "progressbar"}
     lakebed.transform(functions.squares, np.arange(1000), ds, batch_size=64, **options)
     assert rows(ds) == [(i * i, str(i)) for i in range(1000)]
 
 
-def test_map_in_place_and_into_another(make: Make, workers: dict[str, Any]) -> None:
-    options = {name: value for name, value in workers.items() if name != "progressbar"}
+def test_map_in_place_and_into_another(make: Make, anywhere: dict[str, Any]) -> None:
+    options = {name: value for name, value in anywhere.items() if name != "progressbar"}
     source, ds = filled(make()), make()
     source.map(functions.doubled, ds, **options)
     assert rows(ds) == [(2 * i, str(i)) for i in range(6)]
