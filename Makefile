@@ -77,6 +77,7 @@ bench: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready ## speed and memory agains
 	.venv/bin/python -m benchmarks.versions $(BENCH_VERSIONS)
 	.venv/bin/python -m benchmarks.remote $(BENCH_REMOTE)
 	.venv/bin/python -m benchmarks.loader $(BENCH_LOADER)
+	.venv/bin/python -m benchmarks.transform $(BENCH_TRANSFORM)
 	[[ -z "$$BENCH_PHOTOS" ]] || .venv/bin/python -m benchmarks.regions "$$BENCH_PHOTOS"
 
 .PHONY: interop
