@@ -47,6 +47,7 @@ typedef struct {
 typedef struct {
   const region *sample;
   int is_copy; /* nothing is resized */
+  int is_direct; /* lines are those of the room */
   side_plan y, x;
   column_plan columns;
   rows_function rows;
@@ -107,6 +108,7 @@ static uint8_t *region_prepare(region_plan *plan, const region *r, scratch *memo
     plan->shift[i] = r->factors[channels + c];
   }
   plan->split = split_of(variant);
+  plan->is_direct = r->factors == NULL && !(r->planar && channels > 1);
   plan->is_copy = scale == 1 && r->box_height == r->resized_height && r->box_width == r->resized_width;
   if (plan->is_copy) {
     window_part(r->offset_y, r->room_height, r->resized_height, &plan->from_y, &plan->until_y);
@@ -278,8 +280,14 @@ static void region_row(const region_plan *plan, int y, const uint8_t *const *row
     region_clear(r, y, 0, r->room_width);
     return;
   }
+  const size_t line = (size_t)r->room_width * r->room_channels;
   plan->rows(plan->line, rows, plan->y.weights + (size_t)y * plan->y.taps, plan->y.count[y],
              (plan->x.high - plan->x.low) * r->room_channels);
+  /* What is written behind a line is overwritten by the next ones. */
+  if (plan->is_direct && (size_t)(r->room_height - 1 - y) * line >= SLACK) {
+    plan->make((uint8_t *)r->room + (size_t)y * line, plan->line, &plan->columns);
+    return;
+  }
   plan->make(plan->out_line, plan->line, &plan->columns);
   region_store(plan, y, 0, r->room_width, plan->out_line);
 }
@@ -447,7 +455,12 @@ static int region_read(jpeg_worker *worker, const region *r) {
       if (n <= 0 || n > wanted) return REGION_DAMAGED;
       next += n;
     }
-    for (k = 0; k < plan.y.count[y]; k++) rows[k] = ring + stride * ((first + k) % slots) + shift;
+    const uint8_t *row = ring + stride * (first % slots) + shift, *const end = ring + stride * slots;
+    for (k = 0; k < plan.y.count[y]; k++) {
+      rows[k] = row;
+      row += stride;
+      if (row >= end) row -= stride * slots;
+    }
     region_row(&plan, y, rows);
   }
   return REGION_DONE;

@@ -64,8 +64,10 @@ static void side_make(side_plan *plan, double start, double length, int limit, i
     int32_t given = 0;
     int from, to, at = offset + i;
     plan->first[row] = plan->count[row] = 0;
-    memset(weights, 0, sizeof *weights * plan->taps);
-    if (at < 0 || at >= resized) continue;
+    if (at < 0 || at >= resized) {
+      memset(weights, 0, sizeof *weights * plan->taps);
+      continue;
+    }
     const double centre = fraction + (at + 0.5) * scale;
     from = centre - support + 0.5 > 0 ? (int)(centre - support + 0.5) : 0;
     to = (int)(centre + support + 0.5);
@@ -90,6 +92,7 @@ static void side_make(side_plan *plan, double start, double length, int limit, i
       if (k == 0) plan->first[row] = base + j;
       weights[k++] = (uint16_t)(weight < one ? weight : one - 1);
     }
+    for (j = k; j < plan->taps; j++) weights[j] = 0;
     while (k > 1 && weights[k - 1] == 0) k--;
     plan->count[row] = k;
     if (plan->first[row] < plan->low) plan->low = plan->first[row];
