@@ -161,8 +161,9 @@ class Run:
         self._read_bytes = 0
         self._batch_bytes = 0
         self._largest = 0
-        # Until all samples of a first batch that are read one by one are here, nothing else is asked for.
-        self._is_beginning = is_remote and bool(self._spanned) and plan.order.mode in ("window", "exact")
+        # Until all samples of a first batch that are read one by one are here, nothing else is asked for; nor until
+        # the threads may decode it, where files lie on this machine, and all of them read what it needs.
+        self._is_beginning = bool(self._spanned) and (not is_remote or plan.order.mode in ("window", "exact"))
         self._unreached: list[Exception] = []
         self._has_arrived = False
         self._is_closed = False
@@ -324,7 +325,7 @@ class Run:
                 self._stats.add(held_bytes=nbytes)
             if self._is_remote:
                 submit(entry.future)
-            elif self._is_read_apart:
+            elif self._is_read_apart or (self._is_beginning and len(self._threads) > 1):
                 self._tasks.put(entry.future.run)
         return entry
 
@@ -422,6 +423,11 @@ class Run:
             job.is_measured = True
             self._largest = max(self._largest, job.nbytes)
         self._admit()
+        if self._is_remote:
+            self._begin_others()
+
+    def _begin_others(self) -> None:
+        """Plan the batches that come after the first one, once it is that far."""
         with self._mutex:
             if self._is_beginning:
                 self._is_beginning = False
@@ -553,6 +559,7 @@ class Run:
             self._finish(job)
         for start, stop in pieces:
             self._tasks.put(partial(self._guarded, job, partial(self._fill, start=start, stop=stop)))
+        self._begin_others()
 
     def _fill(self, job: _Job, *, start: int, stop: int) -> None:
         if job.error is None:

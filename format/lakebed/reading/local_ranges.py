@@ -15,7 +15,7 @@ _NO_WINDOW = ("", 0, memoryview(b""), -1)
 
 
 class LocalRanges:
-    """Reads ranges of files that are as good as in memory; callers hold the source's lock."""
+    """Reads ranges of files that are as good as in memory; callers hold the source's lock, if not said otherwise."""
 
     def __init__(self, files: ChunkFiles, cache: ChunkCache) -> None:
         self._files = files
@@ -27,14 +27,18 @@ class LocalRanges:
         # Key, offset, bytes, and where the last range in it ended.
         self._window: tuple[str, int, memoryview, int] = _NO_WINDOW
 
+    def mapped(self, chunk: OpenChunk, data: memoryview, start: int, length: int) -> Bytes:
+        """Return a range of a file that is mapped, verified; the lock is not needed."""
+        for block in range(start // BLOCK, (start + length - 1) // BLOCK + 1) if chunk.seen else ():
+            if not chunk.seen[block]:
+                self._files.verify_block(chunk, block, data[block * BLOCK : (block + 1) * BLOCK])
+        return data[start : start + length]
+
     def range(self, chunk: OpenChunk, start: int, length: int) -> Bytes:
         """Return a range of a file, verified."""
-        first, last = start // BLOCK, (start + length - 1) // BLOCK
         if chunk.mapped is not None:
-            for block in range(first, last + 1) if chunk.seen else ():
-                if not chunk.seen[block]:
-                    self._files.verify_block(chunk, block, chunk.mapped[block * BLOCK : (block + 1) * BLOCK])
-            return chunk.mapped[start : start + length]
+            return self.mapped(chunk, chunk.mapped, start, length)
+        first, last = start // BLOCK, (start + length - 1) // BLOCK
         held = chunk.blocks
         if first == last and first in held:
             return held[first][start - first * BLOCK : start - first * BLOCK + length]

@@ -18,6 +18,7 @@ import pytest
 import lakebed
 from lakebed.codecs.lz4_block import Lz4
 from lakebed.errors import InvalidInputError, LimitError, MemoryDatasetCanNotBePickledError
+from lakebed.loaders import columns
 from unit_tests.effort import PATIENCE
 
 ROWS = 211
@@ -619,6 +620,41 @@ def test_threads_decompress_chunks_at_the_same_time(tmp_path: Path, monkeypatch:
     found = [row for batch in lakebed.Loader(ds, 64, threads=2, shuffle=True) for row in batch["x"]]
     assert sorted(row[0] for row in found) == list(range(256))
     assert all((row == row[0]).all() for row in found)
+
+
+def test_all_threads_read_for_the_first_batch_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of its spans are read at the same time, and none of another batch before its samples can be made."""
+    ds = lakebed.empty(str(tmp_path / "ds"))
+    ds.create_tensor("x", dtype="uint8")
+    ds.x.extend(np.arange(2_000, dtype=np.uint16).view(np.uint8).reshape(2_000, 2).repeat(4_000, axis=1))
+    ds.commit()
+    monkeypatch.setattr("lakebed.loaders.columns.RESIDENT_BYTES", 0)
+    both, read, opened = threading.Barrier(2, timeout=PATIENCE), columns.read_portion, columns.Gathered.room
+    first_two, events = [0, 1], list[Any]()
+
+    def read_together(reader: Any, rows: range, shape: Any) -> Any:
+        if first_two:
+            first_two.pop()
+            both.wait()
+        events.append(rows)
+        return read(reader, rows, shape)
+
+    def room(column: columns.Gathered, picked: columns.Picked) -> Any:
+        events.append(None)
+        return opened(column, picked)
+
+    monkeypatch.setattr(columns, "read_portion", read_together)
+    monkeypatch.setattr(columns.Gathered, "room", room)
+    with lakebed.Loader(ds, 4, threads=2, shuffle="window") as loader:
+        batches = iter(loader)
+        rows = next(batches).rows
+        seen = sum((batch.rows.tolist() for batch in batches), rows.tolist())
+    early = events[: events.index(None)]
+    assert len(early) >= 2
+    assert all(any(row in span for row in rows.tolist()) for span in early)
+    assert sorted(seen) == list(range(2_000))
 
 
 # -- arrays stored one by one ----------------------------------------------------------------------------------
