@@ -172,6 +172,14 @@ def _without_samples(state: TensorState) -> TensorState:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Savepoint:
+    """Where a writer of parts was: its draft then, and the fork that it went on with."""
+
+    before: Draft
+    after: Draft
+
+
 class PartWriter:
     """Encodes rows and writes their chunks; ``with`` removes what was written if the rows come to no end.
 
@@ -214,6 +222,17 @@ class PartWriter:
             draft.tensors.give_up()
             raise
         self._draft = draft
+
+    def savepoint(self) -> Savepoint:
+        """Return what :meth:`back_to` goes back to: the rows so far."""
+        before = self._draft
+        self._draft = before.fork()
+        return Savepoint(before, self._draft)
+
+    def back_to(self, point: Savepoint) -> None:
+        """Forget the rows since a savepoint, and what was written of them."""
+        point.after.tensors.give_up()
+        self._draft = point.before
 
     def finish(self) -> Part:
         """Make the chunks durable and return what is to be adopted; the writer begins a new part."""

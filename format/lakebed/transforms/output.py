@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -12,6 +12,10 @@ from lakebed.errors import InvalidTransformDataset, SampleAppendingError, Tensor
 
 # Values of these types cannot be changed by the function afterwards.
 _CONSTANT = frozenset({int, float, complex, bool, str, bytes, type(None)})
+
+# Samples of a tensor that one call may keep back, and about what a small one takes.
+_MOST = 65_536
+_SMALL = 64
 
 _NOT_SUPPORTED = (
     "`skip_ok` is not supported for `ds.append` in transforms. "
@@ -26,6 +30,14 @@ class SampleOut:
     ----------
     tensors
         Names that rows may have; None takes all.
+    overflow
+        Takes {tensor: values} of what was added so far, whenever it is larger than ``limit`` bytes; the tensors need
+        not have equally many yet.
+
+    Attributes
+    ----------
+    overflowed
+        How many samples of each tensor were handed over before the last :meth:`take`.
 
     Examples
     --------
@@ -37,12 +49,22 @@ class SampleOut:
     {'images': [1, 3], 'labels/main': [2, 4]}
     """
 
-    __slots__ = ("_columns", "_proxies", "_tensors")
+    __slots__ = ("_columns", "_limit", "_nbytes", "_overflow", "_proxies", "_sent", "_tensors", "overflowed")
 
-    def __init__(self, tensors: Container[str] | None) -> None:
+    def __init__(
+        self,
+        tensors: Container[str] | None,
+        overflow: Callable[[dict[str, list[Any]]], object] | None = None,
+        limit: float = 0,
+    ) -> None:
         self._tensors = tensors
         self._columns: dict[str, list[Any]] = {}
         self._proxies: dict[str, TensorOut] = {}
+        self._overflow = overflow
+        self._limit = limit
+        self._nbytes = 0
+        self._sent: dict[str, int] = {}  # samples that overflowed, by tensor
+        self.overflowed: dict[str, int] = {}
 
     # -- what functions call -----------------------------------------------------------------------------------
 
@@ -72,10 +94,12 @@ class SampleOut:
         if skip_ok:
             raise ValueError(_NOT_SUPPORTED)
         for name, value in sample.items():
-            self._column(name).append(value if type(value) in _CONSTANT else _own(value))
+            self._column(name).append(value if type(value) in _CONSTANT else self._owned(value))
         if append_empty:
             for name in self._others(sample):
                 self._column(name).append(None)
+        if self._nbytes > self._limit:
+            self._send()
 
     def extend(self, samples: Mapping[str, Any], skip_ok: bool = False, append_empty: bool = False) -> None:
         """Add rows given as columns: {tensor: values}, all of one length.
@@ -100,11 +124,14 @@ class SampleOut:
         for name, values in samples.items():
             column = self._column(name)
             before = len(column)
-            column.extend(_own(value) for value in values)
+            column.extend(self._owned(value) for value in values)
             most = max(most, len(column) - before)
+            self._nbytes += most * _SMALL
         if append_empty:
             for name in self._others(samples):
                 self._column(name).extend([None] * most)
+        if self._nbytes > self._limit:
+            self._send()
 
     def __getattr__(self, name: str) -> TensorOut:
         if name.startswith("__"):
@@ -122,10 +149,10 @@ class SampleOut:
     @property
     def tensors(self) -> list[str]:
         """Names of the tensors that have rows."""
-        return [name for name, values in self._columns.items() if values]
+        return [name for name in self._columns if self._count(name)]
 
     def __len__(self) -> int:
-        return max(map(len, self._columns.values()), default=0)
+        return max(map(self._count, self._columns), default=0)
 
     def __bool__(self) -> bool:
         return True
@@ -141,9 +168,16 @@ class SampleOut:
             If one tensor has more rows than another.
         """
         found = {name: values for name, values in self._columns.items() if values}
-        self._columns = {}
-        if len({len(values) for values in found.values()}) > 1:
-            counts = ", ".join(f"{name!r} {len(values)}" for name, values in found.items())
+        sent = self._sent
+        self._columns, self._nbytes = {}, 0
+        self.overflowed = sent
+        if sent:
+            self._sent = {}
+            counted = {name: sent.get(name, 0) + len(found.get(name, ())) for name in {**sent, **found}}
+        else:
+            counted = {name: len(values) for name, values in found.items()}
+        if len(set(counted.values())) > 1:
+            counts = ", ".join(f"{name!r} {count}" for name, count in counted.items())
             raise InvalidTransformDataset(
                 "The number of samples added to each tensor in transform should be the same. One call added to "
                 + counts
@@ -152,7 +186,26 @@ class SampleOut:
 
     def forget(self) -> None:
         """Drop what was added, as after an error."""
-        self._columns = {}
+        self._columns, self._nbytes, self._sent = {}, 0, {}
+
+    def _send(self) -> None:
+        """Hand over what was added so far."""
+        if self._overflow is None:
+            return
+        found = {name: values for name, values in self._columns.items() if values}
+        for name, values in found.items():
+            self._sent[name] = self._sent.get(name, 0) + len(values)
+            self._columns[name] = []
+        self._nbytes = 0
+        self._overflow(found)
+
+    def _count(self, name: str) -> int:
+        return self._sent.get(name, 0) + len(self._columns.get(name, ()))
+
+    def _owned(self, value: Any) -> Any:
+        found = _own(value)
+        self._nbytes += found.nbytes if isinstance(found, np.ndarray) else _SMALL
+        return found
 
     def _column(self, name: str) -> list[Any]:
         found = self._columns.get(name)
@@ -184,7 +237,11 @@ class TensorOut:
         TensorDoesNotExistError
             If the output has no such tensor.
         """
-        self._out._column(self._name).append(sample if type(sample) in _CONSTANT else _own(sample))  # noqa: SLF001
+        out = self._out
+        column = out._column(self._name)  # noqa: SLF001
+        column.append(sample if type(sample) in _CONSTANT else out._owned(sample))  # noqa: SLF001
+        if out._nbytes > out._limit or len(column) > _MOST:  # noqa: SLF001
+            out._send()  # noqa: SLF001
 
     def extend(self, samples: Iterable[Any]) -> None:
         """Add many samples.
@@ -194,7 +251,8 @@ class TensorOut:
         TensorDoesNotExistError
             If the output has no such tensor.
         """
-        self._out._column(self._name).extend(_own(sample) for sample in samples)  # noqa: SLF001
+        for sample in samples:
+            self.append(sample)
 
     def numpy(self) -> list[Any]:
         """Return the samples that this call has added so far."""
@@ -213,7 +271,7 @@ class TensorOut:
         return self._out[f"{self._name}/{name.strip('/')}"]
 
     def __len__(self) -> int:
-        return len(self._out._columns.get(self._name, ()))  # noqa: SLF001
+        return self._out._count(self._name)  # noqa: SLF001
 
     def __bool__(self) -> bool:
         return True

@@ -28,7 +28,8 @@ import cloudpickle
 
 from lakebed.errors import InvalidInputError, WorkerDied
 from lakebed.transforms.executors import Executor, Pool, Runner
-from lakebed.transforms.work import Cancelled, Failure, Job, Outcome, Task, Worker
+from lakebed.transforms.source import Source
+from lakebed.transforms.work import Cancelled, Failure, Job, Outcome, Task, Worker, item_text
 
 _LENGTH = struct.Struct("<Q")
 _ITEM = struct.Struct("<q")
@@ -222,7 +223,8 @@ class _Process:
 class InProcess(Runner):
     """Does tasks in a process of its own; one that ends is replaced once, to try the task again."""
 
-    def __init__(self, job: bytes) -> None:
+    def __init__(self, source: Source, job: bytes) -> None:
+        self._source = source
         self._job = job
         self._mutex = threading.Lock()
         self._process: _Process | None = _Process(job)
@@ -242,7 +244,8 @@ class InProcess(Runner):
                     item = self._current().item
                     self._replace()
                     index = item if item >= 0 else task.start
-                    found = Outcome(task, failure=Failure(index, None, error))
+                    text = item_text(self._source, task, index)
+                    found = Outcome(task, failure=Failure(index, text, error))
         except (OSError, ValueError, WorkerDied) as error:
             if self._is_cancelled:
                 raise Cancelled from error
@@ -289,7 +292,8 @@ def processes(job: Job, count: int) -> Executor:
     InvalidInputError
         If the function or its arguments cannot be sent to another process.
     """
-    return Pool([InProcess(data) for data in [pickled_job(job)] * count])
+    data = pickled_job(job)
+    return Pool([InProcess(job.source, data) for _ in range(count)])
 
 
 def pickled_job(job: Job) -> bytes:

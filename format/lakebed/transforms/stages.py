@@ -36,15 +36,25 @@ class Stages:
         Names of the output's tensors.
     skip_ok
         Rows may leave tensors out.
+    overflow
+        Takes columns, {tensor: values}, of an item whose rows are larger than ``limit`` bytes, as they come.
     """
 
-    def __init__(self, stages: Sequence[Stage], tensors: Collection[str], *, skip_ok: bool) -> None:
+    def __init__(
+        self,
+        stages: Sequence[Stage],
+        tensors: Collection[str],
+        *,
+        skip_ok: bool,
+        overflow: Callable[[Rows], object],
+        limit: float,
+    ) -> None:
         *first, self._last = stages
         self._first = first
         self._tensors = tensors
         self._skip_ok = skip_ok
         self._inner = [SampleOut(None) for _ in first]
-        self._out = SampleOut(tensors)
+        self._out = SampleOut(tensors, overflow, limit)
         self.is_batched = self._last.style == "batch"
 
     def rows(self, item: Any) -> Rows:
@@ -59,62 +69,64 @@ class Stages:
         Exception
             Whatever a function raises.
         """
-        if self._first:
-            found = self._through(item, 0)
-        elif self._last.style == "out":
-            found = self._called(self._last, item, self._out)
-        else:
-            found = self._returned(item)
-        if found and not self._skip_ok and len(found) < len(self._tensors):
-            self._mismatch(found)
-        return found
-
-    def _called(self, stage: Stage, item: Any, out: SampleOut) -> Rows:
+        out = self._out
         try:
-            stage.function(item, out, *stage.args, **stage.kwargs)
+            if self._last.style == "batch":
+                found = self._batch(self._call(self._last, item))
+            else:
+                self._through(item, 0)
+                found = out.take()
         except BaseException:
             out.forget()
+            for inner in self._inner:
+                inner.forget()
             raise
-        return out.take()
-
-    def _through(self, item: Any, at: int) -> Rows:
-        if at == len(self._first):
-            return self._called(self._last, item, self._out)
-        found: Rows = {}
-        for row in _row_by_row(self._called(self._first[at], item, self._inner[at])):
-            made = self._through(row, at + 1)
-            if made and found and made.keys() != found.keys():
-                raise InvalidTransformDataset(
-                    f"the rows of one item name different tensors: {sorted(found)} and {sorted(made)}"
-                )
-            for name, values in made.items():
-                found.setdefault(name, []).extend(values)
+        if found and not self._skip_ok and len(found) < len(self._tensors):
+            named = {**self.overflowed, **found}
+            if len(named) < len(self._tensors):
+                self._mismatch(named)
         return found
 
-    def _returned(self, item: Any) -> Rows:
-        stage = self._last
-        found = stage.function(item, *stage.args, **stage.kwargs)
+    @property
+    def overflowed(self) -> dict[str, int]:
+        """How many samples of the last item were handed over before its end, by tensor."""
+        return self._out.overflowed
+
+    def _call(self, stage: Stage, item: Any) -> Any:
+        return stage.function(item, *stage.args, **stage.kwargs)
+
+    def _through(self, item: Any, at: int) -> None:
+        if at == len(self._first):
+            stage = self._last
+            if stage.style == "out":
+                stage.function(item, self._out, *stage.args, **stage.kwargs)
+            else:
+                self._take_returned(self._call(stage, item))
+            return
+        stage, inner = self._first[at], self._inner[at]
+        stage.function(item, inner, *stage.args, **stage.kwargs)
+        for row in _row_by_row(inner.take()):
+            self._through(row, at + 1)
+
+    def _take_returned(self, found: Any) -> None:
         if found is None:
-            return {}
-        if stage.style == "batch":
-            return self._batch(found)
+            return
         if isinstance(found, Mapping):
             self._out.append(found)
-        elif isinstance(found, str | bytes) or not hasattr(found, "__iter__"):
-            raise _no_row(stage, found)
-        else:
-            for row in found:
-                if not isinstance(row, Mapping):
-                    self._out.forget()
-                    raise _no_row(stage, row)
-                self._out.append(row)
-        return self._out.take()
+            return
+        if isinstance(found, str | bytes) or not hasattr(found, "__iter__"):
+            raise _no_row(self._last, found)
+        for row in found:
+            if not isinstance(row, Mapping):
+                raise _no_row(self._last, row)
+            self._out.append(row)
 
     def _batch(self, found: Any) -> Rows:
+        if found is None:
+            return {}
         if not isinstance(found, Mapping):
             raise _no_row(self._last, found)
-        unknown = [name for name in found if name not in self._tensors]
-        if unknown:
+        if any(name not in self._tensors for name in found):
             self._mismatch(found)
         lengths = {name: len(values) for name, values in found.items()}
         if len(set(lengths.values())) > 1:

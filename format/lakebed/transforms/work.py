@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from lakebed.errors import SampleAppendError
-from lakebed.session.parts import Part, PartTarget, PartWriter
+from lakebed.session.parts import Part, PartTarget, PartWriter, Savepoint
 from lakebed.transforms.source import Source
 from lakebed.transforms.stages import Rows, Stage, Stages
 
@@ -128,6 +129,41 @@ class _Waiting:
             start = end
 
 
+class _LargeItem:
+    """An item whose rows are written while it makes them: all of them stay, or none."""
+
+    def __init__(self) -> None:
+        self.is_begun = False
+        self._writer: PartWriter | None = None
+        self._point: Savepoint | None = None
+        self._error: SampleAppendError | None = None
+
+    def begin(self, writer: PartWriter | None) -> None:
+        self.is_begun, self._writer = True, writer
+        if writer is not None:
+            self._point = writer.savepoint()
+
+    def add(self, rows: Rows) -> None:
+        if self._error is not None:
+            raise self._error  # the function has caught it, and went on
+        if self._writer is None:
+            return
+        try:
+            for name, values in rows.items():
+                self._writer.extend({name: values})
+        except SampleAppendError as error:
+            self._error = error
+            raise
+
+    def give_up(self) -> None:
+        if self._writer is not None and self._point is not None:
+            self._writer.back_to(self._point)
+
+
+class _Ended(BaseException):
+    """An earlier item has ended the task; functions do not catch this."""
+
+
 class Worker:
     """Does tasks, one at a time.
 
@@ -140,7 +176,13 @@ class Worker:
     def __init__(self, job: Job, begin: Callable[[int], None]) -> None:
         self._job = job
         self._begin = begin
-        self._stages = Stages(job.stages, job.tensors, skip_ok=job.skip_ok)
+        self._stages = Stages(
+            job.stages, job.tensors, skip_ok=job.skip_ok, overflow=self._overflow, limit=job.cache_bytes
+        )
+        self._large = _LargeItem()
+        self._waiting = _Waiting()
+        self._outcome: Outcome | None = None
+        self._writer: PartWriter | None = None
 
     def do(self, task: Task) -> Outcome:
         """Return what became of a task; errors of functions and of samples are told, others raised."""
@@ -158,33 +200,50 @@ class Worker:
         return outcome
 
     def _run(self, task: Task, outcome: Outcome, writer: PartWriter | None) -> None:
-        waiting, job = _Waiting(), self._job
-        for index, item in self._items(task):
-            self._begin(index)
-            try:
-                rows = self._stages.rows(item)
-            except Exception as error:  # noqa: BLE001 - told, with the item
-                if self._failed(outcome, index, item, error):
-                    return
-                continue
-            if not rows:
-                continue
-            if self._stages.is_batched:
-                count = len(next(iter(rows.values())))
-                if not self._write(outcome, writer, rows, count, index, item):
-                    return
-                continue
-            if waiting.items and rows.keys() != waiting.columns.keys():
-                # Rows of the same tensors only are encoded together.
-                if not self._encode(outcome, writer, waiting):
-                    return
-                waiting = _Waiting()
-            waiting.add(index, item, rows)
-            if waiting.nbytes >= job.cache_bytes or waiting.rows >= _MOST_ROWS:
-                if not self._encode(outcome, writer, waiting):
-                    return
-                waiting = _Waiting()
-        self._encode(outcome, writer, waiting)
+        self._waiting, self._outcome, self._writer = _Waiting(), outcome, writer
+        try:
+            for index, item in self._items(task):
+                self._begin(index)
+                self._take(index, item, outcome)
+            self._encode()
+        except _Ended:
+            return
+        finally:
+            self._waiting, self._outcome, self._writer = _Waiting(), None, None
+
+    def _take(self, index: int, item: Any, outcome: Outcome) -> None:
+        """Let an item become rows, which are encoded now or together with those of others."""
+        large = self._large = _LargeItem()
+        try:
+            rows = self._stages.rows(item)
+            if large.is_begun:
+                large.add(rows)
+        except Exception as error:  # noqa: BLE001 - told, with the item
+            large.give_up()
+            self._failed(index, item, error)
+            return
+        if large.is_begun:
+            name, count = next(iter(self._stages.overflowed.items()))
+            outcome.rows += count + len(rows.get(name, ()))
+            return
+        if not rows:
+            return
+        if self._stages.is_batched:
+            self._write(rows, index, item)
+            return
+        if self._waiting.items and rows.keys() != self._waiting.columns.keys():
+            self._encode()  # rows of the same tensors only are encoded together
+        waiting = self._waiting
+        waiting.add(index, item, rows)
+        if waiting.nbytes >= self._job.cache_bytes or waiting.rows >= _MOST_ROWS:
+            self._encode()
+
+    def _overflow(self, rows: Rows) -> None:
+        """Take rows of an item that goes on making them."""
+        if not self._large.is_begun:
+            self._encode()
+            self._large.begin(self._writer)
+        self._large.add(rows)
 
     def _items(self, task: Task) -> Iterator[tuple[int, Any]]:
         source, size = self._job.source, self._job.batch_size
@@ -196,45 +255,47 @@ class Worker:
                 yield at, batch
                 at += size
 
-    def _encode(self, outcome: Outcome, writer: PartWriter | None, waiting: _Waiting) -> bool:
-        """Encode what waits; say whether to go on."""
+    def _encode(self) -> None:
+        """Encode what waits."""
+        waiting, self._waiting = self._waiting, _Waiting()
         if not waiting.items:
-            return True
-        if writer is None:
-            outcome.rows += waiting.rows
-            return True
-        try:
-            writer.extend(waiting.columns)
-        except SampleAppendError:
-            pass  # which item it is shows one by one
-        else:
-            outcome.rows += waiting.rows
-            return True
-        return all(
-            self._write(outcome, writer, rows, len(next(iter(rows.values()))), index, item)
-            for index, item, rows in waiting.one_by_one()
-        )
-
-    def _write(
-        self, outcome: Outcome, writer: PartWriter | None, rows: Rows, count: int, index: int, item: Any
-    ) -> bool:
-        if writer is not None:
+            return
+        if self._writer is not None and len(waiting.items) > 1:
             try:
-                writer.extend(rows)
-            except SampleAppendError as error:
-                return not self._failed(outcome, index, item, error)
-        outcome.rows += count
-        return True
+                self._writer.extend(waiting.columns)
+            except SampleAppendError:
+                # Which item it is shows one by one.
+                for index, item, rows in waiting.one_by_one():
+                    self._write(rows, index, item)
+                return
+        elif self._writer is not None:
+            self._write(waiting.columns, *waiting.items[0])
+            return
+        self._told().rows += waiting.rows
 
-    def _failed(self, outcome: Outcome, index: int, item: Any, error: Exception) -> bool:
-        """Note an item that failed; say whether that ends the task."""
-        failure = Failure(index, None if self._job.source.is_dataset else _text(item), error)
-        if self._job.ignore_errors:
-            # Without frames, which would keep the arrays of the item.
-            outcome.skipped.append(Failure(index, failure.item, error.with_traceback(None)))
-            return False
-        outcome.failure = failure
-        return True
+    def _write(self, rows: Rows, index: int, item: Any) -> None:
+        """Encode the rows of one item."""
+        if self._writer is not None:
+            try:
+                self._writer.extend(rows)
+            except SampleAppendError as error:
+                self._failed(index, item, error)
+                return
+        self._told().rows += len(next(iter(rows.values())))
+
+    def _told(self) -> Outcome:
+        if self._outcome is None:
+            raise AssertionError("no task is being done")
+        return self._outcome
+
+    def _failed(self, index: int, item: Any, error: Exception) -> None:
+        """Note an item that failed, which ends the task unless such items are left out."""
+        text = None if self._job.source.is_dataset else _text(item)
+        if not self._job.ignore_errors:
+            self._told().failure = Failure(index, text, error)
+            raise _Ended
+        # Without frames, which would keep the arrays of the item.
+        self._told().skipped.append(Failure(index, text, error.with_traceback(None)))
 
 
 def _size(values: Sequence[Any]) -> int:
@@ -250,6 +311,14 @@ def _size(values: Sequence[Any]) -> int:
         else:
             total += 64
     return total
+
+
+def item_text(source: Source, task: Task, index: int) -> str | None:
+    """Return the text of an item whose worker is gone; None if only a worker knows it."""
+    if task.payload is None:
+        return None
+    found = next(islice(source.items(task.payload, task.start, task.stop), index - task.start, None), None)
+    return _text(found)
 
 
 def _text(item: Any) -> str:

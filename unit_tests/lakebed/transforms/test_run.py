@@ -447,6 +447,65 @@ def test_an_item_that_kills_its_worker_again_is_named(make: Make, tmp_path: Path
         )
     assert isinstance(caught.value.__cause__, WorkerDied)
     assert "SIGKILL" in str(caught.value.__cause__)
+    assert caught.value.item == "30"
+    assert rows(ds) == []
+
+
+# -- items of many rows ------------------------------------------------------------------------------------------
+
+
+@lakebed.compute
+def long_item(item: int, out: Any, bad: int | None = None, by_tensor: bool = False) -> None:
+    """Ten arrays an item: row by row, or one tensor after the other."""
+    if by_tensor:
+        out.a.extend([np.full(100, 10 * item + i) for i in range(10)])
+    for i in range(10):
+        if item == bad and i == 7:
+            raise ValueError("in the middle")
+        if not by_tensor:
+            out.a.append(np.full(100, 10 * item + i))
+        out.b.append(f"{item}.{i}")
+
+
+@pytest.mark.parametrize("by_tensor", [False, True], ids=["rows", "columns"])
+@pytest.mark.parametrize("cache_size", [0, 0.002, 0.01, 16])
+def test_rows_of_an_item_are_written_as_they_come(
+    make: Make, workers: dict[str, Any], cache_size: float, by_tensor: bool
+) -> None:
+    """What a call makes is encoded before it ends, if it is more than the cache holds; rows stay in order."""
+    ds = make()
+    function = long_item(by_tensor=by_tensor)
+    report = function.eval(range(7), ds, cache_size=cache_size, **workers)
+    assert report.rows == 70
+    assert [(int(a[0]), b) for a, b in zip(ds.a.numpy(), ds.b.data()["value"], strict=True)] == [
+        (i, f"{i // 10}.{i % 10}") for i in range(70)
+    ]
+
+
+@pytest.mark.parametrize("by_tensor", [False, True], ids=["rows", "columns"])
+@pytest.mark.parametrize("cache_size", [0, 0.002, 16])
+def test_nothing_stays_of_an_item_that_fails_in_the_middle(
+    make: Make, workers: dict[str, Any], cache_size: float, by_tensor: bool
+) -> None:
+    ds = make()
+    function = long_item(bad=3, by_tensor=by_tensor)
+    report = function.eval(range(7), ds, cache_size=cache_size, ignore_errors=True, verbose=False, **workers)
+    assert (report.rows, report.skipped) == (60, 1)
+    assert ds.a.numpy()[:, 0].tolist() == [i for i in range(70) if i // 10 != 3]
+    assert verify(ds.storage, deep=True).is_sound
+
+
+@pytest.mark.parametrize("cache_size", [0, 16])
+def test_uneven_rows_of_a_long_item(make: Make, cache_size: float) -> None:
+    def uneven(item: int, out: Any) -> None:
+        out.a.extend([np.arange(100)] * 5)
+        out.b.extend(["x"] * (4 if item else 5))
+
+    ds = make()
+    with pytest.raises(TransformError, match="index 1") as caught:
+        lakebed.compute(uneven)().eval([0, 1], ds, cache_size=cache_size, progressbar=False)
+    assert isinstance(caught.value.__cause__, InvalidTransformDataset)
+    assert "'a' 5, 'b' 4" in str(caught.value.__cause__)
     assert rows(ds) == []
 
 
