@@ -37,7 +37,7 @@ Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 # Smaller chunks are copied, so that they are packed with their neighbours.
-_SMALL = 32_768
+SMALL = 32_768
 
 # Companions with one entry per row; the others have one per flat sample.
 _BY_ROW = ("id", "null")
@@ -344,7 +344,7 @@ class Incoming:
         alone = np.isin(np.arange(row, whole), _tile_rows(reader.state, row, whole))
         lossy = not is_plain(tensor.meta.chunk_compression)
         sizes = table.places.sizes[row:whole]
-        small = (sizes > 0) & (sizes <= _SMALL) & ~alone & (not lossy)
+        small = (sizes > 0) & (sizes <= SMALL) & ~alone & (not lossy)
         taken = np.isin(table.ids.ids[row:whole], tensor.state.table.ids.ids)
         how = small.astype(np.int64) + 2 * (taken & ~small)
         for start, stop in _cuts(np.flatnonzero(np.diff(how)) + 1, whole - row):

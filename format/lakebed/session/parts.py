@@ -2,15 +2,15 @@
 
 A part is a small version of the dataset that is in no tree: its chunk files lie in a folder of the writer's, and what
 the indexes must learn of them (ids, sizes, checksums, extents, names of classes, nulls, hidden tensors) travels back
-pickled. Adopting a part names its chunks where they lie; samples are read only where a chunk is too small to stay one,
-or numbers of classes mean something else here. Chunks of parts that are never adopted are garbage, which collectors
-remove once the writer has ended.
+pickled. Adopting a part names its chunks where they lie; samples are read only where numbers of classes mean something
+else here. Chunks that are too small to stay ones travel with the part, and are packed with those of others. Chunks of
+parts that are never adopted are garbage, which collectors remove once the writer has ended.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -19,14 +19,16 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from lakebed.codecs.traits import is_plain
 from lakebed.documents.creds_index import CredsIndex
 from lakebed.documents.dataset_meta import DatasetMeta
 from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tile_index import TileIndex
 from lakebed.errors import InvalidOperationError, StorageError, TensorDoesNotExistError
+from lakebed.reading.fetch import ChunkSource
 from lakebed.session.append import columns_of, extend_draft
 from lakebed.session.credentials import LinkCredentials
-from lakebed.session.incoming import Incoming, merged_names
+from lakebed.session.incoming import SMALL, Incoming, merged_names
 from lakebed.session.pickling import Place
 from lakebed.session.session import Session
 from lakebed.session.table import Table
@@ -35,6 +37,7 @@ from lakebed.versions.state import Snapshot, TensorState, empty_table
 from lakebed.writing.draft.draft import Draft
 from lakebed.writing.encode.column import encode_column
 from lakebed.writing.encode.links import Linking
+from lakebed.writing.tensor_chunks import Files
 
 _log = logging.getLogger(__name__)
 
@@ -58,12 +61,15 @@ class Part:
         What the part holds of each, by tensor key; those that it does not extend are without samples.
     learned
         Changes of infos by tensor key: entry -> (what it was when the part was begun, what it is now).
+    carried
+        Chunks that are too small to stay ones, by storage key: they are nowhere else.
     """
 
     folder: str
     meta: DatasetMeta
     tensors: Mapping[str, TensorState]
     learned: Mapping[str, Mapping[str, tuple[Any, Any]]]
+    carried: Mapping[str, bytes]
 
     def extended(self) -> list[str]:
         """Return the names of the visible tensors that it holds rows of."""
@@ -238,7 +244,8 @@ class PartWriter:
         """Make the chunks durable and return what is to be adopted; the writer begins a new part."""
         draft, storage = self._draft, self._target.storage
         found = draft.snapshot()
-        storage.put_many(draft.tensors.new_chunks().items(), durable=True)
+        carried, written = _divided(draft)
+        storage.put_many(written.items(), durable=True)
         storage.sync(draft.tensors.spilled)
         self._draft = self._new_draft()
         learned = {}
@@ -248,7 +255,7 @@ class PartWriter:
             if new:
                 learned[key] = new
         tensors = {key: replace(state, diff=None) for key, state in found.tensors.items()}
-        return Part(found.version_id, found.meta, tensors, learned)
+        return Part(found.version_id, found.meta, tensors, learned, carried)
 
     def discard(self) -> None:
         """Forget the rows since the last part, and remove what was written of them."""
@@ -273,6 +280,20 @@ class PartWriter:
         return self._target.storage.get(key) if pieces is None else b"".join(pieces)
 
 
+def _divided(draft: Draft) -> tuple[dict[str, bytes], Files]:
+    """Return the chunks of a part that adopting copies anyway, and those that stay as they are."""
+    carried: dict[str, bytes] = {}
+    written: Files = {}
+    for tensor in draft.tensors.seen.values():
+        is_copied = is_plain(tensor.state.meta.chunk_compression) and not len(tensor.state.tiles)
+        for key, pieces in tensor.new_chunks.items():
+            if is_copied and sum(len(piece) for piece in pieces) <= SMALL:
+                carried[key] = b"".join(pieces)
+            else:
+                written[key] = pieces
+    return carried, written
+
+
 # -- adopting ----------------------------------------------------------------------------------------------------
 
 
@@ -286,8 +307,7 @@ def adopt(session: Session, parts: Iterable[Part]) -> None:
     """
     found = list(parts)
     with session.mutex, session.writing() as draft:
-        for part in found:
-            _adopt_one(session, draft, part)
+        _adopt_all(session, draft, found)
 
 
 def replace_by(session: Session, parts: Iterable[Part]) -> None:
@@ -306,13 +326,19 @@ def replace_by(session: Session, parts: Iterable[Part]) -> None:
             info = dict(draft.tensors.seen[key].state.info)
             draft.rows.clear(key)
             draft.schema.set_tensor_info(key, info)
-        for part in found:
-            _adopt_one(session, draft, part)
+        _adopt_all(session, draft, found)
 
 
-def _adopt_one(session: Session, draft: Draft, part: Part) -> None:
+def _adopt_all(session: Session, draft: Draft, parts: Sequence[Part]) -> None:
+    carried = {key: data for part in parts for key, data in part.carried.items()}
+    source = ChunkSource(session.storage, 0, carried) if carried else session.source
+    for part in parts:
+        _adopt_one(draft, part, source)
+
+
+def _adopt_one(draft: Draft, part: Part, source: ChunkSource) -> None:
     theirs = Snapshot(part.folder, part.meta, {}, part.tensors)
-    incoming = Incoming(draft, theirs, session.source, is_whole=True)
+    incoming = Incoming(draft, theirs, source, is_whole=True)
     for name in theirs.names():
         state = theirs.tensor(name)
         if not state.length:
