@@ -18,13 +18,17 @@ from integration_tests.frameworks import lake
 from integration_tests.frameworks.lake import ROWS
 from lakebed.errors import EmptyTensorError, InvalidInputError, InvalidOperationError, TensorDoesNotExistError
 from lakebed.loaders import ops
+from lakebed.loaders.collate import uneven
 
 torch = pytest.importorskip("torch")
 from torch.utils.data import DataLoader, RandomSampler  # noqa: E402 - after the line that may skip all this
 
+from lakebed.loaders.torch_tensors import nested  # noqa: E402
+
 pytestmark = [
     pytest.mark.frameworks,
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),  # more workers than cores
+    pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors"),  # a prototype, it says
 ]
 
 
@@ -85,6 +89,61 @@ def test_samples_of_other_kinds(ds: lakebed.Dataset) -> None:
     assert tuple(batch["boxes"].shape) == (1, 0, 4)
     with pytest.raises(InvalidOperationError, match=r"'boxes' .* different shapes"):
         next(iter(ds.pytorch(tensors=["boxes"], batch_size=3)))
+
+
+def boxes_of(row: int) -> list[list[float]]:
+    return [[float(row)] * 4] * (row % 3)
+
+
+def test_ragged_batches_are_nested_tensors(ds: lakebed.Dataset) -> None:
+    """A tensor whose rows differ is nested in every batch, also where its samples agree."""
+    for size in (8, 1):
+        given: list[dict[str, Any]] = [
+            {"ragged": "nested"},
+            {"transform": lake.same, "ragged": {"boxes": "nested"}},
+        ]
+        for more in given:
+            loader = ds.pytorch(tensors=["boxes", "labels"], batch_size=size, **more)
+            rows = 0
+            for batch in loader:
+                boxes, index = batch["boxes"], batch["index"].flatten().tolist()
+                assert boxes.is_nested
+                assert (boxes.layout, boxes.dtype) == (torch.jagged, torch.float32)
+                assert [part.tolist() for part in boxes.unbind()] == [boxes_of(row) for row in index]
+                assert not batch["labels"].is_nested
+                assert float(boxes.values().sum()) == sum(4 * row * (row % 3) for row in index)
+                rows += len(index)
+            assert rows == ROWS
+
+
+def test_ragged_batches_of_other_kinds(ds: lakebed.Dataset) -> None:
+    def first(**more: Any) -> Any:
+        return next(iter(ds.pytorch(tensors=["boxes"], batch_size=4, **more)))["boxes"]
+
+    wanted = [boxes_of(row) for row in range(4)]
+    for transform in (None, lake.same):
+        assert [part.tolist() for part in first(ragged="list", transform=transform)] == wanted
+        padded = first(ragged={"boxes": "pad"}, transform=transform)
+        assert [part[: row % 3].tolist() for row, part in enumerate(padded)] == wanted
+        assert (tuple(padded.shape), float(padded.sum())) == ((4, 2, 4), 4 * (1 + 2 * 2))
+    (chained, *_) = ds.dataloader().batch(4).pytorch(tensors=["boxes"], ragged="nested")
+    assert chained["boxes"].is_nested
+    with pytest.raises(InvalidInputError, match="'nested', not 'flat'"):
+        first(ragged="flat")
+    with pytest.raises(InvalidInputError, match=r"ds\.pytorch\(ragged='nested'\)"):
+        lakebed.Loader(ds, ragged="nested")  # type: ignore[arg-type]
+
+
+def test_nested_tensors_share_the_memory_of_the_loader() -> None:
+    flat = uneven([np.ones((2, 3), np.float32), np.zeros((1, 3), np.float32)], "flat")
+    found = nested(flat)
+    flat.values[0] = 7
+    assert found.unbind()[0][0, 0] == 7
+    images = uneven([np.ones((2, 3), np.uint16), np.zeros((4, 1), np.uint16)], "flat")
+    assert [(tuple(part.shape), part.dtype) for part in nested(images).unbind()] == [
+        ((2, 3), torch.int32),
+        ((4, 1), torch.int32),
+    ]
 
 
 def test_transforms_and_collate_functions(ds: lakebed.Dataset) -> None:

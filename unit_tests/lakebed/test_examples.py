@@ -13,7 +13,8 @@ import lakebed
 
 SHIPPED_TESTS = "lakebed.testing"
 FRAMEWORKS = tuple(
-    f"lakebed.loaders.{name}" for name in ("device", "torch", "torch_datasets", "tensorflow", "jax")
+    f"lakebed.loaders.{name}"
+    for name in ("device", "torch", "torch_datasets", "torch_tensors", "tensorflow", "jax")
 )  # not installed here
 
 

@@ -86,8 +86,9 @@ class LoaderMethods(DatasetBase):
         *args
             Accepted for compatibility.
         **kwargs
-            ``processes=n`` calls the transform in n processes, for one that holds Python's lock for long; others are
-            accepted for compatibility.
+            ``processes=n`` calls the transform in n processes, for one that holds Python's lock for long. ``ragged``,
+            for all tensors or by name, is what becomes of samples that differ in shape: a ``list`` of tensors, one
+            tensor with zeros (``pad``), or a ``nested`` tensor. Others are accepted for compatibility.
 
         Returns
         -------
@@ -119,7 +120,12 @@ class LoaderMethods(DatasetBase):
             progress=progressbar,
         )
         loader: torch.utils.data.DataLoader = adapter("torch").TorchLoader(
-            source, batch_size, collate_fn, drop_last=drop_last, pinned=pin_memory
+            source,
+            batch_size,
+            collate_fn,
+            drop_last=drop_last,
+            pinned=pin_memory,
+            ragged=kwargs.get("ragged"),
         )
         return loader
 

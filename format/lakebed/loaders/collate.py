@@ -39,6 +39,10 @@ class Flat:
         found: NDArray[Any] = self.values[self.offsets[at] : self.offsets[at + 1]].reshape(self.shapes[at])
         return found
 
+    def arrays(self) -> list[NDArray[Any]]:
+        """Return the arrays, which share the memory of `values`."""
+        return [self[i] for i in range(len(self))]
+
 
 class Batch(dict[str, Any]):
     """One batch: name of the tensor -> its samples.

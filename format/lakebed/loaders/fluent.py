@@ -186,6 +186,7 @@ class DataLoader:
         return_index: bool = True,
         decode_method: Mapping[str, str] | None = None,
         persistent_workers: bool = False,
+        ragged: str | Mapping[str, str] | None = None,
     ) -> torch.utils.data.DataLoader:
         """Return a DataLoader of PyTorch; see ``Dataset.pytorch``.
 
@@ -209,6 +210,8 @@ class DataLoader:
             As of ``Dataset.pytorch``.
         persistent_workers
             Accepted for compatibility: there are no worker processes.
+        ragged
+            As of ``Dataset.pytorch``.
         """
         torch_adapter = adapter("torch")
         source = self._source(tensors, num_workers, num_threads, decode_method, return_index, is_widened=True)
@@ -216,7 +219,7 @@ class DataLoader:
             rank, world = adapter("torch_datasets").process()
             source = source.using(rank=rank, world=world)
         loader: torch.utils.data.DataLoader = torch_adapter.TorchLoader(
-            source, self.batch_size, collate_fn, drop_last=self.drop_last, pinned=False
+            source, self.batch_size, collate_fn, drop_last=self.drop_last, pinned=False, ragged=ragged
         )
         return loader
 

@@ -155,6 +155,10 @@ class Loader:
     ) -> None:
         if batch_size is not None and batch_size < 1:
             raise InvalidInputError(f"a batch has at least one sample, not {batch_size}")
+        if str(ragged) == "nested":
+            raise InvalidInputError(
+                "ragged='nested' makes nested tensors of PyTorch: ds.pytorch(ragged='nested'); here there is 'flat'"
+            )
         _one_of("ragged", ragged, RAGGED)
         _one_of("on_error", on_error, ("raise", "skip", "substitute"))
         _one_of("shuffle", shuffle, (True, False, "window", "exact", "chunk"))

@@ -1,67 +1,20 @@
-"""PyTorch: batches of tensors, from loaders that are DataLoaders."""
+"""PyTorch: loaders that are DataLoaders."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import numpy as np
 import torch
 from torch.utils.data import DataLoader
 from torch.utils.data._utils.pin_memory import pin_memory
-from torch.utils.data.dataloader import default_collate
 
-from lakebed.errors import InvalidOperationError
 from lakebed.loaders.adapters import Passes
 from lakebed.loaders.arguments import Source
-from lakebed.loaders.samples import WIDER, Fields, columns_of
 from lakebed.loaders.torch_datasets import TorchDataset
+from lakebed.loaders.torch_tensors import Ragged, Tensors, as_tensors
 
 Collate = Callable[[list[Any]], Any]
-
-
-def collate(samples: list[Any]) -> Any:
-    """Return samples as one batch of tensors, text as lists; what a transform made as PyTorch collates it.
-
-    Raises
-    ------
-    InvalidOperationError
-        If the samples of a tensor differ in shape.
-    """
-    columns = columns_of(samples)
-    if columns is None:
-        return default_collate(samples)
-    return Fields((name, _stacked(name, values)) for name, values in columns.items())
-
-
-def tensor(name: str, values: Any) -> Any:
-    """Return the samples of one column of a batch as a tensor; lists of anything but arrays as they are."""
-    if isinstance(values, np.ndarray) and values.dtype.kind in "biufc":
-        if name == "index" and values.ndim == 1:
-            values = values[:, None]
-        values = values.astype(WIDER.get(values.dtype.name, values.dtype), copy=False)
-        return torch.from_numpy(values if values.flags.writeable else values.copy())
-    if isinstance(values, list) and values and all(isinstance(value, np.ndarray) for value in values):
-        return _stacked(name, values)
-    return values
-
-
-def _stacked(name: str, values: list[Any]) -> Any:
-    first = values[0]
-    if not isinstance(first, np.ndarray):
-        return list(values) if isinstance(first, str | bytes) else default_collate(values)
-    if first.dtype.kind in "OU":  # text and json as `numpy()` gives them
-        return [
-            value[0] if len(value) == 1 and first.dtype.kind == "U" else value.tolist() for value in values
-        ]
-    shapes = {value.shape for value in values}
-    if len(shapes) > 1:
-        raise InvalidOperationError(
-            f"the samples of {name!r} in one batch have different shapes ({', '.join(map(str, sorted(shapes)[:3]))}, "
-            "...) and cannot be stacked; give them one shape in transform=, pass collate_fn=, leave the tensor out "
-            "with tensors=, or take batches of one sample"
-        )
-    return tensor(name, np.stack(values))
 
 
 class TorchLoader(Passes, DataLoader):  # type: ignore[misc]
@@ -80,15 +33,20 @@ class TorchLoader(Passes, DataLoader):  # type: ignore[misc]
         *,
         drop_last: bool,
         pinned: bool,
+        ragged: Ragged | Mapping[str, Ragged] | None = None,
     ) -> None:
         self.is_whole = source.is_plain and collate_fn is None and batch_size is not None
-        make = source.batches if self.is_whole else source.samples
-        self.loader = make(batch_size, drop_last=drop_last)
+        self.tensors = Tensors.of(source, ragged)
+        if self.is_whole:
+            flat = "flat" if self.tensors.flat else "list"
+            self.loader = source.batches(batch_size, drop_last=drop_last, ragged=flat)
+        else:
+            self.loader = source.samples(batch_size, drop_last=drop_last)
         super().__init__(
             TorchDataset(source),
             batch_size=batch_size,
             drop_last=drop_last and batch_size is not None,
-            collate_fn=collate_fn or (collate if batch_size is not None else as_tensors),
+            collate_fn=collate_fn or (self.tensors.collated if batch_size is not None else as_tensors),
             pin_memory=pinned,
         )
 
@@ -107,20 +65,9 @@ class TorchLoader(Passes, DataLoader):  # type: ignore[misc]
         pinned = self.pin_memory and torch.cuda.is_available()
         for read in self.loader:
             if self.is_whole:
-                batch: Any = Fields((name, tensor(name, values)) for name, values in read.items())
+                batch: Any = self.tensors.batch(read)
             elif self.batch_size is None:
                 batch = self.collate_fn(read["samples"].value)
             else:
                 batch = self.collate_fn([whole.value for whole in read["samples"]])
             yield pin_memory(batch) if pinned else batch
-
-
-def as_tensors(sample: Any) -> Any:
-    """Return a single sample with tensors for arrays."""
-    if not isinstance(sample, Fields):
-        return sample
-    arrays = {name: np.asarray(value) if name == "index" else value for name, value in sample.items()}
-    return Fields(
-        (name, tensor("", value) if isinstance(value, np.ndarray) else value)
-        for name, value in arrays.items()
-    )
