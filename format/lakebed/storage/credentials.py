@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
 from lakebed.errors import InvalidInputError, ManagedCredentialsNotFoundError
-from lakebed.storage.secret import SHOWN, Secret
+from lakebed.storage.secret import SHOWN, Secret, may_travel
 
 NAMED = "creds_key"
 """Key of the dictionary under which credentials are named instead of given."""
@@ -77,7 +77,8 @@ Creds = Mapping[str, Any] | CredentialSource | str
 class Given(Mapping[str, Any]):
     """Credentials that a caller gave; whatever may be secret in them is a :class:`Secret`.
 
-    A pickle holds the settings, the names of the secrets and the source, not the secrets: see `left_behind`.
+    A pickle holds the settings, the names of the secrets and the source, not the secrets: see `left_behind`. One for a
+    process of this one's own holds them, too: see `secret.for_own_process`.
 
     Parameters
     ----------
@@ -129,6 +130,9 @@ class Given(Mapping[str, Any]):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if may_travel():
+            values = {key: _revealed(value) for key, value in self._values.items()}
+            return type(self), (values, self.left_behind, self.source)
         settings = {key: value for key, value in self._values.items() if not _is_secret(key, value)}
         secrets = tuple(key for key in self._values if key not in settings)
         return type(self), (settings, self.left_behind + secrets, self.source)
@@ -192,6 +196,10 @@ def _covered(key: str, value: Any) -> Any:
         plain = {str(k): v.reveal() if isinstance(v, Secret) else v for k, v in value.items()}
         return Secret(json.dumps(plain))
     return value
+
+
+def _revealed(value: Any) -> Any:
+    return value.reveal() if isinstance(value, Secret) else value
 
 
 def _shown(value: Any) -> str:

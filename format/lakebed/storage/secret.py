@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import NoReturn
 
 from lakebed.errors import InvalidInputError
@@ -11,6 +14,7 @@ SHOWN = "***"
 
 # A shorter text may be part of any other.
 _SHORTEST = 8
+_travel: ContextVar[bool] = ContextVar("secrets_travel", default=False)
 _all: weakref.WeakValueDictionary[int, Secret] = weakref.WeakValueDictionary()
 
 
@@ -57,6 +61,24 @@ class Secret:
         raise InvalidInputError(
             "a secret can not be pickled: name the credentials, so that every process asks for them itself"
         )
+
+
+@contextmanager
+def for_own_process() -> Iterator[None]:
+    """Let pickles that are made meanwhile, by this thread, hold the secrets of credentials.
+
+    Only for what goes through a pipe to a process that this one has started: never for files, and not over a network.
+    """
+    token = _travel.set(True)
+    try:
+        yield
+    finally:
+        _travel.reset(token)
+
+
+def may_travel() -> bool:
+    """Whether a pickle is being made for a process of this one's own."""
+    return _travel.get()
 
 
 def hidden(text: str) -> str:

@@ -27,6 +27,7 @@ from typing import IO, Any
 import cloudpickle
 
 from lakebed.errors import InvalidInputError, WorkerDied
+from lakebed.storage.secret import for_own_process
 from lakebed.transforms.executors import Executor, Pool, Runner
 from lakebed.transforms.source import Source
 from lakebed.transforms.work import Cancelled, Failure, Job, Outcome, Task, Worker, item_text
@@ -305,7 +306,8 @@ def pickled_job(job: Job) -> bytes:
         If the function, its arguments or the input cannot be sent.
     """
     try:
-        data: bytes = cloudpickle.dumps(job, protocol=5)
+        with for_own_process():
+            data: bytes = cloudpickle.dumps(job, protocol=5)
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         raise InvalidInputError(
             f"the function, its arguments or the input cannot be sent to another process: {error}. Open files, "

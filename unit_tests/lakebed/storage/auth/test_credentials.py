@@ -14,7 +14,7 @@ from lakebed.errors import InvalidInputError, ManagedCredentialsNotFoundError, M
 from lakebed.storage import credentials
 from lakebed.storage.auth.resolve import resolve
 from lakebed.storage.credentials import Grant, kept
-from lakebed.storage.secret import Secret
+from lakebed.storage.secret import Secret, for_own_process
 from lakebed.storage.url import parse
 
 CREDS = {
@@ -73,6 +73,17 @@ def test_settings_travel_and_secrets_do_not() -> None:
     assert pickle.loads(pickle.dumps(other)).left_behind == other.left_behind
     assert copy.deepcopy(given) is copy.copy(given) is given  # within a process nothing is lost
     assert copy.deepcopy(Secret("canary")) == Secret("canary")
+    assert b"canary" not in pickle.dumps(given)
+
+
+def test_secrets_reach_processes_of_our_own() -> None:
+    given = kept({**CREDS, "external_id": "canary"})
+    with for_own_process():
+        data = pickle.dumps(given)
+    other = pickle.loads(data)
+    assert dict(other) == dict(given)
+    assert not other.left_behind
+    assert "canary" not in repr(other)
     assert b"canary" not in pickle.dumps(given)
     with pytest.raises(InvalidInputError, match="pickled"):
         pickle.dumps(Secret("canary"))
