@@ -90,7 +90,7 @@ frameworks: .venv/.run $(FRAMEWORKS)/.ready ## loaders in PyTorch, Lightning, ac
 	@$(IN_MEMORY)
 	# A process for each file: some frameworks do not bear each other, nor forks of a process that has loaded them.
 	for file in integration_tests/frameworks/test_*.py; do
-		PYTHONPATH=.:format $(FRAMEWORKS)/bin/python -m pytest -m frameworks $$file $(TESTS)
+		PYTHONPATH=$(CURDIR):$(CURDIR)/format $(FRAMEWORKS)/bin/python -m pytest -m frameworks $$file $(TESTS)
 	done
 
 .PHONY: soak
