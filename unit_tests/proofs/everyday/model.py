@@ -61,8 +61,8 @@ class Column:
     def remove(self, rows: list[int]) -> None:
         for row in sorted(rows, reverse=True):
             del self.rows[row]
-        if not self.rows:
-            self.rank = None
+        if not any(self.rows) if self.kind.is_sequence else not self.rows:
+            self.rank = None  # of a sequence no item is left
 
     @property
     def is_blank(self) -> bool:
