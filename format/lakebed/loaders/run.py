@@ -48,6 +48,8 @@ _LARGE = 1 << 24, 2
 # Samples in a row that the storage, not they, kept from coming: more are no bad samples, but a storage that is gone.
 _MOST_UNREACHED = 64
 _UNREACHED = StorageError, DatasetNotFoundError
+# Seconds after which a loader that waits for a store looks at what it waits for.
+_GLANCE = 0.05
 # Seconds for which a loader that is closed waits for its threads.
 _LAST = 10.0
 
@@ -103,9 +105,12 @@ class _Job:
 class _Entry:
     """What is read of one span: a portion for each column."""
 
-    __slots__ = ("future", "is_done", "nbytes", "uses", "waiting")
+    __slots__ = ("began", "future", "is_done", "is_hedged", "nbytes", "rows", "uses", "waiting")
 
-    def __init__(self, uses: int, nbytes: int) -> None:
+    def __init__(self, rows: Rows, uses: int, nbytes: int) -> None:
+        self.rows = rows
+        self.began = 0.0
+        self.is_hedged = False
         self.uses = uses
         self.nbytes = nbytes
         self.is_done = False
@@ -143,6 +148,9 @@ class Run:
         self._settings = settings
         self._stats = stats
         self._is_remote = is_remote
+        source = next((c.reader.source for c in self._spanned if c.reader.source.remote is not None), None)
+        self._remote = source.remote if source is not None and is_remote else None
+        stats.watch(source)
         # Chunks that are compressed as a whole take long to read, wherever they lie: the threads share them out.
         self._is_read_apart = is_remote or any(c.reader.chunk_codec() is not None for c in self._spanned)
         self._pid = os.getpid()
@@ -222,11 +230,15 @@ class Run:
                     "begin the iteration in the process that goes on with it"
                 )
             if self._threads:
-                job.done.wait()
+                if not job.done.wait(None if self._remote is None else _GLANCE):
+                    self._hedge(job)
                 continue
             try:
-                task = self._tasks.get(timeout=None if self._is_remote else 0)
+                task = self._tasks.get(timeout=_GLANCE if self._is_remote else 0)
             except queue.Empty:
+                if self._is_remote:
+                    self._hedge(job)
+                    continue
                 raise AssertionError("a batch waits for nothing") from None
             if task is not None:
                 task()
@@ -256,6 +268,7 @@ class Run:
             self._read_bytes = self._batch_bytes = 0
         if os.getpid() != self._pid:
             return
+        self._stats.watch(None)
         for _ in range(len(self._threads) or 1):  # the thread that iterates, where there are no others
             self._tasks.put(None)
         end = time.monotonic() + _LAST
@@ -318,8 +331,8 @@ class Run:
                 rows, nbytes = self._plan.table.rows_of(key[1]), int(sizes.nbytes[key[1]])
                 # One that pads the end of an epoch is asked for again after its last use.
                 uses, count = self._uses.pop(key, 1), len(rows)
-            entry = self._entries[key] = _Entry(uses, nbytes)
-            entry.future = LazyFuture(partial(self._read, rows, entry, min(1.0, uses / count)))
+            entry = self._entries[key] = _Entry(rows, uses, nbytes)
+            entry.future = LazyFuture(partial(self._read, entry, min(1.0, uses / count)))
             if self._is_read_apart:
                 self._read_bytes += nbytes
                 self._stats.add(held_bytes=nbytes)
@@ -348,19 +361,61 @@ class Run:
             if key in self._uses and key not in self._entries:
                 self._entry(key)
 
-    def _read(self, rows: Rows, entry: _Entry, share: float) -> tuple[Portion, ...]:
+    def _read(self, entry: _Entry, share: float) -> tuple[Portion, ...]:
         """Read a span, of which a `share` will be used."""
-        began = time.perf_counter()
+        entry.began = began = time.perf_counter()
         try:
-            portions = tuple(column.read(rows) for column in self._spanned)
+            portions = self._read_columns(entry.rows)
         finally:
-            self._stats.add(read_seconds=time.perf_counter() - began)
+            seconds = time.perf_counter() - began
+            self._stats.add(read_seconds=seconds)
             if self._is_read_apart:
                 self._arrived(entry)
+        if self._remote is not None:
+            with self._mutex:
+                self._remote.hedging.answered(seconds)
         nbytes = sum(portion.nbytes for portion in portions)
         requests = sum(portion.requests for portion in portions)
         self._stats.add(bytes_read=nbytes, bytes_wanted=nbytes * share, requests=requests)
         return portions
+
+    def _read_columns(self, rows: Rows) -> tuple[Portion, ...]:
+        """Read a span of all tensors: at the same time, where one would wait for the other's answer."""
+        first, *others = self._spanned
+        if self._remote is None or not others:
+            return tuple(column.read(rows) for column in self._spanned)
+        futures = [LazyFuture(partial(column.read, rows)) for column in others]
+        for future in futures:
+            submit(future, is_urgent=True)
+        return first.read(rows), *(future.result() for future in futures)
+
+    def _hedge(self, job: _Job) -> None:
+        """Ask again for what the batch that is waited for still needs, and others had long ago."""
+        if self._remote is None or not job.missing:
+            return
+        now = time.perf_counter()
+        with self._mutex:
+            for key in dict.fromkeys(job.step.keys):
+                entry = self._entries.get(key)
+                if entry is None or entry.is_done or entry.is_hedged or not entry.began:
+                    continue
+                if self._remote.hedging.hedge(now - entry.began):
+                    entry.is_hedged = True
+                    self._stats.add(hedged=1)
+                    submit(LazyFuture(partial(self._read_again, entry)), is_urgent=True)
+
+    def _read_again(self, entry: _Entry) -> None:
+        """Read a span a second time, by requests of its own; what comes first is taken, and errors are the first's."""
+        if self._remote is None:
+            return
+        with self._remote.anew():
+            portions = tuple(column.read(entry.rows) for column in self._spanned)
+        found = LazyFuture(lambda: portions)
+        found.run()
+        with self._mutex:
+            if not entry.is_done:
+                entry.future = found
+                self._arrived(entry)
 
     def _arrived(self, entry: _Entry) -> None:
         with self._mutex:

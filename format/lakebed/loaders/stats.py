@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lakebed.reading.fetch import ChunkSource
+from lakebed.storage.traffic import Counts
+
 
 @dataclass(slots=True)
 class Stats:
@@ -28,6 +31,10 @@ class Stats:
     errors: int = 0
     last_error: str | None = None
     threads: int = 0
+    hedged: int = 0
+    _asked: Counts = field(default_factory=Counts)
+    _hits: int = 0
+    _watched: tuple[ChunkSource, Counts, int] | None = None
     _mutex: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def add(self, **values: float) -> None:
@@ -36,6 +43,24 @@ class Stats:
             for name, value in values.items():
                 setattr(self, name, getattr(self, name) + value)
             self.peak_bytes = max(self.peak_bytes, self.held_bytes)
+
+    def watch(self, source: ChunkSource | None) -> None:
+        """Count what is asked of a store from now on, None for nothing more."""
+        with self._mutex:
+            self._asked, self._hits = self._reads()
+            traffic = None if source is None else source.traffic
+            self._watched = (
+                None if source is None or traffic is None else (source, traffic.counts(), source.hits)
+            )
+
+    def _reads(self) -> tuple[Counts, int]:
+        """Return what was asked of the store, and how often that was not necessary."""
+        asked, watched = self._asked, self._watched
+        traffic = None if watched is None else watched[0].traffic
+        if watched is None or traffic is None:
+            return asked, self._hits
+        source, before, hits = watched
+        return asked.plus(traffic.counts().since(before)), self._hits + source.hits - hits
 
     def failed(self, error: BaseException) -> None:
         """Count a sample that could not be had."""
@@ -56,15 +81,22 @@ class Stats:
 
     def report(self) -> Mapping[str, Any]:
         """Return all figures by name."""
+        with self._mutex:
+            asked, hits = self._reads()
+        if not asked.requests:  # of this machine, where each span is one
+            asked = Counts(int(self.requests), nbytes=int(self.bytes_read))
         seconds = self.start_seconds + self.loader_wait_seconds + self.consumer_seconds
         return {
             "batches": self.batches,
             "samples": self.samples,
             "samples_per_second": self.samples / seconds if seconds else 0.0,
             "MB_per_second": self.bytes_read / 1e6 / seconds if seconds else 0.0,
-            "requests": int(self.requests),
-            "bytes_read": int(self.bytes_read),
-            "amplification": self.bytes_read / self.bytes_wanted if self.bytes_wanted else 1.0,
+            "requests": asked.requests,
+            "retried": asked.retried,
+            "hedged": self.hedged,
+            "cache_hits": hits,
+            "bytes_read": asked.nbytes,
+            "amplification": asked.nbytes / self.bytes_wanted if self.bytes_wanted else 1.0,
             "wait_io": self.read_seconds,
             "decode": self.decode_seconds,
             "transform": self.transform_seconds,

@@ -61,6 +61,11 @@ class ChunkFiles:
         """The requests that read from the storage: as it notes them itself, or else those of these files."""
         return traffic_of(self._storage) or self._own_traffic
 
+    @property
+    def hits(self) -> int:
+        """How often a cache on this machine had what was wanted."""
+        return int(getattr(self._cache, "hits", 0))
+
     def size(self, key: str) -> int:
         """Ask for the size of a file; 0 if there is none."""
         stat = self._storage.stat(key)

@@ -70,6 +70,7 @@ class ChunkSource:
     def _begin(self) -> None:
         """Set up what belongs to one process."""
         self._mutex = threading.RLock()
+        self._hits = 0
         self.cache = ChunkCache(self._limit)
         self._files = ChunkFiles(self._storage, self.pool)
         self._local = LocalRanges(self._files, self.cache)
@@ -94,6 +95,11 @@ class ChunkSource:
     def traffic(self) -> Traffic | None:
         """The requests that read from the storage, over a network."""
         return None if self.remote is None else self._files.traffic
+
+    @property
+    def hits(self) -> int:
+        """How often what was wanted over a network was here: in memory, or in a cache on this machine."""
+        return 0 if self.remote is None else self._hits + self.remote.hits + self._files.hits
 
     def clear(self) -> None:
         """Forget everything that is cached, or on its way."""
@@ -294,6 +300,7 @@ class ChunkSource:
         with self._mutex:
             cached = self.cache.chunk(key)
             if cached is not None:
+                self._hits += 1
                 return cached
             samples = table.samples(row) if count is None else count
 

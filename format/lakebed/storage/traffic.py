@@ -40,6 +40,15 @@ class Counts:
     refused: int = 0
     nbytes: int = 0
 
+    def plus(self, other: Counts) -> Counts:
+        """Return both together."""
+        return Counts(
+            self.requests + other.requests,
+            self.retried + other.retried,
+            self.refused + other.refused,
+            self.nbytes + other.nbytes,
+        )
+
     def since(self, before: Counts) -> Counts:
         """Return what came after another count."""
         return Counts(

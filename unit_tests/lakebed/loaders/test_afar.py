@@ -209,7 +209,7 @@ def test_a_tensor_in_memory_that_cannot_be_read_is_an_error(store: Afar, on_erro
 
 def test_nothing_competes_with_the_first_batch(store: Afar) -> None:
     """Until its samples are here, no others are asked for; then those of all batches ahead are."""
-    slow = Afar(store.objects, pause=0.3)
+    slow = Afar(store.objects, pause=1.0)
     ds = opened_on(slow, read_only=True)
     loader = lakebed.Loader(ds, 16, shuffle=True, window=800_000, threads=2, tensors=["image"])
     loader.state_dict()
@@ -255,3 +255,70 @@ def test_a_network_that_goes_in_the_middle_is_no_bad_sample(store: Afar) -> None
         with pytest.raises(StorageError, match="the line is down"):
             seen.extend(row for batch in iterator for row in batch.rows)
     assert len(seen) < ROWS - 64
+
+
+def test_a_request_that_hangs_is_made_a_second_time(store: Afar) -> None:
+    """Nobody waits for the first, and what comes is the same; it is told how many there were."""
+    slow = Afar(store.objects)
+    ds = opened_on(slow, read_only=True)
+    loader = lakebed.Loader(ds, 8, shuffle=True, window=400_000, threads=2, tensors=["image"])
+    for _ in range(2):  # what is usual is known
+        list(loader)
+    assert loader.stats()["hedged"] == 0
+    plain, is_over, hung = slow.get_range, threading.Event(), []
+
+    def get_range(key: str, start: int, length: int) -> bytes:
+        if length > 20_000 and not hung:
+            hung.append((start, length))
+            is_over.wait(60)
+        return plain(key, start, length)
+
+    slow.get_range = get_range  # type: ignore[method-assign]
+    slow.forget()
+    try:
+        seen = []
+        for batch in loader:
+            seen += batch.rows.tolist()
+            for image, row in zip(batch["image"], batch.rows.tolist(), strict=True):
+                assert np.array_equal(image, pixels(row))
+    finally:
+        is_over.set()
+    assert sorted(seen) == list(range(ROWS))
+    assert hung
+    assert loader.stats()["hedged"] == 1
+
+
+def test_tensors_of_a_span_are_read_at_the_same_time() -> None:
+    store = Afar()
+    ds = made_on(store)
+    for name in ("a", "b", "c"):
+        ds.create_tensor(name, dtype="uint8", max_chunk_size=1 << 23, tiling_threshold=-1)
+        ds[name].extend([np.full(500_000 + row, row, np.uint8) for row in range(40)])
+    ds.commit()
+    far = Afar(store.objects, pause=1.5)
+    loader = lakebed.Loader(opened_on(far, read_only=True), 8, shuffle=True, threads=2)
+    loader.state_dict()
+    far.forget()
+    iterator = iter(loader)
+    batch = next(iterator)
+    iterator.close()  # type: ignore[attr-defined]
+    for name in ("a", "b", "c"):
+        assert [value[0] for value in batch[name]] == batch.rows.tolist()
+    first = min(request.ended for request in far.requests)
+    assert len([request for request in far.requests if request.begun < first]) == 24
+
+
+def test_what_was_asked_of_a_store_is_told(store: Afar) -> None:
+    """Requests and bytes as the store sees them; a second pass over small chunks finds them in memory."""
+    counted = Afar(store.objects)
+    ds = opened_on(counted, read_only=True)
+    loader = lakebed.Loader(ds, 16, shuffle=True, window=800_000, threads=2)
+    loader.state_dict()
+    counted.forget()
+    list(loader)
+    stats = loader.stats()
+    assert stats["requests"] == len(counted.requests)
+    assert stats["retried"] == stats["hedged"] == stats["cache_hits"] == 0
+    stored = sum(len(ds.image[row].tobytes()) for row in range(ROWS))
+    assert stored < stats["bytes_read"] < 1.15 * stored
+    assert stats["amplification"] == pytest.approx(stats["bytes_read"] / stored, rel=0.05)

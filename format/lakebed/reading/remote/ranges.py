@@ -6,10 +6,11 @@ reader has passed it. Locks are held to look things up, never during a request.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -17,6 +18,7 @@ from lakebed import config
 from lakebed.documents.layouts import sample_sum
 from lakebed.documents.manifest import BLOCK
 from lakebed.reading.open_chunk import ByteRange
+from lakebed.reading.remote.hedging import Hedging
 from lakebed.reading.remote.tasks import LazyFuture, submit
 
 if TYPE_CHECKING:
@@ -127,6 +129,10 @@ class RemoteRanges:
     ----------
     prefetched_bytes
         Bytes that were prefetched, and not used yet.
+    hedging
+        Which requests of loaders are made a second time.
+    hits
+        Single samples that were in memory.
     """
 
     def __init__(self, files: ChunkFiles, cache: ChunkCache, mutex: threading.RLock) -> None:
@@ -136,6 +142,9 @@ class RemoteRanges:
         self._reads: dict[str, list[PendingRead]] = {}
         self._prefetches: deque[weakref.ref[Owner]] = deque()
         self.prefetched_bytes = 0
+        self.hedging = Hedging()
+        self.hits = 0
+        self._local = threading.local()
 
     def clear(self) -> None:
         """Forget what is on its way: later requests do not get it."""
@@ -151,6 +160,18 @@ class RemoteRanges:
             self._prefetches.append(weakref.ref(prefetch))
             too_many = [self._prefetches.popleft() for _ in range(len(self._prefetches) - _MOST_PREFETCHES)]
         _close(too_many)
+
+    @contextlib.contextmanager
+    def anew(self) -> Iterator[None]:
+        """Let this thread make requests of its own, in the block, for what is on its way already."""
+        self._local.is_anew = True
+        try:
+            yield
+        finally:
+            self._local.is_anew = False
+
+    def _known(self, key: str) -> Sequence[PendingRead]:
+        return () if getattr(self._local, "is_anew", False) else self._reads.get(key, ())
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -178,6 +199,7 @@ class RemoteRanges:
         with self.mutex:
             kept = chunk.blocks.get(~first) if stop - first == 1 else None
             if kept is not None:
+                self.hits += 1
                 return kept
             read = self._covering(chunk, span) or self._begin(chunk, span, is_whole=False)
         data = self._taken(read, PendingRead.data)[span.start - read.span.start :][: span.size]
@@ -213,14 +235,14 @@ class RemoteRanges:
 
     def _whole(self, chunk: OpenChunk) -> PendingRead:
         with self.mutex:
-            for read in self._reads.get(chunk.key, ()):
+            for read in self._known(chunk.key):
                 if read.is_whole:
                     return read
             return self._begin(chunk, ByteRange(0, chunk.size), is_whole=True)
 
     def _covering(self, chunk: OpenChunk, span: ByteRange, *, of_blocks: bool = False) -> PendingRead | None:
         """Return a request that brings a range; ``of_blocks`` if it must have been verified by blocks."""
-        for read in self._reads.get(chunk.key, ()):
+        for read in self._known(chunk.key):
             holds = read.span.start <= span.start and span.stop <= read.span.stop
             if holds and (not of_blocks or chunk.is_blocks(read.span)):
                 return read

@@ -8,9 +8,11 @@ drops the rest; a thread that needs a result then makes the call itself.
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -86,18 +88,25 @@ class _Threads:
 
     def __init__(self) -> None:
         # A SimpleQueue may be used by a finalizer in the middle of another use of it; so may this lock.
-        self._waiting: queue.SimpleQueue[LazyFuture[object] | None] = queue.SimpleQueue()
+        # It has an entry for each task, and False for a thread that is to end.
+        self._waiting: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self._tasks: deque[LazyFuture[object]] = deque()
         self._mutex = threading.RLock()
         self._threads: set[threading.Thread] = set()
-        self._idle = 0
+        self._open = 0  # tasks that were submitted and are not done
         self._is_closed = False
 
-    def submit(self, task: LazyFuture[object]) -> None:
+    def submit(self, task: LazyFuture[object], *, is_urgent: bool = False) -> None:
         if self._is_closed:
             return
-        self._waiting.put(task)
+        if is_urgent:
+            self._tasks.appendleft(task)
+        else:
+            self._tasks.append(task)
+        self._waiting.put(True)
         with self._mutex:
-            if self._idle < self._waiting.qsize() and len(self._threads) < max(1, config.REQUESTS, widest()):
+            self._open += 1
+            if self._open > len(self._threads) and len(self._threads) < max(1, config.REQUESTS, widest()):
                 self._start()
 
     def _start(self) -> None:
@@ -110,19 +119,19 @@ class _Threads:
 
     def _work(self) -> None:
         while True:
-            with self._mutex:
-                self._idle += 1
-            try:
-                task = self._waiting.get(timeout=_IDLE)
-            except queue.Empty:
-                task = None
-            with self._mutex:
-                self._idle -= 1
-                if task is None and (self._is_closed or not self._waiting.qsize()):
-                    self._threads.discard(threading.current_thread())
-                    return
-            if task is not None and not task.is_dropped:
+            task = None
+            with contextlib.suppress(queue.Empty, IndexError):  # one that closes may take it first
+                task = self._tasks.popleft() if self._waiting.get(timeout=_IDLE) else None
+            if task is None:
+                with self._mutex:
+                    if self._is_closed or not self._waiting.qsize():
+                        self._threads.discard(threading.current_thread())
+                        return
+                continue
+            if not task.is_dropped:
                 task.run()
+            with self._mutex:
+                self._open -= 1
             del task  # or its result would live until the next one
 
     def close(self) -> None:
@@ -131,12 +140,13 @@ class _Threads:
         try:
             while True:
                 self._waiting.get_nowait()
-        except queue.Empty:
+                self._tasks.pop()
+        except (queue.Empty, IndexError):
             pass
         with self._mutex:
             threads = list(self._threads)
         for _ in threads:
-            self._waiting.put(None)
+            self._waiting.put(False)
         end = time.monotonic() + _LAST
         for thread in threads:
             thread.join(max(0.0, end - time.monotonic()))
@@ -145,9 +155,15 @@ class _Threads:
 _threads = _Threads()
 
 
-def submit(task: LazyFuture[object]) -> None:
-    """Let a thread make a call soon, if one is free; nothing is promised but that asking for the result works."""
-    _threads.submit(task)
+def submit(task: LazyFuture[object], *, is_urgent: bool = False) -> None:
+    """Let a thread make a call soon, if one is free; nothing is promised but that asking for the result works.
+
+    Parameters
+    ----------
+    is_urgent
+        The next thread that is free makes it, before all others that wait.
+    """
+    _threads.submit(task, is_urgent=is_urgent)
 
 
 def _after_fork() -> None:

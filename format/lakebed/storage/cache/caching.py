@@ -118,12 +118,18 @@ class CachedStorage:
         self._known: dict[str, Stat] = {}
         # How often something was forgotten: what the origin said before that is not remembered.
         self._forgotten = 0
+        self._hits = 0
         self._trusted = CachedStorage(origin, files, place, asks=False, kept=kept) if asks else None
 
     @property
     def trusted(self) -> Storage:
         """The same for readers who know checksums: the origin is not asked whether an object is another by now."""
         return self._trusted or self
+
+    @property
+    def hits(self) -> int:
+        """How often all that was wanted was here, by `trusted` too."""
+        return self._hits + (0 if self._trusted is None else self._trusted.hits)
 
     @property
     def url(self) -> str:
@@ -192,6 +198,7 @@ class CachedStorage:
         while True:
             data = self._whole(item, size)
             if data is not None:
+                self._hits += 1
                 return data
             mine, others = _downloads.join([(item, _WHOLE)])
             for download in others.values():
@@ -239,6 +246,7 @@ class CachedStorage:
         results = [self._here(item, start, length) for start, length in spans]
         missing = [span for span, data in zip(spans, results, strict=True) if data is None]
         if not missing:
+            self._hits += 1
             return [data for data in results if data is not None]
         if size is None:
             # What is known of it may be of an outdated one: then it does not matter.
