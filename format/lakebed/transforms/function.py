@@ -38,7 +38,8 @@ class Pipeline:
     @property
     def name(self) -> str:
         """Names of the functions, in order."""
-        return ", ".join(stage.name for stage in self._stages())
+        names = [stage.name for stage in self._stages()]
+        return names[0] if len(names) == 1 else f"[{', '.join(names)}]"
 
     def eval(
         self,

@@ -222,13 +222,13 @@ class _Process:
 
 
 class InProcess(Runner):
-    """Does tasks in a process of its own; one that ends is replaced once, to try the task again."""
+    """Does tasks in a process of its own, started for the first; one that ends is replaced once."""
 
     def __init__(self, source: Source, job: bytes) -> None:
         self._source = source
         self._job = job
         self._mutex = threading.Lock()
-        self._process: _Process | None = _Process(job)
+        self._process: _Process | None = None
         self._is_cancelled = False
         self._start = 0
 
@@ -256,8 +256,10 @@ class InProcess(Runner):
 
     def _current(self) -> _Process:
         with self._mutex:
-            if self._process is None:
+            if self._is_cancelled:
                 raise Cancelled
+            if self._process is None:
+                self._process = _Process(self._job)
             return self._process
 
     def _replace(self) -> None:
@@ -265,7 +267,7 @@ class InProcess(Runner):
             if self._is_cancelled or self._process is None:
                 raise Cancelled
             self._process.close()
-            self._process = _Process(self._job)
+            self._process = None
 
     @property
     def at(self) -> int:
