@@ -14,6 +14,7 @@ from lakebed import config, limits
 from lakebed.chunks.chunk import Chunk
 from lakebed.codecs.base import Allocate, Buffer
 from lakebed.errors import FormatError
+from lakebed.htypes.base import Storing
 from lakebed.native import chunks as native
 from lakebed.native import views
 from lakebed.reading.index import Rows
@@ -33,6 +34,8 @@ _WINDOW_DECODED = 1 << 27
 # Decoded samples that share memory, which lives as long as one of them.
 _ARENA = 1 << 23
 _ALIGNMENT = 64
+# Bytes of arrays that are worth another thread.
+_THREADED_FROM = 1 << 16
 # Smaller buffers cost nothing to make anew.
 _SHARED_ABOVE = 1 << 20
 
@@ -49,7 +52,7 @@ def stacked(reader: SampleReader, rows: Rows) -> NDArray[Any]:
     shape = _common_shape(reader, rows)
     if shape is None:
         raise reader.dynamic()
-    if reader.decoder.files is None:
+    if not _is_decoded(reader) or _is_fine(reader):
         return reader.stack(listed(reader, rows))
     return _decoded(reader, rows, shape)
 
@@ -60,12 +63,24 @@ def listed(reader: SampleReader, rows: Rows) -> list[NDArray[Any]]:
         return _followed(reader, rows)
     if len(rows) <= 2 or reader.has_tiles or reader.dtype is None:
         return [reader.value(int(row)) for row in rows]
-    if reader.decoder.files is not None:
+    if _is_decoded(reader) and not _is_fine(reader):
         return _decoded_list(reader, rows)
     if reader.decoder.is_plain and isinstance(rows, range) and rows.step == 1:
         parts = list(_views(reader, rows))
         return parts[0] if len(parts) == 1 else list(chain.from_iterable(parts))
     return list(reader.values(rows))
+
+
+def _is_decoded(reader: SampleReader) -> bool:
+    """Whether each sample is decoded by itself: files, and arrays that are compressed as bytes."""
+    return reader.storing is Storing.ARRAY and reader.decoder.compression is not None
+
+
+def _is_fine(reader: SampleReader) -> bool:
+    """Whether samples are compressed bytes of so few that threads would only wait for each other."""
+    if reader.decoder.files is not None:
+        return False
+    return math.prod(reader.state.meta.max_shape) * reader.known_dtype().itemsize < _THREADED_FROM
 
 
 def _followed(reader: SampleReader, rows: Rows) -> list[NDArray[Any]]:
@@ -226,6 +241,8 @@ def _windows(reader: SampleReader, rows: Rows) -> Iterator[list[Pending]]:
             with Locating(reader, row):
                 if len(data) and codec is not None:
                     reader.decoder.check_facts(data, shape)
+                elif len(data):
+                    limits.check_sample(shape, dtype.itemsize, "compressed sample", len(data))
                 else:
                     limits.check_sample(shape, dtype.itemsize, "sample without data")
         if window and (stored + len(data) > _WINDOW_STORED or decoded + size > _WINDOW_DECODED):
@@ -281,7 +298,8 @@ def _files_of_rows(reader: SampleReader, rows: Rows) -> Iterator[tuple[int, Buff
 def _rooms(reader: SampleReader, window: Sequence[Pending]) -> list[NDArray[Any] | None]:
     """Return memory for each file of a window; None where the file decides on the shape itself."""
     dtype = reader.known_dtype()
-    if not reader.decoder.traits.decodes_into or dtype.kind == "O":
+    has_room = reader.decoder.files is None or reader.decoder.traits.decodes_into
+    if not has_room or dtype.kind == "O":
         return [None] * len(window)
     rooms: list[NDArray[Any] | None] = []
     sizes = [-(-dtype.itemsize * math.prod(shape) // _ALIGNMENT) * _ALIGNMENT for *_, shape in window]
@@ -319,7 +337,7 @@ def _decode_window(
             found[i] = room
             return
         with Locating(reader, row):
-            if room is not None and not len(data):
+            if room is not None and not len(data) and reader.decoder.files is not None:
                 room[...] = 0
                 found[i] = room
             else:
