@@ -148,7 +148,7 @@ class Run:
         self._settings = settings
         self._stats = stats
         self._is_remote = is_remote
-        source = next((c.reader.source for c in self._spanned if c.reader.source.remote is not None), None)
+        source = next((c.reader.source for c in columns if c.reader.source.remote is not None), None)
         self._remote = source.remote if source is not None and is_remote else None
         stats.watch(source)
         # Chunks that are compressed as a whole take long to read, wherever they lie: the threads share them out.
