@@ -104,7 +104,9 @@ def _read(
     table, codec, source = reader.state.table, reader.chunk_codec(), reader.source
     portion.requests += 1
     is_even = shape is not None
-    found = None if codec is not None else source.stretch(table, ordinal, first, stop, shapes=not is_even)
+    found = None
+    if codec is None:
+        found = source.stretch(table, ordinal, first, stop, shapes=not is_even, is_scan=False)
     if found is None:
         # A chunk of which more will be wanted stays in the cache; a whole one is kept by the portion alone.
         chunk = source.chunk(table, ordinal, codec, keep=stop - first < table.samples(ordinal))

@@ -193,7 +193,7 @@ class ChunkSource:
             raise self._files.located(error, chunk.key) from error
 
     def stretch(
-        self, table: ChunkTable, row: int, first: int, stop: int, *, shapes: bool = True
+        self, table: ChunkTable, row: int, first: int, stop: int, *, shapes: bool = True, is_scan: bool = True
     ) -> tuple[Bytes, list[int], list[tuple[int, ...] | None] | None] | None:
         """Read neighbouring samples of a large chunk at once, and keep no more than what lies ahead.
 
@@ -201,6 +201,8 @@ class ChunkSource:
         ----------
         shapes
             Look up the shapes; a caller that knows them saves the time.
+        is_scan
+            What follows in the next chunk will be read next.
 
         Returns
         -------
@@ -236,14 +238,14 @@ class ChunkSource:
         if self.remote is not None and chunk.layout is not None and chunk.has_sample_sums:
             data: Bytes = self.remote.samples(chunk, chunk.layout, first, stop) if bounds[-1] else b""
         else:
-            data = self._stretch(chunk, at, bounds[-1]) if bounds[-1] else b""
+            data = self._stretch(chunk, at, bounds[-1], is_scan=is_scan) if bounds[-1] else b""
         return data, bounds, told if len(told) == stop - first else None
 
-    def _stretch(self, chunk: OpenChunk, at: int, length: int) -> Bytes:
+    def _stretch(self, chunk: OpenChunk, at: int, length: int, *, is_scan: bool) -> Bytes:
         if self.remote is not None or chunk.mapped is not None or not len(chunk.sums):
             return self.piece(chunk, at, length)
         with self._mutex:
-            return self._local.read_ahead(chunk, at, at + length)
+            return self._local.read_ahead(chunk, at, at + length, is_scan=is_scan)
 
     def header(self, table: ChunkTable, row: int) -> ChunkHeader | None:
         """Read the header of a large chunk; None if it must be read as a whole."""

@@ -54,11 +54,17 @@ class LocalRanges:
             return held[first][offset : offset + length]
         return b"".join(held[block] for block in range(first, last + 1))[offset : offset + length]
 
-    def read_ahead(self, chunk: OpenChunk, start: int, stop: int) -> memoryview:
-        """Read a range of a chunk, and what follows it if this one follows the last one: small steps need few reads."""
+    def read_ahead(self, chunk: OpenChunk, start: int, stop: int, *, is_scan: bool = True) -> memoryview:
+        """Read a range of a chunk, and what follows it if this one follows the last one: small steps need few reads.
+
+        Parameters
+        ----------
+        is_scan
+            A range at the start of another chunk follows the last one, too.
+        """
         key, low, data, follows = self._window
         if key != chunk.key or start < low or stop > low + len(data):
-            is_next = (key != chunk.key and start < BLOCK) or (key == chunk.key and start == follows)
+            is_next = start == follows if key == chunk.key else is_scan and start < BLOCK
             low = start // BLOCK * BLOCK
             high = max(stop, low + _READ_AHEAD) if is_next else stop
             high = min(-(-high // BLOCK) * BLOCK, chunk.size)

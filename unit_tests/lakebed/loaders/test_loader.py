@@ -17,8 +17,10 @@ import pytest
 
 import lakebed
 from lakebed.codecs.lz4_block import Lz4
+from lakebed.documents.manifest import BLOCK
 from lakebed.errors import InvalidInputError, LimitError, MemoryDatasetCanNotBePickledError
 from lakebed.loaders import columns
+from lakebed.reading.chunk_files import ChunkFiles
 from unit_tests.effort import PATIENCE
 
 ROWS = 211
@@ -754,3 +756,24 @@ def test_a_loader_that_another_thread_closes_ends_the_loop(ds: lakebed.Dataset, 
     assert not consumer.is_alive()
     assert not closer.is_alive()
     assert seen == []
+
+
+def test_of_an_uncommitted_dataset_no_more_is_read_than_the_spans_need(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the start of a chunk as elsewhere: what follows there is not what comes next."""
+    ds = lakebed.empty(tmp_path / "uncommitted")
+    ds.create_tensor("x", dtype="uint8", max_chunk_size=4 << 20, tiling_threshold=-1)
+    ds.x.extend([np.full(500_000 + row, row, np.uint8) for row in range(80)])
+    ds.flush()
+    read = []
+    plain = ChunkFiles.range
+
+    def counted(files: ChunkFiles, key: str, start: int, length: int) -> bytes:
+        read.append(length)
+        return plain(files, key, start, length)
+
+    monkeypatch.setattr(ChunkFiles, "range", counted)
+    for batch in lakebed.Loader(lakebed.load(tmp_path / "uncommitted", read_only=True), 8, shuffle=True):
+        assert all((value == row).all() for value, row in zip(batch["x"], batch.rows, strict=True))
+    assert max(read) <= 4 * BLOCK
