@@ -56,13 +56,18 @@ class Column:
         self.padded |= at > len(self.rows)
         self.rows.extend([None] * (at + 1 - len(self.rows)))
         self.rows[at] = self.normal(value)
+        self._forget()
         self._note(self.rows[at])
 
     def remove(self, rows: list[int]) -> None:
         for row in sorted(rows, reverse=True):
             del self.rows[row]
-        if not any(self.rows) if self.kind.is_sequence else not self.rows:
-            self.rank = None  # of a sequence no item is left
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forget the rank with the last sample; those of sequences are their items."""
+        if not (any(self.rows) if self.kind.is_sequence else self.rows):
+            self.rank = None
 
     @property
     def is_blank(self) -> bool:
