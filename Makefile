@@ -13,6 +13,7 @@ FAKER := .cache/venvs/faker
 PYAIRBYTE := .cache/venvs/pyairbyte
 DEEPLAKE3 := .cache/venvs/deeplake3
 FRAMEWORKS := .cache/venvs/frameworks
+RAY := .cache/venvs/ray
 IMAGE ?= airbyte/destination-deeplake:dev
 # Of PyTorch, the release whose wheel has no CUDA where both kinds are offered.
 TORCH ?= torch==2.13.0
@@ -93,6 +94,11 @@ frameworks: .venv/.run $(FRAMEWORKS)/.ready ## loaders in PyTorch, Lightning, ac
 		PYTHONPATH=$(CURDIR):$(CURDIR)/format $(FRAMEWORKS)/bin/python -m pytest -m frameworks $$file $(TESTS)
 	done
 
+.PHONY: ray
+ray: .venv/.run $(RAY)/.ready ## transforms on a Ray cluster whose nodes are killed; datasets of Ray Data and Dask
+	@$(IN_MEMORY)
+	PYTHONPATH=$(CURDIR):$(CURDIR)/format $(RAY)/bin/python -m pytest -m ray integration_tests/ray $(TESTS)
+
 .PHONY: soak
 soak: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready $(DEEPLAKE3)/.ready .cache/stores/.ready ## the long tests: kills, a million rows, fuzz with sanitizers
 	@LAKEBED_TESTS=soak $(PYTEST) -m "soak or not (interop or image)" --timeout=86400 -o faulthandler_timeout=7200 $(TESTS)
@@ -170,4 +176,10 @@ $(FRAMEWORKS)/.ready: | .venv/.run
 	UV=no scripts/venv.sh $(@D) $(TORCH) 'tensorflow-cpu>=2.21' jax lightning transformers accelerate datasets
 	# In a folder of its own: built for another PyTorch, it would break whatever imports it.
 	$(@D)/bin/pip install -q --no-deps --upgrade --target $(@D)/torchvision torchvision
+	touch $@
+
+$(RAY)/.ready: | .venv/.run
+	@echo "installing Ray and Dask into $(@D)"
+	scripts/venv.sh $(@D) numpy pyarrow lz4 xxhash pillow simplejpeg tqdm click obstore boto3 cloudpickle \
+		pytest pytest-timeout pytest-randomly pytest-xdist hypothesis 'moto[server]>=5.1' 'ray>=2.40' 'dask[dataframe]>=2025.1' pandas
 	touch $@

@@ -12,10 +12,14 @@ import pytest
 import lakebed
 
 SHIPPED_TESTS = "lakebed.testing"
-FRAMEWORKS = tuple(
-    f"lakebed.loaders.{name}"
-    for name in ("device", "torch", "torch_datasets", "torch_tensors", "tensorflow", "jax")
-)  # not installed here
+FRAMEWORKS = (  # not installed here
+    *(
+        f"lakebed.loaders.{name}"
+        for name in ("device", "torch", "torch_datasets", "torch_tensors", "tensorflow", "jax")
+    ),
+    "lakebed.ray",
+    "lakebed.dask",
+)
 
 
 def modules() -> list[str]:

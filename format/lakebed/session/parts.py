@@ -10,8 +10,9 @@ parts that are never adopted are garbage, which collectors remove once the write
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
@@ -32,8 +33,8 @@ from lakebed.session.incoming import SMALL, Incoming, merged_names
 from lakebed.session.pickling import Place
 from lakebed.session.session import Session
 from lakebed.session.table import Table
-from lakebed.storage.base import Storage
-from lakebed.versions.state import Snapshot, TensorState, empty_table
+from lakebed.storage.base import Storage, traits_of
+from lakebed.versions.state import Snapshot, TensorState, empty_table, folder_of
 from lakebed.writing.draft.draft import Draft
 from lakebed.writing.encode.column import encode_column
 from lakebed.writing.encode.links import Linking
@@ -130,7 +131,19 @@ class PartTarget:
 
 
 def _target(place: Place, base: Snapshot, names: Mapping[str, str]) -> PartTarget:
-    return PartTarget(*place.open(), base, names)
+    storage, credentials = place.open()
+    if traits_of(storage).folder and storage.stat(_marker(base.version_id)) is None:
+        raise InvalidOperationError(
+            f"the folder {storage.url} on {socket.gethostname()} is not the one that the writer has open: the machines "
+            "do not share the disk, or the writer has ended. Write to a path that all of them share, or to an object "
+            "store"
+        )
+    return PartTarget(storage, credentials, base, names)
+
+
+def _marker(folder: str) -> str:
+    """Return the key of the file by which other machines know that they see the writer's disk."""
+    return f"{folder_of(folder)}parts"
 
 
 @contextmanager
@@ -151,15 +164,21 @@ def writing_parts(table: Table) -> Iterator[PartTarget]:
     with session.mutex:
         session.acquire_lock()
         session.hold()
-    folder = ""
+    folder, has_marker = "", False
     try:
         session.flush()
         folder = session.open_part_folder()
         schema = session.schema()
         tensors = {key: _without_samples(state) for key, state in schema.tensors.items()}
         base = Snapshot(folder, schema.meta, {}, tensors)
+        if traits_of(session.storage).folder:
+            session.storage.put(_marker(folder), b"")
+            has_marker = True
         yield PartTarget(session.storage, session.credentials, base, table.names)
     finally:
+        if has_marker:
+            with suppress(StorageError):  # what is left is garbage, as the folder is
+                session.storage.delete(_marker(folder))
         session.close_part_folder(folder)
         session.release()
 
@@ -278,6 +297,40 @@ class PartWriter:
         key = state.table.key(row)
         pieces = self._draft.tensors.new_chunks().get(key)
         return self._target.storage.get(key) if pieces is None else b"".join(pieces)
+
+
+def written(
+    target: PartTarget, batches: Iterable[Mapping[str, Any]], *, skip_ok: bool = False
+) -> Part | None:
+    """Write batches of columns as one part; None if they have no rows.
+
+    Parameters
+    ----------
+    batches
+        ``{column: ndarray, list or Arrow array}``; an empty one has no rows.
+    skip_ok
+        Columns may be left out.
+
+    Raises
+    ------
+    KeyError
+        If columns of the target are left out.
+    TensorDoesNotExistError, ValueError, SampleExtendError
+        As of :meth:`PartWriter.extend`.
+    """
+    is_empty = True
+    with PartWriter(target) as writer:
+        for columns in batches:
+            if not columns:
+                continue
+            missing = [name for name in target.names if name not in columns]
+            if missing and not skip_ok and columns.keys() <= target.names.keys():
+                raise KeyError(
+                    f"Required tensors not provided: {missing}. Pass `skip_ok=True` to skip tensors."
+                )
+            writer.extend(columns)
+            is_empty = False
+        return None if is_empty else writer.finish()
 
 
 def _divided(draft: Draft) -> tuple[dict[str, bytes], Files]:

@@ -83,21 +83,34 @@ def serve(file: str) -> None:
             try:
                 job: Job = pickle.loads(data)  # noqa: S301 - of the process that started this one
             except Exception as error:  # noqa: BLE001 - raised there
-                _send(answers, _pickled(error))
+                _send(answers, pickled_error(error))
                 continue
             worker = Worker(job, lambda index: _ITEM.pack_into(item, 0, index))
-            _send(answers, _pickled(None))
+            _send(answers, pickle.dumps(None))
             continue
-        try:
-            found: Outcome | Exception = worker.do(pickle.loads(data))  # noqa: S301
-        except Exception as error:  # noqa: BLE001
-            error.add_note(_trace(error))
-            found = error
-        if isinstance(found, Outcome):
-            found.task = Task(found.task.start, found.task.stop)
-            if found.failure is not None:
-                found.failure.error.add_note(_trace(found.failure.error))
-        _send(answers, _pickled(found))
+        _send(answers, answer(worker, data))
+
+
+def answer(worker: Worker, data: bytes) -> bytes:
+    """Do a pickled task; return what became of it, or the error that was raised, pickled."""
+    try:
+        found = worker.do(pickle.loads(data))  # noqa: S301 - of the driver
+    except Exception as error:  # noqa: BLE001 - raised there
+        return pickled_error(error)
+    found.task = Task(found.task.start, found.task.stop)
+    if found.failure is not None:
+        found.failure.error.add_note(_trace(found.failure.error))
+        found.failure = _sendable(found.failure)
+    found.skipped = [_sendable(failure) for failure in found.skipped]
+    outcome: bytes = cloudpickle.dumps(found, protocol=5)
+    return outcome
+
+
+def pickled_error(error: Exception) -> bytes:
+    """Return an error as bytes; one that cannot be pickled becomes one that tells it."""
+    error.add_note(_trace(error))
+    data: bytes = cloudpickle.dumps(_sendable(Failure(0, None, error)).error, protocol=5)
+    return data
 
 
 def _read_all(requests: IO[bytes], inbox: queue.SimpleQueue[bytes]) -> None:
@@ -108,18 +121,6 @@ def _read_all(requests: IO[bytes], inbox: queue.SimpleQueue[bytes]) -> None:
 
 def _trace(error: BaseException) -> str:
     return "In the worker process:\n" + "".join(traceback.format_exception(error)).rstrip()
-
-
-def _pickled(found: Any) -> bytes:
-    """Return an outcome as bytes; errors that cannot be pickled become ones that tell them."""
-    if isinstance(found, Outcome):
-        if found.failure is not None:
-            found.failure = _sendable(found.failure)
-        found.skipped = [_sendable(failure) for failure in found.skipped]
-    elif isinstance(found, Exception):
-        found = _sendable(Failure(0, None, found)).error
-    data: bytes = cloudpickle.dumps(found, protocol=5)
-    return data
 
 
 def _sendable(failure: Failure) -> Failure:
@@ -299,8 +300,13 @@ def processes(job: Job, count: int) -> Executor:
     return Pool([InProcess(job.source, data) for _ in range(count)])
 
 
-def pickled_job(job: Job) -> bytes:
+def pickled_job(job: Job, *, secrets: bool = True) -> bytes:
     """Return a job as bytes that another process reads.
+
+    Parameters
+    ----------
+    secrets
+        Whether those of credentials go along: to a process of one's own, over a pipe.
 
     Raises
     ------
@@ -308,7 +314,7 @@ def pickled_job(job: Job) -> bytes:
         If the function, its arguments or the input cannot be sent.
     """
     try:
-        with for_own_process():
+        with for_own_process() if secrets else contextlib.nullcontext():
             data: bytes = cloudpickle.dumps(job, protocol=5)
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         raise InvalidInputError(

@@ -17,6 +17,7 @@ from lakebed.errors import InvalidInputDataError
 from lakebed.session.columns import Batches
 from lakebed.session.handle import Handle
 from lakebed.session.table import Table
+from lakebed.storage.base import Storage
 
 # A piece's items in bytes, where they are known: what travels at once.
 PIECE_BYTES = 64_000_000
@@ -65,6 +66,11 @@ class Source(ABC):
         """Return how many items a piece may have at most; None is no bound."""
         return None
 
+    @property
+    def storage(self) -> Storage | None:
+        """Where workers read the items from; None if those come along, or the source itself knows."""
+        return None
+
 
 class _DatasetRows(Source):
     """Rows of a dataset or of a view of one.
@@ -107,6 +113,10 @@ class _DatasetRows(Source):
             return ()
         largest = max(found, key=lambda state: len(state.table))
         return [int(last) + 1 for last in largest.table.ids.last.tolist()]
+
+    @property
+    def storage(self) -> Storage:
+        return self._table.session.storage
 
     def __reduce__(self) -> tuple[Any, ...]:
         facade = self._facade

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import shutil
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -445,3 +446,28 @@ def test_memory_is_for_threads_only() -> None:
     numbers(ds)
     with writing_parts(ds._table()) as target, pytest.raises(MemoryDatasetCanNotBePickledError):
         pickle.dumps(target)
+
+
+# -- machines that do not share a disk ---------------------------------------------------------------------------
+
+
+def test_a_target_opens_only_where_the_writer_s_folder_is(tmp_path: Path) -> None:
+    """A copy of the dataset under the same path, as a machine of its own may have it, is refused."""
+    ds = lakebed.empty(str(tmp_path / "ds"))
+    numbers(ds)
+    ds.flush()
+    shutil.copytree(tmp_path / "ds", tmp_path / "copy")
+    with writing_parts(ds._table()) as target:
+        data = pickle.dumps(target)
+        part = part_of(pickle.loads(data), {"x": [1], "y": ["one"]})
+        (tmp_path / "ds").rename(tmp_path / "away")
+        (tmp_path / "copy").rename(tmp_path / "ds")
+        with pytest.raises(InvalidOperationError, match="do not share the disk"):
+            pickle.loads(data)
+        (tmp_path / "ds").rename(tmp_path / "copy")
+        (tmp_path / "away").rename(tmp_path / "ds")
+        adopt(ds._session, [part])
+    with pytest.raises(InvalidOperationError, match="or the writer has ended"):
+        pickle.loads(data)
+    assert ds.x.numpy().ravel().tolist() == [1]
+    assert not list((tmp_path / "ds").rglob("parts"))

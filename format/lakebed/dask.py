@@ -1,0 +1,242 @@
+"""Collections of Dask: their partitions come from the rows of a dataset, and go into one.
+
+Workers read chunks and write parts themselves; what this process does is to adopt the parts, in order, and to publish
+once. ``pip install '.[dask]'``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from lakebed.dataset.dataset import Dataset
+from lakebed.errors import InvalidInputError, ModuleNotInstalledException
+from lakebed.session.columns import Batches, arrow_stream
+from lakebed.session.parts import Part, PartTarget, adopt, writing_parts, written
+from lakebed.session.table import Table
+from lakebed.session.windows import bytes_of_row, has_arrays, windows
+
+try:
+    import dask
+except ImportError as missing:
+    raise ModuleNotInstalledException(
+        "Dask is needed for this and is not installed: pip install 'dask[dataframe]', or, in a checkout, "
+        "pip install '.[dask]'"
+    ) from missing
+
+__all__ = ["read_array", "read_bag", "read_dataframe", "write"]
+
+_PARTITION_BYTES = 64_000_000
+_ROWS = 1024  # of a bag, encoded together
+
+
+def read_bag(ds: Dataset, tensors: Sequence[str] | None = None, *, partitions: int | None = None) -> Any:
+    """Return the rows of a dataset, or of a view of one, as a ``dask.bag`` of dictionaries.
+
+    Parameters
+    ----------
+    ds
+        A dataset or a view; workers read the version that is open now.
+    tensors
+        Names of the tensors to read; None reads all.
+    partitions
+        How many; None cuts by the size of the values.
+
+    Returns
+    -------
+    A bag of ``{tensor: value}``: arrays as ndarrays, nulls as None.
+    """
+    import dask.bag
+
+    table = ds._table(tensors)  # noqa: SLF001
+    return dask.bag.from_delayed(_delayed(_Dictionaries, table, _windows(table, partitions)))
+
+
+def read_dataframe(
+    ds: Dataset, tensors: Sequence[str] | None = None, *, partitions: int | None = None
+) -> Any:
+    """Return the rows of a dataset, or of a view of one, as a ``dask.dataframe`` with columns of Arrow types.
+
+    Parameters
+    ----------
+    ds, tensors, partitions
+        As for :func:`read_bag`. Arrays become lists.
+    """
+    import dask.dataframe
+
+    table = ds._table(tensors)  # noqa: SLF001
+    meta = _Frames(table, 0, 0)()
+    return dask.dataframe.from_delayed(
+        _delayed(_Frames, table, _windows(table, partitions)), meta=meta, verify_meta=False
+    )
+
+
+def read_array(ds: Dataset, tensor: str, *, partitions: int | None = None) -> Any:
+    """Return a tensor whose samples have one shape as a ``dask.array`` of shape (rows, ...).
+
+    Parameters
+    ----------
+    ds, partitions
+        As for :func:`read_bag`.
+    tensor
+        Its name.
+
+    Raises
+    ------
+    InvalidInputError
+        If samples differ in shape, some are null, or they are no arrays.
+    """
+    import dask.array
+
+    table = ds._table([tensor])  # noqa: SLF001
+    reader = table.reader(tensor)
+    is_number = reader.is_scalar and not reader.is_nullable and table.companion(tensor, "null") is None
+    if not reader.is_fixed or not (is_number or has_arrays(table, tensor)):
+        raise InvalidInputError(
+            f"the samples of tensor {tensor!r} are no arrays of one shape: read them as a bag"
+        )
+    shape, dtype = tuple(reader.state.meta.max_shape), reader.known_dtype()
+    cuts = _windows(table, partitions)
+    if not cuts:
+        return dask.array.empty((0, *shape), dtype=dtype)
+    pieces = [
+        dask.array.from_delayed(piece, (stop - start, *shape), dtype)
+        for piece, (start, stop) in zip(_delayed(_Arrays, table, cuts), cuts, strict=True)
+    ]
+    return dask.array.concatenate(pieces)
+
+
+def write(collection: Any, ds: Dataset, tensor: str | None = None, *, skip_ok: bool = False) -> None:
+    """Append the rows of a bag, a data frame or an array of Dask, in order: all of them, or none.
+
+    Parameters
+    ----------
+    collection
+        A bag of ``{tensor: value}``; a data frame whose columns are named as tensors are; an array of rows.
+    ds
+        The dataset. On a disk, all workers must have it under the same path.
+    tensor
+        Which one an array goes into; None takes the only one.
+    skip_ok
+        Tensors without a column stay as they are.
+
+    Raises
+    ------
+    KeyError
+        If a tensor has no column.
+    TensorDoesNotExistError
+        If a column has no tensor.
+    SampleExtendError
+        If a value does not fit.
+    InvalidInputError
+        If it is no such collection.
+    """
+    table = ds._table(None if tensor is None else [tensor])  # noqa: SLF001
+    pieces = _pieces(collection)
+    with writing_parts(table) as target:
+        work = dask.delayed(_Written(target, skip_ok=skip_ok), traverse=False, pure=False)
+        parts: Iterable[Part | None] = dask.compute(*(work(piece) for piece in pieces))
+        adopt(table.session, [part for part in parts if part is not None])
+    table.session.epoch += 1
+
+
+def _pieces(collection: Any) -> list[Any]:
+    if not dask.is_dask_collection(collection) or not hasattr(collection, "to_delayed"):
+        raise InvalidInputError(
+            f"write takes a bag, a data frame or an array of Dask, not {type(collection).__name__}"
+        )
+    if hasattr(collection, "chunks"):
+        if not collection.ndim:
+            raise InvalidInputError("an array without axes has no rows")
+        collection = collection.rechunk(dict.fromkeys(range(1, collection.ndim), -1))
+    found = collection.to_delayed()
+    return list(found.ravel() if isinstance(found, np.ndarray) else found)
+
+
+# Classes that are no dataclasses: Dask looks into those, and would make them anew.
+
+
+class _Window:
+    """Reads a run of rows of a table."""
+
+    def __init__(self, table: Table, start: int, stop: int) -> None:
+        self._table = table
+        self._start = start
+        self._stop = stop
+
+    def _rows(self) -> Table:
+        return self._table[self._start : self._stop]
+
+    def _batches(self) -> Iterable[dict[str, Any]]:
+        return Batches(self._rows(), _ROWS)
+
+
+class _Dictionaries(_Window):
+    def __call__(self) -> list[dict[str, Any]]:
+        found = []
+        for batch in self._batches():
+            numbers = {name for name in batch if self._table.reader(name).is_scalar}
+            count = len(next(iter(batch.values()), ()))
+            found += [
+                {name: _value(column[i], is_number=name in numbers) for name, column in batch.items()}
+                for i in range(count)
+            ]
+        return found
+
+
+class _Frames(_Window):
+    def __call__(self) -> Any:
+        import pandas as pd
+
+        return arrow_stream(self._rows()).read_all().to_pandas(types_mapper=pd.ArrowDtype)
+
+
+class _Arrays(_Window):
+    def __call__(self) -> Any:
+        return np.concatenate([np.array(column) for batch in self._batches() for column in batch.values()])
+
+
+class _Written:
+    """Writes a partition as a part."""
+
+    def __init__(self, target: PartTarget, *, skip_ok: bool) -> None:
+        self._target = target
+        self._skip_ok = skip_ok
+
+    def __call__(self, piece: Any) -> Part | None:
+        return written(self._target, self._columns(piece), skip_ok=self._skip_ok)
+
+    def _columns(self, piece: Any) -> Iterable[dict[str, Any]]:
+        if isinstance(piece, np.ndarray):
+            if len(self._target.names) != 1:
+                raise InvalidInputError(f"name the tensor of an array: one of {sorted(self._target.names)}")
+            yield {next(iter(self._target.names)): piece} if len(piece) else {}
+            return
+        if hasattr(piece, "columns"):
+            yield {name: piece[name] for name in piece.columns} if len(piece) else {}
+            return
+        rows = iter(piece)
+        while some := list(islice(rows, _ROWS)):
+            names = dict.fromkeys(name for row in some for name in row)
+            yield {name: [row.get(name) for row in some] for name in names}
+
+
+def _value(value: Any, *, is_number: bool) -> Any:
+    if value is np.ma.masked or value is None:
+        return None
+    if is_number:
+        return None if np.ma.is_masked(value) else np.asarray(value).reshape(-1)[0].item()
+    return np.array(value) if isinstance(value, np.ndarray) else value
+
+
+def _windows(table: Table, partitions: int | None) -> list[tuple[int, int]]:
+    count = partitions or int(len(table) * bytes_of_row(table) // _PARTITION_BYTES) + 1
+    return windows(table, count)
+
+
+def _delayed(kind: type[_Window], table: Table, cuts: Sequence[tuple[int, int]]) -> list[Any]:
+    read = [kind(table, start, stop) for start, stop in cuts or [(0, 0)]]
+    return [dask.delayed(one, traverse=False, pure=False)() for one in read]

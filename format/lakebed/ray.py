@@ -1,0 +1,214 @@
+"""Datasets of Ray Data: their blocks come from the rows of a dataset, and go into one.
+
+Neither way passes a driver: tasks on the nodes read chunks and write parts; what the driver does is to adopt the parts,
+in order, and to publish once. ``pip install '.[ray]'``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lakebed.dataset.dataset import Dataset
+from lakebed.errors import ModuleNotInstalledException
+from lakebed.session.columns import Batches, arrow_stream
+from lakebed.session.parts import Part, PartTarget, adopt, writing_parts, written
+from lakebed.session.table import Table
+from lakebed.session.windows import bytes_of_row, has_arrays, windows
+from lakebed.transforms.cluster import connect
+
+try:
+    import ray.data
+    from ray.data.block import BlockAccessor, BlockMetadata
+    from ray.data.datasource import Datasink, Datasource, ReadTask
+    from ray.data.extensions import ArrowTensorArray, ArrowVariableShapedTensorArray
+except ImportError as missing:
+    raise ModuleNotInstalledException(
+        f"Ray Data is needed for this: pip install ray pandas, or, in a checkout, pip install '.[ray]' ({missing})"
+    ) from missing
+
+__all__ = ["read", "write"]
+
+# Values of a block, about: what a task holds at a time.
+_BLOCK_BYTES = 64_000_000
+
+
+def read(
+    ds: Dataset,
+    tensors: Sequence[str] | None = None,
+    *,
+    blocks: int | None = None,
+    concurrency: int | None = None,
+    ray_remote_args: Mapping[str, Any] | None = None,
+) -> Any:
+    """Return the rows of a dataset, or of a view of one, as a ``ray.data.Dataset``.
+
+    Tasks on the nodes read the version that is open now, cut where its chunks end.
+
+    Parameters
+    ----------
+    ds
+        A dataset or a view. On a disk, all nodes must have it under the same path.
+    tensors
+        Names of the tensors to read; None reads all.
+    blocks
+        How many tasks read it; None leaves that to Ray.
+    concurrency, ray_remote_args
+        As for ``ray.data.read_datasource``.
+
+    Returns
+    -------
+    A ``ray.data.Dataset``: numbers, text, and json as text; arrays and images as tensors of Ray, or as nested lists
+    where some are null.
+
+    Raises
+    ------
+    TensorDoesNotExistError
+        If there is no such tensor.
+    """
+    connect()
+    source = _Rows(ds._table(tensors))  # noqa: SLF001
+    given = {} if blocks is None else {"override_num_blocks": blocks}
+    return ray.data.read_datasource(
+        source, concurrency=concurrency, ray_remote_args=dict(ray_remote_args or {}), **given
+    )
+
+
+def write(
+    dataset: Any,
+    ds: Dataset,
+    *,
+    skip_ok: bool = False,
+    concurrency: int | None = None,
+    ray_remote_args: Mapping[str, Any] | None = None,
+) -> None:
+    """Append the rows of a ``ray.data.Dataset`` to a dataset, in the order of its blocks: all of them, or none.
+
+    Parameters
+    ----------
+    ds
+        Its tensors are named as the columns are. On a disk, all nodes must have it under the same path.
+    skip_ok
+        Tensors without a column stay as they are.
+    concurrency, ray_remote_args
+        As for ``ray.data.Dataset.write_datasink``.
+
+    Raises
+    ------
+    ray.exceptions.RayTaskError
+        If a task fails: a column has no tensor, a tensor no column, a value does not fit; nothing is added then.
+    InvalidOperationError
+        If blocks contradict one another, in their dtypes for example.
+    """
+    connect()
+    table = ds._table()  # noqa: SLF001
+    order = dataset.context.execution_options
+    before, order.preserve_order = order.preserve_order, True
+    try:
+        with writing_parts(table) as target:
+            sink = _Parts(target, skip_ok=skip_ok)
+            dataset.write_datasink(sink, concurrency=concurrency, ray_remote_args=dict(ray_remote_args or {}))
+            adopt(table.session, sink.parts)
+    finally:
+        order.preserve_order = before
+    table.session.epoch += 1
+
+
+class _Rows(Datasource):  # type: ignore[misc]
+    """Reads the rows of a table."""
+
+    def __init__(self, table: Table) -> None:
+        super().__init__()
+        self._table = table
+        self._bytes = bytes_of_row(table)
+
+    def get_name(self) -> str:
+        return "Lakebed"
+
+    def estimate_inmemory_data_size(self) -> int:
+        return int(len(self._table) * self._bytes)
+
+    def get_read_tasks(self, parallelism: int, *limit: Any, **others: Any) -> list[ReadTask]:
+        rows = others.get("per_task_row_limit", limit[0] if limit else None)
+        more = {} if rows is None else {"per_task_row_limit": rows}
+        known = {field.name for field in dataclasses.fields(BlockMetadata)}
+        url = self._table.session.storage.url
+        tasks = []
+        for start, stop in windows(self._table, parallelism):
+            facts = {
+                "num_rows": stop - start,
+                "size_bytes": int((stop - start) * self._bytes),
+                "input_files": [url],
+                **dict.fromkeys(known - {"num_rows", "size_bytes", "input_files"}),
+            }
+            step = max(1, int(_BLOCK_BYTES / max(1.0, self._bytes)))
+            work = partial(_blocks, self._table, start, stop, step)
+            tasks.append(ReadTask(work, BlockMetadata(**facts), **more))
+        return tasks
+
+
+def _blocks(table: Table, start: int, stop: int, step: int) -> Iterator[pa.Table]:
+    for first in range(start, stop, step):
+        yield _block(table[first : min(stop, first + step)])
+
+
+def _block(table: Table) -> pa.Table:
+    tensors = [name for name in table.names if has_arrays(table, name)]
+    plain = [name for name in table.names if name not in tensors]
+    columns = {}
+    if plain:
+        found = arrow_stream(table.only(plain)).read_all()
+        columns = {name: found[name] for name in plain}
+    if tensors:
+        batch = next(iter(Batches(table.only(tensors), max(1, len(table)))))
+        columns |= {name: _tensors(batch[name]) for name in tensors}
+    return pa.table({name: columns[name] for name in table.names})
+
+
+def _tensors(values: Any) -> pa.Array:
+    if isinstance(values, np.ndarray):
+        return ArrowTensorArray.from_numpy(np.ascontiguousarray(values))
+    found = np.empty(len(values), object)
+    found[:] = list(values)
+    return ArrowVariableShapedTensorArray.from_numpy(found)
+
+
+class _Parts(Datasink):  # type: ignore[misc]
+    """Writes blocks as parts, and keeps these for the one who adopts them."""
+
+    def __init__(self, target: PartTarget, *, skip_ok: bool) -> None:
+        self._target = target
+        self._skip_ok = skip_ok
+        self.parts: list[Part] = []
+
+    def get_name(self) -> str:
+        return "Lakebed"
+
+    def write(self, blocks: Iterable[Any], ctx: Any) -> tuple[int, Part | None]:
+        return ctx.task_idx, written(self._target, map(_columns, blocks), skip_ok=self._skip_ok)
+
+    def on_write_complete(self, write_result: Any) -> None:
+        returns = sorted(write_result.write_returns, key=lambda found: int(found[0]))
+        self.parts = [part for _, part in returns if part is not None]
+
+
+def _columns(block: Any) -> dict[str, Any]:
+    """Return the columns of a block as what a dataset takes."""
+    table = BlockAccessor.for_block(block).to_arrow()
+    return {name: _values(table[name]) for name in table.column_names} if table.num_rows else {}
+
+
+def _values(column: pa.ChunkedArray) -> Any:
+    if not isinstance(column.type, pa.BaseExtensionType):
+        return column
+    if not hasattr(column.type, "shape") and not hasattr(column.type, "ndim"):
+        return column.to_pylist()  # objects of Python
+    found: list[Any] = []
+    for chunk in column.chunks:
+        found.extend(chunk.to_numpy(zero_copy_only=False))
+    return np.stack(found) if len({value.shape for value in found}) == 1 else found

@@ -1,0 +1,196 @@
+"""Datasets of Ray Data and collections of Dask hold what a dataset holds, and fill one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lakebed
+from integration_tests.ray.nodes import Nodes
+from lakebed.errors import InvalidInputError
+from lakebed.maintenance.verify import verify
+
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.filterwarnings("ignore:::ray"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
+ROWS = 60
+
+
+def make(path: Path) -> lakebed.Dataset:
+    ds = lakebed.empty(str(path))
+    ds.create_tensor("photo", htype="image", sample_compression="png")
+    ds.create_tensor("vector", dtype="float32")
+    ds.create_tensor("number", dtype="int64")
+    ds.create_tensor("text", htype="text")
+    return ds
+
+
+def columns() -> dict[str, list[Any]]:
+    rng = np.random.default_rng(1)
+    return {
+        "photo": [rng.integers(0, 255, (8 + i % 3, 9, 3), np.uint8) for i in range(ROWS)],
+        "vector": [np.full(4, i, np.float32) for i in range(ROWS)],
+        "number": [None if i % 7 == 3 else i for i in range(ROWS)],
+        "text": [None if i % 11 == 5 else f"row {i} é" for i in range(ROWS)],
+    }
+
+
+@pytest.fixture
+def ds(tmp_path: Path) -> lakebed.Dataset:
+    made = make(tmp_path / "ds")
+    made.extend(columns())
+    made.flush()
+    return made
+
+
+def check_same(ds: lakebed.Dataset, rows: range = range(ROWS)) -> None:
+    """The rows of a dataset are those rows of the columns, nulls included."""
+    ds = lakebed.load(ds.path, read_only=True)
+    findings = verify(ds.storage, deep=True)
+    assert findings.is_sound, findings.damage
+    expected = columns()
+    assert len(ds) == len(rows)
+    for name in ("number", "text"):
+        found = ds.read_columns(0, len(rows), [name])[name].to_pylist()
+        assert found == [expected[name][i] for i in rows]
+    for at, i in enumerate(rows):
+        assert np.array_equal(ds.photo[at].numpy(), expected["photo"][i])
+        assert np.array_equal(ds.vector[at].numpy(), expected["vector"][i])
+
+
+# -- Ray Data ----------------------------------------------------------------------------------------------------
+
+
+def test_ray_reads_and_writes_it_back(nodes: Nodes, ds: lakebed.Dataset, tmp_path: Path) -> None:
+    import lakebed.ray
+
+    data = lakebed.ray.read(ds, blocks=4)
+    rows = sorted(data.take_all(), key=lambda row: float(row["vector"][0]))
+    expected = columns()
+    assert len(rows) == data.count() == ROWS
+    for i, row in enumerate(rows):
+        assert np.array_equal(row["photo"], expected["photo"][i])
+        assert (row["number"], row["text"]) == (expected["number"][i], expected["text"][i])
+    out = make(tmp_path / "out")
+    lakebed.ray.write(data, out)
+    check_same(out)
+
+
+def test_ray_reads_a_view_and_some_tensors(nodes: Nodes, ds: lakebed.Dataset) -> None:
+    import lakebed.ray
+
+    found = lakebed.ray.read(ds[40:10:-3], ["vector"], blocks=2).take_all()
+    assert sorted(row["vector"][0] for row in found) == sorted(range(40, 10, -3))
+
+
+def test_ray_writes_in_the_order_of_blocks(nodes: Nodes, tmp_path: Path) -> None:
+    import ray
+
+    import lakebed.ray
+
+    out = lakebed.empty(str(tmp_path / "out"))
+    out.create_tensor("id", dtype="int64")
+
+    def slow_first(batch: dict[str, Any]) -> dict[str, Any]:
+        import time
+
+        time.sleep(1.0 if batch["id"][0] == 0 else 0.0)
+        return batch
+
+    lakebed.ray.write(ray.data.range(400, override_num_blocks=8).map_batches(slow_first), out)
+    assert out.id.numpy().ravel().tolist() == list(range(400))
+
+
+def test_ray_writes_all_or_nothing(nodes: Nodes, tmp_path: Path) -> None:
+    import ray
+
+    import lakebed.ray
+
+    out = lakebed.empty(str(tmp_path / "out"))
+    out.create_tensor("id", dtype="int64")
+
+    def fails(batch: dict[str, Any]) -> dict[str, Any]:
+        if 150 in batch["id"]:
+            raise ValueError("this one")
+        return batch
+
+    with pytest.raises(Exception, match="this one"):
+        lakebed.ray.write(ray.data.range(200, override_num_blocks=4).map_batches(fails), out)
+    with pytest.raises(Exception, match="other"):
+        lakebed.ray.write(ray.data.from_items([{"other": 1}]), out)
+    assert len(lakebed.load(out.path)) == 0
+    out.extend({"id": [1]})  # the lock is free
+    assert len(out) == 1
+
+
+# -- Dask --------------------------------------------------------------------------------------------------------
+
+
+def test_a_bag_there_and_back(ds: lakebed.Dataset, tmp_path: Path) -> None:
+    import lakebed.dask
+
+    bag = lakebed.dask.read_bag(ds, partitions=3)
+    assert bag.npartitions == 3
+    rows, expected = bag.compute(scheduler="sync"), columns()
+    assert [row["number"] for row in rows] == expected["number"]
+    assert [row["text"] for row in rows] == expected["text"]
+    out = make(tmp_path / "out")
+    lakebed.dask.write(bag, out)  # in processes: what Dask does with bags
+    check_same(out)
+    part = make(tmp_path / "part")
+    lakebed.dask.write(lakebed.dask.read_bag(ds[20:50]), part)
+    check_same(part, range(20, 50))
+
+
+def test_a_data_frame_there_and_back(ds: lakebed.Dataset, tmp_path: Path) -> None:
+    import lakebed.dask
+
+    frame = lakebed.dask.read_dataframe(ds, ["number", "text"], partitions=2)
+    found, expected = frame.compute(), columns()
+    assert found["text"].isna().tolist() == [text is None for text in expected["text"]]
+    out = make(tmp_path / "out")
+    lakebed.dask.write(frame, out, skip_ok=True)
+    out.flush()
+    for name in ("number", "text"):
+        assert lakebed.load(out.path).read_columns(0, ROWS, [name])[name].to_pylist() == expected[name]
+    with pytest.raises(KeyError, match="photo"):
+        lakebed.dask.write(frame, make(tmp_path / "strict"))
+
+
+def test_an_array_there_and_back(ds: lakebed.Dataset, tmp_path: Path) -> None:
+    import lakebed.dask
+
+    array = lakebed.dask.read_array(ds, "vector", partitions=3)
+    assert (array.shape, array.dtype) == ((ROWS, 4), np.float32)
+    assert array.sum().compute() == 4 * sum(range(ROWS))
+    out = lakebed.empty(str(tmp_path / "out"))
+    out.create_tensor("twice", dtype="float32")
+    lakebed.dask.write((array * 2).rechunk((7, 2)), out, "twice")
+    assert np.array_equal(out.twice.numpy(), ds.vector.numpy() * 2)
+    with pytest.raises(InvalidInputError, match="photo"):
+        lakebed.dask.read_array(ds, "photo")
+
+
+def test_dask_writes_all_or_nothing(ds: lakebed.Dataset, tmp_path: Path) -> None:
+    import dask.bag
+
+    import lakebed.dask
+
+    def fails(row: int) -> dict[str, Any]:
+        if row == 33:
+            raise ValueError("this one")
+        return {"id": row}
+
+    out = lakebed.empty(str(tmp_path / "out"))
+    out.create_tensor("id", dtype="int64")
+    with pytest.raises(ValueError, match="this one"):
+        lakebed.dask.write(dask.bag.from_sequence(range(50), npartitions=5).map(fails), out)
+    assert len(lakebed.load(out.path)) == 0
+    lakebed.dask.write(dask.bag.from_sequence(range(30), npartitions=5).map(fails), out)
+    assert out.id.numpy().ravel().tolist() == list(range(30))
