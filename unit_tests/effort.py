@@ -48,6 +48,8 @@ class Effort:
     """Calls of a storage that fail, with each configuration."""
     faults_afar: int
     """The same for a storage that is far away."""
+    transform_faults: int
+    """Calls of a storage that fail in a transform, with each kind of it."""
     flaky_runs: int
     """Runs through a storage that fails at random."""
     interrupted_lines: int
@@ -81,6 +83,7 @@ QUICK = Effort(
     machine_steps=20,
     faults=10,
     faults_afar=6,
+    transform_faults=1,
     flaky_runs=1,
     interrupted_lines=1,
     kills=10,
@@ -103,6 +106,7 @@ STANDARD = Effort(
     machine_steps=30,
     faults=50,
     faults_afar=30,
+    transform_faults=3,
     flaky_runs=3,
     interrupted_lines=1,
     kills=40,
@@ -125,6 +129,7 @@ SOAK = Effort(
     machine_steps=50,
     faults=10**9,
     faults_afar=10**9,
+    transform_faults=100,
     flaky_runs=200,
     interrupted_lines=450,
     kills=2_000,

@@ -654,6 +654,18 @@ class Session(Checkout):
             if self._holds == 0:
                 self.unlock()
 
+    def drop_unpublished(self) -> None:
+        """Forget everything unpublished; where a publish has not told its end, the next change finds out what there is.
+
+        Unlike :meth:`discard`, it leaves nothing in doubt while the lock is held.
+        """
+        with self.mutex:
+            try:
+                self.resolve_unknown_commit()
+            except CommitStateUnknown:
+                self.unlock()
+            self.discard()
+
     def abandon(self) -> None:
         """Let go of everything without touching the storage, as the end of the process does."""
         self._unpublished.draft = None

@@ -225,7 +225,10 @@ class _Run:
         ):
             try:
                 self._adopt_all(executor, start, target, bar)
+                # What was adopted last must be there before the note goes, and is dropped if it cannot be published.
+                self._session.flush()
             except BaseException:
+                self._session.drop_unpublished()
                 if self._checkpoint is not None:
                     print("Transform failed. Resetting back to last committed checkpoint.")
                 raise
@@ -428,7 +431,7 @@ class _Run:
         return True
 
     def _start_over(self, note: Note) -> None:
-        """Remove the rows that an unfinished run has added."""
+        """Remove the rows of an unfinished run; they go with the next checkpoint, whose note replaces the old one."""
         from lakebed.versions.opening import open_version
 
         session = self._session
@@ -438,7 +441,6 @@ class _Run:
                 first = before.tensors[key].length if key in before.tensors else 0
                 if not state.meta.hidden and state.length > first:
                     draft.rows.pop(key, range(first, state.length))
-        remove_note(session.storage, session.branch)
 
 
 def _end_near(ends: Sequence[int], at: int, stop: int) -> int:
