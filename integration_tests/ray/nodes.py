@@ -58,6 +58,8 @@ class Nodes:
             **os.environ,
             "RAY_AUTH_MODE": "disabled",
             "RAY_USAGE_STATS_ENABLED": "0",
+            "AWS_ACCESS_KEY_ID": "key",  # of a server of S3 that takes any
+            "AWS_SECRET_ACCESS_KEY": "secret",
             "PYTHONPATH": f"{ROOT}:{ROOT / 'format'}",
         }
         environment.pop("RAY_ADDRESS", None)

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import boto3
 import numpy as np
 import pytest
 
@@ -181,3 +182,37 @@ def test_disks_that_nodes_do_not_share_are_refused(nodes: Nodes, tmp_path: Path)
         nodes.kill(other)
     assert len(out) == 2
     assert rows(ds) == []
+
+
+def test_an_object_store(nodes: Nodes) -> None:
+    """Nodes read the input and write their parts there, with credentials of their own."""
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        creds = {
+            "endpoint_url": f"http://{host}:{port}",
+            "aws_access_key_id": "mine",
+            "aws_secret_access_key": "mine alone",
+            "aws_region": "us-east-1",
+        }
+        boto3.client(
+            "s3",
+            endpoint_url=creds["endpoint_url"],
+            aws_access_key_id="mine",
+            aws_secret_access_key="mine",
+            region_name="us-east-1",
+        ).create_bucket(Bucket="lake")
+        ds = lakebed.empty("s3://lake/in", creds=creds)
+        out = lakebed.empty("s3://lake/out", creds=creds)
+        for made in (ds, out):
+            made.create_tensor("a")
+            made.create_tensor("b", htype="text")
+        ds.extend({"a": np.arange(100), "b": [f"{i}" for i in range(100)]})
+        functions.plus_one().eval(ds, out, **RAY)
+        again = lakebed.load("s3://lake/out", creds=creds, read_only=True)
+        assert again.a.numpy().ravel().tolist() == list(range(1, 101))
+    finally:
+        server.stop()
