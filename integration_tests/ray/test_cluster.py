@@ -37,6 +37,14 @@ def traced(item: Any, out: Any, folder: str, seconds: float) -> None:
 
 
 @lakebed.compute
+def from_ten_on(item: Any, out: Any) -> None:
+    """No row of the first items."""
+    time.sleep(0.01)
+    if item >= 10:
+        out.append({"a": item, "b": ""})
+
+
+@lakebed.compute
 def written_to(item: Any, out: Any) -> None:
     """Change the item itself, as functions of arrays do."""
     item += 1
@@ -72,6 +80,13 @@ def test_both_nodes_work_in_order(nodes: Nodes, tmp_path: Path) -> None:
     found = rows(ds)
     assert [a for a, _ in found] == list(range(600))
     assert len({node for _, node in found}) == 2
+
+
+def test_parts_that_are_made_again_stay_in_order(nodes: Nodes, tmp_path: Path) -> None:
+    """Tasks that were begun before a tensor had its dtype are done again, while others run."""
+    ds = make(tmp_path / "ds")
+    from_ten_on().eval(list(range(200)), ds, **{**RAY, "num_workers": 4})
+    assert [a for a, _ in rows(ds)] == list(range(10, 200))
 
 
 def test_a_dataset_in_and_in_place(nodes: Nodes, tmp_path: Path) -> None:

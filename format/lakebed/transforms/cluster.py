@@ -15,7 +15,7 @@ import pickle
 import time
 import uuid
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -236,14 +236,14 @@ class OnCluster(Executor):
         self._key = uuid.uuid4().hex
         self._job = ray.put(job)
         self._do = ray.remote(max_retries=0)(_done)
-        self._running: deque[_Running] = deque()
+        self._running: list[_Running] = []  # of all calls of `run`: one may be begun while another waits
 
     def run(self, tasks: Iterator[Task], told: Told | None = None) -> Iterator[Outcome]:
-        running = self._running
+        running: deque[_Running] = deque()
         is_more = True
         while True:
-            self._collect()
-            while is_more and len(self._open()) < self.workers:
+            self._collect(running)
+            while is_more and len(_open(running)) < self.workers:
                 if len(running) >= 4 * self.workers + 4:
                     break  # the first of them takes long: the others wait for it
                 task = next(tasks, None)
@@ -252,30 +252,31 @@ class OnCluster(Executor):
                     break
                 # As bytes: arrays that Ray unpickles itself cannot be written to, and functions may do that.
                 data: bytes = cloudpickle.dumps(task, protocol=5)
-                running.append(_Running(task, data, self._begun(data)))
+                entry = _Running(task, data, self._begun(data))
+                running.append(entry)
+                self._running.append(entry)
             if not running:
                 return
-            if running[0].outcome is not None:
-                yield running.popleft().outcome  # type: ignore[misc]
+            found = running[0].outcome
+            if found is not None:
+                self._running.remove(running.popleft())
+                yield found
                 continue
-            self._ray.wait(self._open(), timeout=_TOLD_SECONDS, fetch_local=False)
+            self._ray.wait(_open(running), timeout=_TOLD_SECONDS, fetch_local=False)
             if told is not None:
                 told()
 
     def _begun(self, data: bytes) -> Any:
         return self._do.remote(self._key, self._job, data)
 
-    def _open(self) -> list[Any]:
-        return [entry.answer for entry in self._running if entry.outcome is None]
-
-    def _collect(self) -> None:
+    def _collect(self, running: Iterable[_Running]) -> None:
         """Take the outcomes of tasks that ended; begin those again that were lost."""
-        waiting = self._open()
+        waiting = _open(running)
         if not waiting:
             return
         ready, _ = self._ray.wait(waiting, num_returns=len(waiting), timeout=0, fetch_local=False)
         ended = set(ready)
-        for entry in self._running:
+        for entry in running:
             if entry.outcome is None and entry.answer in ended:
                 entry.outcome = self._outcome(entry)
 
@@ -307,7 +308,7 @@ class OnCluster(Executor):
         return sum(entry.task.stop - entry.task.start for entry in self._running if entry.outcome is not None)
 
     def close(self) -> None:
-        open_yet = self._open()
+        open_yet = _open(self._running)
         self._running.clear()
         with contextlib.suppress(self._ray.exceptions.RayError):  # of a cluster that is gone
             for answered in open_yet:
@@ -317,6 +318,10 @@ class OnCluster(Executor):
                     open_yet, num_returns=len(open_yet), timeout=_CANCEL_SECONDS, fetch_local=False
                 )
         self._job = None
+
+
+def _open(running: Iterable[_Running]) -> list[Any]:
+    return [entry.answer for entry in running if entry.outcome is None]
 
 
 def _failed(task: Task, who: str, error: BaseException) -> Outcome:
