@@ -172,7 +172,7 @@ class _Process:
             if problem is not None:
                 raise problem
         _ITEM.pack_into(self._item, 0, -1)
-        found = self._answered(pickle.dumps(task, protocol=5))
+        found = self._answered(cloudpickle.dumps(task, protocol=5))
         if isinstance(found, Outcome):
             return found
         raise found
