@@ -196,3 +196,13 @@ def test_a_script_on_the_standard_input(place: Place) -> None:
     _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, errors.decode()
     assert place.rows() == STATES[-1]
+
+
+def test_no_worker_outlives_its_driver_in_a_long_item(place: Place) -> None:
+    place.script.write_text(SCRIPT.replace("time.sleep(0.005)", "time.sleep(120)"))
+    process = place.start()
+    place.wait_for_items(1)
+    process.kill()
+    process.wait()
+    wait_for_end(place.workers())
+    process.communicate()

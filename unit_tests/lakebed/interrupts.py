@@ -193,7 +193,14 @@ def _to_branch(ds: Dataset) -> None:
     ds.checkout("side", create=True)
 
 
+def _transform(ds: Dataset) -> None:
+    lakebed.compute(lambda item, out: out.append(row(item)), name="rows")().eval(
+        [8, 9], ds, progressbar=False
+    )
+
+
 CASES = [
+    Case("transform", (_transform,)),
     Case("append a row that surely fits", (lambda ds: ds.bare.append(1.0), lambda ds: ds.bare.append(2.0))),
     Case("append a row", (lambda ds: ds.append(row(8)), lambda ds: ds.append(row(9)))),
     Case("append a row with a null", (lambda ds: ds.append({**row(8), "text": None, "n": None}),)),
