@@ -651,7 +651,7 @@ def connect(
     creds_key
         Name that a provider knows: ``lakebed creds set NAME`` stores it.
     dest_path, org_id, ds_name, token
-        Where the vendor's service would list the dataset: must be None, as there is no service.
+        As for ``Dataset.connect``.
 
     Returns
     -------
@@ -660,7 +660,7 @@ def connect(
     Raises
     ------
     ValueError
-        If a place in a service is given, or the dataset lies where no credentials are needed.
+        If an address in a service is given, or the dataset lies where no credentials are needed.
     DatasetHandlerError
         If there is no dataset.
     ManagedCredentialsNotFoundError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 from lakebed.dataset._base import DatasetBase
@@ -135,22 +136,29 @@ class CredsMethods(DatasetBase):
         creds_key
             Name that a provider knows.
         dest_path, org_id, ds_name, token
-            Where the vendor's service would list the dataset: must be None, as there is no service.
+            Where the vendor's service would list the dataset. There is none: an address in it is refused, the others
+            mean nothing, of which a warning tells.
 
         Raises
         ------
         ValueError
-            If no name is given, a place in a service is, or the dataset lies where no credentials are needed.
+            If no name is given, an address in a service is, or the dataset lies where no credentials are needed.
         ManagedCredentialsNotFoundError
             If no provider knows the name.
         """
-        if any(place is not None for place in (dest_path, org_id, ds_name)):
+        if dest_path is not None:
             raise InvalidInputError(
                 "there is no managed service to connect a dataset to, and none is needed: open it by its path"
             )
         if creds_key is None:
             raise InvalidInputError(
                 "The creds_key argument must be provided: the name of credentials to open with"
+            )
+        if org_id is not None or ds_name is not None:
+            warnings.warn(
+                "there is no managed service that lists datasets, and none is needed: org_id and ds_name mean nothing; "
+                "the dataset is opened by its path",
+                stacklevel=2,
             )
         storage = innermost(self._handle.session.storage)
         if not is_bucket(storage):

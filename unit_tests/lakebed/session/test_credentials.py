@@ -288,6 +288,11 @@ def test_connecting_needs_a_name_and_a_store(ds: lakebed.Dataset) -> None:
         ds.connect()
     with pytest.raises(ValueError, match="no managed service"):
         ds.connect(creds_key="A", dest_path="hub://org/name")
+    with (
+        pytest.warns(UserWarning, match="org_id and ds_name mean nothing"),
+        pytest.raises(ValueError, match="opened without credentials"),
+    ):
+        ds.connect(creds_key="A", org_id="org", token="secret")
     with pytest.raises(ValueError, match="opened without credentials"):
         ds.connect(creds_key="A")
 
