@@ -61,16 +61,20 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """An unfinished transform: its plan, and the id of its first checkpoint."""
+    """An unfinished transform: its plan, and the id of its first checkpoint.
+
+    ``last``: id of the head that holds all of its rows, once they are about to be published.
+    """
 
     plan: Plan
     first: str
+    last: str | None = None
 
     def to_bytes(self) -> bytes:
         """Return it as JSON."""
         found = asdict(self.plan)
         found["samples"] = {str(index): digest for index, digest in self.plan.samples.items()}
-        return json.dumps({"first": self.first, **found}, indent=1).encode()
+        return json.dumps({"first": self.first, "last": self.last, **found}, indent=1).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Note:
@@ -83,9 +87,9 @@ class Note:
         """
         found = json_style.load_object(data, "the note of a transform")
         try:
-            first = str(found.pop("first"))
+            first, last = str(found.pop("first")), found.pop("last", None)
             samples = {int(index): str(digest) for index, digest in found.pop("samples").items()}
-            return cls(Plan(**found, samples=samples), first)
+            return cls(Plan(**found, samples=samples), first, None if last is None else str(last))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise FormatError(f"the note of a transform is damaged: {error}") from error
 

@@ -226,7 +226,7 @@ class _Run:
             try:
                 self._adopt_all(executor, start, target, bar)
                 # What was adopted last must be there before the note goes, and is dropped if it cannot be published.
-                self._session.flush()
+                self._publish_last(note)
             except BaseException:
                 self._session.drop_unpublished()
                 if self._checkpoint is not None:
@@ -383,6 +383,15 @@ class _Run:
         commit(self._session, message, allow_empty=True, processed=done)
         self._checkpoint = done
 
+    def _publish_last(self, note: Note | None) -> None:
+        """Publish the rows after the last checkpoint; the note says first which head will hold them."""
+        session = self._session
+        with session.mutex:
+            if note is not None and session.has_unpublished:
+                last = session.draft().version_id
+                write_note(session.storage, session.branch, replace(note, last=last))
+            session.flush()
+
     def _begun(self) -> tuple[int, Note]:
         """Make the first checkpoint, or find where an earlier run of the same transform stopped.
 
@@ -398,6 +407,10 @@ class _Run:
         done = None if old is None else items_done(session, old)
         if old is not None and done is not None and old.plan.name == plan.name:
             if options.resume and self._is_same(plan, old.plan, done):
+                if old.last == session.snapshot.version_id and self._source.length is not None:
+                    # All was published, and only the note was not removed any more.
+                    self._report.resumed_at = self._source.length
+                    return self._source.length, old
                 if is_changed(session, session.snapshot):
                     raise ResumeError(
                         f"{self._name} stopped after {done} samples, and the dataset was changed since: commit() the "

@@ -228,6 +228,27 @@ def test_a_commit_in_between_ends_the_unfinished_run(ds: lakebed.Dataset) -> Non
     assert values(ds) == [*range(8), 1000, 0, 1, 2]
 
 
+def test_a_run_that_ended_before_its_note_was_removed_is_complete(
+    ds: lakebed.Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("lakebed.transforms.run.remove_note", _interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run(ds, list(range(10)), 99)
+    assert values(ds) == list(range(10))
+    again = lakebed.load(ds.path)
+    report = run(again, list(range(10)), 99)
+    assert (report.resumed_at, report.items) == (10, 0)
+    assert values(ds) == list(range(10))
+    assert notes(ds) == []
+    run(again, list(range(10)), 99)
+    assert values(ds) == [*range(10), *range(10)]
+
+
+def _interrupted(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
 def test_another_transform_does_not_go_on(ds: lakebed.Dataset) -> None:
     stop(ds, list(range(20)), 10)
     other = lakebed.compute(lambda item, out: out.a.append(item), name="other")
