@@ -17,7 +17,7 @@ from lakebed.errors import InvalidInputError, ModuleNotInstalledException
 from lakebed.session.columns import Batches, arrow_stream
 from lakebed.session.parts import Part, PartTarget, adopt, writing_parts, written
 from lakebed.session.table import Table
-from lakebed.session.windows import bytes_of_row, has_arrays, windows
+from lakebed.session.windows import WINDOW_BYTES, WINDOW_ROWS, bytes_of_row, has_arrays, windows
 
 try:
     import dask
@@ -28,9 +28,6 @@ except ImportError as missing:
     ) from missing
 
 __all__ = ["read_array", "read_bag", "read_dataframe", "write"]
-
-_PARTITION_BYTES = 64_000_000
-_ROWS = 1024  # of a bag, encoded together
 
 
 def read_bag(ds: Dataset, tensors: Sequence[str] | None = None, *, partitions: int | None = None) -> Any:
@@ -171,7 +168,7 @@ class _Window:
         return self._table[self._start : self._stop]
 
     def _batches(self) -> Iterable[dict[str, Any]]:
-        return Batches(self._rows(), _ROWS)
+        return Batches(self._rows(), WINDOW_ROWS)
 
 
 class _Dictionaries(_Window):
@@ -219,7 +216,7 @@ class _Written:
             yield {name: piece[name] for name in piece.columns} if len(piece) else {}
             return
         rows = iter(piece)
-        while some := list(islice(rows, _ROWS)):
+        while some := list(islice(rows, WINDOW_ROWS)):
             names = dict.fromkeys(name for row in some for name in row)
             yield {name: [row.get(name) for row in some] for name in names}
 
@@ -233,7 +230,7 @@ def _value(value: Any, *, is_number: bool) -> Any:
 
 
 def _windows(table: Table, partitions: int | None) -> list[tuple[int, int]]:
-    count = partitions or int(len(table) * bytes_of_row(table) // _PARTITION_BYTES) + 1
+    count = partitions or int(len(table) * bytes_of_row(table) // WINDOW_BYTES) + 1
     return windows(table, count)
 
 

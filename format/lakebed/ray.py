@@ -19,7 +19,7 @@ from lakebed.errors import ModuleNotInstalledException
 from lakebed.session.columns import Batches, arrow_stream
 from lakebed.session.parts import Part, PartTarget, adopt, writing_parts, written
 from lakebed.session.table import Table
-from lakebed.session.windows import bytes_of_row, has_arrays, windows
+from lakebed.session.windows import WINDOW_BYTES, bytes_of_row, has_arrays, windows
 from lakebed.transforms.cluster import connect
 
 try:
@@ -33,9 +33,6 @@ except ImportError as missing:
     ) from missing
 
 __all__ = ["read", "write"]
-
-# Values of a block, about: what a task holds at a time.
-_BLOCK_BYTES = 64_000_000
 
 
 def read(
@@ -146,7 +143,7 @@ class _Rows(Datasource):  # type: ignore[misc]
                 "input_files": [url],
                 **dict.fromkeys(known - {"num_rows", "size_bytes", "input_files"}),
             }
-            step = max(1, int(_BLOCK_BYTES / max(1.0, self._bytes)))
+            step = max(1, int(WINDOW_BYTES / max(1.0, self._bytes)))
             work = partial(_blocks, self._table, start, stop, step)
             tasks.append(ReadTask(work, BlockMetadata(**facts), **more))
         return tasks

@@ -9,6 +9,8 @@ import numpy as np
 from lakebed.htypes.base import Storing
 from lakebed.session.table import Table
 
+WINDOW_BYTES = 64_000_000  # of values that one process holds at a time
+WINDOW_ROWS = 1024  # of values that Python has one by one
 _UNKNOWN_BYTES = 100.0  # of a value of which nothing is known
 
 
