@@ -224,12 +224,8 @@ def main() -> None:
             text += lines
     if options.only is None and options.share == 1:
         load = os.getloadavg()[0]
-        head = [
-            BEGIN,
-            "",
-            f"Machine: {machine(CACHE)}; load at the end {load:.1f}; medians of {options.rounds} rounds.",
-            "",
-        ]
+        where = f"Machine: {machine(CACHE)}; load at the end {load:.1f}; medians of {options.rounds} rounds."
+        head = [BEGIN, "", f"{where} The CPU seconds of Ray Data are those of its driver alone.", ""]
         old = RESULTS.read_text()
         if BEGIN in old:
             before, rest = old.split(BEGIN, 1)
