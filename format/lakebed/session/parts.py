@@ -118,9 +118,9 @@ class PartTarget:
         return replace(self, base=replace(self.base, tensors=tensors))
 
     @property
-    def is_settled(self) -> bool:
-        """Whether all tensors have a dtype."""
-        return all(self.base.tensors[key].meta.dtype is not None for key in self._keys())
+    def open_tensors(self) -> int:
+        """How many tensors have no dtype yet."""
+        return sum(self.base.tensors[key].meta.dtype is None for key in self._keys())
 
     def _keys(self) -> list[str]:
         found = (self.base.key_of(full) for full in self.names.values())

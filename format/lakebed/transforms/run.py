@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 import threading
 import warnings
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -241,8 +242,7 @@ class _Run:
         """Yield tasks that together are all items, as long as there are any."""
         ends, interval = self._source.ends(), self._options.checkpoint_interval
         length, most, batch = self._source.length, self._source.most(), self._options.batch_size or 1
-        at = number = 0
-        at = start
+        at, number = start, 0
         while length is None or at < length:
             count = self._piece(
                 at, workers, number if target is not None and not self._is_settled(target) else -1
@@ -273,7 +273,16 @@ class _Run:
         return max(1, min(by_time, -(-rest // (2 * workers))))
 
     def _is_settled(self, target: PartTarget) -> bool:
-        return target.is_settled or (self._settled is not None and target.settled(self._settled).is_settled)
+        return not self._so_far(target).open_tensors
+
+    def _so_far(self, target: PartTarget) -> PartTarget:
+        return target if self._settled is None else target.settled(self._settled)
+
+    def _settle(self, target: PartTarget, part: Part) -> None:
+        """Let later items be encoded by the dtypes of a part, if some of them were open before."""
+        still_open = self._so_far(target).open_tensors
+        if still_open and target.settled(part).open_tensors < still_open:
+            self._settled = part
 
     # -- their parts -------------------------------------------------------------------------------------------
 
@@ -301,8 +310,8 @@ class _Run:
             self._seconds_per_item = max(outcome.seconds / (task.stop - task.start), 1e-7)
             if outcome.part is not None:
                 parts.append(outcome.part)
-                if target is not None and not self._is_settled(target):
-                    self._settled = outcome.part
+                if target is not None:
+                    self._settle(target, outcome.part)
             if interval and done % interval == 0 and done != self._source.length:
                 self._adopt(parts)
                 parts = []
@@ -458,8 +467,6 @@ class _Run:
 
 def _end_near(ends: Sequence[int], at: int, stop: int) -> int:
     """Return the end of a chunk near one of a piece, so that no chunk is read by two workers where that can be."""
-    from bisect import bisect_left
-
     found = bisect_left(ends, stop)
     below = ends[found - 1] if found else 0
     above = ends[found] if found < len(ends) else stop

@@ -122,6 +122,22 @@ def test_the_first_row_settles_the_type_for_all_workers(make: Make, workers: dic
     assert [a for a, _ in rows(ds)] == [0.5, *range(1, 300)]
 
 
+def test_a_tensor_that_never_gets_a_value_does_not_let_items_be_done_twice(
+    make: Make, workers: dict[str, Any]
+) -> None:
+    calls = []
+
+    @lakebed.compute
+    def without_a(item: int, out: Any) -> None:
+        calls.append(item)
+        out.append({"a": None, "b": str(item)})
+
+    ds = make()
+    without_a().eval(range(300), ds, **workers)
+    assert sorted(calls) == list(range(300))
+    assert ds.b.data()["value"] == [str(i) for i in range(300)]
+
+
 def test_arrays_that_a_function_uses_again_are_kept_as_they_were(make: Make) -> None:
     buffer = np.zeros(3, np.int64)
 
