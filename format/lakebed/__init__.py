@@ -51,8 +51,10 @@ from lakebed.links.read import read
 from lakebed.storage.credentials import Given as Credentials
 
 if TYPE_CHECKING:
+    from lakebed.importers.importing import import_from
     from lakebed.loaders.loader import Loader
     from lakebed.transforms.function import compose, compute, transform
+    from lakebed.transforms.output import Skipped
 
 __version__ = "0.1.0"
 
@@ -66,6 +68,7 @@ __all__ = [
     "Credentials",
     "Dataset",
     "Loader",
+    "Skipped",
     "Tensor",
     "allow_links",
     "compose",
@@ -84,6 +87,7 @@ __all__ = [
     "gc",
     "htype",
     "htypes",
+    "import_from",
     "like",
     "link",
     "link_tiled",
@@ -101,14 +105,20 @@ __all__ = [
 ]
 
 
+_LATER = {
+    "Loader": "lakebed.loaders.loader",
+    "Skipped": "lakebed.transforms.output",
+    "compose": "lakebed.transforms.function",
+    "compute": "lakebed.transforms.function",
+    "import_from": "lakebed.importers.importing",
+    "transform": "lakebed.transforms.function",
+}
+
+
 def __getattr__(name: str) -> object:
-    """Return what is imported once it is asked for: most programs train and transform nothing."""
-    if name == "Loader":
-        from lakebed.loaders.loader import Loader
+    """Return what is imported once it is asked for: most programs train, transform and import nothing."""
+    if name in _LATER:
+        from importlib import import_module
 
-        return Loader
-    if name in ("compose", "compute", "transform"):
-        from lakebed.transforms import function
-
-        return getattr(function, name)
+        return getattr(import_module(_LATER[name]), name)
     raise AttributeError(f"module 'lakebed' has no attribute {name!r}")

@@ -17,6 +17,15 @@ CLASSES = {
     if isinstance(item, type) and issubclass(item, LakebedError)
 }
 DEEP_LAKE_3 = [
+    "IngestionError",
+    "InvalidPathException",
+    "SamePathException",
+    "InvalidFileExtension",
+    "InvalidPandasDataframeError",
+    "ExternalCommandError",
+    "KaggleError",
+    "KaggleMissingCredentialsError",
+    "KaggleDatasetAlreadyDownloadedError",
     "DatasetHandlerError",
     "DatasetCorruptError",
     "ReadOnlyModeError",

@@ -16,6 +16,7 @@ from lakebed.cli import (
     doctor,
     gc,
     head,
+    import_,
     info,
     log,
     ls,
@@ -30,7 +31,7 @@ from lakebed.cli.output import Commands
 @click.group(cls=Commands)
 @click.version_option(lakebed.__version__, prog_name="lakebed")
 def main() -> None:
-    """Look at tensor datasets in the Deep Lake 3.x format."""
+    """Look at, import, copy and mend tensor datasets in the Deep Lake 3.x format."""
 
 
 for _command in (
@@ -41,6 +42,7 @@ for _command in (
     doctor.doctor,
     gc.gc,
     head.head,
+    import_.import_,
     info.info,
     log.log,
     ls.ls,

@@ -66,7 +66,16 @@ what happened, where, and what to do::
     │   ├── HubComposeEmptyListError*, HubComposeIncompatibleFunction*      these also an InvalidInputError
     │   ├── InvalidInputDataError*, InvalidOutputDatasetError*, InvalidTransformDataset*
     │   ├── TensorMismatchError*, UnsupportedSchedulerError*
+    │   ├── SkippedRowError (ValueError)                 a function left a row out, where none may be
     │   └── ResumeError                                  resume=False starts over
+    ├── IngestionError* (ValueError)                     the source is not what it was said to be
+    │   ├── InvalidPathException*, SamePathException*, InvalidFileExtension*        these also an InvalidInputError
+    │   ├── InvalidPandasDataframeError* (TypeError)
+    │   ├── ExternalCommandError* (RuntimeError)         with `command` and `status`
+    │   └── KaggleError*
+    │       ├── KaggleMissingCredentialsError*
+    │       └── KaggleDatasetAlreadyDownloadedError*     also an AlreadyExistsError
+    ├── ExportError (ValueError)                         tensors are missing, or a file is in the way
     ├── StorageError (OSError)                           the store failed; `errno` is kept where there is one
     │   ├── StorageFullError                             no space, or quota used up
     │   ├── StoragePermissionError (PermissionError)     the account may not do this
@@ -123,6 +132,18 @@ from lakebed.errors.history import (
     TagExistsError,
     TensorModifiedError,
     VersionControlError,
+)
+from lakebed.errors.importing import (
+    ExportError,
+    ExternalCommandError,
+    IngestionError,
+    InvalidFileExtension,
+    InvalidPandasDataframeError,
+    InvalidPathException,
+    KaggleDatasetAlreadyDownloadedError,
+    KaggleError,
+    KaggleMissingCredentialsError,
+    SamePathException,
 )
 from lakebed.errors.inputs import (
     BadLinkError,
@@ -220,6 +241,7 @@ from lakebed.errors.transforms import (
     InvalidOutputDatasetError,
     InvalidTransformDataset,
     ResumeError,
+    SkippedRowError,
     TensorMismatchError,
     TransformError,
     UnsupportedSchedulerError,
@@ -252,6 +274,8 @@ __all__ = [
     "EmptyCommitError",
     "EmptyPolygonError",
     "EmptyTensorError",
+    "ExportError",
+    "ExternalCommandError",
     "FormatError",
     "GetChunkError",
     "GetDataFromLinkError",
@@ -261,17 +285,24 @@ __all__ = [
     "HubComposeIncompatibleFunction",
     "IncompatibleHtypeError",
     "InfoError",
+    "IngestionError",
+    "InvalidFileExtension",
     "InvalidInputDataError",
     "InvalidInputError",
     "InvalidKeyError",
     "InvalidKeyTypeError",
     "InvalidOperationError",
     "InvalidOutputDatasetError",
+    "InvalidPandasDataframeError",
+    "InvalidPathException",
     "InvalidShapeIntervalError",
     "InvalidTensorGroupNameError",
     "InvalidTensorNameError",
     "InvalidTransformDataset",
     "InvalidViewException",
+    "KaggleDatasetAlreadyDownloadedError",
+    "KaggleError",
+    "KaggleMissingCredentialsError",
     "KeyNotFound",
     "LakebedError",
     "LeaseLost",
@@ -299,6 +330,7 @@ __all__ = [
     "ReadSampleFromChunkError",
     "RenameError",
     "ResumeError",
+    "SamePathException",
     "SampleAppendError",
     "SampleAppendingError",
     "SampleCompressionError",
@@ -308,6 +340,7 @@ __all__ = [
     "SampleHtypeMismatchError",
     "SampleReadError",
     "SampleUpdateError",
+    "SkippedRowError",
     "StorageError",
     "StorageFullError",
     "StoragePermissionError",

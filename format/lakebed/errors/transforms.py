@@ -30,6 +30,10 @@ class TransformError(LakebedError, RuntimeError):
         self.checkpoint = checkpoint
 
 
+class SkippedRowError(TransformError, ValueError):
+    """A function left a row out, which says why, and rows must not be left out."""
+
+
 class HubComposeEmptyListError(TransformError, InvalidInputError):
     """``compose`` was given no functions."""
 

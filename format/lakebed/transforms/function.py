@@ -245,6 +245,7 @@ def transform(
     ignore_errors: bool = False,
     verbose: bool = True,
     resume: bool = True,
+    before_publish: Callable[[TransformReport], object] | None = None,
 ) -> TransformReport:
     """Call a function with every item of an input, and append the rows that it returns to a dataset.
 
@@ -252,7 +253,9 @@ def transform(
     ----------
     fn
         Returns a row ``{tensor: value}``, several rows, or None for none; with ``batch_size`` columns
-        ``{tensor: values}``. Rows of a dataset are given to it as ``{tensor: value}``, batches as columns.
+        ``{tensor: values}``, or an iterator over several. Rows of a dataset are given to it as ``{tensor: value}``,
+        batches as columns. :class:`Skipped` in place of a row counts it as left out, or fails without
+        ``ignore_errors``.
     data_in, ds_out
         As for :meth:`Pipeline.eval`.
     batch_size
@@ -265,6 +268,9 @@ def transform(
         What it is called in messages and commits; None takes the function's own name.
     progressbar, skip_ok, check_lengths, cache_size, checkpoint_interval, ignore_errors, verbose, resume
         As for :meth:`Pipeline.eval`.
+    before_publish
+        Called with what is done so far before each checkpoint and before the end; what it changes in the dataset is
+        published together with the rows.
 
     Returns
     -------
@@ -303,6 +309,7 @@ def transform(
         resume=resume,
         batch_size=batch_size,
         as_dicts=True,
+        before_publish=before_publish,
     )
     return run(called, [stage], data_in, ds_out, options)
 

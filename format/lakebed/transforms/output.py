@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,22 @@ _NOT_SUPPORTED = (
     "`skip_ok` is not supported for `ds.append` in transforms. "
     "Use `skip_ok` parameter of the `eval` method instead."
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """What a function returns or yields in place of a row that it leaves out, where errors are ignored.
+
+    Parameters
+    ----------
+    where
+        Which row that would have been, for people: a file, a line.
+    reason
+        Why it is no row.
+    """
+
+    where: str
+    reason: str
 
 
 class SampleOut:

@@ -8,7 +8,7 @@ import tempfile
 from dataclasses import dataclass, field
 from typing import IO
 
-from lakebed.transforms.work import Failure
+from lakebed.transforms.work import Failure, LeftOut
 
 # Items that are told in full; all of them are in the file.
 SHOWN_FAILURES = 1000
@@ -16,7 +16,7 @@ SHOWN_FAILURES = 1000
 
 @dataclass(frozen=True, slots=True)
 class SkippedItem:
-    """An input sample that failed and was left out: its number, its text (None of rows of datasets), the cause."""
+    """An input sample or a row of one that was left out: its number, its text (None of rows of datasets), the cause."""
 
     index: int
     item: str | None
@@ -39,8 +39,10 @@ class TransformReport:
         Input samples that an earlier run had done.
     skipped
         How many input samples were left out.
+    skipped_rows
+        How many rows were left out of those of input samples that are not.
     errors
-        The first 1,000 of them.
+        The first 1,000 of both.
     file
         JSON lines of all of them; None if none was left out.
     seconds
@@ -52,6 +54,7 @@ class TransformReport:
     rows: int = 0
     resumed_at: int = 0
     skipped: int = 0
+    skipped_rows: int = 0
     errors: list[SkippedItem] = field(default_factory=list)
     file: str | None = None
     seconds: float = 0.0
@@ -66,8 +69,10 @@ class TransformReport:
         for entry in self.errors[:10]:
             what = "" if entry.item is None else f" ({entry.item})"
             lines.append(f"  sample {entry.index}{what}: {entry.cause}")
-        if self.skipped > len(self.errors[:10]):
-            lines.append(f"  and {self.skipped - len(self.errors[:10])} more")
+        if self.skipped_rows:
+            lines.insert(2, f"No. of rows skipped: {self.skipped_rows}")
+        if self.skipped + self.skipped_rows > len(self.errors[:10]):
+            lines.append(f"  and {self.skipped + self.skipped_rows - len(self.errors[:10])} more")
         if self.file is not None:
             lines.append(f"All of them: {self.file}")
         return "\n".join(lines)
@@ -83,17 +88,30 @@ class SkippedLog:
     def add(self, failures: list[Failure]) -> None:
         """Note items that were left out."""
         for failure in failures:
-            cause = f"{type(failure.error).__name__}: {failure.error}"
-            found = SkippedItem(failure.index, failure.item, cause)
             self._report.skipped += 1
-            if len(self._report.errors) < SHOWN_FAILURES:
-                self._report.errors.append(found)
-            if self._file is None:
-                number, path = tempfile.mkstemp(prefix=f"lakebed-{self._report.name[:40]}-", suffix=".jsonl")
-                self._file, self._report.file = os.fdopen(number, "w", encoding="utf-8"), path
-            self._file.write(json.dumps({"index": found.index, "item": found.item, "cause": cause}) + "\n")
+            self._add(
+                SkippedItem(failure.index, failure.item, f"{type(failure.error).__name__}: {failure.error}")
+            )
         if failures and self._file is not None:
             self._file.flush()
+
+    def add_rows(self, rows: list[LeftOut]) -> None:
+        """Note rows that were left out."""
+        for row in rows:
+            self._report.skipped_rows += 1
+            self._add(SkippedItem(row.index, row.where, row.reason))
+        if rows and self._file is not None:
+            self._file.flush()
+
+    def _add(self, found: SkippedItem) -> None:
+        if len(self._report.errors) < SHOWN_FAILURES:
+            self._report.errors.append(found)
+        if self._file is None:
+            number, path = tempfile.mkstemp(
+                prefix=f"lakebed-{self._report.name[:40].replace(' ', '-')}-", suffix=".jsonl"
+            )
+            self._file, self._report.file = os.fdopen(number, "w", encoding="utf-8"), path
+        self._file.write(json.dumps({"index": found.index, "item": found.item, "cause": found.cause}) + "\n")
 
     def close(self) -> None:
         """End the file."""

@@ -65,6 +65,7 @@ class Options:
     resume: bool = True
     batch_size: int | None = None
     as_dicts: bool = False
+    before_publish: Callable[[TransformReport], object] | None = None
 
     def check(self) -> None:
         """Refuse what contradicts itself.
@@ -305,6 +306,7 @@ class _Run:
             done = task.stop
             told()
             self._kept.add(outcome.skipped)
+            self._kept.add_rows(outcome.left_out)
             self._report.items += task.stop - task.start
             self._report.rows += outcome.rows
             self._seconds_per_item = max(outcome.seconds / (task.stop - task.start), 1e-7)
@@ -315,7 +317,12 @@ class _Run:
             if interval and done % interval == 0 and done != self._source.length:
                 self._adopt(parts)
                 parts = []
+                self._before_publish()
                 self._commit(done)
+        if not self._report.rows and self._report.skipped_rows:
+            raise AllSamplesSkippedError(
+                f"All rows were left out during the transform. The first: {self._report.errors[0].cause}"
+            )
         if not self._report.rows and self._report.items > self._report.skipped and not self._options.skip_ok:
             raise TransformError(
                 "Transform failed: no item became a row. If you want to do this, pass skip_ok=True to the eval method."
@@ -392,10 +399,15 @@ class _Run:
         commit(self._session, message, allow_empty=True, processed=done)
         self._checkpoint = done
 
+    def _before_publish(self) -> None:
+        if self._options.before_publish is not None:
+            self._options.before_publish(self._report)
+
     def _publish_last(self, note: Note | None) -> None:
         """Publish the rows after the last checkpoint; the note says first which head will hold them."""
         session = self._session
         with session.mutex:
+            self._before_publish()
             if note is not None and session.has_unpublished:
                 last = session.draft().version_id
                 write_note(session.storage, session.branch, replace(note, last=last))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from lakebed.errors import InvalidTransformDataset, TensorMismatchError
-from lakebed.transforms.output import RowIn, SampleOut
+from lakebed.transforms.output import RowIn, SampleOut, Skipped
 
 Rows = dict[str, Any]
 """Column by tensor: values of as many rows."""
@@ -55,7 +55,10 @@ class Stages:
         self._skip_ok = skip_ok
         self._inner = [SampleOut(None) for _ in first]
         self._out = SampleOut(tensors, overflow, limit)
+        self._overflow = overflow
+        self._sent: dict[str, int] = {}  # rows of a batch that were handed over before its end, by tensor
         self.is_batched = self._last.style == "batch"
+        self.left_out: list[Skipped] = []
 
     def rows(self, item: Any) -> Rows:
         """Return the rows that an item (or a batch) becomes: {tensor: values}; empty if it becomes none.
@@ -70,9 +73,10 @@ class Stages:
             Whatever a function raises.
         """
         out = self._out
+        self.left_out, self._sent = [], {}
         try:
             if self._last.style == "batch":
-                found = self._batch(self._call(self._last, item))
+                found = self._batches(self._call(self._last, item))
             else:
                 self._through(item, 0)
                 found = out.take()
@@ -90,7 +94,7 @@ class Stages:
     @property
     def overflowed(self) -> dict[str, int]:
         """How many samples of the last item were handed over before its end, by tensor."""
-        return self._out.overflowed
+        return self._sent if self.is_batched else self._out.overflowed
 
     def _call(self, stage: Stage, item: Any) -> Any:
         return stage.function(item, *stage.args, **stage.kwargs)
@@ -114,12 +118,35 @@ class Stages:
         if isinstance(found, Mapping):
             self._out.append(found)
             return
+        if isinstance(found, Skipped):
+            self.left_out.append(found)
+            return
         if isinstance(found, str | bytes) or not hasattr(found, "__iter__"):
             raise _no_row(self._last, found)
         for row in found:
-            if not isinstance(row, Mapping):
+            if isinstance(row, Skipped):
+                self.left_out.append(row)
+            elif isinstance(row, Mapping):
+                self._out.append(row)
+            else:
                 raise _no_row(self._last, row)
-            self._out.append(row)
+
+    def _batches(self, found: Any) -> Rows:
+        """Hand over all batches of a generator but the last, which is returned."""
+        if not isinstance(found, Iterator):
+            return self._batch(found)
+        last: Rows = {}
+        for batch in found:
+            if isinstance(batch, Skipped):
+                self.left_out.append(batch)
+                continue
+            rows = self._batch(batch)
+            if last and rows:
+                self._overflow(last)
+                for name, values in last.items():
+                    self._sent[name] = self._sent.get(name, 0) + len(values)
+            last = rows or last
+        return last
 
     def _batch(self, found: Any) -> Rows:
         if found is None:

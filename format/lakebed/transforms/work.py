@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from lakebed.errors import SampleAppendError
+from lakebed.errors import SampleAppendError, SkippedRowError
 from lakebed.session.parts import Part, PartTarget, PartWriter, Savepoint
+from lakebed.transforms.output import Skipped
 from lakebed.transforms.source import Source
 from lakebed.transforms.stages import Rows, Stage, Stages
 
@@ -71,6 +72,15 @@ class Failure:
     error: BaseException
 
 
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A row that was left out of those of an item: the item's number, which row, and why."""
+
+    index: int
+    where: str
+    reason: str
+
+
 @dataclass(slots=True)
 class Outcome:
     """What became of a task.
@@ -83,6 +93,8 @@ class Outcome:
         How many.
     skipped
         Items that failed and were left out.
+    left_out
+        Rows that were left out of items which did not fail.
     failure
         Why it ended early; its part is None then.
     seconds
@@ -93,6 +105,7 @@ class Outcome:
     part: Part | None = None
     rows: int = 0
     skipped: list[Failure] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
     failure: Failure | None = None
     seconds: float = 0.0
 
@@ -216,8 +229,9 @@ class Worker:
         large = self._large = _LargeItem()
         try:
             rows = self._stages.rows(item)
-            if large.is_begun:
+            if large.is_begun and rows:
                 large.add(rows)
+            self._leave_out(index, self._stages.left_out)
         except Exception as error:  # noqa: BLE001 - told, with the item
             large.give_up()
             self._failed(index, item, error)
@@ -275,13 +289,40 @@ class Worker:
 
     def _write(self, rows: Rows, index: int, item: Any) -> None:
         """Encode the rows of one item."""
+        count = len(next(iter(rows.values())))
         if self._writer is not None:
             try:
                 self._writer.extend(rows)
             except SampleAppendError as error:
-                self._failed(index, item, error)
-                return
-        self._told().rows += len(next(iter(rows.values())))
+                if not (self._stages.is_batched and self._job.ignore_errors and count > 1):
+                    self._failed(index, item, error)
+                    return
+                count = self._one_by_one(self._writer, rows, index)
+        self._told().rows += count
+
+    def _one_by_one(self, writer: PartWriter, rows: Rows, index: int) -> int:
+        """Encode the rows of a batch that has bad ones among them; return how many were good."""
+        count, good = len(next(iter(rows.values()))), 0
+        for row in range(count):
+            try:
+                writer.extend({name: values[row : row + 1] for name, values in rows.items()})
+            except SampleAppendError as error:
+                self._told().left_out.append(LeftOut(index, f"row {row} of {count}", _cause(error)))
+            else:
+                good += 1
+        return good
+
+    def _leave_out(self, index: int, rows: list[Skipped]) -> None:
+        """Note rows that a function left out.
+
+        Raises
+        ------
+        SkippedRowError
+            If errors are not ignored.
+        """
+        if rows and not self._job.ignore_errors:
+            raise SkippedRowError(f"{rows[0].where}: {rows[0].reason}")
+        self._told().left_out.extend(LeftOut(index, row.where, row.reason) for row in rows)
 
     def _told(self) -> Outcome:
         if self._outcome is None:
@@ -296,6 +337,13 @@ class Worker:
             raise _Ended
         # Without frames, which would keep the arrays of the item.
         self._told().skipped.append(Failure(index, text, error.with_traceback(None)))
+
+
+def _cause(error: BaseException) -> str:
+    """Return the text of what was at the bottom of an error."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return str(error)
 
 
 def _size(values: Sequence[Any]) -> int:

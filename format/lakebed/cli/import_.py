@@ -1,0 +1,138 @@
+"""``lakebed import FORMAT SRC DEST``: data sets of other formats, a command for each with its own options."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+import lakebed
+from lakebed.cli.output import json_option, say_json, say_lines, with_errors
+from lakebed.errors import IngestionError
+from lakebed.importers.options import Option
+from lakebed.importers.registry import importer_of, importers
+
+_COMMON = (
+    click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing."),
+    click.option("--append", is_flag=True, help="Add to the rows of the dataset at DEST."),
+    click.option("--overwrite", is_flag=True, help="Replace the dataset at DEST."),
+    click.option("--strict", is_flag=True, help="Fail at the first thing that cannot be imported."),
+    click.option(
+        "--workers", type=int, metavar="N", help="How many work at a time; one for each core if left out."
+    ),
+    click.option(
+        "--scheduler",
+        type=click.Choice(["threaded", "processed", "serial", "ray"]),
+        help="What workers are; what suits the format if left out.",
+    ),
+    click.option(
+        "--split",
+        metavar="A/B",
+        help="Splits that are taken: train/val. With shares, train=0.8/val=0.2, rows are assigned by chance.",
+    ),
+    click.option("--separate", is_flag=True, help="Make a dataset of each split, DEST/train and so on."),
+    click.option("--seed", type=int, default=0, help="What shares are drawn with."),
+    click.option(
+        "--checkpoint", type=int, metavar="N", help="Commit after so many items of the source; 0 is never."
+    ),
+    click.option(
+        "--follow-symlinks", is_flag=True, help="Take files outside SRC that symbolic links lead to."
+    ),
+    click.option("--progress/--no-progress", "progressbar", default=True, help="Show how far it is."),
+    json_option,
+)
+
+
+class Formats(click.Group):
+    """A command for each format."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Return the names of all formats."""
+        return ["auto", *sorted({importer.name for importer in importers()})]
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
+        """Return the command of a format."""
+        if name == "auto":
+            return _command("auto", "Find out the format of SRC, say what it is, and import it.", [])
+        try:
+            importer = importer_of(name)
+        except IngestionError as error:
+            raise click.UsageError(str(error)) from error
+        return _command(name, f"Import {importer.summary}.", importer.options())
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List the formats without importing any."""
+        told: dict[str, str] = {}
+        for importer in importers():
+            told.setdefault(importer.name, importer.summary)
+        with formatter.section("Formats"):
+            formatter.write_dl([("auto", "finds out the format"), *sorted(told.items())])
+
+
+@click.group("import", cls=Formats, subcommand_metavar="FORMAT SRC DEST [OPTIONS]")
+def import_() -> None:
+    """Import a data set of another format; lakebed import FORMAT --help lists the options of a format.
+
+    What cannot be imported is left out, counted and listed. After a kill, the same command goes on. SRC and DEST are
+    paths or addresses of buckets, whose credentials come from the environment.
+    """
+
+
+def _command(name: str, summary: str, all_options: list[Option]) -> click.Command:
+    options = [option for option in all_options if option.kind != "any"]
+
+    @with_errors
+    def run(src: str, dest: str | None, as_json: bool, **given: Any) -> None:
+        for option in options:
+            given[option.name] = _parsed(option, given[option.name])
+        if dest is None and not given["dry_run"]:
+            raise click.UsageError("Missing argument 'DEST'; only --dry-run does without")
+        report = lakebed.import_from(name, src, dest, **given)
+        if as_json:
+            say_json(report.to_dict())
+        else:
+            say_lines(str(report))
+        sys.exit(1 if report.skipped and not report.written else 0)
+
+    parameters: list[click.Parameter] = [
+        click.Argument(["src"]),
+        click.Argument(["dest"], required=False),
+        *(_option(option) for option in options),
+    ]
+    command = click.Command(name, params=parameters, callback=run, help=summary)
+    for decorate in reversed(_COMMON):
+        command = decorate(command)
+    return command
+
+
+def _option(option: Option) -> click.Option:
+    flag = f"--{option.name.replace('_', '-')}"
+    if option.kind == "bool":
+        declared = f"{flag}/--no-{flag[2:]}" if option.default else flag
+        return click.Option(
+            [declared, option.name], is_flag=True, default=bool(option.default), help=option.help
+        )
+    if option.kind in ("list", "pairs"):
+        shown = "KEY=VALUE" if option.kind == "pairs" else "TEXT"
+        return click.Option(
+            [flag, option.name], multiple=True, metavar=shown, help=f"{option.help} May be repeated."
+        )
+    kind: Any = {"int": int, "float": float, "str": str}[option.kind]
+    if option.choices:
+        kind = click.Choice(option.choices)
+    return click.Option(
+        [flag, option.name], type=kind, default=option.default, show_default=True, help=option.help
+    )
+
+
+def _parsed(option: Option, value: Any) -> Any:
+    if option.kind == "list":
+        return tuple(value) or option.default
+    if option.kind == "pairs":
+        pairs = [text.partition("=") for text in value]
+        for key, equals, _ in pairs:
+            if not equals:
+                raise click.UsageError(f"--{option.name.replace('_', '-')} takes KEY=VALUE, not {key!r}")
+        return {key: text for key, _, text in pairs} or option.default
+    return value

@@ -1,0 +1,268 @@
+"""Folders of media: a class per folder, splits above the classes, files of one stem together in a row.
+
+    photos/train/cat/1.jpg              images, labels "cat", split "train", file "train/cat/1.jpg"
+    photos/train/cat/1.txt              text of the same row
+    photos/val/dog/small/2.png          labels "dog/small"
+
+Rows are in the order of the splits, and within them of the names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from lakebed.errors import IngestionError, LakebedError
+from lakebed.importers.plan import (
+    IMAGE_KINDS,
+    Media,
+    Plan,
+    Problem,
+    TensorPlan,
+    kind_of_images,
+    media,
+    tensor,
+)
+from lakebed.importers.source import Source, kinds_of, suffix_of
+from lakebed.transforms.output import Skipped
+
+SPLITS: Mapping[str, str] = {
+    "train": "train",
+    "training": "train",
+    "val": "val",
+    "valid": "val",
+    "validation": "val",
+    "dev": "val",
+    "test": "test",
+    "testing": "test",
+}
+"""Names of folders that are splits, and what the split is called."""
+
+_FILES: Mapping[str, Mapping[str, str]] = {
+    "image": IMAGE_KINDS,
+    "audio": {".wav": "wav", ".flac": "flac", ".mp3": "mp3"},
+    "video": {".mp4": "mp4", ".mkv": "mkv", ".avi": "avi"},
+    "dicom": {".dcm": "dcm"},
+    "nifti": {".nii": "nii", ".nii.gz": "nii.gz"},
+    "point_cloud": {".las": "las"},
+    "mesh": {".ply": "ply", ".stl": "stl"},
+}
+_NAMES: Mapping[str, str] = {
+    "image": "images",
+    "audio": "audio",
+    "video": "videos",
+    "dicom": "scans",
+    "nifti": "volumes",
+    "point_cloud": "point_clouds",
+    "mesh": "meshes",
+    "text": "text",
+    "json": "json",
+    "array": "arrays",
+}
+_OF_SUFFIX = {
+    **{suffix: htype for htype, kinds in _FILES.items() for suffix in kinds},
+    ".txt": "text",
+    ".md": "text",
+    ".json": "json",
+    ".npy": "array",
+}
+
+
+class _Row(NamedTuple):
+    """Files of a row, and its class; the first one names it."""
+
+    files: Sequence[str]
+    label: str
+
+    def __str__(self) -> str:
+        return self.files[0]
+
+
+@dataclass(frozen=True)
+class _Context:
+    """What workers know: how files are held, and the tensor of each htype."""
+
+    media: Media
+    tensors: Mapping[str, str]
+    labels: str | None
+
+
+def recognise(source: Source) -> str | None:
+    """Say what is in the folder; None if no file of it is of a known kind."""
+    if not source.is_folder:
+        return None
+    found: dict[str, int] = {}
+    for name in source.files:
+        htype = _OF_SUFFIX.get(suffix_of(name))
+        if htype is not None:
+            found[htype] = found.get(htype, 0) + 1
+    if not found:
+        return None
+    told = ", ".join(
+        f"{count:,} {htype} files" for htype, count in sorted(found.items(), key=lambda pair: -pair[1])
+    )
+    return f"a folder of {told}"
+
+
+def plan(
+    source: Source,
+    *,
+    labels: Literal["folders", "none"] = "folders",
+    splits: bool = True,
+    link: bool = False,
+    creds_key: str | None = None,
+    compression: str | None = None,
+) -> Plan:
+    """Plan a row for each stem.
+
+    Parameters
+    ----------
+    source
+        The folder.
+    labels
+        Whether folders are classes.
+    splits
+        Whether folders train, val, test at the root are splits.
+    link
+        Store links to the files in place of the files.
+    creds_key
+        Name of the credentials that the links need.
+    compression
+        Kind of image that is stored; left out, that of the files, and PNG where they differ.
+    """
+    found = recognise(source)
+    if found is None:
+        raise IngestionError(f"{source.shown} is no folder with files of a known kind")
+    by_split, problems = _rows_of(source, splits=splits)
+    named = [row for rows in by_split.values() for row in rows]
+    has_labels = labels == "folders" and any(label for _, label in named)
+    classes = sorted({label for _, label in named if label}) if has_labels else []
+    tensors, names = _tensors(source, named, compression, problems, link=link)
+    if has_labels:
+        tensors.append(tensor("labels", "class_label", class_names=classes))
+    tensors.append(tensor("file", "text"))
+    ranges: dict[str, range] = {}
+    items: list[_Row] = []
+    for split, rows in by_split.items():
+        ranges[split] = range(len(items), len(items) + len(rows))
+        items += [_Row(files, label if has_labels else "") for files, label in rows]
+    return Plan(
+        found,
+        tensors,
+        items,
+        _Context(Media(source, link, creds_key), names, "labels" if has_labels else None),
+        rows=len(items),
+        nbytes=source.nbytes,
+        splits=ranges if set(ranges) != {""} else {},
+        problems=problems,
+        classes={"labels": classes} if has_labels else {},
+    )
+
+
+def rows(item: _Row, context: _Context) -> Iterator[Any]:
+    """Make the row of a stem."""
+    files, label = item
+    row: dict[str, Any] = dict.fromkeys(context.tensors.values())
+    try:
+        for name in files:
+            htype = _OF_SUFFIX[suffix_of(name)]
+            row[context.tensors[htype]] = _value(name, htype, context.media)
+    except (LakebedError, OSError, ValueError) as error:
+        yield Skipped(name, f"{error}")
+        return
+    if context.labels is not None:
+        row[context.labels] = label or None
+    yield {**row, "file": files[0]}
+
+
+def describe(plan: Plan) -> dict[str, Any]:
+    """Say which classes there are."""
+    return {"classes": {name: len(names) for name, names in plan.classes.items()}}
+
+
+def _rows_of(source: Source, *, splits: bool) -> tuple[dict[str, list[tuple[list[str], str]]], list[Problem]]:
+    """Return the rows of each split: the files, and the class."""
+    grouped: dict[tuple[str, str], list[str]] = {}
+    problems = []
+    for name in source.files:
+        if suffix_of(name) in _OF_SUFFIX:
+            grouped.setdefault((name[: -len(suffix_of(name))], ""), []).append(name)
+        else:
+            problems.append(Problem(name, "a file of an unknown kind is not imported", 0))
+    found: dict[str, list[tuple[list[str], str]]] = {}
+    for (stem, _), files in grouped.items():
+        first, slash, rest = stem.partition("/")
+        split = SPLITS.get(first.lower(), "") if splits and slash else ""
+        label = (rest if split else stem).rpartition("/")[0]
+        for together in _apart(files):
+            found.setdefault(split, []).append((together, label))
+    order = {"train": 0, "val": 1, "test": 2}
+    return dict(sorted(found.items(), key=lambda pair: order.get(pair[0], 3))), problems
+
+
+def _apart(files: list[str]) -> Iterator[list[str]]:
+    """Yield files of one stem in rows: those of different htypes share one."""
+    rows: list[dict[str, str]] = []
+    for name in files:
+        htype = _OF_SUFFIX[suffix_of(name)]
+        row = next((row for row in rows if htype not in row), None)
+        if row is None:
+            rows.append(row := {})
+        row[htype] = name
+    for row in rows:
+        yield list(row.values())
+
+
+def _tensors(
+    source: Source,
+    named: Sequence[tuple[list[str], str]],
+    compression: str | None,
+    problems: list[Problem],
+    *,
+    link: bool,
+) -> tuple[list[TensorPlan], dict[str, str]]:
+    """Return a tensor for each htype of the files."""
+    files: dict[str, list[str]] = {}
+    for together, _ in named:
+        for name in together:
+            files.setdefault(_OF_SUFFIX[suffix_of(name)], []).append(name)
+    tensors: list[TensorPlan] = []
+    names: dict[str, str] = {}
+    for htype, of in sorted(files.items(), key=lambda pair: list(_NAMES).index(pair[0])):
+        name = names[htype] = _NAMES[htype]
+        if htype == "image":
+            tensors.append(
+                media(name, htype, compression=kind_of_images(of, compression, problems), link=link)
+            )
+        elif htype in _FILES:
+            kinds = kinds_of(of, _FILES[htype])
+            if len(kinds) > 1 and not link:
+                raise IngestionError(
+                    f"{source.shown} has {htype} files of several kinds ({', '.join(sorted(kinds))}), and a tensor "
+                    "stores one kind: import them from folders of their own, or as links (link=True, --link)"
+                )
+            tensors.append(media(name, htype, compression=next(iter(kinds)), link=link))
+        elif htype == "array":
+            tensors.append(tensor(name, chunk_compression="lz4"))
+        else:
+            tensors.append(tensor(name, htype))
+    return tensors, names
+
+
+def _value(name: str, htype: str, held: Media) -> Any:
+    if htype in _FILES:
+        return held.value(name)
+    data = held.source.document(name)
+    if htype == "array":
+        import io
+
+        import numpy as np
+
+        return np.load(io.BytesIO(data), allow_pickle=False)
+    text = data.decode()
+    if htype == "json":
+        import json
+
+        return json.loads(text)
+    return text

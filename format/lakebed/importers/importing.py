@@ -1,0 +1,493 @@
+"""One import from its plan to its report: create, let workers make rows, remember, commit.
+
+The info of the dataset, ``ds.info["imports"]``, says of each import where it came from and how far it is: what is
+killed and called again goes on, and what is done is not done twice. The last rows and the word that they are all there
+are published at once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from time import perf_counter
+from typing import Any
+
+import lakebed
+from lakebed.errors import (
+    AllSamplesSkippedError,
+    DatasetExistsError,
+    IngestionError,
+    SamePathException,
+    TransformError,
+)
+from lakebed.importers.options import check_options
+from lakebed.importers.plan import Plan, TensorPlan, tensor
+from lakebed.importers.registry import Importer, importer_of, recognised
+from lakebed.importers.report import ImportReport
+from lakebed.importers.source import Source
+from lakebed.importers.splits import Splits, chosen, splits_of
+
+# Key of the infos of datasets under which imports are remembered.
+INFO = "imports"
+
+_MOST_WORKERS = 8
+# A checkpoint is made after about so many bytes of the source, or so many items where those are unknown.
+_CHECKPOINT_BYTES = 2_000_000_000
+_CHECKPOINT_ITEMS = 100_000
+# Nulls that are appended at a time to tensors which older rows lack.
+_NULLS = 100_000
+
+
+def import_from(
+    format: str,  # noqa: A002 - the user's word
+    src: Any,
+    dest: Any = None,
+    *,
+    append: bool = False,
+    overwrite: bool = False,
+    dry_run: bool = False,
+    strict: bool = False,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    split: str | Sequence[str] | Mapping[str, float] | None = None,
+    separate: bool = False,
+    seed: int = 0,
+    checkpoint: int | None = None,
+    commit: bool = True,
+    src_creds: Any = None,
+    dest_creds: Any = None,
+    follow_symlinks: bool = False,
+    progressbar: bool = True,
+    **options: Any,
+) -> ImportReport:
+    """Import a data set of another format.
+
+    What cannot be imported is left out and counted, with its reason; nothing is left out silently. A run that was
+    killed goes on where it was when it is called again.
+
+    Parameters
+    ----------
+    format
+        Name of the format, as ``lakebed import --help`` lists them; ``"auto"`` finds out.
+    src
+        Path or address of the source; of some formats an object, such as a data frame.
+    dest
+        Path or address of the dataset, or an open one, which is appended to.
+    append
+        Add to the rows of a dataset that is there.
+    overwrite
+        Replace a dataset that is there.
+    dry_run
+        Say what would be done, and do nothing; ``dest`` may be left out.
+    strict
+        Fail at the first thing that cannot be imported.
+    workers
+        How many work at a time; None is one for each core, 0 is this thread alone.
+    scheduler
+        ``"threaded"``, ``"processed"``, ``"serial"`` or ``"ray"``; None is what suits the format.
+    split
+        Splits that are taken, in their order: ``"train/val"``. With shares, ``"train=0.8/val=0.2"``, each row is
+        assigned to one by chance. None takes all.
+    separate
+        Make a dataset of each split, ``dest/train`` and so on, in place of one with a tensor ``split``.
+    seed
+        What shares are drawn with.
+    checkpoint
+        Commit after so many items of the source, from where a killed import goes on; None is about every 2 GB, 0 is
+        never.
+    commit
+        Commit the rows at the end.
+    src_creds, dest_creds
+        Credentials of the source and of the dataset.
+    follow_symlinks
+        Take files outside the source that symbolic links lead to.
+    progressbar
+        Show how far it is.
+    options
+        Options of the format.
+
+    Returns
+    -------
+    What was done, or would be; its ``dataset`` is the dataset.
+
+    Raises
+    ------
+    IngestionError
+        If the source is not of the format, or, with ``strict``, if something in it is wrong.
+    DatasetExistsError
+        If a dataset is at ``dest``, and neither ``append`` nor ``overwrite`` was said.
+    UnsupportedParameterException
+        If the format has no such option.
+
+    Examples
+    --------
+    >>> report = lakebed.import_from("coco", "coco/", "coco-lake")  # doctest: +SKIP
+    >>> report.written, report.skipped  # doctest: +SKIP
+    (4952, 48)
+    """
+    source = Source.of(src, src_creds, follow_symlinks=follow_symlinks)
+    importer = recognised(source)[0] if format == "auto" else importer_of(format)
+    check_options(importer.name, importer.options(), options)
+    wanted = chosen(split)
+    plan, splits = splits_of(importer.plan(source, **options), wanted, seed)
+    if not len(plan.items):
+        raise IngestionError(f"{source.shown} holds nothing to import: {plan.found}")
+    if strict:
+        _check_strict(plan)
+    report = ImportReport.of(importer.name, source.shown, plan)
+    if dry_run:
+        report.dry_run = True
+        return report
+    if dest is None:
+        raise IngestionError("an import needs the address of a dataset to write, or dry_run=True")
+    how = _How(append, overwrite, strict, workers, scheduler, checkpoint, commit, dest_creds, progressbar)
+    if not separate:
+        return _Import(importer, source, plan, splits, how).run(dest)
+    if not splits.names:
+        raise IngestionError(
+            "the source has no splits to make datasets of: give shares, as in train=0.8/val=0.2"
+        )
+    if isinstance(dest, lakebed.Dataset):
+        raise IngestionError("separate= makes datasets below an address, not in an open dataset")
+    return _separately(importer, source, plan, splits, how, os.fspath(dest))
+
+
+@dataclass(frozen=True)
+class _How:
+    """What the caller says of any import."""
+
+    append: bool
+    overwrite: bool
+    strict: bool
+    workers: int | None
+    scheduler: str | None
+    checkpoint: int | None
+    commit: bool
+    creds: Any
+    progressbar: bool
+
+
+def _separately(
+    importer: Importer, source: Source, plan: Plan, splits: Splits, how: _How, dest: str
+) -> ImportReport:
+    """Make a dataset of each split."""
+    whole: ImportReport | None = None
+    counts: dict[str, int] = {}
+    for name in splits.names:
+        part = plan if splits.shares else plan.only([name])
+        of = replace(splits, only=name) if splits.shares else Splits()
+        found = _Import(importer, source, part, of, how).run(f"{dest.rstrip('/')}/{name}")
+        counts[name] = found.written
+        if whole is None:
+            whole = found
+            continue
+        whole.written += found.written
+        whole.skipped += found.skipped
+        whole.seconds += found.seconds
+        whole.resumed |= found.resumed
+        for reason, count in found.reasons.items():
+            whole.reasons[reason] = whole.reasons.get(reason, 0) + count
+        whole.left_out += found.left_out
+    if whole is None:
+        raise AssertionError("there is a split")
+    whole.dest, whole.splits, whole.nbytes, whole.planned = dest, counts, plan.nbytes, plan.rows
+    return whole
+
+
+class _Import:
+    """An import into one dataset."""
+
+    def __init__(self, importer: Importer, source: Source, plan: Plan, splits: Splits, how: _How) -> None:
+        self._importer = importer
+        self._source = source
+        self._plan = plan
+        self._splits = splits
+        self._how = how
+        self._tensors = list(plan.tensors)
+        if splits.names and splits.only is None:
+            self._tensors.append(tensor(splits.tensor, "class_label", class_names=list(splits.names)))
+        self._report = ImportReport.of(importer.name, source.shown, plan)
+        self._earlier: Mapping[str, Any] = {}
+
+    def run(self, dest: Any) -> ImportReport:
+        """Import into a dataset, or go on with an import that was interrupted."""
+        started = perf_counter()
+        ds, created = self._destination(dest)
+        report = self._report
+        report.dest = ds.path
+        report._open = lambda: ds  # noqa: SLF001 - a field of its own class's
+        if self._earlier.get("state") != "rows":
+            try:
+                self._rows(ds)
+            except AllSamplesSkippedError as error:
+                if created:
+                    ds.delete()
+                raise IngestionError(f"nothing of {self._source.shown} could be imported. {error}") from error
+        else:
+            report.written, report.skipped = self._earlier["written"], self._earlier["skipped"]
+        self._finish(ds)
+        report.seconds = perf_counter() - started
+        return report
+
+    # -- the dataset -------------------------------------------------------------------------------------------
+
+    def _destination(self, dest: Any) -> tuple[lakebed.Dataset, bool]:
+        """Open or create the dataset, with its tensors; tell whether it was created."""
+        how = self._how
+        if isinstance(dest, lakebed.Dataset):
+            ds, there = dest, True
+        else:
+            self._check_apart(os.fspath(dest))
+            there = not how.overwrite and lakebed.exists(dest, creds=how.creds)
+            if there:
+                ds = lakebed.load(dest, read_only=False, creds=how.creds)
+            else:
+                ds = lakebed.empty(dest, overwrite=how.overwrite, creds=how.creds)
+        if there:
+            last = (ds.info.get(INFO) or [{}])[-1]
+            if last.get("state") in ("running", "rows"):
+                self._check_same(last, ds.path)
+                self._earlier, self._report.resumed = last, True
+                return ds, False
+            if not isinstance(dest, lakebed.Dataset) and ds.tensors and not how.append:
+                raise DatasetExistsError(
+                    f"a dataset is at {ds.path} already: append to it (append=True, --append), or replace it "
+                    "(overwrite=True, --overwrite)"
+                )
+        self._create(ds)
+        record = {
+            **self._report.record(),
+            "state": "running",
+            "identity": self._identity(),
+            "started": datetime.now(UTC).isoformat(timespec="seconds"),
+            "first": len(ds),
+            "about": self._importer.describe(self._plan),
+        }
+        ds.info[INFO] = [*(ds.info.get(INFO) or []), record]
+        ds.flush()
+        return ds, not there
+
+    def _check_apart(self, dest: str) -> None:
+        if self._source.is_local and os.path.realpath(dest) == os.path.realpath(self._source.address):
+            raise SamePathException(f"source and destination of the import are both {dest!r}")
+
+    def _check_same(self, last: Mapping[str, Any], path: str) -> None:
+        if last.get("identity") != self._identity():
+            raise IngestionError(
+                f"an import of {last.get('source')} into {path} was interrupted; import that source again with the "
+                "same options, which goes on there, or begin anew with overwrite=True (--overwrite)"
+            )
+
+    def _identity(self) -> str:
+        plan, splits = self._plan, self._splits
+        names = ",".join(sorted(one.name for one in self._tensors))
+        return f"{self._source.identity}/{len(plan.items)}/{names}/{splits.names}{splits.shares}{splits.only or ''}"
+
+    def _create(self, ds: lakebed.Dataset) -> None:
+        """Create the tensors that are not there; what older rows lack in them is null."""
+        there, rows = set(ds.tensors), len(ds)
+        with ds:
+            for one in self._tensors:
+                if one.name not in there:
+                    _create_tensor(ds, one, rows)
+
+    # -- rows --------------------------------------------------------------------------------------------------
+
+    def _rows(self, ds: lakebed.Dataset) -> None:
+        how, importer, plan = self._how, self._importer, self._plan
+        planned = {one.name for one in self._tensors}
+        missing = tuple(name for name in ds.tensors if name not in planned)
+        maker = _columns if importer.is_batched else _each
+        scheduler = how.scheduler or importer.scheduler
+        if scheduler == "processed" and ds.path.startswith("mem://"):
+            scheduler = "threaded"
+        workers = min(os.cpu_count() or 1, _MOST_WORKERS) if how.workers is None else how.workers
+
+        def remember(done: Any) -> None:
+            self._report.count(done, self._earlier)
+            state = "rows" if done.resumed_at + done.items >= len(plan.items) else "running"
+            self._remember(ds, {**self._report.record(), "state": state})
+
+        try:
+            done = lakebed.transform(
+                maker,
+                _Items(plan.items),
+                ds,
+                batch_size=1 if importer.is_batched else None,
+                num_workers=workers if len(plan.items) > 1 else 0,
+                scheduler=scheduler,
+                kwargs={
+                    "importer": importer,
+                    "context": plan.context,
+                    "splits": self._splits,
+                    "missing": missing,
+                },
+                name=f"import of {importer.name}",
+                progressbar=how.progressbar,
+                checkpoint_interval=self._checkpoint(),
+                ignore_errors=not how.strict,
+                verbose=False,
+                before_publish=remember,
+            )
+        except AllSamplesSkippedError:
+            raise
+        except TransformError as error:
+            cause = error.__cause__
+            where = f" at {error.item}" if error.item else ""
+            raise IngestionError(
+                f"the import of {self._source.shown} failed{where}: {cause or error}"
+            ) from error
+        self._report.count(done, self._earlier)
+
+    def _checkpoint(self) -> int:
+        plan, asked = self._plan, self._how.checkpoint
+        if asked is not None:
+            return asked
+        count = len(plan.items)
+        every = int(count * _CHECKPOINT_BYTES / plan.nbytes) if plan.nbytes else _CHECKPOINT_ITEMS
+        return 0 if every >= count else max(every, 1)
+
+    # -- the end -----------------------------------------------------------------------------------------------
+
+    def _remember(self, ds: lakebed.Dataset, told: Mapping[str, Any]) -> None:
+        *before, last = ds.info[INFO]
+        ds.info[INFO] = [*before, {**last, **told}]
+
+    def _finish(self, ds: lakebed.Dataset) -> None:
+        """Save the splits, and commit."""
+        splits, report = self._splits, self._report
+        with ds:
+            if splits.names and splits.only is None:
+                report.splits = _saved_splits(ds, splits.tensor, ds.info[INFO][-1]["first"])
+            finished = datetime.now(UTC).isoformat(timespec="seconds")
+            self._remember(ds, {"state": "done", "finished": finished})
+        if self._how.commit:
+            ds.commit(f"Imported {report.written:,} rows of {report.format} from {report.source}")
+
+
+def _create_tensor(ds: lakebed.Dataset, one: TensorPlan, rows: int) -> None:
+    created = ds.create_tensor(one.name, **one.arguments)
+    for key, value in one.info.items():
+        created.info[key] = value
+    for start in range(0, rows, _NULLS):
+        created.extend([None] * min(_NULLS, rows - start))
+
+
+def _check_strict(plan: Plan) -> None:
+    if plan.problems:
+        first, more = plan.problems[0], len(plan.problems) - 1
+        rest = f", and {more:,} more" if more else ""
+        raise IngestionError(f"{first.where}: {first.reason}{rest}")
+
+
+def _saved_splits(ds: lakebed.Dataset, name: str, first: int) -> dict[str, int]:
+    """Save which rows belong to which split, by the tensor that tells it; return how many from ``first`` on."""
+    names = list(ds[name].info["class_names"])
+    labels = ds.read_columns(0, len(ds), [name])[name].to_numpy(zero_copy_only=False)  # NaN where null
+    found = {}
+    for number, split in enumerate(names):
+        rows = (labels == number).nonzero()[0]
+        if hasattr(ds, "save_split"):
+            ds.save_split(split, rows)
+        found[split] = int((rows >= first).sum())
+    return found
+
+
+# -- what workers do ---------------------------------------------------------------------------------------------
+
+
+class _Items(Sequence[tuple[int, Any]]):
+    """Items of a plan with their numbers."""
+
+    def __init__(self, items: Sequence[Any]) -> None:
+        self._items = items
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [_Numbered((at, self._items[at])) for at in range(*index.indices(len(self)))]
+        return _Numbered((index, self._items[index]))
+
+
+class _Numbered(tuple[int, Any]):
+    """An item with its number, which messages leave out."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return str(self[1])
+
+
+def _each(
+    entry: tuple[int, Any], importer: Importer, context: Any, splits: Splits, missing: tuple[str, ...]
+) -> Iterator[Any]:
+    """Make the rows of an item, one at a time."""
+    number, item = entry
+    empty = dict.fromkeys(missing)
+    drawn: Callable[[int], str] | None = _drawn(splits, number) if splits.names else None
+    at = 0
+    for row in importer.rows(item, context):
+        if not isinstance(row, Mapping):
+            yield row
+            continue
+        if drawn is None:
+            yield {**row, **empty} if empty else row
+            continue
+        split = drawn(at)
+        at += 1
+        if splits.only is None:
+            yield {**row, **empty, splits.tensor: split}
+        elif splits.only == split:
+            yield {**row, **empty}
+
+
+def _drawn(splits: Splits, number: int) -> Callable[[int], str]:
+    known: list[str] = []
+
+    def of(at: int) -> str:
+        if at >= len(known):
+            known[:] = splits.of(number, max(64, 2 * at))
+        return known[at]
+
+    return of
+
+
+def _columns(
+    entries: Sequence[tuple[int, Any]],
+    importer: Importer,
+    context: Any,
+    splits: Splits,
+    missing: tuple[str, ...],
+) -> Iterator[Any]:
+    """Make the rows of an item, as columns."""
+    for number, item in entries:
+        found: Any = importer.rows(item, context)
+        at = 0
+        for columns in [found] if isinstance(found, Mapping) else found:
+            if not isinstance(columns, Mapping):
+                yield columns
+                continue
+            count = len(next(iter(columns.values())))
+            if not count:
+                continue
+            made = {**columns, **{name: [None] * count for name in missing}}
+            if splits.names:
+                of = splits.of(number, at + count)[at:]
+                at += count
+                if splits.only is None:
+                    made[splits.tensor] = of
+                else:
+                    made = _kept(made, [index for index, split in enumerate(of) if split == splits.only])
+            yield made
+
+
+def _kept(columns: Mapping[str, Any], rows: list[int]) -> dict[str, Any]:
+    """Return some rows of columns."""
+    return {
+        name: values.take(rows) if hasattr(values, "take") else [values[row] for row in rows]
+        for name, values in columns.items()
+    }

@@ -1,0 +1,104 @@
+"""Options of a format: the keyword arguments of its ``plan``, by their annotations and docstrings.
+
+A choice is ``Literal["a", "b"]``, what may be given more than once ``tuple[str, ...]`` or ``Sequence[str]``, pairs
+``Mapping[str, str]``; each may be ``| None``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from lakebed.errors import InvalidInputError, UnsupportedParameterException
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of a format.
+
+    Parameters
+    ----------
+    kind
+        ``bool``, ``int``, ``float``, ``str``, ``list`` (of text), ``pairs`` ({text: text}), or ``any``, which cannot be
+        given on a command line.
+    choices
+        What it may be; empty for anything.
+    help
+        What it does, in a sentence.
+    """
+
+    name: str
+    kind: str
+    default: Any = None
+    choices: tuple[str, ...] = ()
+    help: str = ""
+
+
+def options_of(plan: Callable[..., Any]) -> list[Option]:
+    """Return the options that a function ``plan`` takes."""
+    hints = get_type_hints(plan)
+    told = _told(inspect.getdoc(plan) or "")
+    found = []
+    for parameter in inspect.signature(plan).parameters.values():
+        if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
+            continue
+        kind, choices = _kind(hints.get(parameter.name, str))
+        found.append(Option(parameter.name, kind, parameter.default, choices, told.get(parameter.name, "")))
+    return found
+
+
+def check_options(name: str, options: Sequence[Option], given: Mapping[str, Any]) -> None:
+    """Refuse options that a format does not have, and choices that there are not.
+
+    Raises
+    ------
+    UnsupportedParameterException, InvalidInputError
+        If there is one.
+    """
+    known = {option.name: option for option in options}
+    for key, value in given.items():
+        if key not in known:
+            near = get_close_matches(key, known, 1)
+            hint = (
+                f"; did you mean {near[0]!r}?" if near else f"; it has {', '.join(sorted(known)) or 'none'}"
+            )
+            raise UnsupportedParameterException(f"{name} has no option {key!r}{hint}")
+        choices = known[key].choices
+        if choices and value is not None and value not in choices:
+            raise InvalidInputError(f"{key} is one of {', '.join(choices)}, not {value!r}")
+
+
+def _kind(hint: Any) -> tuple[str, tuple[str, ...]]:
+    origin = get_origin(hint)
+    if origin in (Union, types.UnionType):
+        inner = [part for part in get_args(hint) if part is not type(None)]
+        return _kind(inner[0]) if len(inner) == 1 else ("any", ())
+    if origin is Literal:
+        return "str", tuple(str(choice) for choice in get_args(hint))
+    if hint in (bool, int, float, str):
+        return hint.__name__, ()
+    if origin is not None and isinstance(origin, type):
+        if issubclass(origin, Mapping):
+            return ("pairs" if get_args(hint) == (str, str) else "any"), ()
+        if issubclass(origin, Sequence) and get_args(hint)[:1] == (str,):
+            return "list", ()
+    return "any", ()
+
+
+def _told(text: str) -> dict[str, str]:
+    """Return what a numpydoc docstring says of each parameter."""
+    found: dict[str, str] = {}
+    section = re.search(r"^Parameters\n-+\n(.*?)(?=^\w[^\n]*\n-+\n|\Z)", text, re.MULTILINE | re.DOTALL)
+    names: list[str] = []
+    for line in section[1].splitlines() if section else ():
+        if line and not line.startswith(" "):
+            names = [name.strip() for name in line.split(",")]
+        elif line.strip():
+            for name in names:
+                found[name] = f"{found.get(name, '')} {line.strip()}".strip()
+    return found

@@ -1,0 +1,241 @@
+"""What an import will do, before it does it: tensors, items, what is known to be missing.
+
+An importer is a module with four functions::
+
+    recognise(source) -> str | None       what the source is, in words; None if it is no such format
+    plan(source, *, ...) -> Plan          its keyword arguments are the importer's options, told in its docstring
+    rows(item, context) -> rows           what an item of the plan becomes: rows {tensor: value}, Skipped in place of
+                                          those that cannot be made; called by workers in any thread or process
+    describe(plan) -> dict                what the info of the dataset says of the source: licences, categories, ...
+
+With ``BATCHED = True`` in the module, ``rows`` returns columns {tensor: values}, or an iterator over several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import lakebed
+from lakebed.errors import IngestionError
+from lakebed.importers.source import Source, kinds_of
+
+IMAGE_KINDS: Mapping[str, str] = {
+    ".jpg": "jpeg",
+    ".jpeg": "jpeg",
+    ".jpe": "jpeg",
+    ".jfif": "jpeg",
+    ".png": "png",
+    ".gif": "gif",
+    ".bmp": "bmp",
+    ".dib": "dib",
+    ".tif": "tiff",
+    ".tiff": "tiff",
+    ".webp": "webp",
+    ".jp2": "jpeg2000",
+    ".j2k": "jpeg2000",
+    ".ppm": "ppm",
+    ".pgm": "ppm",
+    ".tga": "tga",
+    ".ico": "ico",
+    ".pcx": "pcx",
+}
+"""Kind of an image by the suffix of its file."""
+
+LOSSY_KINDS = frozenset({"jpeg", "webp"})
+
+
+@dataclass(frozen=True)
+class TensorPlan:
+    """A tensor that the import creates: arguments of ``create_tensor``, and its info."""
+
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def htype(self) -> str:
+        """Htype, ``generic`` where nothing is said."""
+        return str(self.arguments.get("htype") or "generic")
+
+
+def tensor(
+    name: str, htype: str | None = None, *, info: Mapping[str, Any] | None = None, **arguments: Any
+) -> TensorPlan:
+    """Return the plan of a tensor.
+
+    Parameters
+    ----------
+    name, htype, arguments
+        As for ``create_tensor``; arguments that are None are left out.
+    info
+        Its info.
+    """
+    found = {key: value for key, value in arguments.items() if value is not None}
+    if htype is not None:
+        found["htype"] = htype
+    return TensorPlan(name, found, dict(info or {}))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong with the source.
+
+    Parameters
+    ----------
+    where
+        File, line, annotation.
+    reason
+        What is wrong.
+    rows
+        How many rows are left out for it; 0: what is imported lacks something.
+    """
+
+    where: str
+    reason: str
+    rows: int = 1
+
+
+@dataclass
+class Plan:
+    """What an import will do.
+
+    Parameters
+    ----------
+    found
+        What the source is, in words.
+    tensors
+        What is created.
+    items
+        What workers are given one of at a time: picklable, of few bytes each, in the order of the rows. Each becomes
+        any number of rows.
+    context
+        What workers are given once; picklable.
+    rows
+        How many rows are expected; None if that is not known.
+    nbytes
+        Bytes of the source that will be read.
+    splits
+        Name of a split -> which items are its own; all items, in order. Empty where the source has none.
+    problems
+        What is known to be wrong already.
+    classes
+        Names of classes by tensor, for people; the tensors know theirs.
+    """
+
+    found: str
+    tensors: Sequence[TensorPlan]
+    items: Sequence[Any]
+    context: Any = None
+    rows: int | None = None
+    nbytes: int = 0
+    splits: Mapping[str, range] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    classes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def only(self, splits: Sequence[str]) -> Plan:
+        """Return the plan for some splits.
+
+        Raises
+        ------
+        IngestionError
+            If the source has no such split.
+        """
+        for name in splits:
+            if name not in self.splits:
+                there = f"it has {', '.join(self.splits)}" if self.splits else "it has none"
+                raise IngestionError(
+                    f"the source has no split {name!r}: {there}. To make splits, give shares: train=0.8/val=0.2"
+                )
+        items: list[Any] = []
+        ranges: dict[str, range] = {}
+        for name in splits:
+            ranges[name] = range(len(items), len(items) + len(self.splits[name]))
+            items.extend(self.items[at] for at in self.splits[name])
+        rows = self.rows if len(items) == len(self.items) else None
+        return replace(self, items=items, splits=ranges, rows=rows)
+
+
+def kind_of_images(
+    names: Iterable[str], compression: str | None = None, problems: list[Problem] | None = None
+) -> str:
+    """Return the sample compression that a tensor of these image files should have: the one in which nothing is lost.
+
+    Parameters
+    ----------
+    compression
+        What the user asked for, which counts.
+    problems
+        Where it is told that files are converted.
+    """
+    kinds = kinds_of(names, IMAGE_KINDS)
+    if compression not in (None, "auto"):
+        chosen = str(compression)
+    elif len(kinds) <= 1:
+        chosen = next(iter(kinds), "jpeg")
+    else:
+        chosen = "png"
+    known = lakebed.file_kinds["image"]
+    if chosen not in known:
+        chosen = "png"
+    others = {kind: count for kind, count in kinds.items() if kind != chosen}
+    if others and problems is not None:
+        told = ", ".join(f"{count:,} {kind.upper()}" for kind, count in sorted(others.items()))
+        lost = ", which loses pixels" if chosen in LOSSY_KINDS else ""
+        problems.append(Problem("images", f"{told} files are converted to {chosen.upper()}{lost}", 0))
+    return chosen
+
+
+def media(
+    name: str,
+    htype: str,
+    *,
+    compression: str | None = None,
+    link: bool = False,
+    info: Mapping[str, Any] | None = None,
+    **arguments: Any,
+) -> TensorPlan:
+    """Return the plan of a tensor of files, or of links to them.
+
+    Parameters
+    ----------
+    htype
+        ``image``, ``audio``, ``video``, ...
+    compression
+        Sample compression, where files are stored.
+    link
+        Whether links are stored.
+    """
+    if link:
+        return tensor(name, f"link[{htype}]", info=info, **arguments)
+    return tensor(name, htype, sample_compression=compression, info=info, **arguments)
+
+
+@dataclass(frozen=True)
+class Media:
+    """How rows hold files of the source: as they are, or as links to them.
+
+    Parameters
+    ----------
+    link
+        Whether links are stored.
+    creds_key
+        Name of the credentials that the links need.
+    """
+
+    source: Source
+    link: bool = False
+    creds_key: str | None = None
+
+    def value(self, name: str) -> Any:
+        """Return the value of a row for a file of the source.
+
+        Raises
+        ------
+        NotFoundError
+            If the source has no such file.
+        """
+        if self.link:
+            return lakebed.link(self.source.link(name), creds_key=self.creds_key)
+        return self.source.media(name)

@@ -1,0 +1,135 @@
+"""Which formats there are: those of this room, and those of other packages by the entry point ``lakebed.importers``.
+
+An entry point names a module with the four functions; its name is the format's. Nothing of a format is imported before
+the format is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from lakebed.errors import IngestionError
+from lakebed.importers.options import Option, options_of
+from lakebed.importers.plan import Plan
+from lakebed.importers.source import Source
+
+ENTRY_POINTS = "lakebed.importers"
+
+
+@dataclass(frozen=True)
+class Importer:
+    """A format.
+
+    Parameters
+    ----------
+    name
+        What users call it.
+    module
+        Name of its module.
+    summary
+        What it takes, in a line.
+    entry
+        The entry point of another package.
+    """
+
+    name: str
+    module: str
+    summary: str
+    entry: EntryPoint | None = None
+
+    @property
+    def functions(self) -> Any:
+        """The module with the four functions."""
+        return import_module(self.module) if self.entry is None else self.entry.load()
+
+    @property
+    def recognise(self) -> Callable[[Source], str | None]:
+        """What the source is, in words; None if it is no such format."""
+        found: Callable[[Source], str | None] = self.functions.recognise
+        return found
+
+    @property
+    def plan(self) -> Callable[..., Plan]:
+        """What importing the source will do."""
+        found: Callable[..., Plan] = self.functions.plan
+        return found
+
+    @property
+    def rows(self) -> Callable[[Any, Any], Iterable[Any]]:
+        """What an item of the plan becomes."""
+        found: Callable[[Any, Any], Iterable[Any]] = self.functions.rows
+        return found
+
+    @property
+    def describe(self) -> Callable[[Plan], dict[str, Any]]:
+        """What the info of the dataset says of the source."""
+        found: Callable[[Plan], dict[str, Any]] = self.functions.describe
+        return found
+
+    @property
+    def is_batched(self) -> bool:
+        """Whether rows come as columns."""
+        return bool(getattr(self.functions, "BATCHED", False))
+
+    @property
+    def scheduler(self) -> str:
+        """What its workers had better be: threads where files are copied and decoded, processes where Python works."""
+        return str(getattr(self.functions, "SCHEDULER", "threaded"))
+
+    def options(self) -> list[Option]:
+        """Return its options."""
+        return options_of(self.plan)
+
+
+# In the order in which they are tried for a source whose format is not told: the most particular ones first.
+_BUILT_IN = (
+    Importer(
+        "folder", "lakebed.importers.folder", "folders of images, audio, video, text or arrays, a class each"
+    ),
+)
+
+
+def importers() -> Iterator[Importer]:
+    """Yield all formats; those of other packages come first, so that ``auto`` asks them before ours."""
+    for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name):
+        yield Importer(entry.name, entry.value, f"of {entry.value.partition('.')[0]}", entry)
+    yield from _BUILT_IN
+
+
+def importer_of(name: str) -> Importer:
+    """Return the format of a name.
+
+    Raises
+    ------
+    IngestionError
+        If there is none.
+    """
+    known = {importer.name: importer for importer in importers()}
+    if name not in known:
+        near = get_close_matches(name, known, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise IngestionError(f"no importer for {name!r}{hint} There are: {', '.join(sorted(known))}")
+    return known[name]
+
+
+def recognised(source: Source) -> tuple[Importer, str]:
+    """Return the format of a source, and what it is in words.
+
+    Raises
+    ------
+    IngestionError
+        If no format knows it.
+    """
+    for importer in importers():
+        found = importer.recognise(source)
+        if found is not None:
+            return importer, found
+    raise IngestionError(
+        f"{source.shown} is of no format that is recognised; name it, one of: "
+        f"{', '.join(sorted(importer.name for importer in importers()))}"
+    )

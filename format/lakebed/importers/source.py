@@ -1,0 +1,371 @@
+"""What is imported: an object of the program, a file, or a folder with its files, on this machine or in a bucket.
+
+Names of files are relative to the root, with ``/`` between their parts, in the order of their text. No file outside the
+root is ever opened: names that an annotation or an archive gives go through :meth:`Source.find`.
+"""
+
+# Paths are strings here, as in storage.
+# ruff: noqa: PTH100, PTH110, PTH111, PTH116, PTH117
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import lakebed
+from lakebed.errors import IngestionError, InvalidPathException, KeyNotFound, NotFoundError
+from lakebed.storage.address import scheme_of, shown
+from lakebed.storage.url import open_storage, parse
+
+if TYPE_CHECKING:
+    from lakebed.codecs.sample import Sample
+    from lakebed.storage.base import Storage
+
+# Files larger than this are not read whole where an importer wants text or JSON.
+MAX_DOCUMENT_BYTES = 4 << 30
+
+# What a file in a bucket is read by, bytes at a time.
+_BLOCK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is imported.
+
+    Parameters
+    ----------
+    address
+        Path or address; empty for objects of the program.
+    data
+        The object of the program; None for files.
+    creds
+        Credentials of a bucket or a web server.
+    follow_symlinks
+        Open files outside the root that symbolic links inside lead to.
+    """
+
+    address: str
+    data: Any = None
+    creds: Any = field(default=None, repr=False)
+    follow_symlinks: bool = False
+
+    @classmethod
+    def of(cls, src: Any, creds: Any = None, *, follow_symlinks: bool = False) -> Source:
+        """Return the source of a path, an address or an object.
+
+        Raises
+        ------
+        InvalidPathException
+            If nothing is at the path.
+        """
+        if isinstance(src, Source):
+            return src
+        if not isinstance(src, str | os.PathLike):
+            return cls("", src)
+        text = os.fspath(src)
+        if scheme_of(text) == "file":
+            text = parse(text).path if "://" in text else os.path.expanduser(text)
+            if not os.path.lexists(text):
+                raise InvalidPathException(
+                    f"nothing is at {text!r}: a file or folder to import was expected there"
+                )
+            text = os.path.abspath(text)  # links stay
+        return cls(text, None, creds, follow_symlinks)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: getattr(self, key) for key in ("address", "data", "creds", "follow_symlinks")}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        for key, value in state.items():
+            object.__setattr__(self, key, value)
+
+    def at(self, path: str | os.PathLike[str]) -> Source:
+        """Return another source: of a path relative to this one if something is there, otherwise of the path itself."""
+        text = os.fspath(path)
+        if scheme_of(text) == "file" and not os.path.isabs(text) and self.is_folder:
+            if self.is_local and os.path.exists(f"{self.address}/{text}"):
+                text = f"{self.address}/{text}"
+            elif not self.is_local:
+                text = f"{self.address.rstrip('/')}/{text}"
+        return Source.of(text, self.creds, follow_symlinks=self.follow_symlinks)
+
+    # -- what it is --------------------------------------------------------------------------------------------
+
+    @property
+    def is_object(self) -> bool:
+        """Whether it is an object of the program."""
+        return not self.address
+
+    @cached_property
+    def is_local(self) -> bool:
+        """Whether its files are on this machine."""
+        return bool(self.address) and scheme_of(self.address) == "file"
+
+    @cached_property
+    def is_file(self) -> bool:
+        """Whether it is one file."""
+        if self.is_object:
+            return False
+        if self.is_local:
+            return Path(self.address).is_file()
+        return scheme_of(self.address) in ("http", "https") or self._one.stat(self._name) is not None
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is a folder, or what stands for one in a bucket."""
+        return bool(self.address) and not self.is_file
+
+    @property
+    def name(self) -> str:
+        """Last part of the address."""
+        return self.shown.rstrip("/").rpartition("/")[2]
+
+    @property
+    def shown(self) -> str:
+        """The address without secrets; of objects the type."""
+        if self.is_object:
+            return f"{type(self.data).__module__}.{type(self.data).__qualname__}"
+        return shown(self.address)
+
+    @property
+    def suffix(self) -> str:
+        """Suffix of a file, in lower case, with its dot."""
+        return suffix_of(self.name) if self.is_file else ""
+
+    # -- its files ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def files(self) -> dict[str, int]:
+        """Size in bytes by name of all files, in the order of the names; of one file, that one.
+
+        Raises
+        ------
+        InvalidPathException
+            If there are none.
+        """
+        if self.is_object:
+            return {}
+        if self.is_file:
+            stat = os.stat(self.address).st_size if self.is_local else self._size_elsewhere()
+            return {self.name: stat}
+        found = dict(sorted(self._walk() if self.is_local else self._listed()))
+        if not found:
+            raise InvalidPathException(f"{self.shown} holds no files")
+        return found
+
+    @cached_property
+    def folders(self) -> dict[str, list[str]]:
+        """Names of files by the folder that they are in; "" is the root."""
+        found: dict[str, list[str]] = {}
+        for name in self.files:
+            found.setdefault(name.rpartition("/")[0], []).append(name)
+        return found
+
+    def with_suffix(self, *suffixes: str) -> list[str]:
+        """Return the names of all files with one of these suffixes: lower case, with the dot."""
+        return [name for name in self.files if suffix_of(name) in suffixes]
+
+    def find(self, name: str) -> str:
+        """Return the name of a file that an annotation names.
+
+        Raises
+        ------
+        NotFoundError
+            If it is no file of the source: missing, absolute, or outside the root.
+        """
+        parts: list[str] = []
+        for part in name.replace("\\", "/").split("/"):
+            if part == ".." and parts:
+                parts.pop()
+            elif part == ".." or (part == "" and not parts):
+                raise NotFoundError(f"the file {name!r} is not below {self.shown}")
+            elif part not in ("", "."):
+                parts.append(part)
+        found = "/".join(parts)
+        if found not in self.files:
+            raise NotFoundError(f"the file {name!r} is missing")
+        return found
+
+    def path(self, name: str) -> str | None:
+        """Return the path of a file on this machine; None for files elsewhere."""
+        if not self.is_local:
+            return None
+        return self.address if self.is_file else f"{self.address}/{name}"
+
+    def link(self, name: str) -> str:
+        """Return the address of a file, as a link to it is stored."""
+        if self.is_file:
+            return self.address
+        return f"{self.address.rstrip('/')}/{name}"
+
+    def read(self, name: str = "") -> bytes:
+        """Return the content of a file; of a source that is one file, of that.
+
+        Raises
+        ------
+        NotFoundError
+            If it is gone.
+        StorageError
+            If it cannot be read.
+        """
+        path = self.path(name)
+        if path is not None:
+            return Path(path).read_bytes()
+        if self.is_file:
+            return self._one.get(self._name)
+        return self._storage.get(name)
+
+    def document(self, name: str = "") -> bytes:
+        """Return the content of a file that is read whole into memory, such as JSON.
+
+        Raises
+        ------
+        IngestionError
+            If it is larger than 4 GB.
+        """
+        size = self.files.get(name or self.name, 0)
+        if size > MAX_DOCUMENT_BYTES:
+            raise IngestionError(
+                f"{name or self.name} of {size:,} bytes is larger than {MAX_DOCUMENT_BYTES:,}"
+            )
+        return self.read(name)
+
+    def open(self, name: str = "") -> BinaryIO:
+        """Open a file for reading; of a bucket's, only what is read is fetched."""
+        path = self.path(name)
+        if path is not None:
+            return open(path, "rb")  # noqa: PTH123 - the caller closes it
+        if self.is_file:
+            raw = _Ranges(self._one, self._name, self._size_elsewhere())
+        else:
+            raw = _Ranges(self._storage, name, self.files[name])
+        return io.BufferedReader(raw, _BLOCK_BYTES)
+
+    def media(self, name: str) -> Sample:
+        """Return a file as a sample, which is stored byte for byte where the tensor has its compression."""
+        path = self.path(name)
+        if path is not None:
+            return lakebed.read(path)
+        return lakebed.read(self.read(name))
+
+    @cached_property
+    def identity(self) -> str:
+        """Digest of names and sizes of all files; of objects, of what they are."""
+        found = sha256(self.shown.encode())
+        for name, size in self.files.items():
+            found.update(f"{name}\0{size}\0".encode("utf-8", "surrogatepass"))
+        return found.hexdigest()[:32]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all files."""
+        return sum(self.files.values())
+
+    # -- where the files are -----------------------------------------------------------------------------------
+
+    def _walk(self) -> Iterator[tuple[str, int]]:
+        root = os.path.realpath(self.address)
+        folders, seen = [""], {root}
+        while folders:
+            folder = folders.pop()
+            with os.scandir(f"{self.address}/{folder}" if folder else self.address) as entries:
+                for entry in entries:
+                    name = f"{folder}/{entry.name}" if folder else entry.name
+                    if entry.name.startswith("."):
+                        continue
+                    if entry.is_symlink():
+                        target = os.path.realpath(entry.path)
+                        if not self.follow_symlinks and target != root and not target.startswith(f"{root}/"):
+                            continue
+                        if entry.is_dir() and target in seen:
+                            continue  # a link to a folder above: no end
+                        seen.add(target)
+                    if entry.is_dir():
+                        folders.append(name)
+                    elif entry.is_file():
+                        yield name, entry.stat().st_size
+
+    def _listed(self) -> Iterator[tuple[str, int]]:
+        for key, stat in self._storage.list(""):
+            if not key.endswith("/") and not key.rpartition("/")[2].startswith("."):
+                yield key, stat.size
+
+    def _size_elsewhere(self) -> int:
+        found = self._one.stat(self._name)
+        if found is None:
+            raise KeyNotFound(f"there is no file {self.shown}")
+        return found.size
+
+    @cached_property
+    def _storage(self) -> Storage:
+        return open_storage(parse(self.address, creds=self.creds))
+
+    @cached_property
+    def _one(self) -> Storage:
+        """The folder that a single file is in."""
+        return open_storage(parse(self.address.rpartition("/")[0], creds=self.creds))
+
+    @property
+    def _name(self) -> str:
+        return self.address.rpartition("/")[2]
+
+
+class _Ranges(io.RawIOBase):
+    """A file in a bucket, read by ranges."""
+
+    def __init__(self, storage: Storage, key: str, size: int) -> None:
+        self._storage, self._key, self._size = storage, key, size
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = max(0, base + offset)
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        count = min(len(buffer), max(0, self._size - self._at))
+        if count:
+            buffer[:count] = self._storage.get_range(self._key, self._at, count)
+            self._at += count
+        return count
+
+
+def suffix_of(name: str) -> str:
+    """Return the suffix of a name in lower case, with its dot; ``.nii.gz`` and ``.tar.gz`` are one."""
+    stem, dot, last = name.rpartition("/")[2].rpartition(".")
+    if not dot or not stem:
+        return ""
+    if last.lower() in ("gz", "bz2", "xz", "zst") and "." in stem:
+        return f".{stem.rpartition('.')[2]}.{last}".lower()
+    return f".{last}".lower()
+
+
+def stem_of(name: str) -> str:
+    """Return the last part of a name without its suffix."""
+    last = name.rpartition("/")[2]
+    found = suffix_of(name)
+    return last[: len(last) - len(found)] if found else last
+
+
+def kinds_of(names: Iterable[str], kinds: Mapping[str, str]) -> dict[str, int]:
+    """Return how many names there are of each kind that their suffixes say."""
+    found: dict[str, int] = {}
+    for name in names:
+        kind = kinds.get(suffix_of(name))
+        if kind is not None:
+            found[kind] = found.get(kind, 0) + 1
+    return found

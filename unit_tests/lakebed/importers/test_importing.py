@@ -1,0 +1,182 @@
+"""Any import, by the one of folders: what lands, what is left out, what a second call does, and splits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from PIL import Image
+
+import lakebed
+from lakebed.cli import main
+from lakebed.errors import DatasetExistsError, IngestionError, UnsupportedParameterException
+from lakebed.importers.importing import INFO
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    """Six photos of two classes in two splits, one with a text, and a file that is none."""
+    root = tmp_path / "photos"
+    for number, name in enumerate(
+        ("train/cat/1", "train/cat/2", "train/dog/1", "train/dog/2", "val/cat/9", "val/dog/9")
+    ):
+        path = root / f"{name}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.full((20 + number, 30, 3), 40 * number, np.uint8)).save(path)
+    (root / "val/dog/9.txt").write_text("a dog")
+    (root / "train/dog/broken.jpg").write_bytes(b"nothing")
+    return root
+
+
+def test_a_folder_becomes_rows_in_the_order_of_splits_and_names(photos: Path, tmp_path: Path) -> None:
+    report = lakebed.import_from("auto", photos, tmp_path / "lake", progressbar=False)
+    ds = lakebed.load(tmp_path / "lake")
+    assert report.format == "folder"
+    assert (report.written, report.skipped, report.read) == (6, 1, 7)
+    assert ds.file.text() == [
+        f"{name}.jpg"
+        for name in ("train/cat/1", "train/cat/2", "train/dog/1", "train/dog/2", "val/cat/9", "val/dog/9")
+    ]
+    assert ds.labels.data()["text"] == [["cat"], ["cat"], ["dog"], ["dog"], ["cat"], ["dog"]]
+    assert ds.split.data()["text"] == [["train"]] * 4 + [["val"]] * 2
+    assert ds.images[5].numpy().shape == (25, 30, 3)
+    assert ds.text.text() == ["", "", "", "", "", "a dog"]
+    # Photos are stored byte for byte.
+    assert ds.images[0].tobytes() == (photos / "train/cat/1.jpg").read_bytes()
+    assert ds.commits[0]["message"].startswith("Imported 6 rows of folder")
+
+
+def test_what_is_left_out_is_counted_and_remembered(photos: Path, tmp_path: Path) -> None:
+    report = lakebed.import_from("folder", photos, tmp_path / "lake", progressbar=False)
+    assert sum(report.reasons.values()) == 1
+    assert report.left_out[0]["where"] == "train/dog/broken.jpg"
+    assert "no known kind of file" in report.left_out[0]["reason"]
+    assert report.file is not None
+    assert json.loads(Path(report.file).read_text())["item"] == "train/dog/broken.jpg"
+    (remembered,) = lakebed.load(tmp_path / "lake").info[INFO]
+    assert remembered["state"] == "done"
+    assert remembered["skipped"] == 1
+    assert remembered["source"] == str(photos)
+
+
+def test_strict_fails_at_the_first_and_names_it(photos: Path, tmp_path: Path) -> None:
+    with pytest.raises(IngestionError, match=r"broken\.jpg"):
+        lakebed.import_from("folder", photos, tmp_path / "lake", strict=True, progressbar=False)
+
+
+def test_a_dry_run_writes_nothing(photos: Path, tmp_path: Path) -> None:
+    report = lakebed.import_from("folder", photos, dry_run=True)
+    assert report.planned == 7
+    assert report.classes == {"labels": ["cat", "dog"]}
+    assert report.splits == {"train": 5, "val": 2}
+    assert report.tensors["images"] == {"htype": "image", "sample_compression": "jpeg"}
+    assert "would write 7 rows" in str(report)
+    assert list(tmp_path.iterdir()) == [photos]
+
+
+def test_a_dataset_that_is_there_is_appended_to_or_replaced_when_told(photos: Path, tmp_path: Path) -> None:
+    dest = tmp_path / "lake"
+    lakebed.import_from("folder", photos, dest, progressbar=False)
+    with pytest.raises(DatasetExistsError, match="append"):
+        lakebed.import_from("folder", photos, dest, progressbar=False)
+    lakebed.import_from("folder", photos, dest, append=True, split="val", progressbar=False)
+    assert len(lakebed.load(dest)) == 8
+    assert len(lakebed.load(dest).info[INFO]) == 2
+    lakebed.import_from("folder", photos, dest, overwrite=True, progressbar=False)
+    assert len(lakebed.load(dest)) == 6
+
+
+def test_appending_fills_what_either_side_lacks_with_nulls(photos: Path, tmp_path: Path) -> None:
+    ds = lakebed.empty(tmp_path / "lake")
+    ds.create_tensor("quality", dtype="float32")
+    ds.extend({"quality": [0.5, 0.25]})
+    lakebed.import_from("folder", photos, ds, split="val", progressbar=False)
+    assert ds.quality.null_mask().tolist() == [False, False, True, True]
+    assert ds.images.null_mask().tolist() == [True, True, False, False]
+
+
+def test_splits_one_dataset_each(photos: Path, tmp_path: Path) -> None:
+    report = lakebed.import_from("folder", photos, tmp_path / "lakes", separate=True, progressbar=False)
+    assert report.splits == {"train": 4, "val": 2}
+    assert report.skipped == 1
+    assert len(lakebed.load(tmp_path / "lakes/train")) == 4
+    assert "split" not in lakebed.load(tmp_path / "lakes/val").tensors
+
+
+def test_shares_assign_each_row_to_one_split_and_the_same_each_time(photos: Path, tmp_path: Path) -> None:
+    shares = {"train": 0.5, "test": 0.5}
+    one = lakebed.import_from("folder", photos, "mem://one", split=shares, progressbar=False).dataset
+    two = lakebed.import_from(
+        "folder", photos, "mem://two", split="train=0.5/test=0.5", progressbar=False
+    ).dataset
+    assert one.split.data()["text"] == two.split.data()["text"]
+    lakebed.import_from("folder", photos, tmp_path / "apart", split=shares, separate=True, progressbar=False)
+    apart = [lakebed.load(tmp_path / "apart" / name) for name in shares]
+    assert sorted(name for ds in apart for name in ds.file.text()) == sorted(one.file.text())
+    with pytest.raises(ValueError, match="add up to 1"):
+        lakebed.import_from("folder", photos, "mem://", split={"a": 0.9, "b": 0.9})
+
+
+def test_unknown_options_splits_and_formats_are_told(photos: Path) -> None:
+    with pytest.raises(UnsupportedParameterException, match="did you mean 'compression'"):
+        lakebed.import_from("folder", photos, "mem://", compresion="png")
+    with pytest.raises(IngestionError, match="it has train, val"):
+        lakebed.import_from("folder", photos, "mem://", split="test")
+    with pytest.raises(IngestionError, match="did you mean 'folder'"):
+        lakebed.import_from("folders", photos, "mem://")
+
+
+def test_an_import_that_was_killed_between_checkpoints_goes_on(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same call makes the rest; what was left out before is still counted."""
+    from lakebed.importers import folder
+
+    whole, calls = folder.rows, 0
+
+    def stops(item: object, context: object) -> object:
+        nonlocal calls
+        calls += 1
+        if calls == 6:
+            raise KeyboardInterrupt
+        return whole(item, context)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(folder, "rows", stops)
+    arguments = {"checkpoint": 2, "workers": 0, "progressbar": False}
+    with pytest.raises(KeyboardInterrupt):
+        lakebed.import_from("folder", photos, tmp_path / "lake", **arguments)
+    with pytest.raises(IngestionError, match="was interrupted"):
+        lakebed.import_from("folder", photos / "train", tmp_path / "lake", **arguments)
+    report = lakebed.import_from("folder", photos, tmp_path / "lake", **arguments)
+    assert report.resumed
+    assert (report.written, report.skipped) == (6, 1)
+    assert len(lakebed.load(tmp_path / "lake")) == 6
+    assert calls == 6 + 3
+
+
+def test_symbolic_links_out_of_the_folder_are_followed_only_when_told(photos: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside.jpg"
+    outside.write_bytes((photos / "train/cat/1.jpg").read_bytes())
+    (photos / "train/cat/link.jpg").symlink_to(outside)
+    (photos / "train/loop").symlink_to(photos)
+    without = lakebed.import_from("folder", photos, "mem://", dry_run=True)
+    followed = lakebed.import_from("folder", photos, "mem://", dry_run=True, follow_symlinks=True)
+    assert (without.planned, followed.planned) == (7, 8)
+
+
+def test_the_command_line_takes_the_options_of_the_format(photos: Path, tmp_path: Path) -> None:
+    arguments = ["import", "folder", str(photos), str(tmp_path / "lake"), "--no-progress"]
+    done = CliRunner().invoke(main, [*arguments, "--labels", "none", "--no-splits", "--json"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert (told["written"], told["skipped"]) == (6, 1)
+    assert "labels" not in lakebed.load(tmp_path / "lake").tensors
+    again = CliRunner().invoke(main, arguments)
+    assert again.exit_code == 1
+    assert "--append" in again.output
+    helped = CliRunner().invoke(main, ["import", "--help"])
+    assert "folder" in helped.output
+    assert "--labels [folders|none]" in CliRunner().invoke(main, ["import", "folder", "--help"]).output
