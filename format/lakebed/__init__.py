@@ -51,6 +51,7 @@ from lakebed.links.read import read
 from lakebed.storage.credentials import Given as Credentials
 
 if TYPE_CHECKING:
+    from lakebed.exporters.exporting import export_to
     from lakebed.importers.importing import import_from
     from lakebed.loaders.loader import Loader
     from lakebed.transforms.function import compose, compute, transform
@@ -83,6 +84,7 @@ __all__ = [
     "empty",
     "errors",
     "exists",
+    "export_to",
     "file_kinds",
     "gc",
     "htype",
@@ -110,6 +112,7 @@ _LATER = {
     "Skipped": "lakebed.transforms.output",
     "compose": "lakebed.transforms.function",
     "compute": "lakebed.transforms.function",
+    "export_to": "lakebed.exporters.exporting",
     "import_from": "lakebed.importers.importing",
     "transform": "lakebed.transforms.function",
 }

@@ -10,8 +10,8 @@ import click
 import lakebed
 from lakebed.cli.output import json_option, say_json, say_lines, with_errors
 from lakebed.errors import IngestionError
-from lakebed.importers.options import Option
 from lakebed.importers.registry import importer_of, importers
+from lakebed.options import Option
 
 _COMMON = (
     click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing."),
@@ -85,7 +85,7 @@ def _command(name: str, summary: str, all_options: list[Option]) -> click.Comman
     @with_errors
     def run(src: str, dest: str | None, as_json: bool, **given: Any) -> None:
         for option in options:
-            given[option.name] = _parsed(option, given[option.name])
+            given[option.name] = parsed(option, given[option.name])
         if dest is None and not given["dry_run"]:
             raise click.UsageError("Missing argument 'DEST'; only --dry-run does without")
         report = lakebed.import_from(name, src, dest, **given)
@@ -98,7 +98,7 @@ def _command(name: str, summary: str, all_options: list[Option]) -> click.Comman
     parameters: list[click.Parameter] = [
         click.Argument(["src"]),
         click.Argument(["dest"], required=False),
-        *(_option(option) for option in options),
+        *(option_of(option) for option in options),
     ]
     command = click.Command(name, params=parameters, callback=run, help=summary)
     for decorate in reversed(_COMMON):
@@ -106,7 +106,8 @@ def _command(name: str, summary: str, all_options: list[Option]) -> click.Comman
     return command
 
 
-def _option(option: Option) -> click.Option:
+def option_of(option: Option) -> click.Option:
+    """Return an option of a format as one of its command."""
     flag = f"--{option.name.replace('_', '-')}"
     if option.kind == "bool":
         declared = f"{flag}/--no-{flag[2:]}" if option.default else flag
@@ -126,7 +127,14 @@ def _option(option: Option) -> click.Option:
     )
 
 
-def _parsed(option: Option, value: Any) -> Any:
+def parsed(option: Option, value: Any) -> Any:
+    """Return what was given for an option as its function takes it.
+
+    Raises
+    ------
+    click.UsageError
+        If it is no KEY=VALUE where those are asked for.
+    """
     if option.kind == "list":
         return tuple(value) or option.default
     if option.kind == "pairs":

@@ -22,12 +22,12 @@ from lakebed.errors import (
     SamePathException,
     TransformError,
 )
-from lakebed.importers.options import check_options
 from lakebed.importers.plan import Plan, TensorPlan, tensor
 from lakebed.importers.registry import Importer, importer_of, recognised
 from lakebed.importers.report import ImportReport
 from lakebed.importers.source import Source
 from lakebed.importers.splits import Splits, chosen, splits_of
+from lakebed.options import check_options
 
 # Key of the infos of datasets under which imports are remembered.
 INFO = "imports"

@@ -14,9 +14,9 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from lakebed.errors import IngestionError
-from lakebed.importers.options import Option, options_of
 from lakebed.importers.plan import Plan
 from lakebed.importers.source import Source
+from lakebed.options import Option, options_of
 
 ENTRY_POINTS = "lakebed.importers"
 

@@ -1,4 +1,4 @@
-"""Options of a format: the keyword arguments of its ``plan``, by their annotations and docstrings.
+"""Options of an importer or exporter: the keyword arguments of its ``plan``, by their annotations and docstrings.
 
 A choice is ``Literal["a", "b"]``, what may be given more than once ``tuple[str, ...]`` or ``Sequence[str]``, pairs
 ``Mapping[str, str]``; each may be ``| None``.
@@ -12,6 +12,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from importlib import import_module
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from lakebed.errors import InvalidInputError, UnsupportedParameterException
@@ -41,12 +42,14 @@ class Option:
 
 def options_of(plan: Callable[..., Any]) -> list[Option]:
     """Return the options that a function ``plan`` takes."""
-    hints = get_type_hints(plan)
+    asked = inspect.signature(plan).parameters.values()
+    keywords = [parameter for parameter in asked if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
+    # Of the options alone: what else the function takes may be known to type checkers only.
+    annotated = types.SimpleNamespace(__annotations__={one.name: one.annotation for one in keywords})
+    hints = get_type_hints(annotated, vars(import_module(plan.__module__)))
     told = _told(inspect.getdoc(plan) or "")
     found = []
-    for parameter in inspect.signature(plan).parameters.values():
-        if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
-            continue
+    for parameter in keywords:
         kind, choices = _kind(hints.get(parameter.name, str))
         found.append(Option(parameter.name, kind, parameter.default, choices, told.get(parameter.name, "")))
     return found

@@ -1,0 +1,62 @@
+"""Samples as files: the bytes that are stored, or an image made of an array."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lakebed.errors import ExportError
+
+if TYPE_CHECKING:
+    import lakebed
+
+_SUFFIXES = {"jpeg": ".jpg", "jpeg2000": ".jp2", "tiff": ".tif"}
+
+
+def suffix_of(tensor: lakebed.Tensor) -> str:
+    """Return the suffix of the files that :func:`file_of` makes of a tensor's samples, with its dot."""
+    kind = tensor.meta.sample_compression
+    return _SUFFIXES.get(kind, f".{kind}") if kind not in (None, "lz4") else ".png"
+
+
+def file_of(sample: lakebed.Tensor) -> bytes:
+    """Return one sample as a file: as it is stored, or arrays as PNG.
+
+    Parameters
+    ----------
+    sample
+        A tensor of images or other media, at one row.
+
+    Raises
+    ------
+    ExportError
+        If it is no image.
+    """
+    if sample.meta.sample_compression not in (None, "lz4") or str(sample.htype).startswith("link["):
+        found: bytes = sample.tobytes()
+        return found
+    return png_of(sample.numpy())
+
+
+def png_of(array: Any) -> bytes:
+    """Return pixels as PNG: (height, width) or (height, width, 1, 3 or 4), uint8, uint16 or bool.
+
+    Raises
+    ------
+    ExportError
+        If the array is none.
+    """
+    from PIL import Image
+
+    pixels = np.asarray(array)
+    if pixels.ndim == 3 and pixels.shape[2] == 1:
+        pixels = pixels[..., 0]
+    if pixels.dtype == np.bool_:
+        pixels = pixels.astype(np.uint8) * np.uint8(255)
+    if pixels.dtype not in (np.uint8, np.uint16) or pixels.ndim not in (2, 3):
+        raise ExportError(f"an array of {pixels.dtype} and shape {pixels.shape} is no image")
+    out = io.BytesIO()
+    Image.fromarray(pixels).save(out, "PNG", compress_level=3)
+    return out.getvalue()

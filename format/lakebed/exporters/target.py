@@ -1,0 +1,257 @@
+"""Where an export is written: nothing is at the address before all of it is there.
+
+On this machine files go into a folder beside the address, which takes its name at the end. A bucket has no such thing:
+files are put as they come, the last ones are those that :meth:`Target.finish` or the exporter's ``finish`` writes, and
+what was put is removed again if the export fails.
+"""
+
+# Paths are strings here, as in storage.
+# ruff: noqa: PTH100, PTH101, PTH103, PTH104, PTH106, PTH108, PTH110, PTH111, PTH112, PTH114, PTH118, PTH119, PTH120
+# ruff: noqa: PTH123, PTH202, PTH208
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
+
+from lakebed.errors import ExportError
+from lakebed.storage.address import scheme_of, shown
+from lakebed.storage.url import open_storage, parse
+
+if TYPE_CHECKING:
+    from lakebed.storage.base import Storage
+
+
+class Target:
+    """What an exporter writes to; any thread may.
+
+    Parameters
+    ----------
+    address
+        Path or address.
+    overwrite
+        Replace what is there.
+    single_file
+        The address is that of a file, written as ``""``.
+
+    Raises
+    ------
+    ExportError
+        If something is there and is not to be replaced.
+    """
+
+    def __init__(
+        self, address: str, *, overwrite: bool = False, creds: Any = None, single_file: bool = False
+    ) -> None:
+        self.is_local = scheme_of(address) == "file"
+        self.address = os.path.abspath(os.path.expanduser(parse(address).path)) if self.is_local else address
+        self.shown = self.address if self.is_local else shown(address)
+        self.single_file = single_file
+        self.files = 0
+        self.nbytes = 0
+        self._overwrite = overwrite
+        self._lock = threading.Lock()
+        self._names: set[str] = set()
+        self._storage: Storage | None = None
+        self._prefix = ""
+        if self.is_local:
+            self._check_free()
+            os.makedirs(os.path.dirname(self.address), exist_ok=True)
+            self._staging = tempfile.mkdtemp(
+                prefix=f".{os.path.basename(self.address)}.",
+                suffix=".part",
+                dir=os.path.dirname(self.address),
+            )
+        else:
+            self._open_bucket(creds)
+            self._staging = tempfile.mkdtemp(prefix="lakebed-export-")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None and self._storage is not None:
+            for name in sorted(self._names):
+                self._storage.delete(self._prefix + name)
+        shutil.rmtree(self._staging, ignore_errors=True)
+
+    # -- what exporters call -----------------------------------------------------------------------------------
+
+    def write(self, name: str, data: bytes | memoryview) -> None:
+        """Write a file; its name is relative, with ``/`` between its parts.
+
+        Raises
+        ------
+        ExportError
+            If a file of this name was written before, or the name leads out of the target.
+        """
+        self._take(name, len(data))
+        if self._storage is not None:
+            self._storage.put(self._prefix + name, bytes(data))
+            return
+        path = self._staged(name)
+        with open(path, "wb") as file:
+            file.write(data)
+
+    @contextmanager
+    def open(self, name: str = "") -> Iterator[BinaryIO]:
+        """Open a file for writing, from its beginning to its end."""
+        path = self.path(name)
+        with open(path, "wb") as file:
+            yield file
+
+    def path(self, name: str = "") -> str:
+        """Return where a library may write a file or folder of this name by itself; it goes to a bucket at the end."""
+        self._take(name, 0)
+        return self._staged(name)
+
+    def free(self, name: str) -> str:
+        """Return a safe name that no file has, like this one: ``a/b.jpg``, or ``a/b-2.jpg``, and reserve it.
+
+        Names come from datasets: parts such as ``..`` and a leading ``/`` are dropped.
+        """
+        parts = [_clean(part) for part in name.replace("\\", "/").split("/") if part not in ("", ".", "..")]
+        wanted = "/".join(parts) or "unnamed"
+        stem, dot, suffix = wanted.rpartition(".")
+        if not dot or "/" in suffix:
+            stem, suffix = wanted, ""
+        with self._lock:
+            found, number = wanted, 2
+            while found in self._names:
+                found = f"{stem}-{number}{dot and '.'}{suffix}"
+                number += 1
+            self._names.add(found)
+        return found
+
+    def put(self, name: str, data: bytes | memoryview) -> None:
+        """Write a file whose name was reserved with :meth:`free`."""
+        with self._lock:
+            self._names.discard(name)
+        self.write(name, data)
+
+    # -- the end -----------------------------------------------------------------------------------------------
+
+    def finish(self) -> None:
+        """Let what was written appear at the address."""
+        if self._storage is not None:
+            self._upload(self._storage)
+            return
+        self._count_staged()
+        made = os.path.join(self._staging, _FILE) if self.single_file else self._staging
+        if not os.path.exists(made):
+            raise ExportError(f"the export wrote nothing for {self.shown}")
+        _sync(made)
+        self._check_free()
+        old = f"{self._staging}.old"
+        if self._overwrite and os.path.lexists(self.address):
+            os.rename(self.address, old)
+        if not self.single_file:
+            os.chmod(made, 0o777 & ~_umask())
+        os.rename(made, self.address)
+        if os.path.isdir(old) and not os.path.islink(old):
+            shutil.rmtree(old)
+        elif os.path.lexists(old):
+            os.unlink(old)
+
+    def _check_free(self) -> None:
+        if self._overwrite or not os.path.lexists(self.address):
+            return
+        if os.path.isdir(self.address) and not os.listdir(self.address):
+            os.rmdir(self.address)
+            return
+        raise ExportError(
+            f"{self.shown} is there already: choose another place, or overwrite=True (--overwrite)"
+        )
+
+    def _open_bucket(self, creds: Any) -> None:
+        root = self.address
+        if self.single_file:
+            root, _, self._prefix = self.address.rpartition("/")
+        self._storage = open_storage(parse(root, creds=creds))
+        first = next(iter(self._storage.list(self._prefix)), None)
+        if first is None:
+            return
+        if not self._overwrite:
+            raise ExportError(
+                f"{self.shown} holds {first[0]} already: choose another place, or overwrite=True"
+            )
+        if not self.single_file:
+            self._storage.delete_prefix("")
+
+    def _upload(self, storage: Storage) -> None:
+        for folder, _, files in os.walk(self._staging):
+            for name in sorted(files):
+                path = os.path.join(folder, name)
+                key = os.path.relpath(path, self._staging)
+                key = self._prefix if self.single_file else key
+                with open(path, "rb") as file:
+                    storage.put(key, file.read())
+                with self._lock:
+                    self._names.add("" if self.single_file else key)
+        self._count_staged()
+
+    def _take(self, name: str, nbytes: int) -> None:
+        parts = name.split("/")
+        if not self.single_file and (name.startswith("/") or any(part in ("", ".", "..") for part in parts)):
+            raise ExportError(f"{name!r} is no name of a file below {self.shown}")
+        with self._lock:
+            if name in self._names:
+                raise ExportError(f"two files would have the name {name!r}")
+            self._names.add(name)
+            self.files += 1
+            self.nbytes += nbytes
+
+    def _staged(self, name: str) -> str:
+        path = os.path.join(self._staging, _FILE if self.single_file and not name else name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return path
+
+    def _count_staged(self) -> None:
+        """Count what libraries wrote by themselves."""
+        total = files = 0
+        for folder, _, names in os.walk(self._staging):
+            for name in names:
+                total += os.path.getsize(os.path.join(folder, name))
+                files += 1
+        if self._storage is None:
+            self.files, self.nbytes = files, total
+        else:
+            self.nbytes += total
+
+
+_FILE = "file"
+
+
+def _clean(part: str) -> str:
+    """Return part of a name without characters that file systems refuse."""
+    found = "".join("_" if ord(character) < 32 or character in '<>:"|?*' else character for character in part)
+    return found.encode("utf-8", "replace")[:200].decode("utf-8", "ignore").strip() or "_"
+
+
+def _umask() -> int:
+    current = os.umask(0o022)
+    os.umask(current)
+    return current
+
+
+def _sync(made: str) -> None:
+    """Make all files durable."""
+    paths = [made]
+    if os.path.isdir(made):
+        paths += [os.path.join(folder, name) for folder, _, names in os.walk(made) for name in names]
+    if hasattr(os, "sync") and len(paths) > 100:
+        os.sync()
+        return
+    for path in paths:
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
