@@ -330,6 +330,7 @@ class _Import:
                 ignore_errors=not how.strict,
                 verbose=False,
                 before_publish=remember,
+                copy=False,
             )
         except AllSamplesSkippedError:
             raise

@@ -122,6 +122,8 @@ class Plan:
         What is known to be wrong already.
     classes
         Names of classes by tensor, for people; the tensors know theirs.
+    about
+        What the source says of itself as a whole, for ``describe``.
     """
 
     found: str
@@ -133,6 +135,7 @@ class Plan:
     splits: Mapping[str, range] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     classes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    about: dict[str, Any] = field(default_factory=dict)
 
     def only(self, splits: Sequence[str]) -> Plan:
         """Return the plan for some splits.

@@ -246,6 +246,7 @@ def transform(
     verbose: bool = True,
     resume: bool = True,
     before_publish: Callable[[TransformReport], object] | None = None,
+    copy: bool = True,
 ) -> TransformReport:
     """Call a function with every item of an input, and append the rows that it returns to a dataset.
 
@@ -271,6 +272,8 @@ def transform(
     before_publish
         Called with what is done so far before each checkpoint and before the end; what it changes in the dataset is
         published together with the rows.
+    copy
+        Copy values that the function may change after it has returned or yielded them.
 
     Returns
     -------
@@ -295,7 +298,7 @@ def transform(
     """
     called = _name(fn, name)
     style = "return" if batch_size is None else "batch"
-    stage = Stage(fn, called, tuple(args), dict(kwargs or {}), style)  # type: ignore[arg-type]
+    stage = Stage(fn, called, tuple(args), dict(kwargs or {}), style, copy)  # type: ignore[arg-type]
     options = Options(
         num_workers=num_workers,
         scheduler=scheduler,

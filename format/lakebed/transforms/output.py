@@ -50,6 +50,8 @@ class SampleOut:
     overflow
         Takes {tensor: values} of what was added so far, whenever it is larger than ``limit`` bytes; the tensors need
         not have equally many yet.
+    copy
+        Whether values are copied, since the function may change them afterwards.
 
     Attributes
     ----------
@@ -66,15 +68,28 @@ class SampleOut:
     {'images': [1, 3], 'labels/main': [2, 4]}
     """
 
-    __slots__ = ("_columns", "_limit", "_nbytes", "_overflow", "_proxies", "_sent", "_tensors", "overflowed")
+    __slots__ = (
+        "_columns",
+        "_copy",
+        "_limit",
+        "_nbytes",
+        "_overflow",
+        "_proxies",
+        "_sent",
+        "_tensors",
+        "overflowed",
+    )
 
     def __init__(
         self,
         tensors: Container[str] | None,
         overflow: Callable[[dict[str, list[Any]]], object] | None = None,
         limit: float = 0,
+        *,
+        copy: bool = True,
     ) -> None:
         self._tensors = tensors
+        self._copy = copy
         self._columns: dict[str, list[Any]] = {}
         self._proxies: dict[str, TensorOut] = {}
         self._overflow = overflow
@@ -220,7 +235,7 @@ class SampleOut:
         return self._sent.get(name, 0) + len(self._columns.get(name, ()))
 
     def _owned(self, value: Any) -> Any:
-        found = _own(value)
+        found = _own(value) if self._copy else value
         self._nbytes += found.nbytes if isinstance(found, np.ndarray) else _SMALL
         return found
 

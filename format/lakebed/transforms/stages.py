@@ -18,13 +18,17 @@ Style = Literal["out", "return", "batch"]
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A function with all of its arguments but the first ones."""
+    """A function with all of its arguments but the first ones.
+
+    ``copy``: values are copied, since the function may change them after it has handed them out.
+    """
 
     function: Callable[..., Any]
     name: str
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     style: Style = "out"
+    copy: bool = True
 
 
 class Stages:
@@ -54,7 +58,7 @@ class Stages:
         self._tensors = tensors
         self._skip_ok = skip_ok
         self._inner = [SampleOut(None) for _ in first]
-        self._out = SampleOut(tensors, overflow, limit)
+        self._out = SampleOut(tensors, overflow, limit, copy=self._last.copy)
         self._overflow = overflow
         self._sent: dict[str, int] = {}  # rows of a batch that were handed over before its end, by tensor
         self.is_batched = self._last.style == "batch"

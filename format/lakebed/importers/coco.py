@@ -1,0 +1,718 @@
+"""COCO: pictures with objects, key points, captions and panoptic segments (cocodataset.org, "Data format").
+
+A row is a picture. What an annotation file says of it is in tensors of the annotation's keys, a value for each
+annotation: ``bbox``, ``category_id``, ``segmentation``, ``area``, ``iscrowd``, ``id``, ``keypoints``, ...; with several
+kinds of annotation files, each kind is a group, named by its files without the split: ``instances/bbox``.
+
+    annotation                      tensor
+    polygons                        segmentation: all polygons of the picture; segmentation_object: whose each one is
+    RLE (crowds)                    rle_mask: a layer each, (height, width, n); rle_object: whose each one is
+    captions                        caption: a sequence of texts
+    panoptic PNG                    segment_ids: (height, width) uint32; the keys of the segments beside it
+    what fits no tensor             other: JSON, an object for each annotation
+
+Pictures: ``images``, ``file``, ``image_id``; ``image_info`` is what else is said of them. Licences, info and categories
+with their supercategories are in the info of the dataset.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.errors import IngestionError, LakebedError, NotFoundError
+from lakebed.importers.json_index import JsonFile, open_json
+from lakebed.importers.plan import Media, Plan, Problem, TensorPlan, kind_of_images, media, tensor
+from lakebed.importers.rle import decode_rle
+from lakebed.importers.source import Source, stem_of
+from lakebed.transforms.output import Skipped
+
+_ARRAYS = ("images", "annotations")
+# Annotations after which no new keys are looked for.
+_INSPECTED = 1_000_000
+# Problems of annotations that are told one by one; all are counted.
+_TOLD = 100
+
+_SPLIT_OF_NAME = re.compile(
+    r"[_-]?(train|val|valid|validation|test|minival|unlabeled)[_-]?(\d{4})?$", re.IGNORECASE
+)
+_HEAD_BYTES = 1 << 16
+_KEYS_AT_HEAD = re.compile(rb'"(images|annotations|categories)"\s*:')
+
+
+class _Row(NamedTuple):
+    """A picture: its file, where its record lies, and its annotations by kind: JSON file and number in its array."""
+
+    file: str
+    record: tuple[int, int]
+    annotations: Mapping[str, tuple[int, Sequence[int]]]
+
+    def __str__(self) -> str:
+        return self.file
+
+
+@dataclass
+class _Kind:
+    """Annotation files of one kind: what their annotations hold.
+
+    Parameters
+    ----------
+    prefix
+        Name of the group, with its slash; empty without one.
+    keys
+        What each key holds in all annotations so far: "int", "float", "numbers", "text", "other".
+    """
+
+    name: str
+    prefix: str = ""
+    files: list[str] = field(default_factory=list)
+    count: int = 0
+    keys: dict[str, set[str]] = field(default_factory=dict)
+    present: dict[str, int] = field(default_factory=dict)
+    has_rle: bool = False
+    has_polygons: bool = False
+    segments: dict[str, None] = field(default_factory=dict)
+    categories: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """How the annotations of a kind become values of tensors."""
+
+    prefix: str
+    names: Mapping[str, str]
+    numbers: Mapping[str, str]
+    labels: Mapping[int, str]
+    tensors: frozenset[str]
+    known: frozenset[str]
+    is_panoptic: bool
+    masks: str
+
+
+@dataclass(frozen=True)
+class _Context:
+    """What workers know."""
+
+    media: Media
+    files: Sequence[JsonFile]
+    readers: Mapping[str, _Reader]
+    tensors: tuple[str, ...]
+    images: str
+    plain: bool
+    panoptic: Source | None
+
+
+def recognise(source: Source) -> str | None:
+    """Say which annotation files there are; None without any."""
+    found = _annotation_files(source)
+    if not found:
+        return None
+    return f"COCO annotations: {', '.join(found)}"
+
+
+def plan(
+    source: Source,
+    *,
+    annotations: Sequence[str] = (),
+    images: str | None = None,
+    groups: Mapping[str, str] | None = None,
+    names: Mapping[str, str] | None = None,
+    ignore: Sequence[str] = (),
+    masks: str | None = None,
+    compression: str | None = None,
+    link: bool = False,
+    creds_key: str | None = None,
+    inspect: int = _INSPECTED,
+    plain: bool = True,
+    image_tensor: str = "images",
+    always_group: bool = False,
+) -> Plan:
+    """Plan a row for each picture that the annotation files list.
+
+    Parameters
+    ----------
+    source
+        The folder; or an annotation file, or the folder of the pictures.
+    annotations
+        Annotation files: names below the source, or paths. Left out, all that are found.
+    images
+        Folder of the pictures, if that is not below the source.
+    groups
+        Annotation file -> group of its tensors; left out, by the names of the files, and none where all files are of
+        one kind.
+    names
+        Key of annotations -> name of its tensor.
+    ignore
+        Keys of annotations that are left out.
+    masks
+        Folder of the PNG files of panoptic segments.
+    compression
+        Kind of image that is stored; left out, that of the files.
+    link
+        Store links to the pictures in place of them.
+    creds_key
+        Name of the credentials that the links need.
+    inspect
+        Annotations of each file after which no new keys are looked for.
+    plain
+        With ``file``, ``image_id`` and ``image_info`` of the pictures; without, the tensors are those of Deep Lake 3.
+    image_tensor
+        Name of the tensor of the pictures.
+    always_group
+        A group also where all files are of one kind.
+    """
+    return _Planner(source, annotations, images, masks, groups or {}, set(ignore), inspect, plain=plain).plan(
+        dict(names or {}),
+        image_tensor,
+        compression,
+        always_group=always_group,
+        link=link,
+        creds_key=creds_key,
+    )
+
+
+def rows(item: _Row, context: _Context) -> Iterator[Any]:
+    """Make the row of a picture."""
+    row: dict[str, Any] = dict.fromkeys(context.tensors)
+    try:
+        row[context.images] = context.media.value(item.file)
+        number, at = item.record
+        record = dict(context.files[number].element("images", at))
+        size = (int(record.get("height") or 0), int(record.get("width") or 0))
+        for kind, reader in context.readers.items():
+            number, numbers = item.annotations.get(kind, (0, ()))
+            file = context.files[number]
+            found = [file.element("annotations", at) for at in numbers]
+            row.update(_values(found, reader, size, context.panoptic))
+    except (LakebedError, OSError, ValueError, TypeError, KeyError) as error:
+        yield Skipped(item.file, str(error) or type(error).__name__)
+        return
+    if context.plain:
+        row["file"] = record.pop("file_name", item.file)
+        row["image_id"] = record.pop("id", None)
+        row["image_info"] = record
+    yield row
+
+
+def describe(plan: Plan) -> dict[str, Any]:
+    """Say what the files say of themselves: info, licences, categories."""
+    return plan.about
+
+
+# -- planning ----------------------------------------------------------------------------------------------------
+
+
+class _Planner:
+    """Looks through annotation files, and finds out what a row holds."""
+
+    def __init__(
+        self,
+        source: Source,
+        annotations: Sequence[str],
+        images: str | None,
+        masks: str | None,
+        groups: Mapping[str, str],
+        ignore: set[str],
+        inspect: int,
+        *,
+        plain: bool,
+    ) -> None:
+        self._source = source
+        self._files = [str(name) for name in annotations] or _annotation_files(source)
+        if not self._files:
+            raise IngestionError(
+                f'{source.shown} has no COCO annotation files: JSON with "images" and "annotations" was expected; '
+                "name them, annotations=[...] (--annotations)"
+            )
+        self._pictures = _pictures_of(source, images)
+        self._masks = masks
+        self._groups = groups
+        self._ignore = ignore
+        self._inspect = inspect
+        self._plain = plain
+        self._kinds: dict[str, _Kind] = {}
+        self._json: list[JsonFile] = []
+        self._about: dict[str, Any] = {}
+        self._problems: list[Problem] = []
+        self._untold: dict[str, int] = {}
+        self._by_name = _by_last_part(self._pictures)
+        # By split and file name: the record, and annotations by kind.
+        self._rows: dict[str, dict[str, _Row]] = {}
+        self._unlisted: set[str] = set(self._pictures.files)
+
+    def plan(
+        self,
+        names: dict[str, str],
+        image_tensor: str,
+        compression: str | None,
+        *,
+        always_group: bool,
+        link: bool,
+        creds_key: str | None,
+    ) -> Plan:
+        for name in self._files:
+            self._take(name)
+        if len(self._kinds) > 1 or always_group:
+            for kind in self._kinds.values():
+                kind.prefix = f"{kind.name}/" if kind.name else ""
+        items = [row for rows in self._rows.values() for row in rows.values()]
+        used = [row.file for row in items]
+        readers: dict[str, _Reader] = {}
+        tensors = [
+            media(
+                image_tensor,
+                "image",
+                compression=kind_of_images(used, compression, self._problems),
+                link=link,
+            )
+        ]
+        for kind in self._kinds.values():
+            made, reader = _tensors_of(kind, names, self._ignore, dedicated=self._plain)
+            tensors += made
+            readers[kind.name] = reader
+        if self._plain:
+            tensors += [
+                tensor("file", "text"),
+                tensor("image_id", dtype="int64"),
+                tensor("image_info", "json"),
+            ]
+        self._tell_problems()
+        splits: dict[str, range] = {}
+        for split, rows in self._rows.items():
+            first = splits[next(reversed(splits))].stop if splits else 0
+            splits[split] = range(first, first + len(rows))
+        kinds = ", ".join(f"{kind.name or 'annotations'} ({kind.count:,})" for kind in self._kinds.values())
+        context = _Context(
+            Media(self._pictures, link, creds_key),
+            tuple(self._json),
+            readers,
+            tuple(one.name for one in tensors),
+            image_tensor,
+            self._plain,
+            self._panoptic(),
+        )
+        return Plan(
+            f"COCO: {len(items):,} pictures, {kinds}",
+            tensors,
+            items,
+            context,
+            rows=len(items),
+            nbytes=sum(self._pictures.files.get(name, 0) for name in used),
+            splits=splits if set(splits) != {""} else {},
+            problems=self._problems,
+            classes={
+                f"{kind.prefix}category_id": [str(one.get("name")) for one in kind.categories]
+                for kind in self._kinds.values()
+                if kind.categories
+            },
+            about=self._about,
+        )
+
+    def _panoptic(self) -> Source | None:
+        if self._masks is not None:
+            return self._source.at(self._masks)
+        return self._source if any(kind.segments for kind in self._kinds.values()) else None
+
+    def _take(self, name: str) -> None:
+        """Take in an annotation file."""
+        source, inside = _file_of(self._source, name)
+        group, split = _group_and_split(name)
+        group = self._groups.get(name, self._groups.get(name.rpartition("/")[2], group))
+        kind = self._kinds.setdefault(group, _Kind(group))
+        kind.files.append(name)
+        owners: list[Any] = []
+        records: list[tuple[Any, Any]] = []
+        shapes: Counter[tuple[tuple[str, ...], tuple[type, ...]]] = Counter()
+
+        def seen(array: str, at: int, value: Any) -> None:
+            if not isinstance(value, dict):
+                raise IngestionError(f"{name}: {array}[{at}] is no object")
+            if array == "images":
+                records.append((value.get("id"), value.get("file_name")))
+                return
+            owners.append(value.get("image_id"))
+            if at < self._inspect:
+                shapes[tuple(value), tuple(map(type, value.values()))] += 1
+                _look(kind, value)
+
+        file = open_json(source, inside, _ARRAYS, seen)
+        if "images" not in file.arrays:
+            raise IngestionError(f'{name} is no COCO file: it has no array "images"')
+        for (keys, types), count in shapes.items():
+            for key, of in zip(keys, types, strict=True):
+                kind.present[key] = kind.present.get(key, 0) + count
+                if of is not list:
+                    kind.keys.setdefault(key, set()).add(_KINDS.get(of, "other"))
+        self._json.append(file)
+        kind.count += len(owners)
+        self._merge_categories(kind, name, file.values.get("categories"))
+        self._about.setdefault("files", {})[name] = {
+            key: value for key, value in file.values.items() if key != "categories"
+        }
+        self._rows_of(name, kind, split, file, records, owners)
+
+    def _rows_of(
+        self,
+        name: str,
+        kind: _Kind,
+        split: str,
+        file: JsonFile,
+        records: list[tuple[Any, Any]],
+        owners: list[Any],
+    ) -> None:
+        """Make rows of the pictures of a file, or add its annotations to those that other files made."""
+        number = len(self._json) - 1
+        rows = self._rows.setdefault(split, {})
+        by_id: dict[Any, str] = {}
+        for at, (key, file_name) in enumerate(records):
+            where = f"{name}: images[{at}]"
+            if isinstance(file_name, str) and not file_name.isascii():
+                file_name = file.element("images", at)["file_name"]
+            found = self._found(file_name, where)
+            if found is None:
+                continue
+            if isinstance(key, list | dict) or key in by_id:
+                self._problem(where, f"the id {key!r} is there twice")
+                continue
+            by_id[key] = found
+            if found not in rows:
+                rows[found] = _Row(found, (number, at), {})
+                self._unlisted.discard(found)
+        numbers: dict[str, list[int]] = {}
+        for at, owner in enumerate(owners):
+            of = None if isinstance(owner, list | dict) else by_id.get(owner)
+            if of is None:
+                self._problem(
+                    f"{name}: annotations[{at}]", f"its image_id {owner!r} is none of the pictures'", rows=0
+                )
+            else:
+                numbers.setdefault(of, []).append(at)
+        for of, found_numbers in numbers.items():
+            row = rows[of]
+            if kind.name in row.annotations:
+                self._problem(
+                    f"{name}: {of}", "another file of this kind has annotations of it already", rows=0
+                )
+                continue
+            rows[of] = row._replace(
+                annotations={**row.annotations, kind.name: (number, array("q", found_numbers))}
+            )
+
+    def _found(self, file_name: Any, where: str) -> str | None:
+        """Return the name of a picture's file in its source; None if it is not there."""
+        if not isinstance(file_name, str):
+            self._problem(where, "it has no file_name")
+            return None
+        try:
+            return self._pictures.find(file_name)
+        except NotFoundError as error:
+            near = self._by_name.get(file_name.rpartition("/")[2], ())
+            if len(near) == 1:
+                return near[0]
+            reason = f"{len(near)} files have its name" if near else str(error)
+            self._problem(file_name, reason)
+            return None
+
+    def _merge_categories(self, kind: _Kind, name: str, categories: Any) -> None:
+        known = {one.get("id"): one for one in kind.categories}
+        for one in categories if isinstance(categories, list) else ():
+            if not isinstance(one, dict) or not isinstance(one.get("id"), int):
+                self._problem(f"{name}: categories", f"{str(one)[:80]} is no category", rows=0)
+            elif one["id"] not in known:
+                known[one["id"]] = one
+                kind.categories.append(one)
+            elif known[one["id"]].get("name") != one.get("name"):
+                first = known[one["id"]].get("name")
+                raise IngestionError(
+                    f"{name}: category {one['id']} is {one.get('name')!r}, and {first!r} in a file before: give the "
+                    "files groups of their own, groups={...} (--groups)"
+                )
+
+    def _problem(self, where: str, reason: str, rows: int = 1) -> None:
+        if rows or len(self._problems) < _TOLD:
+            self._problems.append(Problem(where, reason, rows))
+        else:
+            self._untold["annotations"] = self._untold.get("annotations", 0) + 1
+
+    def _tell_problems(self) -> None:
+        unlisted = [name for name in sorted(self._unlisted) if kind_is_image(name)]
+        if unlisted:
+            self._problems.append(
+                Problem(
+                    unlisted[0],
+                    f"{len(unlisted):,} pictures that no annotation file lists are not imported",
+                    0,
+                )
+            )
+        for where, count in self._untold.items():
+            self._problems.append(Problem(where, f"{count:,} more problems", 0))
+
+
+def kind_is_image(name: str) -> bool:
+    """Whether a name is that of a picture."""
+    from lakebed.importers.plan import IMAGE_KINDS
+    from lakebed.importers.source import suffix_of
+
+    return suffix_of(name) in IMAGE_KINDS
+
+
+_KINDS = {int: "int", float: "float", str: "text"}
+
+
+def _look(kind: _Kind, annotation: Mapping[str, Any]) -> None:
+    """Note what the lists of an annotation hold."""
+    for key, value in annotation.items():
+        if key == "segmentation":
+            kind.has_rle |= isinstance(value, dict)
+            kind.has_polygons |= isinstance(value, list)
+        elif type(value) is not list:
+            continue
+        elif key == "segments_info":
+            for segment in value:
+                for inner, of in segment.items() if isinstance(segment, dict) else ():
+                    kind.segments[inner] = None
+                    found = _kind_of_list(of) if type(of) is list else _KINDS.get(type(of), "other")
+                    kind.keys.setdefault(inner, set()).add(found)
+        else:
+            known = kind.keys.setdefault(key, set())
+            if "other" not in known and ("floats" not in known or key not in ("bbox", "keypoints")):
+                known.add(_kind_of_list(value))
+
+
+def _kind_of_list(value: list[Any]) -> str:
+    types = set(map(type, value))
+    if types == {int}:
+        return "ints"
+    return "floats" if types and types <= {int, float} else "other"
+
+
+def _annotation_files(source: Source) -> list[str]:
+    """Return the JSON files of a source that look like COCO's."""
+    if source.is_object:
+        return []
+    names = [source.name] if source.is_file else source.with_suffix(".json")
+    if source.is_file and source.suffix != ".json":
+        return []
+    return [name for name in names if _looks_like_coco(source, name)]
+
+
+def _looks_like_coco(source: Source, name: str) -> bool:
+    size = source.files[name]
+    with source.open("" if source.is_file else name) as file:
+        head = file.read(_HEAD_BYTES)
+        keys = set(_KEYS_AT_HEAD.findall(head))
+        if size > _HEAD_BYTES:
+            file.seek(max(0, size - _HEAD_BYTES))
+            keys |= set(_KEYS_AT_HEAD.findall(file.read(_HEAD_BYTES)))
+    # Of a large file one end shows the first or the last array.
+    return {b"images", b"annotations"} <= keys or (
+        size > _HEAD_BYTES and bool(keys & {b"images", b"annotations"})
+    )
+
+
+def _group_and_split(name: str) -> tuple[str, str]:
+    """Return the group and the split that the name of an annotation file says."""
+    stem = stem_of(name)
+    found = _SPLIT_OF_NAME.search(stem)
+    if found is None:
+        return stem, ""
+    split = {"valid": "val", "validation": "val"}.get(found[1].lower(), found[1].lower())
+    return stem[: found.start()] or "annotations", split
+
+
+def _pictures_of(source: Source, images: str | None) -> Source:
+    if images is not None:
+        return source.at(images)
+    if source.is_file:
+        return Source.of(source.link("").rpartition("/")[0] or ".", source.creds)
+    return source
+
+
+def _file_of(source: Source, name: str) -> tuple[Source, str]:
+    """Return the source of an annotation file, and its name in it."""
+    if source.is_file:
+        return source, ""
+    if name in source.files:
+        return source, name
+    other = source.at(name)
+    if not other.is_file:
+        raise IngestionError(f"the annotation file {name} is missing")
+    return other, ""
+
+
+def _by_last_part(source: Source) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name in source.files:
+        found.setdefault(name.rpartition("/")[2], []).append(name)
+    return found
+
+
+# -- tensors -----------------------------------------------------------------------------------------------------
+
+
+def _tensors_of(
+    kind: _Kind, names: Mapping[str, str], ignore: set[str], *, dedicated: bool
+) -> tuple[list[TensorPlan], _Reader]:
+    """Return the tensors of a kind of annotations, and what fills them."""
+    made: dict[str, TensorPlan] = {}
+    numbers: dict[str, str] = {}
+    tensors_by_key: dict[str, str] = {}
+    is_panoptic = bool(kind.segments)
+    keys = kind.segments if is_panoptic else kind.keys
+    labels = _labels(kind.categories)
+
+    def add(key: str, **arguments: Any) -> None:
+        name = f"{kind.prefix}{names.get(key, key)}"
+        tensors_by_key[key] = name
+        made[name] = tensor(name, **arguments)
+
+    for key in keys:
+        of = kind.keys.get(key, set())
+        everywhere = is_panoptic or kind.present.get(key, 0) == kind.count
+        if key in ignore or (key == "image_id" and dedicated):
+            continue
+        if key == "bbox" and of <= {"ints", "floats"} and everywhere:
+            add(key, htype="bbox", dtype="float64", coords={"type": "pixel", "mode": "LTWH"})
+        elif key == "category_id" and of <= {"int"} and labels and everywhere:
+            info = {"category_ids": list(labels), "categories": kind.categories}
+            add(key, htype="class_label", class_names=list(labels.values()), info=info)
+        elif key == "segmentation":
+            _add_segmentation(add, kind)
+        elif key == "keypoints" and of <= {"ints", "floats"} and everywhere:
+            points = next((one for one in kind.categories if one.get("keypoints")), {})
+            numbers[key] = "int32" if of == {"ints"} else "float64"
+            add(
+                key,
+                htype="keypoints_coco",
+                dtype=numbers[key],
+                keypoints=[str(one) for one in points.get("keypoints") or ()],
+                connections=points.get("skeleton") or [],
+            )
+        elif key == "caption" and of == {"text"} and everywhere:
+            add(key, htype="sequence[text]")
+        elif of == {"int"} and everywhere:
+            numbers[key] = "int64"
+            add(key, dtype="int64")
+        elif of <= {"int", "float"} and everywhere:
+            numbers[key] = "float64"
+            add(key, dtype="float64")
+    if is_panoptic:
+        add("segment_ids", htype="instance_label", dtype="uint32", sample_compression="lz4")
+    known = frozenset({*tensors_by_key, *ignore, *(("image_id",) if dedicated else ())})
+    if any(key not in known for key in keys) or (is_panoptic and len(kind.keys) > 0):
+        add("other", htype="json")
+    reader = _Reader(
+        kind.prefix, tensors_by_key, numbers, labels, frozenset(made), known, is_panoptic, kind.name
+    )
+    return list(made.values()), reader
+
+
+def _add_segmentation(add: Callable[..., None], kind: _Kind) -> None:
+    if kind.has_polygons or not kind.has_rle:
+        add("segmentation", htype="polygon", dtype="float64")
+        add("segmentation_object", dtype="int32")
+    if kind.has_rle:
+        add("rle_mask", htype="binary_mask", sample_compression="lz4")
+        add("rle_object", dtype="int32")
+
+
+def _labels(categories: Sequence[Mapping[str, Any]]) -> dict[int, str]:
+    """Return the name of each category by its id; names that are there twice get their id behind them."""
+    count: dict[str, int] = {}
+    for one in categories:
+        count[str(one.get("name"))] = count.get(str(one.get("name")), 0) + 1
+    return {
+        one["id"]: str(one.get("name"))
+        if count[str(one.get("name"))] == 1
+        else f"{one.get('name')} ({one['id']})"
+        for one in categories
+    }
+
+
+# -- rows --------------------------------------------------------------------------------------------------------
+
+
+def _values(
+    found: list[dict[str, Any]], reader: _Reader, size: tuple[int, int], panoptic: Source | None
+) -> dict[str, Any]:
+    """Return the values of a kind's tensors for a picture."""
+    row: dict[str, Any] = {}
+    whole: list[dict[str, Any]] = found
+    if reader.is_panoptic:
+        found, row = _segments(whole, reader, panoptic)
+    name = reader.names
+    for key, full in name.items():
+        if key == "bbox":
+            row[full] = np.array([one["bbox"] for one in found], np.float64).reshape(len(found), 4)
+        elif key == "category_id":
+            row[full] = [reader.labels[one["category_id"]] for one in found]
+        elif key == "keypoints":
+            points = np.array([one["keypoints"] for one in found], reader.numbers[key])
+            row[full] = points.T if found else None
+        elif key == "caption":
+            row[full] = [one["caption"] for one in found]
+        elif key in reader.numbers:
+            row[full] = np.array([one[key] for one in found], reader.numbers[key])
+    if "segmentation" in reader.known:
+        _segmentations(found, name, size, row)
+    if "other" in name:
+        of = whole if reader.is_panoptic else found
+        known = reader.known | {"segments_info"} if reader.is_panoptic else reader.known
+        row[name["other"]] = [{key: value for key, value in one.items() if key not in known} for one in of]
+    return row
+
+
+def _segmentations(
+    found: list[dict[str, Any]], name: Mapping[str, str], size: tuple[int, int], row: dict[str, Any]
+) -> None:
+    polygons: list[NDArray[np.float64]] = []
+    owners: list[int] = []
+    masks: list[NDArray[np.bool_]] = []
+    mask_owners: list[int] = []
+    for number, one in enumerate(found):
+        of = one.get("segmentation")
+        if isinstance(of, dict):
+            masks.append(decode_rle(of, size))
+            mask_owners.append(number)
+        elif isinstance(of, list):
+            for part in of:
+                polygons.append(np.array(part, np.float64).reshape(-1, 2))
+                owners.append(number)
+    if "segmentation" in name:
+        row[name["segmentation"]] = polygons
+        row[name["segmentation_object"]] = np.array(owners, np.int32)
+    if "rle_mask" in name:
+        row[name["rle_mask"]] = np.stack(masks, axis=2) if masks else None
+        row[name["rle_object"]] = np.array(mask_owners, np.int32)
+
+
+def _segments(
+    found: list[dict[str, Any]], reader: _Reader, panoptic: Source | None
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the segments of a picture, and its map of ids, which its PNG file tells (R + 256 G + 65536 B)."""
+    if not found:
+        return [], {}
+    if len(found) > 1 or panoptic is None:
+        raise IngestionError("a picture has one panoptic annotation")
+    pixels = panoptic.media(_png_of(panoptic, str(found[0]["file_name"]))).array.astype(np.uint32)
+    ids = pixels[..., 0] + (pixels[..., 1] << 8) + (pixels[..., 2] << 16)
+    return list(found[0]["segments_info"]), {reader.names["segment_ids"]: ids}
+
+
+def _png_of(panoptic: Source, name: str) -> str:
+    try:
+        return panoptic.find(name)
+    except NotFoundError:
+        near = [
+            one for one in panoptic.with_suffix(".png") if one.rpartition("/")[2] == name.rpartition("/")[2]
+        ]
+        if len(near) == 1:
+            return near[0]
+        raise

@@ -1,0 +1,202 @@
+"""COCO: what annotations become, whatever holds them, and what is told of those that fit nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import lakebed
+from lakebed.errors import IngestionError
+from lakebed.importers import json_index
+from lakebed.importers.rle import counts_of, decode_rle, encode_rle
+
+CATEGORIES = [
+    {"id": 7, "name": "cat", "supercategory": "animal"},
+    {"id": 3, "name": "dog", "supercategory": "animal"},
+]
+
+
+def written(
+    root: Path, name: str, images: list[dict[str, Any]], annotations: list[dict[str, Any]], **more: Any
+) -> Path:
+    path = root / "annotations" / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(
+        json.dumps({"info": {"year": 2026}, "images": images, "annotations": annotations, **more})
+    )
+    return path
+
+
+@pytest.fixture
+def coco(tmp_path: Path) -> Path:
+    """Two pictures of train and one of val, with objects, a crowd, captions and a person."""
+    root = tmp_path / "coco"
+    images: dict[str, list[dict[str, Any]]] = {"train": [], "val": []}
+    for number, (split, name) in enumerate((("train", "b.jpg"), ("train", "a.jpg"), ("val", "ü.jpg"))):
+        path = root / f"{split}2026" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.full((6, 8, 3), 50 * number, np.uint8)).save(path)
+        record = {"id": 10 + number, "file_name": name, "height": 6, "width": 8, "license": 4}
+        images[split].append(record)
+    box = {"bbox": [1.25, 2, 3.5, 4], "area": 14.0, "iscrowd": 0}
+    parts = [[1, 1, 2, 1, 2, 2.5], [3, 3, 4, 3, 4, 4]]
+    crowd = {"size": [6, 8], "counts": [2, 10, 36]}
+    train = [
+        {"id": 1, "image_id": 11, "category_id": 3, "segmentation": parts, "score": 0.5, **box},
+        {"id": 2, "image_id": 11, "category_id": 7, "segmentation": crowd, **box, "iscrowd": 1},
+        {"id": 3, "image_id": 99, "category_id": 7, "segmentation": [], **box},
+    ]
+    val = [{"id": 4, "image_id": 12, "category_id": 7, "segmentation": parts[:1], **box}]
+    written(root, "instances_train2026", images["train"], train, categories=CATEGORIES)
+    written(root, "instances_val2026", images["val"], val, categories=CATEGORIES)
+    captions = [{"id": 5, "image_id": 10, "caption": "grüß"}, {"id": 6, "image_id": 10, "caption": "b"}]
+    written(root, "captions_train2026", images["train"], captions)
+    person = {"id": 1, "name": "person", "keypoints": ["nose", "ear"], "skeleton": [[1, 2]]}
+    points = [
+        {"id": 7, "image_id": 10, "category_id": 1, "keypoints": [1, 2, 2, 0, 0, 0], "num_keypoints": 1}
+    ]
+    written(root, "person_keypoints_train2026", images["train"], points, categories=[person])
+    return root
+
+
+@pytest.fixture(params=["held", "in the file"])
+def coco_either_way(request: pytest.FixtureRequest, coco: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same, read at once, and an element at a time."""
+    if request.param == "in the file":
+        monkeypatch.setattr(json_index, "HELD_BYTES", 0)
+        monkeypatch.setattr(json_index, "_WINDOW_BYTES", 16)
+    return coco
+
+
+def test_every_kind_of_annotation_comes_through(coco_either_way: Path) -> None:
+    report = lakebed.import_from("auto", coco_either_way, "mem://", progressbar=False)
+    ds = report.dataset
+    assert report.format == "coco"
+    assert report.splits == {"train": 2, "val": 1}
+    assert ds.file.text() == ["b.jpg", "a.jpg", "ü.jpg"]
+    assert ds.image_id.numpy().ravel().tolist() == [10, 11, 12]
+    assert ds.image_info[1].dict() == {"height": 6, "width": 8, "license": 4}
+    of = ds.instances
+    assert [len(boxes) for boxes in of.bbox.numpy(aslist=True)] == [0, 2, 1]
+    assert of.bbox[1].numpy()[0].tolist() == [1.25, 2, 3.5, 4]
+    assert of.bbox.info.coords == {"type": "pixel", "mode": "LTWH"}
+    assert of.category_id[1].data()["text"] == ["dog", "cat"]
+    assert of.category_id.info["category_ids"] == [7, 3]
+    assert of.id[1].numpy().tolist() == [1, 2]
+    assert [part.tolist() for part in of.segmentation[1].numpy()] == [
+        [[1, 1], [2, 1], [2, 2.5]],
+        [[3, 3], [4, 3], [4, 4]],
+    ]
+    assert of.segmentation_object[1].numpy().tolist() == [0, 0]
+    mask = of.rle_mask[1].numpy()
+    assert mask.shape == (6, 8, 1)
+    assert np.flatnonzero(mask[..., 0].T).tolist() == list(range(2, 12))
+    assert of.rle_object[1].numpy().tolist() == [1]
+    assert of.other[1].dict() == [{"score": 0.5}, {}]
+    assert ds.captions.caption[0].numpy().ravel().tolist() == ["grüß", "b"]
+    keypoints = ds.person_keypoints.keypoints
+    assert keypoints[0].numpy()[:, 0].tolist() == [1, 2, 2, 0, 0, 0]
+    assert keypoints.info["keypoints"] == ["nose", "ear"]
+    about = ds.info["imports"][0]["about"]
+    assert about["files"]["annotations/instances_train2026.json"]["info"] == {"year": 2026}
+    # The annotation of a picture that is not there is told, and costs no row.
+    assert report.skipped == 0
+    assert any("image_id 99" in problem.reason for problem in report.problems)
+
+
+def test_one_kind_needs_no_group_and_a_file_is_enough(coco: Path) -> None:
+    file = coco / "annotations/instances_val2026.json"
+    ds = lakebed.import_from("coco", file, "mem://", images=str(coco / "val2026"), progressbar=False).dataset
+    assert ds.category_id[0].data()["text"] == ["cat"]
+    renamed = lakebed.import_from(
+        "coco",
+        coco,
+        "mem://",
+        annotations=[str(file)],
+        names={"bbox": "boxes"},
+        ignore=["area"],
+        progressbar=False,
+    ).dataset
+    assert "boxes" in renamed.tensors
+    assert "area" not in renamed.tensors
+
+
+def test_pictures_that_are_missing_or_broken_are_left_out(coco: Path) -> None:
+    (coco / "train2026/a.jpg").unlink()
+    (coco / "val2026/ü.jpg").write_bytes(b"no picture")
+    (coco / "val2026/unlisted.jpg").write_bytes(b"")
+    report = lakebed.import_from("coco", coco, "mem://", progressbar=False)
+    # Of train and of the captions and key points: the picture is missing once for each file that lists it.
+    assert report.written == 1
+    assert {entry["where"] for entry in report.left_out} == {"a.jpg", "val2026/ü.jpg"}
+    assert any("that no annotation file lists" in problem.reason for problem in report.problems)
+
+
+def test_panoptic_segments(tmp_path: Path) -> None:
+    root = tmp_path / "panoptic"
+    (root / "val").mkdir(parents=True)
+    (root / "masks").mkdir()
+    Image.fromarray(np.zeros((2, 3, 3), np.uint8)).save(root / "val/1.jpg")
+    ids = np.array([[1, 1, 300], [0, 70000, 300]], np.uint32)
+    Image.fromarray(np.stack([ids % 256, ids // 256 % 256, ids // 65536], 2).astype(np.uint8)).save(
+        root / "masks/1.png"
+    )
+    segments = [
+        {"id": 1, "category_id": 7, "area": 2, "bbox": [0, 0, 2, 1], "iscrowd": 0},
+        {"id": 300, "category_id": 3, "area": 2, "bbox": [2, 0, 1, 2], "iscrowd": 0},
+    ]
+    annotation = {"image_id": 1, "file_name": "1.png", "segments_info": segments, "note": "x"}
+    written(root, "panoptic_val", [{"id": 1, "file_name": "1.jpg"}], [annotation], categories=CATEGORIES)
+    ds = lakebed.import_from("coco", root, "mem://", progressbar=False).dataset
+    assert ds.segment_ids[0].numpy().tolist() == ids.tolist()
+    assert ds.id[0].numpy().tolist() == [1, 300]
+    assert ds.category_id[0].data()["text"] == ["cat", "dog"]
+    assert ds.bbox[0].numpy().tolist() == [[0, 0, 2, 1], [2, 0, 1, 2]]
+    assert ds.other[0].dict()[0]["note"] == "x"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (b"", "no JSON"),
+        (b"[]", "object|expected"),
+        (b'{"annotations": []}', "images"),
+        (b'{"images": [1], "annotations": []}', "no object"),
+        (b'{"images": [{"id": 1', "no JSON"),
+        (b'{"images": ' + b"[" * 100_000, "nested|no JSON"),
+        (b'{"images": [{"file_name": "\xff"}]}', "no JSON|UTF-8|no file"),
+    ],
+)
+def test_what_is_no_coco_file_is_told(
+    tmp_path: Path, text: bytes, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "x.json").write_bytes(text)
+    (tmp_path / "a.jpg").write_bytes(b"")
+    for held in (1 << 20, -1):
+        monkeypatch.setattr(json_index, "HELD_BYTES", held)
+        with pytest.raises(IngestionError, match=problem):
+            lakebed.import_from("coco", tmp_path, "mem://", annotations=["x.json"], progressbar=False)
+
+
+def test_run_lengths() -> None:
+    """As numbers, and as text that pycocotools made of the same mask."""
+    mask = np.zeros((5, 4), bool)
+    mask[1:3, 1] = mask[4, 3] = True
+    assert encode_rle(mask) == {"size": [5, 4], "counts": [6, 2, 11, 1]}
+    assert np.array_equal(decode_rle({"size": [5, 4], "counts": [6, 2, 11, 1]}), mask)
+    assert counts_of("62;O").tolist() == [6, 2, 11, 1]
+    for bad in (
+        {"size": [5, 4], "counts": [6]},
+        {"size": [5, 4]},
+        {"size": [10**9, 10**9], "counts": []},
+        {},
+    ):
+        with pytest.raises(IngestionError):
+            decode_rle(bad)
+    random = np.random.default_rng(1).random((7, 9)) < 0.5
+    assert np.array_equal(decode_rle(encode_rle(random)), random)
