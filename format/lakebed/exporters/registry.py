@@ -61,7 +61,14 @@ class Exporter:
         return found
 
 
-_BUILT_IN = (Exporter("folder", "lakebed.exporters.folder", "a folder of media files, a class each"),)
+_BUILT_IN = (
+    Exporter(
+        "coco",
+        "lakebed.exporters.coco",
+        "COCO: pictures, and JSON of objects, key points, captions and segments",
+    ),
+    Exporter("folder", "lakebed.exporters.folder", "a folder of media files, a class each"),
+)
 
 
 def exporters() -> Iterator[Exporter]:

@@ -28,9 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError, LakebedError, NotFoundError
+from lakebed.htypes.rle import decode_rle
 from lakebed.importers.json_index import JsonFile, open_json
 from lakebed.importers.plan import Media, Plan, Problem, TensorPlan, kind_of_images, media, tensor
-from lakebed.importers.rle import decode_rle
 from lakebed.importers.source import Source, stem_of
 from lakebed.transforms.output import Skipped
 
@@ -353,9 +353,8 @@ class _Planner:
         self._json.append(file)
         kind.count += len(owners)
         self._merge_categories(kind, name, file.values.get("categories"))
-        self._about.setdefault("files", {})[name] = {
-            key: value for key, value in file.values.items() if key != "categories"
-        }
+        values = {key: value for key, value in file.values.items() if key != "categories"}
+        self._about.setdefault("files", {})[name] = {"group": group, "split": split, "values": values}
         self._rows_of(name, kind, split, file, records, owners)
 
     def _rows_of(
@@ -605,7 +604,14 @@ def _tensors_of(
             add(key, dtype="float64")
     if is_panoptic:
         add("segment_ids", htype="instance_label", dtype="uint32", sample_compression="lz4")
-    known = frozenset({*tensors_by_key, *ignore, *(("image_id",) if dedicated else ())})
+    known = frozenset(
+        {
+            *tensors_by_key,
+            *(("segmentation",) if "segmentation" in keys else ()),
+            *ignore,
+            *(("image_id",) if dedicated else ()),
+        }
+    )
     if any(key not in known for key in keys) or (is_panoptic and len(kind.keys) > 0):
         add("other", htype="json")
     reader = _Reader(
@@ -660,7 +666,7 @@ def _values(
             row[full] = [one["caption"] for one in found]
         elif key in reader.numbers:
             row[full] = np.array([one[key] for one in found], reader.numbers[key])
-    if "segmentation" in reader.known:
+    if name.keys() & {"segmentation", "rle_mask"}:
         _segmentations(found, name, size, row)
     if "other" in name:
         of = whole if reader.is_panoptic else found

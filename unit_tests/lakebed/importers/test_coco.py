@@ -13,7 +13,6 @@ from PIL import Image
 import lakebed
 from lakebed.errors import IngestionError
 from lakebed.importers import json_index
-from lakebed.importers.rle import counts_of, decode_rle, encode_rle
 
 CATEGORIES = [
     {"id": 7, "name": "cat", "supercategory": "animal"},
@@ -103,7 +102,7 @@ def test_every_kind_of_annotation_comes_through(coco_either_way: Path) -> None:
     assert keypoints[0].numpy()[:, 0].tolist() == [1, 2, 2, 0, 0, 0]
     assert keypoints.info["keypoints"] == ["nose", "ear"]
     about = ds.info["imports"][0]["about"]
-    assert about["files"]["annotations/instances_train2026.json"]["info"] == {"year": 2026}
+    assert about["files"]["annotations/instances_train2026.json"]["values"]["info"] == {"year": 2026}
     # The annotation of a picture that is not there is told, and costs no row.
     assert report.skipped == 0
     assert any("image_id 99" in problem.reason for problem in report.problems)
@@ -181,22 +180,3 @@ def test_what_is_no_coco_file_is_told(
         monkeypatch.setattr(json_index, "HELD_BYTES", held)
         with pytest.raises(IngestionError, match=problem):
             lakebed.import_from("coco", tmp_path, "mem://", annotations=["x.json"], progressbar=False)
-
-
-def test_run_lengths() -> None:
-    """As numbers, and as text that pycocotools made of the same mask."""
-    mask = np.zeros((5, 4), bool)
-    mask[1:3, 1] = mask[4, 3] = True
-    assert encode_rle(mask) == {"size": [5, 4], "counts": [6, 2, 11, 1]}
-    assert np.array_equal(decode_rle({"size": [5, 4], "counts": [6, 2, 11, 1]}), mask)
-    assert counts_of("62;O").tolist() == [6, 2, 11, 1]
-    for bad in (
-        {"size": [5, 4], "counts": [6]},
-        {"size": [5, 4]},
-        {"size": [10**9, 10**9], "counts": []},
-        {},
-    ):
-        with pytest.raises(IngestionError):
-            decode_rle(bad)
-    random = np.random.default_rng(1).random((7, 9)) < 0.5
-    assert np.array_equal(decode_rle(encode_rle(random)), random)

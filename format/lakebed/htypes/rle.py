@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.errors import IngestionError
+from lakebed.errors import FormatError
 
 # Pixels of a mask; larger ones are taken for damage.
 _MOST_PIXELS = 1 << 30
@@ -31,7 +31,7 @@ def decode_rle(rle: Mapping[str, Any], size: tuple[int, int] | None = None) -> N
 
     Raises
     ------
-    IngestionError
+    FormatError
         If the counts do not cover the mask, or its size is another.
     """
     try:
@@ -41,13 +41,13 @@ def decode_rle(rle: Mapping[str, Any], size: tuple[int, int] | None = None) -> N
             counts_of(counts) if isinstance(counts, str | bytes) else np.array(counts, np.int64).reshape(-1)
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise IngestionError(f"the run lengths of a mask are damaged: {error}") from error
+        raise FormatError(f"the run lengths of a mask are damaged: {error}") from error
     if not 0 <= height * width <= _MOST_PIXELS or height < 0 or width < 0:
-        raise IngestionError(f"a mask of {height} x {width} pixels is too large")
+        raise FormatError(f"a mask of {height} x {width} pixels is too large")
     if size is not None and all(size) and size != (height, width):
-        raise IngestionError(f"a mask is of {height} x {width} pixels, its picture of {size[0]} x {size[1]}")
+        raise FormatError(f"a mask is of {height} x {width} pixels, its picture of {size[0]} x {size[1]}")
     if (len(runs) and runs.min() < 0) or int(runs.sum()) != height * width or len(runs) > height * width + 1:
-        raise IngestionError(f"the run lengths of a mask cover {runs.sum()} pixels of {height} x {width}")
+        raise FormatError(f"the run lengths of a mask cover {runs.sum()} pixels of {height} x {width}")
     flat = np.repeat(np.arange(len(runs)) % 2 == 1, runs)
     return np.ascontiguousarray(flat.reshape(width, height).T)
 
