@@ -53,6 +53,7 @@ from lakebed.storage.credentials import Given as Credentials
 if TYPE_CHECKING:
     from lakebed.exporters.exporting import export_to
     from lakebed.importers.importing import import_from
+    from lakebed.importers.ingest import ingest_coco
     from lakebed.loaders.loader import Loader
     from lakebed.transforms.function import compose, compute, transform
     from lakebed.transforms.output import Skipped
@@ -90,6 +91,7 @@ __all__ = [
     "htype",
     "htypes",
     "import_from",
+    "ingest_coco",
     "like",
     "link",
     "link_tiled",
@@ -114,6 +116,7 @@ _LATER = {
     "compute": "lakebed.transforms.function",
     "export_to": "lakebed.exporters.exporting",
     "import_from": "lakebed.importers.importing",
+    "ingest_coco": "lakebed.importers.ingest",
     "transform": "lakebed.transforms.function",
 }
 

@@ -20,17 +20,14 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from lakebed.errors import IngestionError, LakebedError, NotFoundError
-from lakebed.htypes.rle import decode_rle
+from lakebed.importers.coco_annotations import KINDS, Kind, Reader, look, tensors_of, values_of
 from lakebed.importers.json_index import JsonFile, open_json
-from lakebed.importers.plan import Media, Plan, Problem, TensorPlan, kind_of_images, media, tensor
+from lakebed.importers.plan import Media, Plan, Problem, kind_of_images, media, tensor
 from lakebed.importers.source import Source, stem_of
 from lakebed.transforms.output import Skipped
 
@@ -58,51 +55,13 @@ class _Row(NamedTuple):
         return self.file
 
 
-@dataclass
-class _Kind:
-    """Annotation files of one kind: what their annotations hold.
-
-    Parameters
-    ----------
-    prefix
-        Name of the group, with its slash; empty without one.
-    keys
-        What each key holds in all annotations so far: "int", "float", "numbers", "text", "other".
-    """
-
-    name: str
-    prefix: str = ""
-    files: list[str] = field(default_factory=list)
-    count: int = 0
-    keys: dict[str, set[str]] = field(default_factory=dict)
-    present: dict[str, int] = field(default_factory=dict)
-    has_rle: bool = False
-    has_polygons: bool = False
-    segments: dict[str, None] = field(default_factory=dict)
-    categories: list[dict[str, Any]] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class _Reader:
-    """How the annotations of a kind become values of tensors."""
-
-    prefix: str
-    names: Mapping[str, str]
-    numbers: Mapping[str, str]
-    labels: Mapping[int, str]
-    tensors: frozenset[str]
-    known: frozenset[str]
-    is_panoptic: bool
-    masks: str
-
-
 @dataclass(frozen=True)
 class _Context:
     """What workers know."""
 
     media: Media
     files: Sequence[JsonFile]
-    readers: Mapping[str, _Reader]
+    readers: Mapping[str, Reader]
     tensors: tuple[str, ...]
     images: str
     plain: bool
@@ -190,7 +149,7 @@ def rows(item: _Row, context: _Context) -> Iterator[Any]:
             number, numbers = item.annotations.get(kind, (0, ()))
             file = context.files[number]
             found = [file.element("annotations", at) for at in numbers]
-            row.update(_values(found, reader, size, context.panoptic))
+            row.update(values_of(found, reader, size, context.panoptic))
     except (LakebedError, OSError, ValueError, TypeError, KeyError) as error:
         yield Skipped(item.file, str(error) or type(error).__name__)
         return
@@ -237,7 +196,7 @@ class _Planner:
         self._ignore = ignore
         self._inspect = inspect
         self._plain = plain
-        self._kinds: dict[str, _Kind] = {}
+        self._kinds: dict[str, Kind] = {}
         self._json: list[JsonFile] = []
         self._about: dict[str, Any] = {}
         self._problems: list[Problem] = []
@@ -264,7 +223,7 @@ class _Planner:
                 kind.prefix = f"{kind.name}/" if kind.name else ""
         items = [row for rows in self._rows.values() for row in rows.values()]
         used = [row.file for row in items]
-        readers: dict[str, _Reader] = {}
+        readers: dict[str, Reader] = {}
         tensors = [
             media(
                 image_tensor,
@@ -274,7 +233,7 @@ class _Planner:
             )
         ]
         for kind in self._kinds.values():
-            made, reader = _tensors_of(kind, names, self._ignore, dedicated=self._plain)
+            made, reader = tensors_of(kind, names, self._ignore, dedicated=self._plain)
             tensors += made
             readers[kind.name] = reader
         if self._plain:
@@ -325,7 +284,7 @@ class _Planner:
         source, inside = _file_of(self._source, name)
         group, split = _group_and_split(name)
         group = self._groups.get(name, self._groups.get(name.rpartition("/")[2], group))
-        kind = self._kinds.setdefault(group, _Kind(group))
+        kind = self._kinds.setdefault(group, Kind(group))
         kind.files.append(name)
         owners: list[Any] = []
         records: list[tuple[Any, Any]] = []
@@ -340,7 +299,7 @@ class _Planner:
             owners.append(value.get("image_id"))
             if at < self._inspect:
                 shapes[tuple(value), tuple(map(type, value.values()))] += 1
-                _look(kind, value)
+                look(kind, value)
 
         file = open_json(source, inside, _ARRAYS, seen)
         if "images" not in file.arrays:
@@ -349,7 +308,7 @@ class _Planner:
             for key, of in zip(keys, types, strict=True):
                 kind.present[key] = kind.present.get(key, 0) + count
                 if of is not list:
-                    kind.keys.setdefault(key, set()).add(_KINDS.get(of, "other"))
+                    kind.keys.setdefault(key, set()).add(KINDS.get(of, "other"))
         self._json.append(file)
         kind.count += len(owners)
         self._merge_categories(kind, name, file.values.get("categories"))
@@ -360,7 +319,7 @@ class _Planner:
     def _rows_of(
         self,
         name: str,
-        kind: _Kind,
+        kind: Kind,
         split: str,
         file: JsonFile,
         records: list[tuple[Any, Any]],
@@ -419,7 +378,7 @@ class _Planner:
             self._problem(file_name, reason)
             return None
 
-    def _merge_categories(self, kind: _Kind, name: str, categories: Any) -> None:
+    def _merge_categories(self, kind: Kind, name: str, categories: Any) -> None:
         known = {one.get("id"): one for one in kind.categories}
         for one in categories if isinstance(categories, list) else ():
             if not isinstance(one, dict) or not isinstance(one.get("id"), int):
@@ -460,36 +419,6 @@ def kind_is_image(name: str) -> bool:
     from lakebed.importers.source import suffix_of
 
     return suffix_of(name) in IMAGE_KINDS
-
-
-_KINDS = {int: "int", float: "float", str: "text"}
-
-
-def _look(kind: _Kind, annotation: Mapping[str, Any]) -> None:
-    """Note what the lists of an annotation hold."""
-    for key, value in annotation.items():
-        if key == "segmentation":
-            kind.has_rle |= isinstance(value, dict)
-            kind.has_polygons |= isinstance(value, list)
-        elif type(value) is not list:
-            continue
-        elif key == "segments_info":
-            for segment in value:
-                for inner, of in segment.items() if isinstance(segment, dict) else ():
-                    kind.segments[inner] = None
-                    found = _kind_of_list(of) if type(of) is list else _KINDS.get(type(of), "other")
-                    kind.keys.setdefault(inner, set()).add(found)
-        else:
-            known = kind.keys.setdefault(key, set())
-            if "other" not in known and ("floats" not in known or key not in ("bbox", "keypoints")):
-                known.add(_kind_of_list(value))
-
-
-def _kind_of_list(value: list[Any]) -> str:
-    types = set(map(type, value))
-    if types == {int}:
-        return "ints"
-    return "floats" if types and types <= {int, float} else "other"
 
 
 def _annotation_files(source: Source) -> list[str]:
@@ -551,174 +480,3 @@ def _by_last_part(source: Source) -> dict[str, list[str]]:
     for name in source.files:
         found.setdefault(name.rpartition("/")[2], []).append(name)
     return found
-
-
-# -- tensors -----------------------------------------------------------------------------------------------------
-
-
-def _tensors_of(
-    kind: _Kind, names: Mapping[str, str], ignore: set[str], *, dedicated: bool
-) -> tuple[list[TensorPlan], _Reader]:
-    """Return the tensors of a kind of annotations, and what fills them."""
-    made: dict[str, TensorPlan] = {}
-    numbers: dict[str, str] = {}
-    tensors_by_key: dict[str, str] = {}
-    is_panoptic = bool(kind.segments)
-    keys = kind.segments if is_panoptic else kind.keys
-    labels = _labels(kind.categories)
-
-    def add(key: str, **arguments: Any) -> None:
-        name = f"{kind.prefix}{names.get(key, key)}"
-        tensors_by_key[key] = name
-        made[name] = tensor(name, **arguments)
-
-    for key in keys:
-        of = kind.keys.get(key, set())
-        everywhere = is_panoptic or kind.present.get(key, 0) == kind.count
-        if key in ignore or (key == "image_id" and dedicated):
-            continue
-        if key == "bbox" and of <= {"ints", "floats"} and everywhere:
-            add(key, htype="bbox", dtype="float64", coords={"type": "pixel", "mode": "LTWH"})
-        elif key == "category_id" and of <= {"int"} and labels and everywhere:
-            info = {"category_ids": list(labels), "categories": kind.categories}
-            add(key, htype="class_label", class_names=list(labels.values()), info=info)
-        elif key == "segmentation":
-            _add_segmentation(add, kind)
-        elif key == "keypoints" and of <= {"ints", "floats"} and everywhere:
-            points = next((one for one in kind.categories if one.get("keypoints")), {})
-            numbers[key] = "int32" if of == {"ints"} else "float64"
-            add(
-                key,
-                htype="keypoints_coco",
-                dtype=numbers[key],
-                keypoints=[str(one) for one in points.get("keypoints") or ()],
-                connections=points.get("skeleton") or [],
-            )
-        elif key == "caption" and of == {"text"} and everywhere:
-            add(key, htype="sequence[text]")
-        elif of == {"int"} and everywhere:
-            numbers[key] = "int64"
-            add(key, dtype="int64")
-        elif of <= {"int", "float"} and everywhere:
-            numbers[key] = "float64"
-            add(key, dtype="float64")
-    if is_panoptic:
-        add("segment_ids", htype="instance_label", dtype="uint32", sample_compression="lz4")
-    known = frozenset(
-        {
-            *tensors_by_key,
-            *(("segmentation",) if "segmentation" in keys else ()),
-            *ignore,
-            *(("image_id",) if dedicated else ()),
-        }
-    )
-    if any(key not in known for key in keys) or (is_panoptic and len(kind.keys) > 0):
-        add("other", htype="json")
-    reader = _Reader(
-        kind.prefix, tensors_by_key, numbers, labels, frozenset(made), known, is_panoptic, kind.name
-    )
-    return list(made.values()), reader
-
-
-def _add_segmentation(add: Callable[..., None], kind: _Kind) -> None:
-    if kind.has_polygons or not kind.has_rle:
-        add("segmentation", htype="polygon", dtype="float64")
-        add("segmentation_object", dtype="int32")
-    if kind.has_rle:
-        add("rle_mask", htype="binary_mask", sample_compression="lz4")
-        add("rle_object", dtype="int32")
-
-
-def _labels(categories: Sequence[Mapping[str, Any]]) -> dict[int, str]:
-    """Return the name of each category by its id; names that are there twice get their id behind them."""
-    count: dict[str, int] = {}
-    for one in categories:
-        count[str(one.get("name"))] = count.get(str(one.get("name")), 0) + 1
-    return {
-        one["id"]: str(one.get("name"))
-        if count[str(one.get("name"))] == 1
-        else f"{one.get('name')} ({one['id']})"
-        for one in categories
-    }
-
-
-# -- rows --------------------------------------------------------------------------------------------------------
-
-
-def _values(
-    found: list[dict[str, Any]], reader: _Reader, size: tuple[int, int], panoptic: Source | None
-) -> dict[str, Any]:
-    """Return the values of a kind's tensors for a picture."""
-    row: dict[str, Any] = {}
-    whole: list[dict[str, Any]] = found
-    if reader.is_panoptic:
-        found, row = _segments(whole, reader, panoptic)
-    name = reader.names
-    for key, full in name.items():
-        if key == "bbox":
-            row[full] = np.array([one["bbox"] for one in found], np.float64).reshape(len(found), 4)
-        elif key == "category_id":
-            row[full] = [reader.labels[one["category_id"]] for one in found]
-        elif key == "keypoints":
-            points = np.array([one["keypoints"] for one in found], reader.numbers[key])
-            row[full] = points.T if found else None
-        elif key == "caption":
-            row[full] = [one["caption"] for one in found]
-        elif key in reader.numbers:
-            row[full] = np.array([one[key] for one in found], reader.numbers[key])
-    if name.keys() & {"segmentation", "rle_mask"}:
-        _segmentations(found, name, size, row)
-    if "other" in name:
-        of = whole if reader.is_panoptic else found
-        known = reader.known | {"segments_info"} if reader.is_panoptic else reader.known
-        row[name["other"]] = [{key: value for key, value in one.items() if key not in known} for one in of]
-    return row
-
-
-def _segmentations(
-    found: list[dict[str, Any]], name: Mapping[str, str], size: tuple[int, int], row: dict[str, Any]
-) -> None:
-    polygons: list[NDArray[np.float64]] = []
-    owners: list[int] = []
-    masks: list[NDArray[np.bool_]] = []
-    mask_owners: list[int] = []
-    for number, one in enumerate(found):
-        of = one.get("segmentation")
-        if isinstance(of, dict):
-            masks.append(decode_rle(of, size))
-            mask_owners.append(number)
-        elif isinstance(of, list):
-            for part in of:
-                polygons.append(np.array(part, np.float64).reshape(-1, 2))
-                owners.append(number)
-    if "segmentation" in name:
-        row[name["segmentation"]] = polygons
-        row[name["segmentation_object"]] = np.array(owners, np.int32)
-    if "rle_mask" in name:
-        row[name["rle_mask"]] = np.stack(masks, axis=2) if masks else None
-        row[name["rle_object"]] = np.array(mask_owners, np.int32)
-
-
-def _segments(
-    found: list[dict[str, Any]], reader: _Reader, panoptic: Source | None
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Return the segments of a picture, and its map of ids, which its PNG file tells (R + 256 G + 65536 B)."""
-    if not found:
-        return [], {}
-    if len(found) > 1 or panoptic is None:
-        raise IngestionError("a picture has one panoptic annotation")
-    pixels = panoptic.media(_png_of(panoptic, str(found[0]["file_name"]))).array.astype(np.uint32)
-    ids = pixels[..., 0] + (pixels[..., 1] << 8) + (pixels[..., 2] << 16)
-    return list(found[0]["segments_info"]), {reader.names["segment_ids"]: ids}
-
-
-def _png_of(panoptic: Source, name: str) -> str:
-    try:
-        return panoptic.find(name)
-    except NotFoundError:
-        near = [
-            one for one in panoptic.with_suffix(".png") if one.rpartition("/")[2] == name.rpartition("/")[2]
-        ]
-        if len(near) == 1:
-            return near[0]
-        raise

@@ -154,19 +154,54 @@ def import_from(
     return _separately(importer, source, plan, splits, how, os.fspath(dest))
 
 
+def import_plan(
+    format: str,  # noqa: A002 - the user's word
+    source: Source,
+    plan: Plan,
+    ds: lakebed.Dataset,
+    *,
+    workers: int | None,
+    progressbar: bool,
+) -> ImportReport:
+    """Import into an open dataset by a plan that was made for it; nothing is committed.
+
+    Parameters
+    ----------
+    format
+        Name of the format.
+    source, plan, ds
+        What is imported, how, and where to.
+    workers, progressbar
+        As for :func:`import_from`.
+
+    Returns
+    -------
+    What was done.
+
+    Raises
+    ------
+    IngestionError
+        If nothing of the source can be imported.
+    """
+    if not len(plan.items):
+        raise IngestionError(f"{source.shown} holds nothing to import: {plan.found}")
+    how = _How(append=True, workers=workers, commit=False, progressbar=progressbar)
+    return _Import(importer_of(format), source, plan, Splits(), how).run(ds)
+
+
 @dataclass(frozen=True)
 class _How:
     """What the caller says of any import."""
 
-    append: bool
-    overwrite: bool
-    strict: bool
-    workers: int | None
-    scheduler: str | None
-    checkpoint: int | None
-    commit: bool
-    creds: Any
-    progressbar: bool
+    append: bool = False
+    overwrite: bool = False
+    strict: bool = False
+    workers: int | None = None
+    scheduler: str | None = None
+    checkpoint: int | None = None
+    commit: bool = True
+    creds: Any = None
+    progressbar: bool = True
 
 
 def _separately(
