@@ -206,13 +206,12 @@ def media(
     htype
         ``image``, ``audio``, ``video``, ...
     compression
-        Sample compression, where files are stored.
+        Sample compression; of links, that of the files they lead to.
     link
         Whether links are stored.
     """
-    if link:
-        return tensor(name, f"link[{htype}]", info=info, **arguments)
-    return tensor(name, htype, sample_compression=compression, info=info, **arguments)
+    called = f"link[{htype}]" if link else htype
+    return tensor(name, called, sample_compression=compression, info=info, **arguments)
 
 
 @dataclass(frozen=True)

@@ -157,6 +157,14 @@ def test_an_import_that_was_killed_between_checkpoints_goes_on(
     assert calls == 6 + 3
 
 
+def test_links_in_place_of_copies(photos: Path, tmp_path: Path) -> None:
+    (photos / "train/dog/broken.jpg").unlink()
+    ds = lakebed.import_from("folder", photos, tmp_path / "lake", link=True, progressbar=False).dataset
+    assert ds.images.htype == "link[image]"
+    assert ds.images[0].numpy().shape == (20, 30, 3)
+    assert sum(path.stat().st_size for path in (tmp_path / "lake").rglob("*") if path.is_file()) < 200_000
+
+
 def test_symbolic_links_out_of_the_folder_are_followed_only_when_told(photos: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside.jpg"
     outside.write_bytes((photos / "train/cat/1.jpg").read_bytes())
