@@ -67,6 +67,7 @@ _BUILT_IN = (
         "lakebed.exporters.coco",
         "COCO: pictures, and JSON of objects, key points, captions and segments",
     ),
+    Exporter("yolo", "lakebed.exporters.yolo", "YOLO: images, text files of boxes or polygons, data.yaml"),
     Exporter("folder", "lakebed.exporters.folder", "a folder of media files, a class each"),
 )
 
