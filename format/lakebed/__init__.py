@@ -51,9 +51,11 @@ from lakebed.links.read import read
 from lakebed.storage.credentials import Given as Credentials
 
 if TYPE_CHECKING:
+    from lakebed.exporters.export_yolo import export_yolo
     from lakebed.exporters.exporting import export_to
     from lakebed.importers.importing import import_from
     from lakebed.importers.ingest import ingest_coco
+    from lakebed.importers.ingest_yolo import ingest_yolo
     from lakebed.loaders.loader import Loader
     from lakebed.transforms.function import compose, compute, transform
     from lakebed.transforms.output import Skipped
@@ -86,12 +88,14 @@ __all__ = [
     "errors",
     "exists",
     "export_to",
+    "export_yolo",
     "file_kinds",
     "gc",
     "htype",
     "htypes",
     "import_from",
     "ingest_coco",
+    "ingest_yolo",
     "like",
     "link",
     "link_tiled",
@@ -115,8 +119,10 @@ _LATER = {
     "compose": "lakebed.transforms.function",
     "compute": "lakebed.transforms.function",
     "export_to": "lakebed.exporters.exporting",
+    "export_yolo": "lakebed.exporters.export_yolo",
     "import_from": "lakebed.importers.importing",
     "ingest_coco": "lakebed.importers.ingest",
+    "ingest_yolo": "lakebed.importers.ingest_yolo",
     "transform": "lakebed.transforms.function",
 }
 

@@ -136,6 +136,11 @@ def plan(
     tensors = {part: name for part, name in parts_told.items() if name}
     taken = {*tensors.values(), "split", "file", confidence, parts, box}
     problems = [(name, "this tensor is not written") for name in ds.tensors if name not in taken]
+    if outlines and parts:
+        told = (
+            "each of several polygons of an object becomes an object; objects without polygons are left out"
+        )
+        problems.append((outlines, told))
     found = f"{len(ds):,} images with {_TASKS[chosen]}"
     return ExportPlan(found, tensors, context, problems=problems)
 

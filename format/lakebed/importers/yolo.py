@@ -13,7 +13,7 @@ the boxes around them. A box among polygons is a polygon of two points, its cent
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -81,11 +81,25 @@ class Objects:
 
 
 @dataclass(frozen=True)
-class _Context:
-    """What workers know."""
+class Context:
+    """What workers know.
+
+    Parameters
+    ----------
+    tensors
+        Part of a row -> its tensor: ``images``, ``file``, ``labels``, ``boxes``, ``polygons``, ``keypoints``,
+        ``confidence``.
+    dtype
+        Of boxes and points.
+    empty
+        Images without a label file have no objects, in place of nulls.
+    """
 
     media: Media
     reader: Reader
+    tensors: Mapping[str, str]
+    dtype: str = "float64"
+    empty: bool = False
 
 
 def recognise(source: Source) -> str | None:
@@ -166,6 +180,7 @@ def plan(
     beside = source if labels is None else source.at(labels)
     files = LabelFiles(beside, apart=labels is not None)
     items, ranges = _items(layout, files)
+    layout.problems += files.unused(source)
     reader = reader_of(beside, items, task, layout.names, shape, inspect)
     plain = f"{len(items):,} images with {_WORDS[reader.task]}"
     tensors = [
@@ -185,7 +200,7 @@ def plan(
         plain,
         tensors,
         items,
-        _Context(Media(source, link, creds_key), reader),
+        Context(Media(source, link, creds_key), reader, {one.name: one.name for one in tensors}),
         rows=len(items),
         nbytes=sum(source.files[item.image] for item in items),
         splits=ranges if set(ranges) != {""} else {},
@@ -195,20 +210,22 @@ def plan(
     )
 
 
-def rows(item: Labelled, context: _Context) -> Iterator[Any]:
+def rows(item: Labelled, context: Context) -> Iterator[Any]:
     """Make the row of an image; lines of its label file that are damaged are left out, each counted."""
     try:
         image = context.media.value(item.image)
-        row: dict[str, Any] = {"images": image, "file": item.image}
-        if item.labels is None:
-            yield {**row, **dict.fromkeys(_names_of(context.reader))}
-            return
-        objects, bad = read_labels(context.reader, item.labels)
+        objects = Objects([], [], [], [], [])
+        bad: list[Skipped] = []
+        if item.labels is not None:
+            objects, bad = read_labels(context.reader, item.labels)
     except (LakebedError, OSError, ValueError) as error:
         yield Skipped(item.image, f"{error}")
         return
     yield from bad
-    yield {**row, **_values(context.reader, objects)}
+    made: dict[str, Any] = {"images": image, "file": item.image}
+    if item.labels is not None or context.empty:
+        made.update(_values(context.reader, objects, context.dtype))
+    yield {name: made.get(part) for part, name in context.tensors.items()}
 
 
 def describe(plan: Plan) -> dict[str, Any]:
@@ -226,8 +243,18 @@ def reader_of(
     names: Sequence[str] | None,
     shape: tuple[int, int] | None,
     inspect: int,
+    tasks: Sequence[str] = TASKS,
 ) -> Reader:
     """Return how the lines of label files are read, by a look at some of them.
+
+    Parameters
+    ----------
+    source
+        Where the label files are.
+    task, names, shape, inspect
+        As ``plan`` has them.
+    tasks
+        What ``auto`` chooses from.
 
     Raises
     ------
@@ -236,7 +263,7 @@ def reader_of(
     """
     counts = _counts(source, [item.labels for item in items if item.labels is not None], inspect)
     if task == "auto":
-        task = _task_of(counts, shape)
+        task = _task_of(counts, shape, tasks)
     if task == "pose":
         if shape is None:
             raise IngestionError("poses need kpt_shape: how many points an object has, as 17,3 (--kpt-shape)")
@@ -370,25 +397,16 @@ def _tensors(reader: Reader, layout: Layout) -> list[TensorPlan]:
     return found
 
 
-def _names_of(reader: Reader) -> list[str]:
-    found = ["labels", "boxes"]
-    if reader.task in ("segment", "obb"):
-        found.append("polygons")
-    if reader.kpt_shape is not None:
-        found.append("keypoints")
-    return [*found, "confidence"] if reader.confidence else found
-
-
-def _values(reader: Reader, objects: Objects) -> dict[str, Any]:
+def _values(reader: Reader, objects: Objects, dtype: str) -> dict[str, Any]:
     count, names = len(objects.classes), reader.names
     found: dict[str, Any] = {
         "labels": objects.classes if names is None else [names[number] for number in objects.classes],
-        "boxes": np.array(objects.boxes, np.float64).reshape(count, 4),
+        "boxes": np.array(objects.boxes, dtype).reshape(count, 4),
     }
     if reader.task in ("segment", "obb"):
-        found["polygons"] = objects.polygons
+        found["polygons"] = [points.astype(dtype) for points in objects.polygons]
     if reader.kpt_shape is not None:
-        found["keypoints"] = np.array(objects.points, np.float64).reshape(count, 3 * reader.kpt_shape[0]).T
+        found["keypoints"] = np.array(objects.points, dtype).reshape(count, 3 * reader.kpt_shape[0]).T
     if reader.confidence:
         found["confidence"] = np.array(objects.confidences, np.float64)
     return found
@@ -420,10 +438,10 @@ def _counts(source: Source, files: list[str], inspect: int) -> set[int]:
     return found - {0}
 
 
-def _task_of(counts: set[int], shape: tuple[int, int] | None) -> str:
+def _task_of(counts: set[int], shape: tuple[int, int] | None, tasks: Sequence[str]) -> str:
     if shape is not None:
         return "pose"
-    if counts and counts <= {9, 10}:
+    if "obb" in tasks and counts and counts <= {9, 10}:
         return "obb"
     # A line of other counts is damage, not a polygon.
     return "segment" if any(count >= 7 for count in counts) else "detect"

@@ -93,7 +93,7 @@ def layout_of(source: Source, data: str | None, classes: str | None) -> Layout:
     if name is not None:
         entries = _described(source, name, told)
     if classes is not None:
-        told.names = _lines_of_classes(_document(source.at(classes), "", classes), classes)
+        told.names = lines_of_classes(source.at(classes))
     elif told.names is None:
         told.names = _classes_beside(source)
     images = [one for one in source.files if suffix_of(one) in IMAGE_KINDS]
@@ -105,6 +105,17 @@ def layout_of(source: Source, data: str | None, classes: str | None) -> Layout:
     else:
         told.images = _by_folder(images)
     return told
+
+
+def lines_of_classes(source: Source) -> list[str]:
+    """Return the names of classes that a file has, one on each line.
+
+    Raises
+    ------
+    IngestionError
+        If it is no small file of text.
+    """
+    return _lines_of_classes(_document(source, "", source.shown), source.name)
 
 
 class LabelFiles:
@@ -134,6 +145,28 @@ class LabelFiles:
             if candidate in self._files:
                 return candidate
         return self._by_stem.get(stem_of(image)) if self._apart else None
+
+    def unused(self, images: Source) -> list[Problem]:
+        """Return the label files that no image has; beside images, other texts cannot be told from them.
+
+        Parameters
+        ----------
+        images
+            Where the images are.
+        """
+        used = {self.of(name) for name in images.files if suffix_of(name) in IMAGE_KINDS}
+        unused = [
+            name
+            for name in self._files
+            if suffix_of(name) == ".txt"
+            and name not in used
+            and name.rpartition("/")[2] not in _CLASS_FILES
+            and (self._apart or any(part in _LABEL_FOLDERS for part in name.split("/")[:-1]))
+        ]
+        if not unused:
+            return []
+        shown = ", ".join(unused[:3]) + (", ..." if len(unused) > 3 else "")
+        return [Problem("labels", f"{len(unused):,} label files are of no image: {shown}", 0)]
 
     @staticmethod
     def _candidates(stem: str) -> Iterator[str]:
