@@ -89,6 +89,7 @@ class Importer:
 # In the order in which they are tried for a source whose format is not told: the most particular ones first.
 _BUILT_IN = (
     Importer("coco", "lakebed.importers.coco", "COCO instances, key points, captions and panoptic segments"),
+    Importer("voc", "lakebed.importers.voc", "Pascal VOC boxes, parts and masks"),
     Importer("yolo", "lakebed.importers.yolo", "YOLO boxes, polygons, poses and oriented boxes"),
     Importer(
         "folder", "lakebed.importers.folder", "folders of images, audio, video, text or arrays, a class each"

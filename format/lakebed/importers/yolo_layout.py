@@ -103,7 +103,7 @@ def layout_of(source: Source, data: str | None, classes: str | None) -> Layout:
         base = name.rpartition("/")[0] if name in source.files else ""
         _take_entries(source, entries, base, images, told)
     else:
-        told.images = _by_folder(images)
+        told.images = by_folder(images)
     return told
 
 
@@ -425,7 +425,7 @@ def _folders(source: Source) -> set[str]:
     return known
 
 
-def _by_folder(images: list[str]) -> dict[str, list[str]]:
+def by_folder(images: list[str]) -> dict[str, list[str]]:
     """Return the images of each split that folders name; all under "" unless each is in one."""
     found: dict[str, list[str]] = {}
     for name in images:

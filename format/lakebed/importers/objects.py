@@ -1,0 +1,176 @@
+"""Objects of images, as Pascal VOC, LabelMe, CVAT and Open Images have them: the same tensors for all of them.
+
+labels        class_label: a class for each object
+boxes         bbox, float64: left, top, right, bottom
+polygons      polygon, float64: the points that the file has for an object, whatever its shape is
+attributes    json: an object for each object, with all else that is said of it
+annotation    json: what is said of the image
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+
+from lakebed.errors import LakebedError
+from lakebed.importers.plan import IMAGE_KINDS, TensorPlan, tensor
+from lakebed.importers.source import Source, stem_of, suffix_of
+
+T = TypeVar("T")
+
+# Files of a bucket that a plan reads at the same time.
+_READERS = 32
+_LTRB = {"mode": "LTRB"}
+
+
+@dataclass
+class Object:
+    """An object of an image.
+
+    Parameters
+    ----------
+    box
+        Left, top, right, bottom; None is the one around the points.
+    points
+        What the file has: corners, a center and a point of a circle, points of a line.
+    attributes
+        All else, as JSON.
+    """
+
+    label: str
+    box: Sequence[float] | None = None
+    points: Sequence[Sequence[float]] = ()
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+
+def tensors_of(
+    classes: Sequence[str],
+    *,
+    polygons: bool,
+    fractional: bool = False,
+    info: Mapping[str, Any] | None = None,
+) -> list[TensorPlan]:
+    """Return the tensors of objects.
+
+    Parameters
+    ----------
+    classes
+        Names of the classes.
+    polygons
+        Whether objects have points.
+    fractional
+        Numbers are fractions of the image's sides, not pixels.
+    info
+        What is said of the classes.
+    """
+    kind = {"type": "fractional" if fractional else "pixel"}
+    found = [
+        tensor("labels", "class_label", class_names=list(classes), info=info),
+        tensor("boxes", "bbox", dtype="float64", coords={**kind, **_LTRB}),
+    ]
+    if polygons:
+        found.append(tensor("polygons", "polygon", dtype="float64", info={"coords": kind}))
+    return [*found, tensor("attributes", "json"), tensor("annotation", "json"), tensor("file", "text")]
+
+
+def values_of(objects: Sequence[Object], *, polygons: bool) -> dict[str, Any]:
+    """Return the values of a row that has these objects."""
+    found: dict[str, Any] = {
+        "labels": [one.label for one in objects],
+        "boxes": np.array([one.box for one in objects], np.float64).reshape(len(objects), 4),
+        "attributes": [one.attributes for one in objects],
+    }
+    if polygons:
+        found["polygons"] = [np.array(one.points, np.float64).reshape(-1, 2) for one in objects]
+    return found
+
+
+def checked(one: Object) -> Object:
+    """Return an object with its box, and with points.
+
+    Raises
+    ------
+    ValueError
+        If it has neither, or a number is not finite.
+    """
+    if not one.label:
+        raise ValueError("it has no class")
+    if one.box is None:
+        if not one.points:
+            raise ValueError("it has no points")
+        across, down = [point[0] for point in one.points], [point[1] for point in one.points]
+        one.box = (min(across), min(down), max(across), max(down))
+    if not one.points:
+        one.points = (tuple(one.box[:2]), tuple(one.box[2:]))
+    if not all(math.isfinite(value) for point in (one.box, *one.points) for value in point):
+        raise ValueError("a number is not finite")
+    return one
+
+
+def plain_number(text: str) -> Any:
+    """Return text as a number, where the number's text is the same; otherwise the text."""
+    stripped = text.strip()
+    for kind in (int, float):
+        try:
+            found = kind(stripped)
+        except ValueError:
+            continue
+        if str(found) == stripped and math.isfinite(found):
+            return found
+    return text
+
+
+def each(source: Source, names: Iterable[str], function: Callable[[str], T]) -> list[T | LakebedError]:
+    """Return what a function makes of files, in order, or why it could not; files elsewhere are read together."""
+
+    def one(name: str) -> T | LakebedError:
+        try:
+            return function(name)
+        except LakebedError as error:
+            return error
+
+    if source.is_local:
+        return [one(name) for name in names]
+    with ThreadPoolExecutor(_READERS, thread_name_prefix="import") as pool:
+        return list(pool.map(one, names))
+
+
+class Images:
+    """Images of a source, found for the annotations that name them."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.names = [name for name in source.files if suffix_of(name) in IMAGE_KINDS]
+        self._known = set(self.names)
+        self._by_stem: dict[str, list[str]] = {}
+        for name in self.names:
+            self._by_stem.setdefault(stem_of(name), []).append(name)
+
+    def named(self, name: str, folders: Iterable[str] = ("",)) -> str | None:
+        """Return the image of a name, as written from one of the folders; otherwise the only one of its last part."""
+        wanted = name.replace("\\", "/")
+        for folder in folders:
+            try:
+                found = self._source.find(f"{folder}/{wanted}".lstrip("/"))
+            except LakebedError:
+                continue
+            if found in self._known:
+                return found
+        last = wanted.rpartition("/")[2]
+        same = [one for one in self._by_stem.get(stem_of(last), ()) if one.rpartition("/")[2] == last]
+        return same[0] if len(same) == 1 else None
+
+    def of_stem(self, stem: str, folder: str = "", siblings: Sequence[str] = ()) -> str | None:
+        """Return the image of a stem: in a folder, in a folder beside it, or the only one that there is."""
+        found = self._by_stem.get(stem, [])
+        above = folder.rpartition("/")[0]
+        for place in (folder, *(f"{above}/{sibling}".lstrip("/") for sibling in siblings)):
+            here = [name for name in found if name.rpartition("/")[0] == place]
+            if len(here) == 1:
+                return here[0]
+        return found[0] if len(found) == 1 else None
