@@ -89,6 +89,12 @@ class Importer:
 # In the order in which they are tried for a source whose format is not told: the most particular ones first.
 _BUILT_IN = (
     Importer("coco", "lakebed.importers.coco", "COCO instances, key points, captions and panoptic segments"),
+    Importer(
+        "cvat", "lakebed.importers.cvat", "CVAT XML of images and videos: all its shapes, tracks and tags"
+    ),
+    Importer(
+        "labelme", "lakebed.importers.labelme", "LabelMe polygons, rectangles, circles, lines and points"
+    ),
     Importer("voc", "lakebed.importers.voc", "Pascal VOC boxes, parts and masks"),
     Importer("yolo", "lakebed.importers.yolo", "YOLO boxes, polygons, poses and oriented boxes"),
     Importer(
