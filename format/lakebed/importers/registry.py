@@ -96,6 +96,7 @@ _BUILT_IN = (
         "labelme", "lakebed.importers.labelme", "LabelMe polygons, rectangles, circles, lines and points"
     ),
     Importer("voc", "lakebed.importers.voc", "Pascal VOC boxes, parts and masks"),
+    Importer("open_images", "lakebed.importers.open_images", "Open Images boxes and labels of images"),
     Importer("yolo", "lakebed.importers.yolo", "YOLO boxes, polygons, poses and oriented boxes"),
     Importer(
         "folder", "lakebed.importers.folder", "folders of images, audio, video, text or arrays, a class each"
