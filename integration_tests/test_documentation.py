@@ -18,6 +18,7 @@ PAGES = [
     ROOT / "README.md",
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "docs" / "htypes").glob("*.md")),
+    *sorted((ROOT / "docs" / "importing").glob("*.md")),
 ]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

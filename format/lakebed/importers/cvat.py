@@ -204,10 +204,14 @@ class _Planner:
     def _add(self, split: str, name: str, folder: str, pieces: list[Piece], *, missing: bool) -> None:
         if missing:
             image = (
-                self._images.named(name, (folder, f"{folder}/images".lstrip("/"), "images")) if name else None
+                self._images.named(
+                    name, (folder, *(f"{folder}/{one}".lstrip("/") for one in ("images", "data")))
+                )
+                if name
+                else None
             )
         else:
-            image = self._images.of_stem(name, folder, ("images",))
+            image = self._images.of_stem(name, f"{folder}/images".lstrip("/"), ("data", ""))
         if image is None and missing:
             self.problems.append(Problem(f"{pieces[0].file} image {name!r}", "the image is missing"))
             return

@@ -191,7 +191,7 @@ def _look(source: Source, name: str, images: Images) -> _Seen:
     path = content.get("imagePath")
     image = images.named(path, [folder]) if isinstance(path, str) and path else None
     if image is None:
-        image = images.of_stem(stem_of(name), folder, ("images",))
+        image = images.of_stem(stem_of(name), folder, ("images", "data"))
     data = content.get("imageData")
     head = data[:8] if isinstance(data, str) else ""
     inside = next(

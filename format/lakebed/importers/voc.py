@@ -45,7 +45,7 @@ _CLASSES = (
 )
 _MOST_BYTES = 1 << 26
 _HEAD_BYTES = 4096
-_SIBLINGS = ("JPEGImages", "images", "imgs")
+_SIBLINGS = ("JPEGImages", "images", "imgs", "data")
 _SETS = ("train", "val", "test", "trainval")
 _MASKS = ("SegmentationClass", "SegmentationObject")
 _SIDES = ("xmin", "ymin", "xmax", "ymax")

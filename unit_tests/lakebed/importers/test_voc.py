@@ -80,6 +80,16 @@ def test_xml_beside_images_and_folders_as_splits(tmp_path: Path) -> None:
     assert report.splits == {"train": 1, "val": 1}
 
 
+def test_images_and_xml_in_folders_side_by_side(tmp_path: Path) -> None:
+    for split in ("a", "b"):
+        photo(tmp_path / f"pets/{split}/data/1.jpg")
+        (tmp_path / f"pets/{split}/labels").mkdir()
+        (tmp_path / f"pets/{split}/labels/1.xml").write_text(XML)
+    ds = lakebed.import_from("auto", tmp_path / "pets", "mem://", progressbar=False, strict=True).dataset
+    assert ds.file.text() == ["a/data/1.jpg", "b/data/1.jpg"]
+    assert not ds.boxes.null_mask().any()
+
+
 def test_colors_by_a_label_map(tmp_path: Path) -> None:
     pets(tmp_path / "pets")
     pixels = np.array([[[0, 0, 0], [128, 0, 64]]], np.uint8)
