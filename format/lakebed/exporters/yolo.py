@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _IMAGES = ("image", "image.rgb", "image.gray")
 _TASKS = {"detect": "boxes", "segment": "polygons", "pose": "poses", "obb": "oriented boxes"}
 _SPLITS = ("train", "val", "test")
+# Rows of polygons that are looked at, where nothing says what their numbers mean.
+_INSPECTED = 1000
 # Folders of a file's name that say its split, or that images are below.
 _DROPPED = re.compile(r"(images|JPEGImages|train|val|valid|validation|test)[_-]?\d*", re.IGNORECASE)
 
@@ -51,6 +53,7 @@ class _Context:
     file: str | None = None
     coords: Mapping[str, Any] = field(default_factory=dict)
     are_pixels: bool = False
+    native: bool = False
     kpt_shape: Sequence[int] = ()
     flip_idx: Sequence[int] = ()
     is_3x: bool = False
@@ -111,21 +114,23 @@ def plan(
     label = _labels(ds, labels, first)
     boxed = box if chosen in ("detect", "pose") else None
     names = [str(name) for name in ds[label].info.get("class_names") or ()] or None
-    confidence = "confidence" if "confidence" in ds.tensors else None
+    native = any(ds[name].info.get("task") in _TASKS for name in (box, outlines) if name)
+    confidence = "confidence" if native and "confidence" in ds.tensors else None
     parts = f"{outlines}_object" if outlines and f"{outlines}_object" in ds.tensors else None
     context = _Context(
         chosen,
         image,
         label,
         names,
-        boxed,
+        box,
         outlines,
         parts,
         points,
         confidence,
         "file" if "file" in ds.tensors else None,
-        dict(ds[boxed].info.get("coords") or {}) if boxed else {},
+        dict(ds[box].info.get("coords") or {}) if box else {},
         _are_pixels(ds, outlines or points),
+        native,
         _kpt_shape(ds, points) if points else (),
         list(ds[points].info.get("flip_idx") or ()) if points else (),
         layout == "3.x",
@@ -212,9 +217,15 @@ def _labels(ds: lakebed.Dataset, given: str | None, first: str) -> str:
 
 
 def _are_pixels(ds: lakebed.Dataset, name: str | None) -> bool:
+    """Tell whether points are pixels: as the info says; polygons without any are fractions if none is above 1."""
     if name is None:
         return False
-    return bool((ds[name].info.get("coords") or {}).get("type") != "fractional")
+    info = ds[name].info
+    kind = (info.get("coords") or {}).get("type")
+    if kind is None and info.get("task") not in _TASKS and ds[name].htype == "polygon":
+        first = ds[name][:_INSPECTED].numpy(aslist=True)
+        return any(bool((np.abs(points) > 1).any()) for polygons in first for points in polygons)
+    return kind != "fractional" and info.get("task") not in _TASKS
 
 
 def _kpt_shape(ds: lakebed.Dataset, name: str) -> list[int]:
@@ -284,16 +295,7 @@ def _values(
     """Return number and values of the objects."""
     height, width = size
     if context.polygons is not None:
-        polygons = row[context.polygons].numpy()
-        owners = list(range(len(polygons)))
-        if context.parts is not None:
-            owners = [int(one) for one in np.asarray(row[context.parts].numpy()).reshape(-1)]
-        _check_count(context.polygons, len(owners) if context.parts is None else count, count)
-        scale = np.array([width, height]) if context.are_pixels else None
-        return [
-            (owner, (points / scale if scale is not None else points)[:, :2].reshape(-1))
-            for owner, points in zip(owners, polygons, strict=True)
-        ]
+        return _outlines(row, context, size, count)
     if context.boxes is None:
         raise AssertionError("there are boxes or polygons")
     boxes = np.asarray(row[context.boxes].numpy()).reshape(-1, 4)
@@ -308,6 +310,36 @@ def _values(
         each = each[:, :, : int(context.kpt_shape[1])]
         values = [np.concatenate([box, one.reshape(-1)]) for box, one in zip(values, each, strict=True)]
     return list(enumerate(values))
+
+
+def _outlines(
+    row: lakebed.Dataset, context: _Context, size: tuple[int, int], count: int
+) -> list[tuple[int, NDArray[np.floating[Any]]]]:
+    """Return number and points of the objects; of those that have fewer than three, the corners of their boxes."""
+    polygons = row[context.polygons].numpy()
+    owners = list(range(len(polygons)))
+    if context.parts is not None:
+        owners = [int(one) for one in np.asarray(row[context.parts].numpy()).reshape(-1)]
+    _check_count(str(context.polygons), len(owners) if context.parts is None else count, count)
+    found = []
+    for owner, all_of in zip(owners, polygons, strict=True):
+        points = np.asarray(all_of)[:, :2]
+        if context.task == "obb" and len(points) != 4:
+            raise ExportError(f"object {owner} has {len(points)} corners, and an oriented box has 4")
+        if len(points) < 3 and not context.native:
+            low, high = points.min(0), points.max(0)
+            if context.boxes is not None and context.parts is None:
+                box = as_ltwh(row[context.boxes].numpy(), context.coords, size)[owner]
+                low, high = box[:2], box[:2] + box[2:]
+                if not context.are_pixels:
+                    low, high = low / size[::-1], high / size[::-1]
+            if not (high > low).all():
+                raise ExportError(f"object {owner} is a point or a line, which has no area")
+            points = np.array([low, (high[0], low[1]), high, (low[0], high[1])])
+        if context.are_pixels:
+            points = points / np.array(size[::-1])
+        found.append((owner, points.reshape(-1)))
+    return found
 
 
 def fractional_ccwh(

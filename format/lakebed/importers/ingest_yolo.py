@@ -105,7 +105,8 @@ def ingest_yolo(
         str(places["dtype"]),
         True,
     )
-    plan.tensors = [_tensor(label), _tensor(places), *plan.tensors]
+    found = replace(_tensor(places), info={"task": reader.task})
+    plan.tensors = [_tensor(label), found, *plan.tensors]
     return ingested("yolo", source, plan, dest, dest_creds, progressbar, shuffle, num_workers, dataset_kwargs)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import lakebed
 from lakebed.errors import ExportError
+from unit_tests.lakebed.importers.test_labelme import shape, write
 from unit_tests.lakebed.importers.test_yolo import photo
 
 LINES = {
@@ -115,3 +116,39 @@ def test_what_lacks_boxes_or_classes_or_agrees_with_nothing_is_told(tmp_path: Pa
     ds.delete_tensor("where")
     with pytest.raises(ExportError, match="bbox"):
         lakebed.export_to("yolo", ds, tmp_path / "more", progressbar=False)
+
+
+def test_shapes_that_are_no_polygons_are_their_boxes_or_are_told(tmp_path: Path) -> None:
+    """Two corners of a rectangle are not the center and the size of a box, which two points mean in YOLO."""
+    shapes = [
+        shape("rectangle", [[15, 5], [0, 10]]),
+        shape("circle", [[15, 10], [18, 14]]),
+        shape("polygon", [[0, 0], [30, 0], [30, 20]]),
+    ]
+    (tmp_path / "in").mkdir()
+    for number in (1, 2):
+        photo(tmp_path / f"in/{number}.jpg")
+    write(tmp_path / "in/1.json", shapes)
+    write(tmp_path / "in/2.json", [shape("line", [[3, 3], [3, 9]])])
+    ds = lakebed.import_from("labelme", tmp_path / "in", "mem://", progressbar=False).dataset
+    report = lakebed.export_to("yolo", ds, tmp_path / "out", task="segment", progressbar=False)
+    lines = [
+        [float(word) for word in line.split()]
+        for line in (tmp_path / "out/labels/1.txt").read_text().splitlines()
+    ]
+    assert lines[0] == [0, 0, 0.25, 0.5, 0.25, 0.5, 0.5, 0, 0.5]
+    assert np.allclose(lines[1], [0, 1 / 3, 0.25, 2 / 3, 0.25, 2 / 3, 0.75, 1 / 3, 0.75])
+    assert lines[2] == [0, 0, 0, 1, 0, 1, 1]
+    assert report.left_out == [(1, "object 0 is a point or a line, which has no area")]
+
+
+def test_polygons_of_3x_are_fractions(tmp_path: Path) -> None:
+    """Nothing in a dataset of ``ingest_yolo`` of 3.x says so."""
+    photo(tmp_path / "in/1.jpg")
+    (tmp_path / "in/1.txt").write_text("0 0.1 0.1 0.2 0.3 0.4 0.5\n")
+    ds = lakebed.ingest_yolo(tmp_path / "in", "mem://", progressbar=False)
+    for info in ({"task": "segment"}, {}):
+        ds.polygons.info = info
+        out = tmp_path / f"out{len(info)}"
+        lakebed.export_to("yolo", ds, out, progressbar=False)
+        assert (out / "labels/00000000.txt").read_text() == "0 0.1 0.1 0.2 0.3 0.4 0.5\n"

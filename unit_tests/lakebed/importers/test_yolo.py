@@ -157,6 +157,14 @@ def test_splits_as_lists_of_files_of_another_machine(tmp_path: Path) -> None:
     }
 
 
+def test_label_files_of_no_image_are_told(tmp_path: Path) -> None:
+    pets(tmp_path / "pets")
+    (tmp_path / "pets/images/train/1.jpg").unlink()
+    report = lakebed.import_from("yolo", tmp_path / "pets", "mem://", progressbar=False)
+    assert report.written == 3
+    assert "1 label files are of no image: labels/train/1.txt" in report.problems[0].reason
+
+
 def test_darknet_as_cvat_exports_it(tmp_path: Path) -> None:
     root = tmp_path / "pets"
     photo(root / "obj_train_data/a.jpg")
