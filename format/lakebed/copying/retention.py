@@ -1,0 +1,110 @@
+"""Which backup points stay: the newest ones, and the newest one of each of the latest days, weeks and months.
+
+Nothing here touches a storage: it is a function of points and a rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields
+from datetime import UTC, date, datetime
+
+from lakebed.errors import InvalidInputError
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Point:
+    """A complete backup.
+
+    Parameters
+    ----------
+    time
+        When it was made, in POSIX seconds.
+    name
+        Its id.
+    """
+
+    time: float
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How many points stay.
+
+    Days, weeks and months are those of UTC, and weeks begin on Monday. Only those that have a point are counted: a
+    pause in the backups makes none of the older ones go.
+
+    Parameters
+    ----------
+    last
+        So many of the newest points.
+    daily
+        The newest point of each of so many days.
+    weekly
+        The newest point of each of so many weeks.
+    monthly
+        The newest point of each of so many months.
+    """
+
+    last: int = 0
+    daily: int = 0
+    weekly: int = 0
+    monthly: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be a number of points."""
+        for each in fields(self):
+            count = getattr(self, each.name)
+            if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+                raise InvalidInputError(f"{each.name} must be a whole number of 0 or more, not {count!r}")
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether no part of the rule was given."""
+        return not (self.last or self.daily or self.weekly or self.monthly)
+
+
+def kept_points(points: Iterable[Point], rule: Retention) -> set[Point]:
+    """Return the points that stay; the newest is always among them, and an empty rule keeps all.
+
+    Parameters
+    ----------
+    points
+        The complete backups, in any order; an unfinished one must not be given.
+    rule
+        How many of them stay.
+    """
+    newest_first = sorted(points, reverse=True)
+    if rule.is_empty:
+        return set(newest_first)
+    kept = set(newest_first[: max(rule.last, 1)])
+    for count, period in ((rule.daily, _day), (rule.weekly, _week), (rule.monthly, _month)):
+        kept.update(_newest_of_each(newest_first, count, period))
+    return kept
+
+
+def _newest_of_each(
+    newest_first: Iterable[Point], count: int, period: Callable[[date], tuple[int, ...]]
+) -> Iterator[Point]:
+    seen: set[tuple[int, ...]] = set()
+    for point in newest_first:
+        within = period(datetime.fromtimestamp(point.time, UTC).date())
+        if within in seen:
+            continue
+        if len(seen) >= count:
+            return
+        seen.add(within)
+        yield point
+
+
+def _day(day: date) -> tuple[int, ...]:
+    return (day.toordinal(),)
+
+
+def _week(day: date) -> tuple[int, ...]:
+    return day.isocalendar()[:2]  # the year of the week: the last days of December may lie in the next one
+
+
+def _month(day: date) -> tuple[int, ...]:
+    return (day.year, day.month)
