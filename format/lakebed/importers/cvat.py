@@ -25,17 +25,17 @@ from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.cvat_index import SHAPES, Piece, element_of, scanned
+from lakebed.importers.folder import SPLITS
 from lakebed.importers.markup import plain
 from lakebed.importers.objects import Images, Object, checked, plain_number, tensors_of, values_of
 from lakebed.importers.plan import Media, Plan, Problem, kind_of_images, media, tensor
-from lakebed.importers.source import Source
+from lakebed.importers.source import Source, stem_of
 from lakebed.transforms.output import Skipped
 
 _HEAD_BYTES = 4096
 _MOST_PIXELS = 1 << 28
 _SIDES = ("xtl", "ytl", "xbr", "ybr")
 _CORNER = re.compile(r"x([tb][lr])([12])")
-_SPLITS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 
 
 class _Row(NamedTuple):
@@ -188,10 +188,9 @@ class _Planner:
         self.classes += [label for label in found.labels if label and label not in self.classes]
         folder = name.rpartition("/")[0]
         for attributes, piece in found.images:
-            image = attributes.get("name", "")
-            self._add(
-                _SPLITS.get(attributes.get("subset", "").lower(), ""), image, folder, [piece], missing=True
-            )
+            subset = attributes.get("subset") or stem_of(name)  # other tools write a file for each
+            split = SPLITS.get(subset.lower(), "")
+            self._add(split, attributes.get("name", ""), folder, [piece], missing=True)
         frames: dict[int, list[Piece]] = {}
         for frame, piece in found.shapes:
             frames.setdefault(frame, []).append(piece)

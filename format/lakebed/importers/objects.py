@@ -81,7 +81,7 @@ def tensors_of(
 def values_of(objects: Sequence[Object], *, polygons: bool) -> dict[str, Any]:
     """Return the values of a row that has these objects."""
     found: dict[str, Any] = {
-        "labels": [one.label for one in objects],
+        "labels": [one.label for one in objects] or np.zeros(0, np.uint32),
         "boxes": np.array([one.box for one in objects], np.float64).reshape(len(objects), 4),
         "attributes": [one.attributes for one in objects],
     }

@@ -30,6 +30,7 @@ from lakebed.transforms.output import Skipped
 _HEAD_BYTES = 1 << 12
 _DOCUMENT_BYTES = 1 << 26
 _LINE_BYTES = 1 << 20
+_MOST_CLASSES = 100_000
 _SIDES = ("XMin", "YMin", "XMax", "YMax")
 _MID = re.compile(r"/[a-z]/[\w-]+")
 _SPLIT_OF_NAME = re.compile(r"(?:^|[-_/])(train|validation|val|test)(?=[-_/])")
@@ -231,7 +232,10 @@ def _described(source: Source, name: str, shown: str) -> dict[str, str]:
     pairs = [line for line in lines if line]
     if pairs and pairs[0][:2] == ["LabelName", "DisplayName"]:
         pairs = pairs[1:]
-    if not pairs or any(len(line) < 2 or not _MID.fullmatch(line[0]) for line in pairs):
+        told = True
+    else:
+        told = "class" in stem_of(shown)
+    if not pairs or any(len(line) < 2 or not (told or _MID.fullmatch(line[0])) for line in pairs):
         return {}
     return {line[0]: line[1] for line in pairs}
 
@@ -263,15 +267,17 @@ def _scanned(
                     last, start = image, at
                 at += len(line)
                 if image.decode("utf-8", "replace") in images:
-                    cells = line.split(b",", column + 1)
-                    if len(cells) > column:
+                    cells = line.split(b",")
+                    if len(cells) == len(table.columns):
                         mids.add(cells[column].strip())
                 elif image.strip():
                     others += 1
         _add(found, last, images, _Lines(number, start, at))
         if others:
             problems.append(Problem(table.name, f"{others:,} lines are of images that are not there", 0))
-    return found, {text for mid in mids if _MID.fullmatch(text := mid.decode("utf-8", "replace"))}
+    if len(mids) > _MOST_CLASSES:
+        raise IngestionError(f"LabelName has {len(mids):,} values, more than {_MOST_CLASSES:,}")
+    return found, {text for mid in mids if (text := mid.decode("utf-8", "replace"))}
 
 
 def _lines_of(file: BinaryIO, name: str) -> Iterator[bytes]:
@@ -347,7 +353,7 @@ def _take(
     values = dict(zip(table.columns, map(str.strip, cells), strict=True))
     mid = values.pop("LabelName")
     if mid not in names:
-        raise ValueError(f"{mid[:40]!r} is no id of a class")
+        raise ValueError(f"{mid[:40]!r} is no class")
     del values["ImageID"]
     attributes = {key: plain_number(value) for key, value in values.items() if key not in _SIDES}
     if not table.has_boxes:

@@ -257,23 +257,38 @@ class _Planner:
 
     def colors(self, labels: Sequence[str]) -> tuple[dict[int, int], list[str]]:
         """Return the class of each color, as a labelmap.txt has it, and the names of the classes of masks."""
+        colors = _colormap()
         name = next((one for one in self._source.files if one.rpartition("/")[2] == "labelmap.txt"), None)
         if name is None:
-            return {}, [*_CLASSES] if set(labels) <= {*_CLASSES} else []
-        colors: dict[int, int] = {}
+            return colors, [*_CLASSES] if set(labels) <= {*_CLASSES} else []
+        usual = {number: color for color, number in colors.items()}
+        colors = {}
         names: list[str] = []
         for line in self._source.document(name).decode("utf-8", "replace").splitlines():
-            label, _, rest = line.partition(":")
-            if not rest or line.startswith("#"):
+            label, colon, rest = line.partition(":")
+            if not colon or line.startswith("#"):
                 continue
+            text = rest.split(":")[0].strip()
             try:
-                red, green, blue = (int(part) for part in rest.split(":")[0].split(","))
+                red, green, blue = (int(part) for part in text.split(",")) if text else (0, 0, 0)
             except ValueError:
                 self.problems.append(Problem(name, f"{line!r} is no label with its color", 0))
                 continue
-            colors[(red << 16) + (green << 8) + blue] = len(names)
+            color = (red << 16) + (green << 8) + blue if text else usual.get(len(names), -1)
+            colors.setdefault(color, len(names))
             names.append(label)
         return colors, names
+
+
+def _colormap() -> dict[int, int]:
+    """Return the number of each color of the palette: bits of the number in turn are high bits of red, green, blue."""
+    found = {}
+    for number in range(256):
+        color = [0, 0, 0]
+        for bit in range(8):
+            color[bit % 3] |= (number >> bit & 1) << (7 - bit // 3)
+        found[(color[0] << 16) + (color[1] << 8) + color[2]] = number
+    return found
 
 
 def _looks_like_voc(source: Source, name: str) -> bool:
@@ -340,7 +355,7 @@ def _masks_of(items: Sequence[_Row], names: list[str]) -> list[TensorPlan]:
 
 
 def _mask(source: Source, name: str, colors: dict[int, int] | None) -> NDArray[Any]:
-    """Return the numbers of a mask: those of its palette, or the classes of its colors; of objects, the colors."""
+    """Return the numbers of a mask: those of its palette, or the classes of its colors; of objects no classes."""
     from PIL import Image
 
     try:
@@ -351,10 +366,12 @@ def _mask(source: Source, name: str, colors: dict[int, int] | None) -> NDArray[A
     if pixels.ndim == 2:
         return pixels.astype(np.uint8 if colors is not None else np.uint32)
     packed = pixels.astype(np.uint32) @ np.array([1 << 16, 1 << 8, 1], np.uint32)
-    if colors is None:
-        return packed
     known, places = np.unique(packed, return_inverse=True)
-    missing = [int(one) for one in known if int(one) not in colors]
+    of = colors if colors is not None else _colormap()
+    missing = [int(one) for one in known if int(one) not in of]
+    if missing and colors is not None:
+        raise IngestionError(f"the mask {name} has a color that no class has: #{missing[0]:06x}")
     if missing:
-        raise IngestionError(f"the mask {name} has colors that labelmap.txt does not tell: #{missing[0]:06x}")
-    return np.array([colors[int(one)] for one in known], np.uint8)[places].reshape(packed.shape)
+        return packed  # numbers of objects of another palette
+    dtype = np.uint8 if colors is not None else np.uint32
+    return np.array([of[int(one)] for one in known], dtype)[places].reshape(packed.shape)

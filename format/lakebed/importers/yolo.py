@@ -400,7 +400,7 @@ def _tensors(reader: Reader, layout: Layout) -> list[TensorPlan]:
 def _values(reader: Reader, objects: Objects, dtype: str) -> dict[str, Any]:
     count, names = len(objects.classes), reader.names
     found: dict[str, Any] = {
-        "labels": objects.classes if names is None else [names[number] for number in objects.classes],
+        "labels": _classes(objects.classes, names),
         "boxes": np.array(objects.boxes, dtype).reshape(count, 4),
     }
     if reader.task in ("segment", "obb"):
@@ -410,6 +410,12 @@ def _values(reader: Reader, objects: Objects, dtype: str) -> dict[str, Any]:
     if reader.confidence:
         found["confidence"] = np.array(objects.confidences, np.float64)
     return found
+
+
+def _classes(numbers: list[int], names: Sequence[str] | None) -> Any:
+    if names is None or not numbers:  # which have a type even where a dataset has no objects
+        return np.array(numbers, np.uint32)
+    return [names[number] for number in numbers]
 
 
 # -- finding out -------------------------------------------------------------------------------------------------

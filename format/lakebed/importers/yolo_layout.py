@@ -227,7 +227,8 @@ def _darknet(source: Source, name: str, raw: bytes, told: Layout) -> dict[str, A
         found = _below(source, names, name.rpartition("/")[0])
         if found in source.files:
             told.names = _lines_of_classes(_document(source, found, found), found)
-    return {"train": entries.get("train"), "val": entries.get("valid"), "test": entries.get("test")}
+    val = entries.get("valid") or entries.get("val")
+    return {"train": entries.get("train"), "val": val, "test": entries.get("test")}
 
 
 def _yaml(raw: bytes, name: str) -> Any:

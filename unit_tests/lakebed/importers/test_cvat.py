@@ -104,6 +104,15 @@ def test_all_shapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ds.info["imports"][0]["about"]["meta"]["annotations.xml"]["job"]
 
 
+def test_a_file_for_each_split(tmp_path: Path) -> None:
+    for split in ("train", "val"):
+        photo(tmp_path / f"pets/images/{split}.jpg")
+        text = f'<annotations><image id="0" name="{split}.jpg"><tag label="cat"/></image></annotations>'
+        (tmp_path / f"pets/{split}.xml").write_text(text)
+    report = lakebed.import_from("cvat", tmp_path / "pets", "mem://", progressbar=False, strict=True)
+    assert report.splits == {"train": 1, "val": 1}
+
+
 def test_tracks_of_a_video(tmp_path: Path) -> None:
     for number in range(3):
         photo(tmp_path / f"clip/images/frame_{number:06d}.jpg")

@@ -70,6 +70,17 @@ def test_splits_by_the_names_of_the_files_and_classes_that_share_a_name(tmp_path
     assert report.dataset.labels[0].data()["text"] == ["Pet (/m/01yrx)", "Pet (/m/0bt9lr)"]
 
 
+def test_classes_that_are_no_ids_of_the_vendor(tmp_path: Path) -> None:
+    """Other tools write the names of classes in the place of their ids."""
+    photo(tmp_path / "oi/a.jpg")
+    (tmp_path / "oi/train-annotations-bbox.csv").write_text(
+        HEAD + "a,,cat,1,0,1,0,1,0,0,0,0,0\na,,hen,1,0,1,0,1,0,0,0,0,0\n"
+    )
+    (tmp_path / "oi/class-descriptions.csv").write_text("cat,Cat\n")
+    ds = lakebed.import_from("open_images", tmp_path / "oi", "mem://", progressbar=False, strict=True).dataset
+    assert ds.labels[0].data()["text"] == ["Cat", "hen"]
+
+
 def test_boxes_go_out_to_yolo(tmp_path: Path) -> None:
     pets(tmp_path / "oi")
     ds = lakebed.import_from("open_images", tmp_path / "oi", "mem://", progressbar=False).dataset
@@ -85,7 +96,7 @@ def test_what_is_damaged_is_counted(tmp_path: Path) -> None:
         for rest in (
             "/m/01yrx,1,one,1,0,1,0,0,0,0,0",
             "/m/01yrx",
-            "nothing,1,0,1,0,1,0,0,0,0,0",
+            ",1,0,1,0,1,0,0,0,0,0",
             "/m/01yrx,1,nan,1,0,1,0,0,0,0,0",
         )
     )

@@ -94,14 +94,23 @@ def test_colors_by_a_label_map(tmp_path: Path) -> None:
     pets(tmp_path / "pets")
     pixels = np.array([[[0, 0, 0], [128, 0, 64]]], np.uint8)
     Image.fromarray(pixels).save(tmp_path / "pets/SegmentationClass/1.png")
-    Image.fromarray(pixels).save(tmp_path / "pets/SegmentationObject/1.png")
+    others = np.array([[[0, 0, 0], [1, 2, 3]]], np.uint8)  # of no palette
+    Image.fromarray(others).save(tmp_path / "pets/SegmentationObject/1.png")
     (tmp_path / "pets/labelmap.txt").write_text(
         "# label:color_rgb:parts:actions\nbackground:0,0,0::\ncat:128,0,64::\n"
     )
     ds = lakebed.import_from("voc", tmp_path / "pets", "mem://", progressbar=False, strict=True).dataset
     assert ds.masks[0].numpy().tolist() == [[0, 1]]
     assert ds.masks.info.class_names == ["background", "cat"]
-    assert ds.instances[0].numpy().tolist() == [[0, 128 * 65536 + 64]]
+    assert ds.instances[0].numpy().tolist() == [[0, 65536 + 512 + 3]]
+    # Without colors they are those of the palette: 4 is blue, 128.
+    Image.fromarray(np.array([[[0, 0, 0], [0, 0, 128]]], np.uint8)).save(
+        tmp_path / "pets/SegmentationClass/1.png"
+    )
+    (tmp_path / "pets/labelmap.txt").write_text("a:::\nb:::\nc:::\nd:::\ne:::\n")
+    ds = lakebed.import_from("voc", tmp_path / "pets", "mem://", progressbar=False, strict=True).dataset
+    assert ds.masks[0].numpy().tolist() == [[0, 4]]
+    Image.fromarray(pixels).save(tmp_path / "pets/SegmentationClass/1.png")
     (tmp_path / "pets/labelmap.txt").write_text("background:0,0,0::\n")
     report = lakebed.import_from("voc", tmp_path / "pets", "mem://", progressbar=False)
     assert "#800040" in report.left_out[0]["reason"]

@@ -177,6 +177,13 @@ def test_darknet_as_cvat_exports_it(tmp_path: Path) -> None:
     ds = taken(root)
     assert ds.labels[0].data()["text"] == ["dog"]
     assert ds.split[0].data()["text"] == ["train"]
+    photo(root / "obj_val_data/b.jpg")
+    (root / "val.txt").write_text("data/obj_val_data/b.jpg\n")
+    for key in ("valid", "val"):
+        (root / "obj.data").write_text(
+            f"train = data/train.txt\n{key} = data/val.txt\nnames = data/obj.names\n"
+        )
+        assert lakebed.import_from("yolo", root, dry_run=True).splits == {"train": 1, "val": 1}
 
 
 def test_train_and_val_that_are_the_same_are_taken_once(tmp_path: Path) -> None:
