@@ -108,6 +108,8 @@ def plan(
     compression
         Kind of image that is stored; left out, that of the files, and PNG where they differ.
     """
+    if not source.with_suffix(".xml") and not any(folder.endswith(_MASKS) for folder in source.folders):
+        raise IngestionError(f"{source.shown} has neither XML files nor masks of Pascal VOC")
     planner = _Planner(source)
     found = planner.classes(classes)
     items, splits = planner.items(tuple(sets))

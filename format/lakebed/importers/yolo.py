@@ -180,6 +180,11 @@ def plan(
     beside = source if labels is None else source.at(labels)
     files = LabelFiles(beside, apart=labels is not None)
     items, ranges = _items(layout, files)
+    if all(item.labels is None for item in items):
+        raise IngestionError(
+            f"no image of {source.shown} has a label file, the first is {items[0].image}: they are looked for in "
+            "labels/ in place of images/ in its path, and beside it; labels=... (--labels) is another folder"
+        )
     layout.problems += files.unused(source)
     reader = reader_of(beside, items, task, layout.names, shape, inspect)
     plain = f"{len(items):,} images with {_WORDS[reader.task]}"

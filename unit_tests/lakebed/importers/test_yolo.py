@@ -157,6 +157,14 @@ def test_splits_as_lists_of_files_of_another_machine(tmp_path: Path) -> None:
     }
 
 
+def test_a_source_without_any_label_file_is_none(tmp_path: Path) -> None:
+    photo(tmp_path / "pets/images/a.png")
+    with pytest.raises(IngestionError, match=r"no image of .* has a label file, the first is images/a\.png"):
+        taken(tmp_path / "pets")
+    with pytest.raises(IngestionError, match="neither XML files nor masks"):
+        lakebed.import_from("voc", tmp_path / "pets", "mem://")
+
+
 def test_label_files_of_no_image_are_told(tmp_path: Path) -> None:
     pets(tmp_path / "pets")
     (tmp_path / "pets/images/train/1.jpg").unlink()
