@@ -23,8 +23,9 @@ from lakebed.importers.source import Source, stem_of, suffix_of
 
 T = TypeVar("T")
 
-# Files of a bucket that a plan reads at the same time.
+# Files of a bucket that a plan reads at the same time: so many, and no more than so many bytes of the largest.
 _READERS = 32
+_READ_BYTES = 1 << 26
 _LTRB = {"mode": "LTRB"}
 
 
@@ -136,8 +137,11 @@ def each(source: Source, names: Iterable[str], function: Callable[[str], T]) -> 
 
     if source.is_local:
         return [one(name) for name in names]
-    with ThreadPoolExecutor(_READERS, thread_name_prefix="import") as pool:
-        return list(pool.map(one, names))
+    chosen = list(names)
+    largest = max((source.files[name] for name in chosen), default=0)
+    readers = max(1, min(_READERS, _READ_BYTES // max(largest, 1)))
+    with ThreadPoolExecutor(readers, thread_name_prefix="import") as pool:
+        return list(pool.map(one, chosen))
 
 
 class Images:
