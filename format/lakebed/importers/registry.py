@@ -99,6 +99,12 @@ _BUILT_IN = (
     Importer("open_images", "lakebed.importers.open_images", "Open Images boxes and labels of images"),
     Importer("yolo", "lakebed.importers.yolo", "YOLO boxes, polygons, poses and oriented boxes"),
     Importer(
+        "dataframe", "lakebed.importers.dataframe", "tables of pandas, polars and Arrow, and Arrow files"
+    ),
+    Importer("parquet", "lakebed.importers.parquet", "Parquet files"),
+    Importer("csv", "lakebed.importers.delimited", "CSV and TSV files"),
+    Importer("jsonl", "lakebed.importers.json_lines", "JSON lines"),
+    Importer(
         "folder", "lakebed.importers.folder", "folders of images, audio, video, text or arrays, a class each"
     ),
 )

@@ -1,0 +1,351 @@
+"""Columns of tables: which tensor an Arrow type becomes, and what of a batch goes into it.
+
+    Arrow                                    tensor
+    integers, floats, booleans               numbers of that dtype
+    decimals                                 text with all digits
+    dates, times, timestamps, durations      their integers; ``logical_type`` in the info says what they mean
+    strings                                  text
+    dictionaries of strings                  class_label
+    lists of numbers of one length           embedding for floats, otherwise arrays
+    lists of numbers                         arrays
+    binary                                   its bytes, or files where it is said to hold media
+    struct<bytes, path>                      images, as Hugging Face stores them
+    structs, maps, other lists               json
+    null                                     text, all null
+
+Nulls stay nulls.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import lakebed
+from lakebed.errors import IngestionError
+from lakebed.importers.plan import LOSSY_KINDS, Problem, TensorPlan, media, tensor
+from lakebed.importers.source import Source
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Texts and JSON of chunks are compressed, as the destination does it.
+_CHUNKS = "lz4"
+
+_MEDIA = ("image", "audio", "video")
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the user says of columns: names of columns by what they are.
+
+    Parameters
+    ----------
+    media
+        Column -> ``image``, ``audio`` or ``video``: files as bytes, paths below the source, or addresses.
+    """
+
+    media: Mapping[str, str]
+    labels: Sequence[str] = ()
+    embeddings: Sequence[str] = ()
+    link: bool = False
+    creds_key: str | None = None
+    compression: str | None = None
+
+    def check(self, names: Sequence[str]) -> None:
+        """Refuse names that no column has.
+
+        Raises
+        ------
+        IngestionError
+            If there is one.
+        """
+        for name in (*self.media, *self.labels, *self.embeddings):
+            if name not in names:
+                raise IngestionError(f"there is no column {name!r}: {', '.join(names)}")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column, its tensor, and how it gets there: ``arrow``, ``text``, ``json``, ``label``, ``file`` or ``link``."""
+
+    name: str
+    tensor: str
+    how: str
+
+
+def columns_of(
+    schema: pa.Schema, wishes: Wishes, first: pa.RecordBatch | None, source: Source, problems: list[Problem]
+) -> tuple[list[Column], list[TensorPlan]]:
+    """Return the columns of a table, and their tensors.
+
+    Parameters
+    ----------
+    first
+        Some rows, by which the kind of files is known.
+    problems
+        Where it is told what is converted.
+
+    Raises
+    ------
+    IngestionError
+        If two columns have one name.
+    """
+    wishes.check(schema.names)
+    if len(set(schema.names)) < len(schema.names):
+        double = next(name for name in schema.names if schema.names.count(name) > 1)
+        raise IngestionError(f"two columns are called {double!r}")
+    features = _features(schema)
+    columns, tensors = [], []
+    taken: set[str] = set()
+    for field in schema:
+        name = tensor_name(field.name, taken)
+        taken.add(name)
+        feature = features.get(field.name) or {}
+        values = first.column(field.name) if first is not None else None
+        how, plan = _tensor_of(name, field, feature, wishes, values, source, problems)
+        if name != field.name:
+            plan = TensorPlan(plan.name, plan.arguments, {**plan.info, "column": field.name})
+        columns.append(Column(field.name, name, how))
+        tensors.append(plan)
+    return columns, tensors
+
+
+def tensor_name(column: str, taken: set[str]) -> str:
+    """Return the name of a column's tensor: the column's, with ``_`` behind names that datasets have themselves."""
+    parts = [part.strip() for part in column.split("/") if part.strip()]
+    name = "/".join(parts).replace(".", "_") or "column"
+    while (
+        any(hasattr(lakebed.Dataset, part) for part in name.split("/"))
+        or name.startswith("_")
+        or name in taken
+    ):
+        name = f"{name}_" if not name.startswith("_") else f"column{name}"
+    return name
+
+
+def converted(
+    batch: pa.RecordBatch, columns: Sequence[Column], source: Source, wishes: Wishes
+) -> dict[str, Any]:
+    """Return the values of the tensors for a batch of rows."""
+    import pyarrow as pa
+
+    found: dict[str, Any] = {}
+    for number, column in enumerate(columns):
+        values = batch.column(number)
+        if column.how == "text":
+            found[column.tensor] = values.cast(pa.string())
+        elif column.how == "json":
+            found[column.tensor] = _documents(values)
+        elif column.how == "label":
+            if pa.types.is_dictionary(values.type):
+                words = values.dictionary.cast(pa.string())
+                values = pa.DictionaryArray.from_arrays(values.indices, words)
+            found[column.tensor] = [None if one is None else str(one) for one in values.to_pylist()]
+        elif column.how in ("file", "link"):
+            found[column.tensor] = [_file(value, column.how, source, wishes) for value in values.to_pylist()]
+        else:
+            found[column.tensor] = values
+    return found
+
+
+def _documents(values: pa.Array) -> list[Any]:
+    return [None if value is None else _plain(value) for value in values.to_pylist()]
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it: what JSON has no type for is text."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, bytes):
+        import base64
+
+        return base64.b64encode(value).decode()
+    return str(value)
+
+
+def _file(value: Any, how: str, source: Source, wishes: Wishes) -> Any:
+    """Return a row's file: given as bytes, as path or address, or as both."""
+    if isinstance(value, Mapping):
+        data, value = value.get("bytes"), value.get("path")
+        if data is not None:
+            return lakebed.read(data)
+    if value is None or value == "":
+        return None
+    if isinstance(value, bytes):
+        return lakebed.read(value)
+    text = str(value)
+    if "://" not in text and not text.startswith("/"):
+        folder = source if source.is_folder else Source.of(source.link("").rpartition("/")[0], source.creds)
+        text = folder.link(text)
+    return (
+        lakebed.link(text, creds_key=wishes.creds_key)
+        if how == "link"
+        else lakebed.read(text, creds=source.creds)
+    )
+
+
+def _features(schema: pa.Schema) -> dict[str, Any]:
+    """Return what Hugging Face says of columns, by name."""
+    found = (schema.metadata or {}).get(b"huggingface")
+    if found is None:
+        return {}
+    try:
+        features = json.loads(found)["info"]["features"]
+    except (ValueError, KeyError, TypeError):
+        return {}
+    return features if isinstance(features, dict) else {}
+
+
+def _tensor_of(
+    name: str,
+    field: pa.Field,
+    feature: Mapping[str, Any],
+    wishes: Wishes,
+    values: pa.Array | None,
+    source: Source,
+    problems: list[Problem],
+) -> tuple[str, TensorPlan]:
+    """Return how a column gets into its tensor, and the tensor."""
+    import pyarrow as pa
+
+    kind = field.type
+    said = wishes.media.get(field.name) or {"Image": "image", "Audio": "audio", "Video": "video"}.get(
+        str(feature.get("_type"))
+    )
+    if said is None and _is_file_struct(kind):
+        said = "image"
+    if said is not None:
+        return _media_of(name, said, kind, values, wishes, source, problems)
+    if feature.get("_type") == "ClassLabel" and pa.types.is_integer(kind):
+        return "arrow", tensor(
+            name, "class_label", class_names=[str(one) for one in feature.get("names") or ()]
+        )
+    if field.name in wishes.labels or (pa.types.is_dictionary(kind) and _is_text(kind.value_type)):
+        return "label", tensor(name, "class_label")
+    if pa.types.is_dictionary(kind):
+        return _tensor_of(
+            name, pa.field(field.name, kind.value_type), feature, wishes, None, source, problems
+        )
+    if pa.types.is_decimal(kind):
+        return "text", tensor(name, "text", info={"type": str(kind)}, chunk_compression=_CHUNKS)
+    if _is_text(kind) or pa.types.is_null(kind):
+        return "text", tensor(name, "text", chunk_compression=_CHUNKS)
+    if (
+        pa.types.is_temporal(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+    ):
+        return "arrow", _numbers(name, kind)
+    if _is_binary(kind):
+        return "arrow", tensor(name, dtype="uint8", chunk_compression=_CHUNKS)
+    inner = _innermost(kind)
+    if inner is not None:
+        is_embedding = pa.types.is_floating(inner) and pa.types.is_fixed_size_list(kind)
+        dtype = str(inner.to_pandas_dtype().__name__).rstrip("_")
+        htype = "embedding" if is_embedding or field.name in wishes.embeddings else None
+        return "arrow", tensor(name, htype, dtype=dtype)
+    return "json", tensor(name, "json", chunk_compression=_CHUNKS)
+
+
+def _numbers(name: str, kind: pa.DataType) -> TensorPlan:
+    import pyarrow as pa
+
+    info: dict[str, Any] = {}
+    if pa.types.is_temporal(kind):
+        info["logical_type"] = str(kind)
+        dtype = f"int{kind.bit_width}"
+    else:
+        dtype = "bool" if pa.types.is_boolean(kind) else str(kind).replace("halffloat", "float16")
+        dtype = {"double": "float64", "float": "float32"}.get(dtype, dtype)
+    return tensor(name, dtype=dtype, info=info, create_shape_tensor=False, create_id_tensor=False)
+
+
+def _media_of(
+    name: str,
+    htype: str,
+    kind: pa.DataType,
+    values: pa.Array | None,
+    wishes: Wishes,
+    source: Source,
+    problems: list[Problem],
+) -> tuple[str, TensorPlan]:
+    import pyarrow as pa
+
+    if htype not in _MEDIA:
+        raise IngestionError(f"column {name!r} is said to hold {htype!r}; media are {', '.join(_MEDIA)}")
+    if not (_is_text(kind) or _is_binary(kind) or pa.types.is_struct(kind)):
+        raise IngestionError(f"column {name!r} of {kind} holds neither files nor paths")
+    found: dict[str, int] = {}
+    for value in values.to_pylist() if values is not None else ():
+        try:
+            file = _file(value, "file", source, wishes)
+            if file is not None and file.compression:
+                found[file.compression] = found.get(file.compression, 0) + 1
+        except (lakebed.errors.LakebedError, OSError, ValueError):
+            continue  # told when its row is made
+    chosen = wishes.compression or _lossless(found, htype)
+    others = {kind: count for kind, count in found.items() if kind != chosen}
+    if others:
+        lost = ", which loses pixels" if chosen in LOSSY_KINDS else ""
+        problems.append(
+            Problem(name, f"files are of several kinds, and converted to {chosen.upper()}{lost}", 0)
+        )
+    is_stored = _is_binary(kind) or (pa.types.is_struct(kind) and _has_bytes(values))
+    how = "link" if wishes.link and not is_stored else "file"
+    return how, media(name, htype, compression=chosen, link=how == "link")
+
+
+def _has_bytes(values: Any) -> bool:
+    return values is None or any(
+        value is not None and value.get("bytes") is not None for value in values.to_pylist()
+    )
+
+
+def _lossless(found: Mapping[str, int], htype: str) -> str:
+    if len(found) == 1:
+        return next(iter(found))
+    if htype == "image":
+        return "png" if found else "jpeg"
+    return max(found, key=lambda kind: found[kind]) if found else {"audio": "wav", "video": "mp4"}[htype]
+
+
+def _is_file_struct(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return pa.types.is_struct(kind) and {kind.field(at).name for at in range(kind.num_fields)} == {
+        "bytes",
+        "path",
+    }
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view")
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(
+        pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+    )
+
+
+def _innermost(kind: pa.DataType) -> pa.DataType | None:
+    """Return the numbers that lists of lists hold; None if they hold something else."""
+    import pyarrow as pa
+
+    depth = 0
+    while pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        kind, depth = kind.value_type, depth + 1
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    return kind if depth and is_number else None

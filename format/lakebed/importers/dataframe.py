@@ -1,0 +1,151 @@
+"""Tables of the program: pandas, polars, PyArrow, DuckDB, whatever hands out Arrow; and Arrow IPC and Feather files.
+
+A stream that can be read once is one item; a table is cut into items of some rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakebed.errors import IngestionError
+from lakebed.importers.columns import Column, Wishes, columns_of, converted
+from lakebed.importers.plan import Plan, Problem
+from lakebed.importers.source import Source
+
+if TYPE_CHECKING:
+    pass
+
+BATCHED = True
+
+_ITEM_ROWS = 65_536
+_SUFFIXES = (".arrow", ".feather", ".ipc")
+
+
+@dataclass(frozen=True)
+class _Context:
+    table: Any
+    columns: Sequence[Column]
+    wishes: Wishes
+    source: Source
+
+
+def recognise(source: Source) -> str | None:
+    """Say how large the table is; None if it is none."""
+    if source.is_object:
+        found = source.data
+        if hasattr(found, "__arrow_c_stream__") or _is_pandas(found):
+            return f"a table ({source.shown})"
+        return None
+    return "an Arrow file" if source.is_file and source.suffix in _SUFFIXES else None
+
+
+def plan(
+    source: Source,
+    *,
+    media: Mapping[str, str] | None = None,
+    labels: Sequence[str] = (),
+    embeddings: Sequence[str] = (),
+    link: bool = False,
+    creds_key: str | None = None,
+    compression: str | None = None,
+) -> Plan:
+    """Plan a tensor for each column.
+
+    Parameters
+    ----------
+    source
+        The table, or an Arrow file.
+    media
+        Columns that hold files, as bytes, paths or addresses: photo=image, sound=audio.
+    labels
+        Columns whose texts are names of classes.
+    embeddings
+        Columns of lists that are embeddings.
+    link
+        Store links to files that are given by path in place of the files.
+    creds_key
+        Name of the credentials that the links need.
+    compression
+        Kind of file that tensors of media store.
+    """
+    import pyarrow as pa
+
+    table = _table(source)
+    wishes = Wishes(dict(media or {}), tuple(labels), tuple(embeddings), link, creds_key, compression)
+    problems: list[Problem] = []
+    first = None
+    items: list[range] = [range(1)]
+    count: int | None = None
+    if isinstance(table, pa.Table):
+        count = table.num_rows
+        first = next(iter(table.slice(0, 64).combine_chunks().to_batches()), None)
+        items = [range(at, min(at + _ITEM_ROWS, count)) for at in range(0, count, _ITEM_ROWS)]
+    columns, tensors = columns_of(table.schema, wishes, first, source, problems)
+    return Plan(
+        f"a table of {'an unknown number of' if count is None else f'{count:,}'} rows of {len(columns)} columns",
+        tensors,
+        items,
+        _Context(table, columns, wishes, source if not source.is_object else Source(".")),
+        rows=count,
+        nbytes=table.nbytes if isinstance(table, pa.Table) else 0,
+        problems=problems,
+    )
+
+
+def rows(item: range, context: _Context) -> Iterator[dict[str, Any]]:
+    """Yield some rows, or all batches of a stream."""
+    import pyarrow as pa
+
+    table = context.table
+    if isinstance(table, pa.Table):
+        for batch in table.slice(item.start, len(item)).combine_chunks().to_batches():
+            yield converted(batch, context.columns, context.source, context.wishes)
+        return
+    for batch in table:
+        for start in range(0, batch.num_rows, _ITEM_ROWS):
+            yield converted(batch.slice(start, _ITEM_ROWS), context.columns, context.source, context.wishes)
+
+
+def describe(plan: Plan) -> dict[str, Any]:
+    """Say nothing more."""
+    return plan.about
+
+
+def _is_pandas(found: Any) -> bool:
+    return type(found).__module__.partition(".")[0] == "pandas" and hasattr(found, "columns")
+
+
+def _table(source: Source) -> Any:
+    """Return a table, or a reader of batches."""
+    import pyarrow as pa
+
+    try:
+        if not source.is_object:
+            with source.open() as file:
+                return (
+                    pa.ipc.open_file(file).read_all()
+                    if _is_file(source)
+                    else pa.ipc.open_stream(file).read_all()
+                )
+        found = source.data
+        if isinstance(found, pa.Table | pa.RecordBatchReader):
+            return found
+        if isinstance(found, pa.RecordBatch):
+            return pa.Table.from_batches([found])
+        if _is_pandas(found):
+            return pa.Table.from_pandas(found, preserve_index=False)
+        if hasattr(found, "__arrow_c_stream__"):
+            reader = pa.RecordBatchReader.from_stream(found)
+            return reader if not hasattr(found, "__len__") else reader.read_all()
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise IngestionError(f"{source.shown} is no table that Arrow knows: {error}") from error
+    raise IngestionError(
+        f"{source.shown} is no table: pandas, polars, PyArrow or whatever hands out Arrow was expected"
+    )
+
+
+def _is_file(source: Source) -> bool:
+    with source.open() as file:
+        return file.read(6) == b"ARROW1"

@@ -1,0 +1,326 @@
+"""CSV and TSV: types are those in which no value of the whole file loses anything; ``""`` is empty, nothing is null.
+
+The file is read twice, a block at a time: once to find the types, once for the rows. Numbers with leading zeros stay
+text. An item is a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lakebed.errors import IngestionError
+from lakebed.importers.columns import Column, Wishes, columns_of, converted
+from lakebed.importers.folder import SPLITS
+from lakebed.importers.plan import Plan, Problem
+from lakebed.importers.source import Source, stem_of
+from lakebed.transforms.output import Skipped
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.csv as pacsv
+
+BATCHED = True
+
+_BLOCK_BYTES = 8 << 20
+_HEAD_BYTES = 1 << 16
+_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+# What a column may be, in the order in which it is tried; text is what is left.
+_TRIED = ("int64", "float64", "bool", "date32", "timestamp", "timestamp with zone")
+
+
+class _File(NamedTuple):
+    """A file."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class _Style:
+    """How fields are told apart."""
+
+    delimiter: str
+    quote: str | None
+    encoding: str
+    names: tuple[str, ...] | None
+    nulls: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Context:
+    source: Source
+    style: _Style
+    schema: pa.Schema
+    columns: Sequence[Column]
+    wishes: Wishes
+
+
+def recognise(source: Source) -> str | None:
+    """Say how many files there are; None without any."""
+    if source.is_object:
+        return None
+    names = source.with_suffix(*_SUFFIXES)
+    if not names or (source.is_folder and len(names) < len(source.files) / 2):
+        return None
+    return f"{len(names):,} tables of text" if len(names) > 1 else "a table of text"
+
+
+def plan(
+    source: Source,
+    *,
+    delimiter: str | None = None,
+    quote: str = '"',
+    encoding: str = "utf8",
+    names: Sequence[str] = (),
+    nulls: Sequence[str] = (),
+    text: Sequence[str] = (),
+    media: Mapping[str, str] | None = None,
+    labels: Sequence[str] = (),
+    link: bool = False,
+    creds_key: str | None = None,
+    compression: str | None = None,
+) -> Plan:
+    """Plan a tensor for each column.
+
+    Parameters
+    ----------
+    source
+        The file, or a folder of files with the same columns.
+    delimiter
+        What is between fields; left out, a tab for .tsv, and otherwise what the first line has most of.
+    quote
+        What is around fields with delimiters; empty for nothing.
+    encoding
+        Encoding of the text.
+    names
+        Names of the columns, of files without a first line that tells them.
+    nulls
+        Texts that mean null, besides the empty field.
+    text
+        Columns that stay text.
+    media
+        Columns that hold files, as paths below the source or as addresses: photo=image, sound=audio.
+    labels
+        Columns whose texts are names of classes.
+    link
+        Store links to files in place of the files.
+    creds_key
+        Name of the credentials that the links need.
+    compression
+        Kind of file that tensors of media store.
+    """
+    files = source.with_suffix(*_SUFFIXES) or ([source.name] if source.is_file else [])
+    if not files:
+        raise IngestionError(f"{source.shown} holds no .csv or .tsv files")
+    style = _Style(
+        delimiter or _delimiter(source, files[0], encoding),
+        quote or None,
+        encoding,
+        tuple(names) or None,
+        ("", *nulls),
+    )
+    wishes = Wishes(dict(media or {}), tuple(labels), (), link, creds_key, compression)
+    types: dict[str, list[str]] = {}
+    first: pa.RecordBatch | None = None
+    rows = 0
+    by_split: dict[str, list[_File]] = {}
+    for file in files:
+        for batch in _text_batches(source, file, style, None):
+            first = batch if first is None else first
+            _check_names(types, batch.schema.names, file)
+            rows += batch.num_rows
+            for name, column in zip(batch.schema.names, batch.columns, strict=True):
+                possible = types.setdefault(name, [] if name in text else list(_TRIED))
+                possible[:] = [kind for kind in possible if _fits(column, kind)]
+        stem = stem_of(file)
+        by_split.setdefault(SPLITS.get(stem, "") if len(files) > 1 else "", []).append(_File(file))
+    schema = _schema(types)
+    problems: list[Problem] = []
+    small = first.slice(0, 64) if first is not None else None
+    columns, tensors = columns_of(schema, wishes, small, source, problems)
+    items = [one for of in by_split.values() for one in of]
+    splits: dict[str, range] = {}
+    for split, of in by_split.items():
+        start = sum(len(items_of) for items_of in splits.values())
+        splits[split] = range(start, start + len(of))
+    return Plan(
+        f"{rows:,} rows of {len(columns)} columns in {len(files):,} files of text",
+        tensors,
+        items,
+        _Context(source, style, schema, columns, wishes),
+        rows=rows,
+        nbytes=sum(source.files[file] for file in files),
+        splits=splits if set(splits) != {""} else {},
+        problems=problems,
+    )
+
+
+def rows(item: _File, context: _Context) -> Iterator[Any]:
+    """Read a file, a block at a time."""
+    bad: list[Skipped] = []
+    for batch in _batches(context.source, item.name, context.style, context.schema, bad):
+        yield from bad
+        bad.clear()
+        yield converted(batch, context.columns, context.source, context.wishes)
+    yield from bad
+
+
+def describe(plan: Plan) -> dict[str, Any]:
+    """Say nothing more."""
+    return plan.about
+
+
+def _delimiter(source: Source, name: str, encoding: str) -> str:
+    if ".tsv" in name:
+        return "\t"
+    with _opened(source, name) as file:
+        line = file.read(_HEAD_BYTES).decode(encoding, "replace").partition("\n")[0]
+    return max((",", ";", "\t", "|"), key=line.count)
+
+
+def _opened(source: Source, name: str) -> Any:
+    import pyarrow as pa
+
+    file = source.open("" if source.is_file else name)
+    return pa.CompressedInputStream(file, "gzip") if name.endswith(".gz") else file
+
+
+def _text_batches(
+    source: Source, name: str, style: _Style, bad: list[Skipped] | None
+) -> Iterator[pa.RecordBatch]:
+    yield from _batches(source, name, style, None, [] if bad is None else bad)
+
+
+def _batches(
+    source: Source, name: str, style: _Style, schema: pa.Schema | None, bad: list[Skipped]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file, as text where no schema is given.
+
+    Raises
+    ------
+    IngestionError
+        If the file is no such table.
+    """
+    import pyarrow as pa
+    import pyarrow.csv as pacsv
+
+    def wrong(row: pacsv.InvalidRow) -> str:
+        where = f"{name}, row {row.number}" if row.number is not None else name
+        bad.append(
+            Skipped(
+                where, f"{row.actual_columns} fields in place of {row.expected_columns}: {row.text[:100]}"
+            )
+        )
+        return "skip"
+
+    names = style.names or _header(source, name, style)
+    types = (
+        {column: pa.string() for column in names}
+        if schema is None
+        else dict(zip(schema.names, schema.types, strict=True))
+    )
+    convert = pacsv.ConvertOptions(
+        column_types=types,
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+        null_values=list(style.nulls),
+        true_values=["true", "True", "TRUE"],
+        false_values=["false", "False", "FALSE"],
+    )
+    read = pacsv.ReadOptions(
+        block_size=_BLOCK_BYTES, encoding=style.encoding, column_names=list(style.names) if style.names else None,
+        use_threads=False,
+    )  # fmt: skip
+    parse = pacsv.ParseOptions(
+        delimiter=style.delimiter,
+        quote_char=style.quote or False,
+        newlines_in_values=style.quote is not None,
+        invalid_row_handler=wrong,
+    )
+    try:
+        with _opened(source, name) as file, pacsv.open_csv(file, read, parse, convert) as reader:
+            _ = reader.schema.names  # which are no text of the encoding, perhaps
+            yield from reader
+    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        hint = (
+            f"; if it is of another encoding than {style.encoding}, name it (--encoding)"
+            if "UTF8" in str(error)
+            else ""
+        )
+        raise IngestionError(f"{name}: {error}{hint}") from error
+
+
+def _header(source: Source, name: str, style: _Style) -> list[str]:
+    import csv
+    import io
+
+    with _opened(source, name) as file:
+        head = file.read(_HEAD_BYTES).decode(
+            style.encoding if style.encoding != "utf8" else "utf-8-sig", "replace"
+        )
+    lines = (
+        csv.reader(io.StringIO(head), delimiter=style.delimiter, quotechar=style.quote)
+        if style.quote
+        else csv.reader(io.StringIO(head), delimiter=style.delimiter, quoting=csv.QUOTE_NONE)
+    )
+    try:
+        return next(lines, [])
+    except csv.Error as error:
+        raise IngestionError(f"{name}: the first line names no columns: {error}") from error
+
+
+def _check_names(types: Mapping[str, Any], names: Sequence[str], file: str) -> None:
+    if types and list(types) != list(names):
+        raise IngestionError(
+            f"{file} has the columns {', '.join(names)[:200]}, and the first file {', '.join(types)[:200]}: import "
+            "files of other columns by themselves"
+        )
+
+
+def _fits(column: pa.Array, kind: str) -> bool:
+    """Whether all texts of a column are values of a type, and none loses anything."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if kind == "int64" and pc.any(pc.match_substring_regex(column, r"^[+-]?0\d|^\+|^ | $")).as_py():
+        return False
+    if kind == "bool":
+        return bool(
+            pc.all(pc.match_substring_regex(column, "^([tT]rue|TRUE|[fF]alse|FALSE)$")).as_py()
+            in (True, None)
+        )
+    try:
+        column.cast(_arrow(kind))
+    except pa.ArrowInvalid:
+        return False
+    if kind == "float64":
+        return not pc.any(pc.match_substring_regex(column, r"^[+-]?0\d|^\d{17,}$|^ | $")).as_py()
+    return True
+
+
+def _arrow(kind: str) -> pa.DataType:
+    import pyarrow as pa
+
+    return {
+        "int64": pa.int64(),
+        "float64": pa.float64(),
+        "bool": pa.bool_(),
+        "date32": pa.date32(),
+        "timestamp": pa.timestamp("us"),
+        "timestamp with zone": pa.timestamp("us", "UTC"),
+    }[kind]
+
+
+def _schema(types: Mapping[str, list[str]]) -> pa.Schema:
+    """Return the types that are left; columns without a value, for which all are, are text."""
+    import pyarrow as pa
+
+    fields = []
+    for name, possible in types.items():
+        whole = not possible or len(possible) == len(_TRIED)
+        fields.append(pa.field(name, pa.string() if whole else _arrow(possible[0])))
+    return pa.schema(fields)

@@ -1,0 +1,264 @@
+"""Tables: types, nulls and names as they were, whatever file or program they come from."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+import lakebed
+from lakebed.errors import IngestionError
+from lakebed.importers import delimited, json_lines
+
+UTC = dt.UTC
+TABLE = pa.table(
+    {
+        "id": pa.array([1, 2, None, 4], pa.int32()),
+        "share": pa.array([0.5, None, float("nan"), 1e300]),
+        "is ok": pa.array([True, None, False, True]),
+        "name": pa.array(["ada", "", None, "ü"]),
+        "path": pa.array(["a", "b", "c", "d"]),
+        "at": pa.array(
+            [dt.datetime(2024, 2, 3, 4, 5, tzinfo=UTC), None, None, None], pa.timestamp("us", "UTC")
+        ),
+        "day": pa.array([dt.date(2024, 2, 3), None, None, None]),
+        "price": pa.array([decimal.Decimal("1.10"), None, None, None], pa.decimal128(10, 2)),
+        "kind": pa.array(["cat", "dog", None, "cat"]).dictionary_encode(),
+        "vector": pa.array([[1.0, 2.0], None, [3.0, 4.0], [5.0, 6.0]], pa.list_(pa.float32(), 2)),
+        "ragged": pa.array([[1], [], None, [1, 2, 3]], pa.list_(pa.int64())),
+        "more": pa.array([{"a": 1}, None, {"a": None}, {"a": 4}]),
+        "words": pa.array([["x", "y"], None, [], ["z"]]),
+        "raw": pa.array([b"\x00\x01", None, b"", b"z"]),
+        "nothing": pa.nulls(4),
+    }
+)
+
+
+def check(ds: lakebed.Dataset) -> None:
+    assert ds.id.dtype == np.int32
+    assert ds.id.null_mask().tolist() == [False, False, True, False]
+    found = pa.table(ds)
+    assert found["share"].to_pylist()[1] is None
+    assert np.isnan(found["share"].to_pylist()[2])
+    assert found["is ok"].to_pylist() == [True, None, False, True]
+    assert found["name"].to_pylist() == ["ada", "", None, "ü"]
+    assert found["path_"].to_pylist() == ["a", "b", "c", "d"]
+    assert ds["path_"].info["column"] == "path"
+    assert found["at"].to_pylist()[0] == dt.datetime(2024, 2, 3, 4, 5, tzinfo=UTC)
+    assert found["day"].to_pylist() == [dt.date(2024, 2, 3), None, None, None]
+    assert found["price"].to_pylist() == ["1.10", None, None, None]
+    assert ds.kind.htype == "class_label"
+    assert ds.kind[3].data()["text"] == ["cat"]
+    assert ds.kind.null_mask().tolist() == [False, False, True, False]
+    assert ds.vector.htype == "embedding"
+    assert found["vector"].to_pylist() == [[1, 2], None, [3, 4], [5, 6]]
+    assert found["ragged"].to_pylist() == [[1], [], None, [1, 2, 3]]
+    assert [None if one is None else json.loads(one) for one in found["more"].to_pylist()] == [
+        {"a": 1}, None, {"a": None}, {"a": 4}
+    ]  # fmt: skip
+    assert ds.words[0].dict() == ["x", "y"]
+    assert ds.raw[0].numpy().tolist() == [0, 1]
+    assert found["nothing"].to_pylist() == [None] * 4
+
+
+def test_parquet(tmp_path: Path) -> None:
+    pq.write_table(TABLE, tmp_path / "t.parquet", row_group_size=3)
+    check(lakebed.import_from("auto", tmp_path / "t.parquet", tmp_path / "lake", progressbar=False).dataset)
+
+
+@pytest.mark.parametrize("form", ["table", "reader", "batch", "polars", "arrow file", "arrow stream"])
+def test_tables_of_programs_and_arrow_files(form: str, tmp_path: Path) -> None:
+    src: Any = TABLE
+    if form == "reader":
+        src = TABLE.to_reader(max_chunksize=3)
+    elif form == "batch":
+        src = TABLE.combine_chunks().to_batches()[0]
+    elif form == "polars":
+        src = pl.from_arrow(TABLE)
+        assert lakebed.import_from("dataframe", src, "mem://", progressbar=False).written == 4
+        return
+    elif form != "table":
+        src = tmp_path / "t.arrow"
+        new = pa.ipc.new_file if form == "arrow file" else pa.ipc.new_stream
+        with new(src, TABLE.schema) as writer:
+            writer.write_table(TABLE)
+    check(lakebed.import_from("auto", src, tmp_path / "lake", progressbar=False).dataset)
+
+
+def test_pandas(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"x": [1, 2], "s": ["a", None], "c": pd.Categorical(["u", "v"]), "v": [[1, 2], [3]]})
+    ds = lakebed.import_from("dataframe", frame, tmp_path / "lake", progressbar=False).dataset
+    assert pa.table(ds)["s"].to_pylist() == ["a", None]
+    assert ds.c.htype == "class_label"
+    with pytest.raises(IngestionError, match="no table that Arrow knows"):
+        lakebed.import_from("dataframe", pd.DataFrame({"x": [1, "a"]}), "mem://")
+
+
+def test_folders_of_parquet_are_splits(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    for name, count in (
+        ("train-00000-of-00002", 2),
+        ("train-00001-of-00002", 1),
+        ("validation-00000-of-00001", 1),
+    ):
+        pq.write_table(TABLE.slice(0, count).select(["id"]), tmp_path / f"data/{name}.parquet")
+    report = lakebed.import_from("auto", tmp_path / "data", "mem://", progressbar=False)
+    assert report.splits == {"train": 3, "val": 1}
+    pq.write_table(TABLE.select(["name"]), tmp_path / "data/other.parquet")
+    with pytest.raises(IngestionError, match=r"column '(id|name)' is missing"):
+        lakebed.import_from("parquet", tmp_path / "data", "mem://")
+
+
+def test_media_as_bytes_paths_and_in_the_way_of_hugging_face(tmp_path: Path) -> None:
+    out = io.BytesIO()
+    Image.fromarray(np.zeros((3, 4, 3), np.uint8)).save(out, "PNG")
+    (tmp_path / "a.png").write_bytes(out.getvalue())
+    features = {"photo": {"_type": "Image"}, "label": {"_type": "ClassLabel", "names": ["no", "yes"]}}
+    schema = pa.schema(
+        [
+            ("photo", pa.struct([("bytes", pa.binary()), ("path", pa.string())])),
+            ("label", pa.int64()),
+            ("raw", pa.binary()),
+            ("at", pa.string()),
+        ],
+        metadata={"huggingface": json.dumps({"info": {"features": features}})},
+    )
+    rows = [
+        {"photo": {"bytes": out.getvalue(), "path": None}, "label": 1, "raw": out.getvalue(), "at": "a.png"},
+        {"photo": None, "label": 0, "raw": None, "at": None},
+        {"photo": None, "label": 0, "raw": None, "at": "missing.png"},
+    ]
+    pq.write_table(pa.Table.from_pylist(rows, schema), tmp_path / "t.parquet")
+    options = {"media": {"raw": "image", "at": "image"}, "progressbar": False}
+    report = lakebed.import_from("parquet", tmp_path / "t.parquet", tmp_path / "lake", **options)
+    ds = report.dataset
+    assert (report.written, report.skipped) == (2, 1)
+    assert "missing.png" in report.left_out[0]["reason"]
+    for name in ("photo", "raw", "at"):
+        assert ds[name].meta.sample_compression == "png"
+        assert ds[name][0].tobytes() == out.getvalue()
+        assert ds[name].null_mask().tolist() == [False, True]
+    assert ds.label.info["class_names"] == ["no", "yes"]
+    assert ds.label[0].data()["text"] == ["yes"]
+    linked = lakebed.import_from("parquet", tmp_path / "t.parquet", "mem://", link=True, **options).dataset
+    assert linked["at"].htype == "link[image]"
+    assert linked["at"][0].shape == (3, 4, 3)
+
+
+CSV = """id,zip,share,ok,at,day,text,empty,big
+1,007,1.5,true,2024-02-03 04:05:06,2024-02-03,"a,b",,12345678901234567890
+-2,100,,false,,,"",,1
+,5,3,True,,,,,2
+"""
+
+
+def test_csv(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(CSV)
+    ds = lakebed.import_from("auto", tmp_path / "t.csv", tmp_path / "lake", progressbar=False).dataset
+    found = pa.table(ds).to_pydict()
+    assert found["id"] == [1, -2, None]
+    assert found["zip"] == ["007", "100", "5"]
+    assert found["share"] == [1.5, None, 3.0]
+    assert found["ok"] == [True, False, True]
+    assert found["at"][0] == dt.datetime(2024, 2, 3, 4, 5, 6)  # noqa: DTZ001 - without a zone
+    assert found["day"] == [dt.date(2024, 2, 3), None, None]
+    assert found["text"] == ["a,b", "", None]
+    assert found["empty"] == [None, None, None]
+    assert found["big"] == ["12345678901234567890", "1", "2"]
+
+
+def test_types_of_csv_are_those_of_the_whole_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the first block says is not what the last line says."""
+    monkeypatch.setattr(delimited, "_BLOCK_BYTES", 256)
+    lines = [f"{number};{number}" for number in range(500)]
+    (tmp_path / "t.csv").write_text("a;b\n" + "\n".join(lines) + "\n1.5;x\n")
+    ds = lakebed.import_from("csv", tmp_path / "t.csv", "mem://", progressbar=False).dataset
+    assert (len(ds), ds.a.dtype, ds.b.htype) == (501, np.float64, "text")
+    assert ds.b[500].text() == "x"
+
+
+def test_rows_of_another_width_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "t.tsv").write_text("a\tb\n1\t2\n3\n4\t5\t6\n7\t8\n")
+    report = lakebed.import_from("auto", tmp_path / "t.tsv", "mem://", progressbar=False)
+    assert (report.written, report.skipped) == (2, 2)
+    assert "fields in place of 2" in report.left_out[0]["reason"]
+    with pytest.raises(IngestionError, match="fields in place of 2"):
+        lakebed.import_from("csv", tmp_path / "t.tsv", "mem://", strict=True, progressbar=False)
+
+
+def test_csv_without_a_first_line_of_other_encodings_and_nulls(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes("1,é,NA\n2,b,3\n".encode("latin1"))
+    with pytest.raises(IngestionError, match="--encoding"):
+        lakebed.import_from("csv", tmp_path / "t.csv", "mem://", names=["a", "b", "c"])
+    ds = lakebed.import_from(
+        "csv",
+        tmp_path / "t.csv",
+        "mem://",
+        names=["a", "b", "c"],
+        encoding="latin1",
+        nulls=["NA"],
+        labels=["b"],
+        progressbar=False,
+    ).dataset
+    assert ds.b[0].data()["text"] == ["é"]
+    assert pa.table(ds)["c"].to_pylist() == [None, 3]
+
+
+def test_json_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines in pieces smaller than themselves; one that is no JSON is left out."""
+    monkeypatch.setattr(json_lines, "_PIECE_BYTES", 10)
+    lines: list[Any] = [
+        {"n": 1, "f": 1, "s": "a", "v": [1, 2], "r": [1], "o": {"x": 1}, "m": 1, "b": True},
+        {"n": None, "f": 2.5, "s": None, "v": [3, 4], "r": [1, 2], "o": [1, "a"], "m": "text", "z": None},
+    ]
+    text = "\n".join([json.dumps(lines[0]), "{broken", "", json.dumps(lines[1]), "7"])
+    (tmp_path / "t.jsonl").write_text(text)
+    report = lakebed.import_from("auto", tmp_path / "t.jsonl", "mem://", progressbar=False)
+    ds, found = report.dataset, pa.table(report.dataset).to_pydict()
+    assert (report.written, report.skipped) == (2, 2)
+    assert found["n"] == [1, None]
+    assert found["f"] == [1.0, 2.5]
+    assert found["s"] == ["a", None]
+    assert found["v"] == [[1, 2], [3, 4]]
+    assert found["r"] == [[1], [1, 2]]
+    assert [ds.o[row].dict() for row in (0, 1)] == [{"x": 1}, [1, "a"]]
+    assert [json.loads(one) for one in found["m"]] == [1, "text"]
+    assert found["b"] == [True, None]
+    assert found["z"] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("t.parquet", b"PAR1 nothing PAR1"),
+        ("t.parquet", b""),
+        ("t.csv", b""),
+        ("t.csv", b"\x00\xff\xfe,b\n1,2\n"),
+        ("t.jsonl", b"[]\n"),
+        ("t.jsonl", b"[" * 100_000),
+        ("t.arrow", b"ARROW1 nothing"),
+    ],
+)
+def test_what_is_no_table_is_told(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    form = {"t.csv": "csv", "t.jsonl": "jsonl", "t.arrow": "dataframe"}.get(name, "parquet")
+    with pytest.raises(IngestionError):
+        lakebed.import_from(form, tmp_path / name, "mem://", progressbar=False)
+
+
+def test_names_of_columns_that_are_taken_or_double(tmp_path: Path) -> None:
+    table = pa.table({"path": [1], "path_": [2], "_x": [3], "a.b": [4], "tensors": [5]})
+    ds = lakebed.import_from("dataframe", table, "mem://", progressbar=False).dataset
+    told = {str(ds[name].info.get("column", name)): ds[name].numpy().item() for name in ds.tensors}
+    assert told == {"path": 1, "path_": 2, "_x": 3, "a.b": 4, "tensors": 5}
