@@ -90,6 +90,12 @@ class Sample:
         self._is_text_like = False
 
     @property
+    def held_bytes(self) -> int:
+        """Bytes that it holds in memory; of a file that is not read yet, none."""
+        held = 0 if self._array is None else self._array.nbytes
+        return held + (0 if self._buffer is None else len(self._buffer))
+
+    @property
     def compression(self) -> str | None:
         """Kind of the file; None for arrays and raw values.
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from lakebed.codecs.sample import Sample
 from lakebed.errors import InvalidTransformDataset, SampleAppendingError, TensorDoesNotExistError
 
 # Values of these types cannot be changed by the function afterwards.
@@ -236,7 +237,10 @@ class SampleOut:
 
     def _owned(self, value: Any) -> Any:
         found = _own(value) if self._copy else value
-        self._nbytes += found.nbytes if isinstance(found, np.ndarray) else _SMALL
+        if isinstance(found, np.ndarray):
+            self._nbytes += found.nbytes
+        else:
+            self._nbytes += _SMALL + (found.held_bytes if isinstance(found, Sample) else 0)
         return found
 
     def _column(self, name: str) -> list[Any]:

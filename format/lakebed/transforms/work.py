@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from lakebed.codecs.sample import Sample
 from lakebed.errors import SampleAppendError, SkippedRowError
 from lakebed.session.parts import Part, PartTarget, PartWriter, Savepoint
 from lakebed.transforms.output import Skipped
@@ -356,6 +357,8 @@ def _size(values: Sequence[Any]) -> int:
             total += value.nbytes + 100
         elif isinstance(value, str | bytes):
             total += len(value) + 50
+        elif isinstance(value, Sample):
+            total += value.held_bytes + 64
         else:
             total += 64
     return total
