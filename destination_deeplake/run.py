@@ -6,6 +6,9 @@ nothing that the hot path needs. `destination.DestinationDeeplake` is the standa
 for whatever expects one (`launch`, test suites, PyAirbyte in process). Both call the functions below and in
 `sync`, `probe` and `failures`; a test compares what they print.
 
+`destination-deeplake import FORMAT SRC DEST` and `export` are those of the command `lakebed`, so that the image of the
+connector imports and exports data sets as well.
+
 Exit status: 0 done (a failed `check` included, as the protocol wants it), 1 failed with a TRACE, 2 wrong
 command line, 128 + n stopped by signal n.
 """
@@ -29,6 +32,10 @@ def run() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # A platform starts a killed sync again within seconds; in a bucket only the lease tells that it was killed.
     os.environ.setdefault("LAKEBED_LEASE_SECONDS", "60")
+    if sys.argv[1:2] in (["import"], ["export"]):
+        from lakebed.cli import main as command
+
+        command(prog_name="destination-deeplake")
     sys.exit(main(sys.argv[1:]))
 
 

@@ -293,3 +293,19 @@ def test_classes_that_a_sync_adds_are_not_told_among_the_messages(files: dict[st
     assert found
     dataset = lakebed.load(Path(files["config"]).parent / "lake" / "users", read_only=True)
     assert dataset["kind"].info.class_names == ["a", "b"]
+
+
+def test_the_connector_imports_and_exports_too(tmp_path: Path) -> None:
+    """The commands of lakebed are there under the connector's name, which is what the image runs."""
+    (tmp_path / "people.csv").write_text("name,age\nada,36\n")
+    program = "from destination_deeplake.run import run; run()"
+    for arguments in (["import", "csv", "people.csv", "lake"], ["import", "--help"], ["export", "--help"]):
+        done = subprocess.run(
+            [sys.executable, "-c", program, *arguments],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "lake").is_dir()

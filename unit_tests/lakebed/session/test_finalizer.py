@@ -76,6 +76,7 @@ def test_the_last_reference_publishes_at_once() -> None:
 
 def test_a_collection_runs_no_code_that_could_swallow_a_ctrl_c() -> None:
     """What Python raises inside of a collector's callback is printed and dropped, a KeyboardInterrupt as well."""
+    finalizer.ready()
     ours = [callback for callback in gc.callbacks if callback == finalizer._phases.move_to_end]
     assert len(ours) == 1
     assert not any(
