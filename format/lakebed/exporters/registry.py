@@ -68,6 +68,12 @@ _BUILT_IN = (
         "COCO: pictures, and JSON of objects, key points, captions and segments",
     ),
     Exporter("yolo", "lakebed.exporters.yolo", "YOLO: images, text files of boxes or polygons, data.yaml"),
+    Exporter(
+        "parquet",
+        "lakebed.exporters.parquet",
+        "Parquet files, with images and classes as Hugging Face knows them",
+    ),
+    Exporter("csv", "lakebed.exporters.delimited", "CSV or TSV files"),
     Exporter("folder", "lakebed.exporters.folder", "a folder of media files, a class each"),
 )
 
