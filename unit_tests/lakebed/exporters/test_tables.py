@@ -56,7 +56,7 @@ def test_parquet_there_and_back(
     ]
     assert features["photo"] == {"_type": "Image"}
     assert features["kind"] == {"names": ["cat", "dog"], "_type": "ClassLabel"}
-    assert features["vector"] == {
+    assert features["vector"] == {"feature": {"dtype": "float32", "_type": "Value"}, "_type": "List"}
         "feature": {"dtype": "float32", "_type": "Value"},
         "length": 2,
         "_type": "List",
