@@ -14,6 +14,7 @@ PYAIRBYTE := .cache/venvs/pyairbyte
 DEEPLAKE3 := .cache/venvs/deeplake3
 FRAMEWORKS := .cache/venvs/frameworks
 RAY := .cache/venvs/ray
+FORMATS := .cache/venvs/formats
 IMAGE ?= airbyte/destination-deeplake:dev
 # Of PyTorch, the release whose wheel has no CUDA where both kinds are offered.
 TORCH ?= torch==2.13.0
@@ -99,6 +100,11 @@ ray: .venv/.run $(RAY)/.ready ## transforms on a Ray cluster whose nodes are kil
 	@$(IN_MEMORY)
 	PYTHONPATH=$(CURDIR):$(CURDIR)/format $(RAY)/bin/python -m pytest -m ray integration_tests/ray $(TESTS)
 
+.PHONY: formats
+formats: .venv/.run $(FORMATS)/.ready ## data sets that other libraries write come in as these read them
+	@$(IN_MEMORY)
+	PYTHONPATH=$(CURDIR):$(CURDIR)/format $(FORMATS)/bin/python -m pytest -m formats integration_tests/formats $(TESTS)
+
 .PHONY: soak
 soak: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready $(DEEPLAKE3)/.ready .cache/stores/.ready ## the long tests: kills, a million rows, fuzz with sanitizers
 	@LAKEBED_TESTS=soak $(PYTEST) -m "soak or not (interop or image)" --timeout=86400 -o faulthandler_timeout=7200 $(TESTS)
@@ -176,6 +182,12 @@ $(FRAMEWORKS)/.ready: | .venv/.run
 	UV=no scripts/venv.sh $(@D) $(TORCH) 'tensorflow-cpu>=2.21' jax lightning transformers accelerate datasets
 	# In a folder of its own: built for another PyTorch, it would break whatever imports it.
 	$(@D)/bin/pip install -q --no-deps --upgrade --target $(@D)/torchvision torchvision
+	touch $@
+
+$(FORMATS)/.ready: | .venv/.run
+	@echo "installing libraries of other data sets into $(@D)"
+	UV=no scripts/venv.sh $(@D) numpy pyarrow lz4 xxhash pillow simplejpeg tqdm click obstore boto3 cloudpickle \
+		pytest pytest-timeout pytest-randomly pytest-xdist hypothesis webdataset lmdb h5py zarr
 	touch $@
 
 $(RAY)/.ready: | .venv/.run

@@ -1,0 +1,1 @@
+"""Data sets that other libraries write come in as these libraries read them."""
