@@ -16,9 +16,12 @@
 Nulls stay nulls.
 """
 
+# Paths are strings here, as in storage.
+
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -27,6 +30,7 @@ import lakebed
 from lakebed.errors import IngestionError
 from lakebed.importers.plan import LOSSY_KINDS, Problem, TensorPlan, media, tensor
 from lakebed.importers.source import Source
+from lakebed.storage.address import scheme_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -181,14 +185,34 @@ def _file(value: Any, how: str, source: Source, wishes: Wishes) -> Any:
     if isinstance(value, bytes):
         return lakebed.read(value)
     text = str(value)
-    if "://" not in text and not text.startswith("/"):
-        folder = source if source.is_folder else Source.of(source.link("").rpartition("/")[0], source.creds)
-        text = folder.link(text)
+    if scheme_of(text) == "file":
+        text = _below(text.removeprefix("file://"), source)
     return (
         lakebed.link(text, creds_key=wishes.creds_key)
         if how == "link"
         else lakebed.read(text, creds=source.creds)
     )
+
+
+def _below(path: str, source: Source) -> str:
+    """Return the address of a file that a table names by path.
+
+    Raises
+    ------
+    IngestionError
+        If it is not below the folder of the table.
+    """
+    if source.is_object:
+        return path  # the program's own words
+    root = (source.address if source.is_folder else source.address.rpartition("/")[0]).rstrip("/")
+    text = path if path.startswith(f"{root}/") else f"{root}/{path}"
+    is_outside = path.startswith("/") and text != path
+    if source.is_local and not source.follow_symlinks:
+        # Symbolic links count, too.
+        is_outside |= not os.path.realpath(text).startswith(f"{os.path.realpath(root).rstrip('/')}/")
+    if is_outside or ".." in path.replace("\\", "/").split("/"):
+        raise IngestionError(f"the file {path!r} is not below {root or '/'}")
+    return text
 
 
 def _features(schema: pa.Schema) -> dict[str, Any]:
