@@ -30,7 +30,7 @@ SHAPES = [
 
 
 def write(path: Path, shapes: list[Any], **more: Any) -> None:
-    content = {
+    content: dict[str, Any] = {
         "version": "5.5.0",
         "flags": {"night": False},
         "shapes": shapes,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ def pets(root: Path, lines: str = "0 0.5 0.5 0.123456 0.3333333333333333\n1 0.1 
     (root / "data.yaml").write_text(DATA)
 
 
-def taken(source: Path, **options: object) -> lakebed.Dataset:
+def taken(source: Path, **options: Any) -> lakebed.Dataset:
     report = lakebed.import_from("yolo", source, "mem://", progressbar=False, strict=True, **options)
     found: lakebed.Dataset = report.dataset
     return found
