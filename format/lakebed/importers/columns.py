@@ -22,15 +22,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import lakebed
-from lakebed.errors import IngestionError
-from lakebed.importers.plan import LOSSY_KINDS, Problem, TensorPlan, media, tensor
+from lakebed.errors import IngestionError, InvalidTensorNameError, LakebedError
+from lakebed.importers.plan import LOSSY_KINDS, Problem, TensorPlan, kept, media, tensor
 from lakebed.importers.source import Source
 from lakebed.storage.address import scheme_of
+from lakebed.transforms.output import Skipped
+from lakebed.writing.names import check_tensor_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,6 +42,10 @@ if TYPE_CHECKING:
 _CHUNKS = "lz4"
 
 _MEDIA = ("image", "audio", "video")
+
+# What stands for something else in the files of datasets.
+_NOT_IN_NAMES = re.compile(r"[,:\\\0.]")
+_LONGEST_PART = 200  # bytes of a part of a name; file systems take 255
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,7 @@ class Wishes:
     link: bool = False
     creds_key: str | None = None
     compression: str | None = None
+    documents: Sequence[str] = ()
 
     def check(self, names: Sequence[str]) -> None:
         """Refuse names that no column has.
@@ -66,7 +74,7 @@ class Wishes:
         IngestionError
             If there is one.
         """
-        for name in (*self.media, *self.labels, *self.embeddings):
+        for name in (*self.media, *self.labels, *self.embeddings, *self.documents):
             if name not in names:
                 raise IngestionError(f"there is no column {name!r}: {', '.join(names)}")
 
@@ -118,41 +126,100 @@ def columns_of(
 
 
 def tensor_name(column: str, taken: set[str]) -> str:
-    """Return the name of a column's tensor: the column's, with ``_`` behind names that datasets have themselves."""
-    parts = [part.strip() for part in column.split("/") if part.strip()]
-    name = "/".join(parts).replace(".", "_") or "column"
-    while (
-        any(hasattr(lakebed.Dataset, part) for part in name.split("/"))
-        or name.startswith("_")
-        or name in taken
-    ):
+    """Return the name of a column's tensor: the column's, with ``_`` for what names of tensors cannot hold.
+
+    ``_`` is put behind names that datasets have themselves, and behind those of groups.
+    """
+    text = _NOT_IN_NAMES.sub("_", column).encode("utf-8", "replace").decode()
+    parts = [part.strip().encode()[:_LONGEST_PART].decode("utf-8", "ignore") for part in text.split("/")]
+    name = "/".join(part for part in parts if part) or "column"
+    if any(name.startswith(f"{other}/") for other in taken):
+        name = name.replace("/", "_")
+    while name in taken or any(other.startswith(f"{name}/") for other in taken) or _is_refused(name):
         name = f"{name}_" if not name.startswith("_") else f"column{name}"
     return name
 
 
-def converted(
-    batch: pa.RecordBatch, columns: Sequence[Column], source: Source, wishes: Wishes
-) -> dict[str, Any]:
-    """Return the values of the tensors for a batch of rows."""
-    import pyarrow as pa
+def _is_refused(name: str) -> bool:
+    if name.startswith("_") or any(hasattr(lakebed.Dataset, part) for part in name.split("/")):
+        return True
+    try:
+        check_tensor_name(name)
+    except InvalidTensorNameError:
+        return True
+    return False
 
+
+def converted(
+    batch: pa.RecordBatch, columns: Sequence[Column], source: Source, wishes: Wishes, where: str
+) -> Iterator[Any]:
+    """Yield what of a batch cannot be a row, then the values of the tensors for the others.
+
+    Parameters
+    ----------
+    where
+        What of the source the batch is of, for people.
+    """
     found: dict[str, Any] = {}
+    wrong: dict[int, str] = {}
+    count = 0
     for number, column in enumerate(columns):
         values = batch.column(number)
-        if column.how == "text":
-            found[column.tensor] = values.cast(pa.string())
-        elif column.how == "json":
-            found[column.tensor] = _documents(values)
-        elif column.how == "label":
-            if pa.types.is_dictionary(values.type):
-                words = values.dictionary.cast(pa.string())
-                values = pa.DictionaryArray.from_arrays(values.indices, words)
-            found[column.tensor] = [None if one is None else str(one) for one in values.to_pylist()]
-        elif column.how in ("file", "link"):
-            found[column.tensor] = [_file(value, column.how, source, wishes) for value in values.to_pylist()]
-        else:
-            found[column.tensor] = values
-    return found
+        count = len(values)
+        found[column.tensor] = _converted(values, column, source, wishes, wrong)
+    for row, reason in sorted(wrong.items()):
+        yield Skipped(f"{where}, row {row:,} of {count:,}" if count > 1 else where, reason)
+    if len(wrong) < count:
+        yield kept(found, [row for row in range(count) if row not in wrong]) if wrong else found
+
+
+def _converted(values: Any, column: Column, source: Source, wishes: Wishes, wrong: dict[int, str]) -> Any:
+    """Return the values of a tensor; note the rows for which there are none."""
+    import pyarrow as pa
+
+    if column.how == "text":
+        return values.cast(pa.string())
+    if column.how == "json":
+        return _documents(values)
+    if column.how == "label":
+        if pa.types.is_dictionary(values.type):
+            words = values.dictionary.cast(pa.string())
+            values = pa.DictionaryArray.from_arrays(values.indices, words)
+        return [None if one is None else str(one) for one in values.to_pylist()]
+    if column.how in ("file", "link"):
+        files: list[Any] = []
+        for row, value in enumerate(values.to_pylist()):
+            try:
+                files.append(_file(value, column.how, source, wishes))
+            except (LakebedError, OSError, ValueError) as error:
+                files.append(None)
+                wrong.setdefault(row, f"{column.name}: {error}")
+        return files
+    for row in _with_nulls_inside(values):
+        wrong.setdefault(
+            row,
+            f"{column.name}: null inside a list of numbers, which arrays cannot hold; as JSON it can be kept "
+            f"(documents={column.name})",
+        )
+    return values
+
+
+def _with_nulls_inside(values: Any) -> list[int]:
+    """Return the rows whose lists hold nulls, at any depth."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = values.type
+    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)):
+        return []
+    inner = pc.list_flatten(values)
+    rows = (
+        set(pc.list_parent_indices(values).filter(inner.is_null()).to_pylist()) if inner.null_count else set()
+    )
+    deeper = _with_nulls_inside(inner)
+    if deeper:
+        rows |= set(pc.list_parent_indices(values).take(pa.array(deeper)).to_pylist())
+    return sorted(rows)
 
 
 def _documents(values: pa.Array) -> list[Any]:
@@ -240,6 +307,8 @@ def _tensor_of(
     import pyarrow as pa
 
     kind = field.type
+    if field.name in wishes.documents:
+        return "json", tensor(name, "json", chunk_compression=_CHUNKS)
     said = wishes.media.get(field.name) or {"Image": "image", "Audio": "audio", "Video": "video"}.get(
         str(feature.get("_type"))
     )

@@ -50,6 +50,7 @@ def plan(
     link: bool = False,
     creds_key: str | None = None,
     compression: str | None = None,
+    documents: Sequence[str] = (),
 ) -> Plan:
     """Plan a tensor for each column.
 
@@ -69,11 +70,15 @@ def plan(
         Name of the credentials that the links need.
     compression
         Kind of file that tensors of media store.
+    documents
+        Columns that are stored as JSON, such as lists with nulls in them.
     """
     import pyarrow as pa
 
     table = _table(source)
-    wishes = Wishes(dict(media or {}), tuple(labels), tuple(embeddings), link, creds_key, compression)
+    wishes = Wishes(
+        dict(media or {}), tuple(labels), tuple(embeddings), link, creds_key, compression, tuple(documents)
+    )
     problems: list[Problem] = []
     first = None
     items: list[range] = [range(1)]
@@ -101,11 +106,12 @@ def rows(item: range, context: _Context) -> Iterator[dict[str, Any]]:
     table = context.table
     if isinstance(table, pa.Table):
         for batch in table.slice(item.start, len(item)).combine_chunks().to_batches():
-            yield converted(batch, context.columns, context.source, context.wishes)
+            yield from converted(batch, context.columns, context.source, context.wishes, str(item))
         return
     for batch in table:
         for start in range(0, batch.num_rows, _ITEM_ROWS):
-            yield converted(batch.slice(start, _ITEM_ROWS), context.columns, context.source, context.wishes)
+            piece = batch.slice(start, _ITEM_ROWS)
+            yield from converted(piece, context.columns, context.source, context.wishes, str(item))
 
 
 def describe(plan: Plan) -> dict[str, Any]:

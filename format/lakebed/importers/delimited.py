@@ -25,6 +25,7 @@ BATCHED = True
 
 _BLOCK_BYTES = 8 << 20
 _HEAD_BYTES = 1 << 16
+_DIGITS = 17  # decimal digits that tell any float64 from its neighbours
 _SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 # What a column may be, in the order in which it is tried; text is what is left.
 _TRIED = ("int64", "float64", "bool", "date32", "timestamp", "timestamp with zone")
@@ -126,6 +127,7 @@ def plan(
     wishes = Wishes(dict(media or {}), tuple(labels), (), link, creds_key, compression)
     types: dict[str, list[str]] = {}
     first: pa.RecordBatch | None = None
+    rounded: dict[str, int] = {}
     rows = 0
     by_split: dict[str, list[_File]] = {}
     for file in files:
@@ -136,11 +138,19 @@ def plan(
             for name, column in zip(batch.schema.names, batch.columns, strict=True):
                 possible = types.setdefault(name, [] if name in text else list(_TRIED))
                 possible[:] = [kind for kind in possible if _fits(column, kind)]
+                if possible[:1] == ["float64"]:
+                    rounded[name] = rounded.get(name, 0) + _rounded(column)
         stem = stem_of(file)
         by_split.setdefault(SPLITS.get(stem, "") if len(files) > 1 else "", []).append(_File(file))
     schema = _schema(types)
     problems: list[Problem] = []
     small = first.slice(0, 64) if first is not None else None
+    for name, many in rounded.items():
+        if many and schema.field(name).type == "double":
+            reason = (
+                f"{many:,} numbers have more digits than float64 holds; as text all are kept (text={name})"
+            )
+            problems.append(Problem(name, reason, 0))
     columns, tensors = columns_of(schema, wishes, small, source, problems)
     items = [one for of in by_split.values() for one in of]
     splits: dict[str, range] = {}
@@ -165,7 +175,7 @@ def rows(item: _File, context: _Context) -> Iterator[Any]:
     for batch in _batches(context.source, item.name, context.style, context.schema, bad):
         yield from bad
         bad.clear()
-        yield converted(batch, context.columns, context.source, context.wishes)
+        yield from converted(batch, context.columns, context.source, context.wishes, str(item))
     yield from bad
 
 
@@ -245,10 +255,10 @@ def _batches(
         with _opened(source, name) as file, pacsv.open_csv(file, read, parse, convert) as reader:
             _ = reader.schema.names  # which are no text of the encoding, perhaps
             yield from reader
-    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+    except (pa.ArrowInvalid, UnicodeError) as error:
         hint = (
             f"; if it is of another encoding than {style.encoding}, name it (--encoding)"
-            if "UTF8" in str(error)
+            if "UTF8" in str(error) or isinstance(error, UnicodeError)
             else ""
         )
         raise IngestionError(f"{name}: {error}{hint}") from error
@@ -300,6 +310,15 @@ def _fits(column: pa.Array, kind: str) -> bool:
     if kind == "float64":
         return not pc.any(pc.match_substring_regex(column, r"^[+-]?0\d|^\d{17,}$|^ | $")).as_py()
     return True
+
+
+def _rounded(column: pa.Array) -> int:
+    """Return how many texts have digits that float64 does not hold."""
+    import pyarrow.compute as pc
+
+    digits = pc.replace_substring_regex(column, r"[eE].*$|[^0-9]", "")
+    digits = pc.utf8_rtrim(pc.utf8_ltrim(digits, "0"), "0")
+    return int(pc.sum(pc.greater(pc.utf8_length(digits), _DIGITS)).as_py() or 0)
 
 
 def _arrow(kind: str) -> pa.DataType:

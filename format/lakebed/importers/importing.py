@@ -22,7 +22,7 @@ from lakebed.errors import (
     SamePathException,
     TransformError,
 )
-from lakebed.importers.plan import Plan, TensorPlan, tensor
+from lakebed.importers.plan import Plan, TensorPlan, kept, tensor
 from lakebed.importers.registry import Importer, importer_of, recognised
 from lakebed.importers.report import ImportReport
 from lakebed.importers.source import Source
@@ -517,13 +517,5 @@ def _columns(
                 if splits.only is None:
                     made[splits.tensor] = of
                 else:
-                    made = _kept(made, [index for index, split in enumerate(of) if split == splits.only])
+                    made = kept(made, [index for index, split in enumerate(of) if split == splits.only])
             yield made
-
-
-def _kept(columns: Mapping[str, Any], rows: list[int]) -> dict[str, Any]:
-    """Return some rows of columns."""
-    return {
-        name: values.take(rows) if hasattr(values, "take") else [values[row] for row in rows]
-        for name, values in columns.items()
-    }

@@ -25,6 +25,7 @@ BATCHED = True
 
 _PIECE_BYTES = 4 << 20
 _MOST_LINE_BYTES = 256 << 20
+_EXACT = 2**53  # integers up to it are numbers of float64
 _SUFFIXES = (".jsonl", ".ndjson")
 
 
@@ -135,7 +136,8 @@ def rows(item: _Piece, context: _Context) -> Iterator[Any]:
         else:
             lines.append(line)
     if lines:
-        yield converted(_batch(lines, context.schema), context.columns, context.source, context.wishes)
+        batch = _batch(lines, context.schema)
+        yield from converted(batch, context.columns, context.source, context.wishes, str(item))
 
 
 def describe(plan: Plan) -> dict[str, Any]:
@@ -191,15 +193,22 @@ def _look(kinds: dict[str, set[str]], line: Mapping[str, Any]) -> None:
 def _kind(value: Any) -> str:
     kind = type(value)
     if kind is int:
-        return "int" if -(2**63) <= value < 2**63 else "other"
+        return _of_int(value)
     if kind is list:
-        inner = {type(one) for one in value}
-        if inner == {int} and all(-(2**63) <= one < 2**63 for one in value):
-            return f"ints {len(value)}"
+        inner = {_of_int(one) if type(one) is int else type(one).__name__ for one in value}
+        if inner and inner <= {"int", "large"}:
+            return f"{'larges' if 'large' in inner else 'ints'} {len(value)}"
         return (
-            f"floats {len(value)}" if inner and inner <= {int, float} else ("empty" if not inner else "other")
+            f"floats {len(value)}" if inner and inner <= {"int", "float"} else ("other" if inner else "empty")
         )
     return {float: "float", bool: "bool", str: "text"}.get(kind, "other")
+
+
+def _of_int(value: int) -> str:
+    """Return ``int`` for what float64 holds exactly, too, ``large`` for what int64 does, else ``other``."""
+    if -_EXACT <= value <= _EXACT:
+        return "int"
+    return "large" if -(2**63) <= value < 2**63 else "other"
 
 
 def _schema(kinds: Mapping[str, set[str]], embeddings: Sequence[str]) -> pa.Schema:
@@ -211,14 +220,17 @@ def _schema(kinds: Mapping[str, set[str]], embeddings: Sequence[str]) -> pa.Sche
         kind: Any = pa.struct([])
         if not of or of == {"text"}:
             kind = pa.string()
-        elif of <= {"int"}:
+        elif of <= {"int", "large"}:
             kind = pa.int64()
         elif of <= {"int", "float"}:
             kind = pa.float64()
         elif of == {"bool"}:
             kind = pa.bool_()
-        elif words <= {"ints", "floats", "empty"} and words != {"empty"}:
-            inner = pa.int64() if words <= {"ints", "empty"} and name not in embeddings else pa.float64()
+        elif (words <= {"ints", "larges", "empty"} or words <= {"ints", "floats", "empty"}) and words != {
+            "empty"
+        }:
+            is_float = "floats" in words or (name in embeddings and "larges" not in words)
+            inner = pa.float64() if is_float else pa.int64()
             kind = pa.list_(inner, int(next(iter(of)).partition(" ")[2])) if len(of) == 1 else pa.list_(inner)
         fields.append(pa.field(name, kind))
     return pa.schema(fields)

@@ -64,6 +64,7 @@ def plan(
     link: bool = False,
     creds_key: str | None = None,
     compression: str | None = None,
+    documents: Sequence[str] = (),
 ) -> Plan:
     """Plan a tensor for each column.
 
@@ -83,11 +84,15 @@ def plan(
         Name of the credentials that the links need.
     compression
         Kind of file that tensors of media store.
+    documents
+        Columns that are stored as JSON, such as lists with nulls in them.
     """
     names = source.with_suffix(".parquet", ".pq") or ([source.name] if source.is_file else [])
     if not names:
         raise IngestionError(f"{source.shown} holds no Parquet files")
-    wishes = Wishes(dict(media or {}), tuple(labels), tuple(embeddings), link, creds_key, compression)
+    wishes = Wishes(
+        dict(media or {}), tuple(labels), tuple(embeddings), link, creds_key, compression, tuple(documents)
+    )
     problems: list[Problem] = []
     schema: pa.Schema | None = None
     by_split: dict[str, list[_Group]] = {}
@@ -133,7 +138,7 @@ def rows(item: _Group, context: _Context) -> Iterator[dict[str, Any]]:
             whole = (
                 batch.select(context.schema.names) if batch.schema.names != context.schema.names else batch
             )
-            yield converted(whole, context.columns, context.source, context.wishes)
+            yield from converted(whole, context.columns, context.source, context.wishes, str(item))
 
 
 def describe(plan: Plan) -> dict[str, Any]:

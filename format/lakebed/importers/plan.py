@@ -241,3 +241,11 @@ class Media:
         if self.link:
             return lakebed.link(self.source.link(name), creds_key=self.creds_key)
         return self.source.media(name)
+
+
+def kept(columns: Mapping[str, Any], rows: list[int]) -> dict[str, Any]:
+    """Return some rows of columns."""
+    return {
+        name: values.take(rows) if hasattr(values, "take") else [values[row] for row in rows]
+        for name, values in columns.items()
+    }

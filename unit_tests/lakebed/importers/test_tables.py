@@ -262,3 +262,66 @@ def test_names_of_columns_that_are_taken_or_double(tmp_path: Path) -> None:
     ds = lakebed.import_from("dataframe", table, "mem://", progressbar=False).dataset
     told = {str(ds[name].info.get("column", name)): ds[name].numpy().item() for name in ds.tensors}
     assert told == {"path": 1, "path_": 2, "_x": 3, "a.b": 4, "tensors": 5}
+
+
+def test_one_bad_file_costs_one_row(tmp_path: Path) -> None:
+    photo = io.BytesIO()
+    Image.new("RGB", (4, 3)).save(photo, "png")
+    (tmp_path / "a.png").write_bytes(photo.getvalue())
+    lines = [{"photo": name, "n": n} for n, name in enumerate(["a.png", "../b.png", "a.png", None])]
+    (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    report = lakebed.import_from(
+        "jsonl", tmp_path / "t.jsonl", "mem://", media={"photo": "image"}, progressbar=False
+    )
+    assert (report.written, report.skipped) == (3, 1)
+    assert "'../b.png' is not below" in str(report.left_out)
+    assert report.dataset.n.numpy(aslist=True) == [0, 2, 3]
+
+
+def test_integers_that_floats_do_not_hold_stay_what_they_are(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text(
+        f'{{"a": {2**53 + 1}, "b": 1, "c": [{2**60 + 1}]}}\n{{"a": 0.5, "b": {2**62 + 1}, "c": [1, 2]}}\n'
+    )
+    ds = lakebed.import_from("jsonl", tmp_path / "t.jsonl", "mem://", progressbar=False).dataset
+    assert [row.dict() for row in ds.a] == [2**53 + 1, 0.5]
+    assert ds.b.numpy(aslist=True) == [1, 2**62 + 1]
+    assert [one.tolist() for one in ds.c.numpy(aslist=True)] == [[2**60 + 1], [1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("column", "name"),
+    [("x,y", "x_y"), ("C:\\a", "C__a"), ("..", "column__"), ("chunks", "chunks_"), ("ü" * 300, "ü" * 100)],
+)
+def test_names_that_tensors_cannot_have(column: str, name: str) -> None:
+    ds = lakebed.import_from("dataframe", pa.table({column: [1, 2]}), "mem://", progressbar=False).dataset
+    assert list(ds.tensors) == [name]
+    assert ds[name].info["column"] == column
+
+
+def test_columns_that_would_be_groups_of_others() -> None:
+    for names, expected in ((["a", "a/b"], ["a", "a_b"]), (["a/b", "a"], ["a/b", "a_"])):
+        table = pa.table({name: [1] for name in names})
+        ds = lakebed.import_from("dataframe", table, "mem://", progressbar=False).dataset
+        assert list(ds.tensors) == expected
+
+
+def test_nulls_inside_of_lists_cost_their_rows_or_stay_as_json() -> None:
+    table = pa.table({"v": [[1.0, None], [2.0], None], "w": [[[1]], [[2], [3]], [[None]]]})
+    report = lakebed.import_from("dataframe", table, "mem://", progressbar=False)
+    assert (report.written, report.skipped) == (1, 2)
+    assert "documents=v" in str(report.left_out)
+    report = lakebed.import_from("dataframe", table, "mem://", documents=["v", "w"], progressbar=False)
+    assert [row.dict() for row in report.dataset.v[:2]] == [[1.0, None], [2.0]]
+    assert report.dataset.v.null_mask().tolist() == [False, False, True]
+
+
+def test_digits_that_are_rounded_are_told(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(
+        "a,b\n0.1234567890123456789,1.5\n100000000000000000000000.0,0.30000000000000004\n"
+    )
+    report = lakebed.import_from("csv", tmp_path / "t.csv", "mem://", progressbar=False)
+    assert [(one.where, one.reason[:9]) for one in report.problems] == [("a", "1 numbers")]
+    with pytest.raises(IngestionError, match="more digits than float64"):
+        lakebed.import_from("csv", tmp_path / "t.csv", "mem://", progressbar=False, strict=True)
+    ds = lakebed.import_from("csv", tmp_path / "t.csv", "mem://", progressbar=False, text=["a"]).dataset
+    assert ds.a.text()[0] == "0.1234567890123456789"
