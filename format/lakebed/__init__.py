@@ -22,21 +22,18 @@ from typing import TYPE_CHECKING
 from lakebed import config, errors, random
 from lakebed.api import (
     connect,
-    copy,
     dataset,
-    deepcopy,
     delete,
     empty,
     exists,
     gc,
-    like,
     load,
     ls,
-    materialize,
     rename,
     repair,
     verify,
 )
+from lakebed.api_copies import copy, deepcopy, like, materialize, pack, unpack
 from lakebed.codecs import registry as _registry
 from lakebed.dataset.dataset import Dataset
 from lakebed.dataset.tensor import Tensor
@@ -102,6 +99,7 @@ __all__ = [
     "load",
     "ls",
     "materialize",
+    "pack",
     "random",
     "read",
     "rename",
@@ -109,6 +107,7 @@ __all__ = [
     "tensor",
     "tiled",
     "transform",
+    "unpack",
     "verify",
 ]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from lakebed.dataset.dataset import Dataset
@@ -17,7 +16,6 @@ from lakebed.versions.gc.collect import collect
 from lakebed.versions.opening import TREE_KEY
 
 if TYPE_CHECKING:
-    from lakebed.copying.resolve_links import BrokenLink
     from lakebed.history.timestamps import Timestamp
     from lakebed.maintenance.check import Findings
     from lakebed.maintenance.plan import RepairReport
@@ -63,8 +61,8 @@ def empty(
         If the folder holds other files.
     """
     creds = kept(creds)
-    _check_options(options)
-    place = _place(path, creds, local_cache_size)
+    check_options(options)
+    place = place_of(path, creds, local_cache_size)
     return Dataset(places.make(place, overwrite=overwrite, cache_bytes=_bytes(memory_cache_size)))
 
 
@@ -132,13 +130,13 @@ def load(
         If its metadata is damaged.
     """
     creds = kept(creds)
-    _check_options(options)
+    check_options(options)
     from lakebed.history.timestamps import posix_seconds
 
     places.check_path(path)
     return Dataset(
         open_at(
-            _place(path, creds, local_cache_size, existing=True),
+            place_of(path, creds, local_cache_size, existing=True),
             read_only=read_only,
             cache_bytes=_bytes(memory_cache_size),
             lock_timeout=float(lock_timeout),
@@ -188,7 +186,7 @@ def dataset(
     The dataset.
     """
     creds = kept(creds)
-    place = _place(path, creds, local_cache_size, existing=True)
+    place = place_of(path, creds, local_cache_size, existing=True)
     if overwrite or not _is_there(place):
         return empty(place, overwrite=overwrite, memory_cache_size=memory_cache_size, **options)
     return load(
@@ -219,227 +217,12 @@ def exists(path: Path, creds: Creds | None = None, **options: Any) -> bool:
         If the address names a version.
     """
     creds = kept(creds)
-    _check_options(options)
-    return _is_there(places.whole(_place(path, creds)))
+    check_options(options)
+    return _is_there(places.whole(place_of(path, creds)))
 
 
 def _is_there(location: Location) -> bool:
     return open_storage(location).stat(TREE_KEY) is not None
-
-
-def like(
-    dest: Dataset | Path,
-    src: Dataset | Path,
-    tensors: Sequence[str] | None = None,
-    overwrite: bool = False,
-    creds: Creds | None = None,
-    **options: Any,
-) -> Dataset:
-    """Create a dataset with the tensors, settings and info of another, and no samples.
-
-    Parameters
-    ----------
-    dest
-        Where the new dataset goes; note that it comes first. With ``overwrite`` it may be ``src`` itself, which is
-        emptied then: tensors, info and history stay.
-    src
-        A dataset or its address.
-    tensors
-        Names of the tensors or groups to create; None is all.
-    overwrite
-        Replace a dataset that is there.
-    creds
-        Credentials of an object store, for both; None asks the environment for them.
-    options
-        Further arguments of the 3.x call that have no meaning here (``token``, ``org_id``, ``verbose``, ...).
-
-    Returns
-    -------
-    The new dataset.
-
-    Raises
-    ------
-    DatasetHandlerError
-        If there is a dataset at ``dest`` and ``overwrite`` is false.
-    TensorDoesNotExistError
-        If a name stands for nothing.
-    """
-    creds = kept(creds)
-    _check_options(options)
-    source = _opened(src, creds)
-    address = dest.storage.url if isinstance(dest, Dataset) else dest
-    return source.like(_place(address, creds), tensors=tensors, overwrite=overwrite)
-
-
-def copy(
-    src: Dataset | Path,
-    dest: Path,
-    runtime: None = None,  # noqa: ARG001
-    tensors: Sequence[str] | None = None,
-    overwrite: bool = False,
-    progressbar: bool = True,
-    src_creds: Creds | None = None,
-    dest_creds: Creds | None = None,
-    unlink: bool = False,
-    **options: Any,
-) -> Dataset:
-    """Copy what a dataset, group or view holds now, without its history.
-
-    Parameters
-    ----------
-    src
-        A dataset, a part of one, or an address, which may end in ``@branch`` or ``@commit``.
-    dest
-        Address of the new dataset.
-    runtime
-        Accepted for compatibility.
-    tensors
-        Names of the tensors or groups to copy; None is all.
-    overwrite
-        Replace a dataset that is there.
-    progressbar
-        Show how far it is.
-    src_creds
-        Credentials of the object store that is read; None asks the environment for them.
-    dest_creds
-        Credentials of the object store that is written.
-    unlink
-        Fetch what links lead to; otherwise links stay links. See :func:`materialize`.
-    options
-        Further arguments of the 3.x call that have no meaning here (``token``, ``org_id``, ``verbose``, ...).
-
-    Returns
-    -------
-    The new dataset.
-
-    Raises
-    ------
-    DatasetHandlerError
-        If there is no dataset at ``src``, or there is one at ``dest`` and ``overwrite`` is false.
-    TensorDoesNotExistError
-        If a name stands for nothing.
-    """
-    src_creds, dest_creds = kept(src_creds), kept(dest_creds)
-    _check_options(options)
-    return _opened(src, src_creds).copy(
-        _place(dest, dest_creds),
-        tensors=tensors,
-        overwrite=overwrite,
-        progressbar=progressbar,
-        unlink=unlink,
-    )
-
-
-def materialize(
-    src: Dataset | Path,
-    dest: Path | None = None,
-    tensors: Sequence[str] | None = None,
-    *,
-    overwrite: bool = False,
-    ignore_errors: bool = False,
-    progressbar: bool = True,
-    src_creds: Creds | None = None,
-    dest_creds: Creds | None = None,
-) -> list[BrokenLink]:
-    """Fetch what the links of a dataset lead to, and store it in place of the links.
-
-    Files of the compression of their tensor are stored byte for byte. What is done is published along the way: after a
-    kill, or an error, the same call goes on where the last one stopped.
-
-    Parameters
-    ----------
-    src
-        A dataset, a part of one, or an address.
-    dest
-        Where a copy of the selected rows without links goes; None changes the dataset itself, whose older versions keep
-        the links.
-    tensors
-        Names of the tensors or groups; None is all.
-    overwrite
-        Replace a dataset at ``dest``, or begin anew.
-    ignore_errors
-        Leave empty samples where links lead nowhere.
-    progressbar
-        Show how far it is.
-    src_creds
-        Credentials of the object store that is read; None asks the environment for them.
-    dest_creds
-        Credentials of the object store that is written.
-
-    Returns
-    -------
-    The links that lead nowhere.
-
-    Raises
-    ------
-    GetDataFromLinkError
-        If a link leads nowhere and ``ignore_errors`` is false; it names tensor and row.
-    SampleAppendError
-        If a file cannot be stored in its tensor.
-    DatasetHandlerError
-        If there is no dataset at ``src``, or there is another one at ``dest`` and ``overwrite`` is false.
-    """
-    src_creds, dest_creds = kept(src_creds), kept(dest_creds)
-    opened = src if isinstance(src, Dataset) else load(src, read_only=dest is not None, creds=src_creds)
-    return opened.materialize(
-        None if dest is None else _place(dest, dest_creds),
-        tensors=tensors,
-        overwrite=overwrite,
-        ignore_errors=ignore_errors,
-        progressbar=progressbar,
-    )
-
-
-def deepcopy(
-    src: Dataset | Path,
-    dest: Path,
-    runtime: None = None,  # noqa: ARG001
-    tensors: Sequence[str] | None = None,
-    overwrite: bool = False,
-    progressbar: bool = True,
-    src_creds: Creds | None = None,
-    dest_creds: Creds | None = None,
-    **options: Any,
-) -> Dataset:
-    """Copy a dataset with its whole history, branches and views.
-
-    Parameters
-    ----------
-    src
-        A whole dataset or its address.
-    dest
-        Address of the new dataset.
-    runtime
-        Accepted for compatibility.
-    tensors
-        Names of the tensors or groups to keep; None is all.
-    overwrite
-        Replace a dataset that is there.
-    progressbar
-        Show how far it is.
-    src_creds
-        Credentials of the object store that is read; None asks the environment for them.
-    dest_creds
-        Credentials of the object store that is written.
-    options
-        Further arguments of the 3.x call that have no meaning here (``token``, ``org_id``, ``verbose``, ...).
-
-    Returns
-    -------
-    The new dataset.
-
-    Raises
-    ------
-    DatasetHandlerError
-        If there is no dataset at ``src``, or there is one at ``dest`` and ``overwrite`` is false.
-    TypeError
-        If ``src`` is a view: only a whole dataset has a history.
-    """
-    src_creds, dest_creds = kept(src_creds), kept(dest_creds)
-    _check_options(options)
-    return _opened(src, src_creds).deepcopy(
-        _place(dest, dest_creds), tensors=tensors, overwrite=overwrite, progressbar=progressbar
-    )
 
 
 def delete(
@@ -468,8 +251,8 @@ def delete(
         If it is above 1 GB and ``large_ok`` is false.
     """
     creds = kept(creds)
-    _check_options(options)
-    places.discard(_place(path, creds), force=force, large_ok=large_ok)
+    check_options(options)
+    places.discard(place_of(path, creds), force=force, large_ok=large_ok)
 
 
 def gc(
@@ -510,7 +293,7 @@ def gc(
     0
     """
     creds = kept(creds)
-    return collect(open_storage(_place(path, creds)), grace=grace, dry_run=dry_run)
+    return collect(open_storage(place_of(path, creds)), grace=grace, dry_run=dry_run)
 
 
 def verify(path: Path, *, deep: bool = False, creds: Creds | None = None) -> Findings:
@@ -550,7 +333,7 @@ def verify(path: Path, *, deep: bool = False, creds: Creds | None = None) -> Fin
     """
     from lakebed.maintenance.verify import verify as check
 
-    location = _place(path, kept(creds), existing=True)
+    location = place_of(path, kept(creds), existing=True)
     return check(open_storage(location), location.ref, deep=deep)
 
 
@@ -591,7 +374,7 @@ def repair(path: Path, *, apply: bool = False, creds: Creds | None = None) -> Re
     """
     from lakebed.maintenance.repair import repair as mend
 
-    location = _place(path, kept(creds))
+    location = place_of(path, kept(creds))
     if location.ref is not None:
         raise InvalidInputError(f"a repair is of the whole dataset: leave out @{location.ref}")
     return mend(open_storage(location), apply=apply)
@@ -630,7 +413,7 @@ def ls(path: Path = ".", creds: Creds | None = None) -> list[dict[str, Any]]:
     """
     from lakebed.dataset.listing import datasets
 
-    location = _place(path, kept(creds))
+    location = place_of(path, kept(creds))
     return list(datasets(location, location.shown if isinstance(path, Location) else os.fspath(path)))
 
 
@@ -688,15 +471,18 @@ def rename(path: Path, new_name: Path, **options: Any) -> NoReturn:
     RenameError
         Always.
     """
-    _check_options(options)
+    check_options(options)
     load(path, read_only=True).rename(new_name)
 
 
-def _opened(src: Dataset | Path, creds: Creds | None) -> Dataset:
+def opened(src: Dataset | Path, creds: Creds | None) -> Dataset:
+    """Return a dataset, opened if it is an address."""
     return src if isinstance(src, Dataset) else load(src, creds=creds)
 
 
-def _place(path: Path, creds: Creds | None, local_cache_size: int = 0, *, existing: bool = False) -> Location:
+def place_of(
+    path: Path, creds: Creds | None, local_cache_size: int = 0, *, existing: bool = False
+) -> Location:
     """Return a parsed address with what it takes to get there."""
     return parse(path, existing=existing, creds=creds, local_cache_bytes=local_cache_size * 1_000_000)
 
@@ -711,7 +497,8 @@ _IGNORED = frozenset(
 )
 
 
-def _check_options(options: dict[str, Any]) -> None:
+def check_options(options: dict[str, Any]) -> None:
+    """Refuse arguments of 3.x calls that ask for what is not done here."""
     method = options.get("access_method", "stream")
     if not isinstance(method, str) or method.partition(":")[0] not in ("stream", "download", "local"):
         raise InvalidInputError(f"access_method is 'stream', 'download' or 'local', not {method!r}")

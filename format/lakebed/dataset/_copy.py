@@ -1,4 +1,4 @@
-"""A dataset's facade: like, copy, deepcopy, materialize, delete."""
+"""A dataset's facade: like, copy, deepcopy, materialize, pack, delete."""
 
 from __future__ import annotations
 
@@ -122,6 +122,22 @@ class CopyMethods(DatasetBase):
             )
         self._session.flush()
         handle = copy_everything(self._session, dest, tensors, overwrite=overwrite, progressbar=progressbar)
+        return type(self)(handle)
+
+    def pack(
+        self,
+        dest: Path,
+        tensors: Sequence[str] | None = None,
+        overwrite: bool = False,
+        progressbar: bool = True,
+    ) -> Self:
+        """Write the whole dataset with its history to one file; see ``lakebed.pack``."""
+        from lakebed.copying.pack import pack_everything
+
+        if not self._index.is_trivial:
+            raise TypeError("a view cannot be packed: copy it to a place of its own with copy, and pack that")
+        self._session.flush()
+        handle = pack_everything(self._session, dest, tensors, overwrite=overwrite, progressbar=progressbar)
         return type(self)(handle)
 
     def delete(self, large_ok: bool = False) -> None:

@@ -9,7 +9,7 @@ from lakebed import config
 from lakebed.errors import MemoryDatasetCanNotBePickledError
 from lakebed.session.credentials import LinkCredentials
 from lakebed.session.session import Session
-from lakebed.storage.base import innermost, is_bucket
+from lakebed.storage.base import traits_of
 from lakebed.storage.url import open_storage, parse
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class Place:
     Parameters
     ----------
     remote
-        The storage, if it is that of an object store: of its credentials the secrets stay here.
+        The storage, if it is one behind a network: of its credentials the secrets stay here.
     populated
         Credentials of links that were populated; the same goes for them.
     link_roots, link_hosts
@@ -50,7 +50,7 @@ class Place:
             raise MemoryDatasetCanNotBePickledError(
                 f"{storage.url} lives in the memory of this process, where no other can open it; copy it to a path"
             )
-        remote = storage if is_bucket(innermost(storage)) else None
+        remote = None if traits_of(storage).local else storage
         return cls(storage.url, remote, credentials.populated, config.LINK_ROOTS, config.LINK_HOSTS)
 
     def open(self) -> tuple[Storage, LinkCredentials]:

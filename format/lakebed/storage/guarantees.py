@@ -65,9 +65,15 @@ WEAK = Guarantees(
     "as its server keeps what it has answered",
 )
 WEB = Guarantees("web server", "for reading only", "none can write", "as its server has it")
+PACKED = Guarantees(
+    "packed dataset (one .lake file)",
+    "for reading only",
+    "none can write",
+    "as the file is: whole, or an error",
+)
 MEMORY = Guarantees("memory of this process", "a lock", "a lock in this process", "gone with the process")
 
-TABLE = (LOCAL, NETWORK_FOLDER, S3, S3_LIKE, GOOGLE, AZURE, WEAK, WEB, MEMORY)
+TABLE = (LOCAL, NETWORK_FOLDER, S3, S3_LIKE, GOOGLE, AZURE, WEAK, WEB, PACKED, MEMORY)
 
 _NETWORK = ("nfs", "cifs", "smb", "9p", "fuse.", "lustre", "ceph", "gluster", "afs", "beegfs")
 
@@ -84,10 +90,10 @@ def guarantees_of(storage: Storage, *, conditional: bool = True) -> Guarantees:
     if traits.folder:
         kind = file_system(traits.folder)
         return NETWORK_FOLDER if kind.startswith(_NETWORK) else LOCAL
+    if traits.read_only:
+        return WEB if is_bucket(storage) else PACKED
     if traits.local:
         return MEMORY
-    if traits.read_only:
-        return WEB
     if not conditional or not is_bucket(storage):
         return WEAK
     scheme = storage.url.partition("://")[0]

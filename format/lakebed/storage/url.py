@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from lakebed.errors import InvalidInputError, UnsupportedUrlError
+from lakebed.errors import InvalidInputError, KeyNotFound, UnsupportedUrlError
 from lakebed.storage.credentials import kept
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.memory import open_memory
+from lakebed.storage.packed import SUFFIX, PackedStorage
 
 if TYPE_CHECKING:
     from lakebed.storage.base import Storage
@@ -125,8 +126,9 @@ def _local(text: str, *, existing: bool) -> tuple[str, str | None]:
     if "@" not in text or os.path.lexists(path):
         return path, None
     for position in (i for i in range(len(text) - 2, 0, -1) if existing and text[i] == "@"):
-        if os.path.lexists(f"{os.path.expanduser(text[:position])}/{_MARK}"):
-            return os.path.expanduser(text[:position]), text[position + 1 :]
+        place = os.path.expanduser(text[:position])
+        if os.path.lexists(f"{place}/{_MARK}") or _is_packed(place):
+            return place, text[position + 1 :]
     path, ref = _split_ref(text)
     return os.path.expanduser(path), ref
 
@@ -177,23 +179,52 @@ def _split_ref(text: str) -> tuple[str, str | None]:
 
 
 def open_storage(url: str | os.PathLike[str] | Location) -> Storage:
-    """Return the storage of an address; a branch or commit in it plays no part here."""
+    """Return the storage of an address; a branch or commit in it plays no part here.
+
+    An address that ends in ``.lake`` may be that of a packed dataset: a file.
+    """
     location = parse(url)
     if location.scheme == "mem":
         return open_memory(location.path)
+    if location.scheme == "file":
+        return PackedStorage(location.path) if _is_packed(location.path) else LocalStorage(location.path)
+    storage = _packed(location) or _folder(location, location.path)
+    if location.local_cache_bytes == 0 or location.scheme not in SCHEMES:
+        return storage
+    from lakebed.storage.cache.caching import cached
+
+    return cached(storage, location.local_cache_bytes)
+
+
+def file_of(location: Location) -> tuple[Storage, str]:
+    """Return the storage, and the key in it, of the one object that an address of a store leads to."""
+    folder, slash, name = location.path.rpartition("/")
+    if not slash or not name:
+        raise InvalidInputError(f"{location.shown} is not the address of an object in a bucket")
+    return _folder(location, folder), name
+
+
+def _folder(location: Location, path: str) -> Storage:
+    """Open a folder of the store that an address leads to."""
     if location.scheme in SCHEMES:
         from lakebed.storage.objects import ObjectStorage
 
-        bucket, _, prefix = location.path.partition("/")
-        scheme = SCHEMES[location.scheme]
-        storage = ObjectStorage(scheme, bucket, prefix, location.creds, query=location.query)
-        if location.local_cache_bytes == 0:
-            return storage
-        from lakebed.storage.cache.caching import cached
+        bucket, _, prefix = path.partition("/")
+        return ObjectStorage(SCHEMES[location.scheme], bucket, prefix, location.creds, query=location.query)
+    from lakebed.storage.fsspec_store import FsspecStorage
 
-        return cached(storage, location.local_cache_bytes)
-    if location.scheme != "file":
-        from lakebed.storage.fsspec_store import FsspecStorage
+    return FsspecStorage(location.scheme, path, location.creds)
 
-        return FsspecStorage(location.scheme, location.path, location.creds)
-    return LocalStorage(location.path)
+
+def _is_packed(path: str) -> bool:
+    return path.endswith(SUFFIX) and os.path.isfile(path)  # noqa: PTH113
+
+
+def _packed(location: Location) -> PackedStorage | None:
+    """Open the packed dataset at an address of a store; None if no object has this name."""
+    if not location.path.endswith(SUFFIX) or "/" not in location.path:
+        return None
+    try:
+        return PackedStorage(file_of(location))
+    except KeyNotFound:
+        return None

@@ -1,0 +1,327 @@
+"""Module-level functions of the 3.x API that make datasets from others; and datasets in one file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from lakebed.api import check_options, load, opened, place_of
+from lakebed.dataset.dataset import Dataset
+from lakebed.session.places import Path
+from lakebed.storage.credentials import Creds, kept
+
+if TYPE_CHECKING:
+    from lakebed.copying.resolve_links import BrokenLink
+
+
+def like(
+    dest: Dataset | Path,
+    src: Dataset | Path,
+    tensors: Sequence[str] | None = None,
+    overwrite: bool = False,
+    creds: Creds | None = None,
+    **options: Any,
+) -> Dataset:
+    """Create a dataset with the tensors, settings and info of another, and no samples.
+
+    Parameters
+    ----------
+    dest
+        Where the new dataset goes; note that it comes first. With ``overwrite`` it may be ``src`` itself, which is
+        emptied then: tensors, info and history stay.
+    src
+        A dataset or its address.
+    tensors
+        Names of the tensors or groups to create; None is all.
+    overwrite
+        Replace a dataset that is there.
+    creds
+        Credentials of an object store, for both; None asks the environment for them.
+    options
+        Further arguments of the 3.x call that have no meaning here (``token``, ``org_id``, ``verbose``, ...).
+
+    Returns
+    -------
+    The new dataset.
+
+    Raises
+    ------
+    DatasetHandlerError
+        If there is a dataset at ``dest`` and ``overwrite`` is false.
+    TensorDoesNotExistError
+        If a name stands for nothing.
+    """
+    creds = kept(creds)
+    check_options(options)
+    source = opened(src, creds)
+    address = dest.storage.url if isinstance(dest, Dataset) else dest
+    return source.like(place_of(address, creds), tensors=tensors, overwrite=overwrite)
+
+
+def copy(
+    src: Dataset | Path,
+    dest: Path,
+    runtime: None = None,  # noqa: ARG001
+    tensors: Sequence[str] | None = None,
+    overwrite: bool = False,
+    progressbar: bool = True,
+    src_creds: Creds | None = None,
+    dest_creds: Creds | None = None,
+    unlink: bool = False,
+    **options: Any,
+) -> Dataset:
+    """Copy what a dataset, group or view holds now, without its history.
+
+    Parameters
+    ----------
+    src
+        A dataset, a part of one, or an address, which may end in ``@branch`` or ``@commit``.
+    dest
+        Address of the new dataset.
+    runtime
+        Accepted for compatibility.
+    tensors
+        Names of the tensors or groups to copy; None is all.
+    overwrite
+        Replace a dataset that is there.
+    progressbar
+        Show how far it is.
+    src_creds
+        Credentials of the object store that is read; None asks the environment for them.
+    dest_creds
+        Credentials of the object store that is written.
+    unlink
+        Fetch what links lead to; otherwise links stay links. See :func:`materialize`.
+    options
+        Further arguments of the 3.x call that have no meaning here (``token``, ``org_id``, ``verbose``, ...).
+
+    Returns
+    -------
+    The new dataset.
+
+    Raises
+    ------
+    DatasetHandlerError
+        If there is no dataset at ``src``, or there is one at ``dest`` and ``overwrite`` is false.
+    TensorDoesNotExistError
+        If a name stands for nothing.
+    """
+    src_creds, dest_creds = kept(src_creds), kept(dest_creds)
+    check_options(options)
+    return opened(src, src_creds).copy(
+        place_of(dest, dest_creds),
+        tensors=tensors,
+        overwrite=overwrite,
+        progressbar=progressbar,
+        unlink=unlink,
+    )
+
+
+def materialize(
+    src: Dataset | Path,
+    dest: Path | None = None,
+    tensors: Sequence[str] | None = None,
+    *,
+    overwrite: bool = False,
+    ignore_errors: bool = False,
+    progressbar: bool = True,
+    src_creds: Creds | None = None,
+    dest_creds: Creds | None = None,
+) -> list[BrokenLink]:
+    """Fetch what the links of a dataset lead to, and store it in place of the links.
+
+    Files of the compression of their tensor are stored byte for byte. What is done is published along the way: after a
+    kill, or an error, the same call goes on where the last one stopped.
+
+    Parameters
+    ----------
+    src
+        A dataset, a part of one, or an address.
+    dest
+        Where a copy of the selected rows without links goes; None changes the dataset itself, whose older versions keep
+        the links.
+    tensors
+        Names of the tensors or groups; None is all.
+    overwrite
+        Replace a dataset at ``dest``, or begin anew.
+    ignore_errors
+        Leave empty samples where links lead nowhere.
+    progressbar
+        Show how far it is.
+    src_creds
+        Credentials of the object store that is read; None asks the environment for them.
+    dest_creds
+        Credentials of the object store that is written.
+
+    Returns
+    -------
+    The links that lead nowhere.
+
+    Raises
+    ------
+    GetDataFromLinkError
+        If a link leads nowhere and ``ignore_errors`` is false; it names tensor and row.
+    SampleAppendError
+        If a file cannot be stored in its tensor.
+    DatasetHandlerError
+        If there is no dataset at ``src``, or there is another one at ``dest`` and ``overwrite`` is false.
+    """
+    src_creds, dest_creds = kept(src_creds), kept(dest_creds)
+    opened = src if isinstance(src, Dataset) else load(src, read_only=dest is not None, creds=src_creds)
+    return opened.materialize(
+        None if dest is None else place_of(dest, dest_creds),
+        tensors=tensors,
+        overwrite=overwrite,
+        ignore_errors=ignore_errors,
+        progressbar=progressbar,
+    )
+
+
+def deepcopy(
+    src: Dataset | Path,
+    dest: Path,
+    runtime: None = None,  # noqa: ARG001
+    tensors: Sequence[str] | None = None,
+    overwrite: bool = False,
+    progressbar: bool = True,
+    src_creds: Creds | None = None,
+    dest_creds: Creds | None = None,
+    **options: Any,
+) -> Dataset:
+    """Copy a dataset with its whole history, branches and views.
+
+    Parameters
+    ----------
+    src
+        A whole dataset or its address.
+    dest
+        Address of the new dataset.
+    runtime
+        Accepted for compatibility.
+    tensors
+        Names of the tensors or groups to keep; None is all.
+    overwrite
+        Replace a dataset that is there.
+    progressbar
+        Show how far it is.
+    src_creds
+        Credentials of the object store that is read; None asks the environment for them.
+    dest_creds
+        Credentials of the object store that is written.
+    options
+        Further arguments of the 3.x call that have no meaning here (``token``, ``org_id``, ``verbose``, ...).
+
+    Returns
+    -------
+    The new dataset.
+
+    Raises
+    ------
+    DatasetHandlerError
+        If there is no dataset at ``src``, or there is one at ``dest`` and ``overwrite`` is false.
+    TypeError
+        If ``src`` is a view: only a whole dataset has a history.
+    """
+    src_creds, dest_creds = kept(src_creds), kept(dest_creds)
+    check_options(options)
+    return opened(src, src_creds).deepcopy(
+        place_of(dest, dest_creds), tensors=tensors, overwrite=overwrite, progressbar=progressbar
+    )
+
+
+def pack(
+    src: Dataset | Path,
+    dest: Path,
+    tensors: Sequence[str] | None = None,
+    overwrite: bool = False,
+    progressbar: bool = True,
+    src_creds: Creds | None = None,
+    dest_creds: Creds | None = None,
+) -> Dataset:
+    """Write a dataset with its whole history to one file, which ``load`` opens in place, for reading.
+
+    The file is a ZIP archive without compression. Everything is compared with its checksums on the way.
+
+    Parameters
+    ----------
+    src
+        A whole dataset or its address.
+    dest
+        Address of the file: a local path, or an object of a store; its name ends in ``.lake``. It appears as a whole.
+    tensors
+        Names of the tensors or groups to keep; None is all.
+    overwrite
+        Replace a file that is there.
+    progressbar
+        Show how far it is.
+    src_creds
+        Credentials of the object store that is read; None asks the environment for them.
+    dest_creds
+        Credentials of the object store that is written.
+
+    Returns
+    -------
+    The packed dataset.
+
+    Raises
+    ------
+    DatasetHandlerError
+        If there is no dataset at ``src``, or there is a file at ``dest`` and ``overwrite`` is false.
+    InvalidInputError
+        If the name of the file does not end in ``.lake``.
+    ChecksumError
+        If the dataset is damaged; there is no file then.
+    TypeError
+        If ``src`` is a view: only a whole dataset has a history.
+    """
+    src_creds, dest_creds = kept(src_creds), kept(dest_creds)
+    return opened(src, src_creds).pack(
+        place_of(dest, dest_creds), tensors=tensors, overwrite=overwrite, progressbar=progressbar
+    )
+
+
+def unpack(
+    src: Path,
+    dest: Path,
+    overwrite: bool = False,
+    progressbar: bool = True,
+    src_creds: Creds | None = None,
+    dest_creds: Creds | None = None,
+) -> Dataset:
+    """Make a folder again of a dataset in one file, to write it; after a kill, the same call goes on.
+
+    Parameters
+    ----------
+    src
+        Address of the file.
+    dest
+        Address of the new dataset.
+    overwrite
+        Replace a dataset that is there.
+    progressbar
+        Show how far it is.
+    src_creds
+        Credentials of the object store that is read; None asks the environment for them.
+    dest_creds
+        Credentials of the object store that is written.
+
+    Returns
+    -------
+    The new dataset.
+
+    Raises
+    ------
+    InvalidInputError
+        If ``src`` is no packed dataset.
+    DatasetHandlerError
+        If there is none, or there is a dataset at ``dest`` and ``overwrite`` is false.
+    ChecksumError
+        If the file is damaged. Everything else is unpacked then.
+    """
+    from lakebed.copying.pack import check_packed
+
+    src_creds = kept(src_creds)
+    check_packed(place_of(src, src_creds))
+    return deepcopy(
+        src, dest, overwrite=overwrite, progressbar=progressbar, src_creds=src_creds, dest_creds=dest_creds
+    )
