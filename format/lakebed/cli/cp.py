@@ -8,6 +8,7 @@ import click
 
 import lakebed
 from lakebed.cli.output import json_option, say, say_json, with_errors
+from lakebed.cli.parts import parsed
 from lakebed.storage.url import parse
 
 
@@ -31,13 +32,19 @@ def cp(
     progress: bool,
     as_json: bool,
 ) -> None:
-    """Copy a dataset with its history from SRC to DEST; after a kill, the same command goes on."""
-    ref = parse(src, existing=True).ref
+    """Copy a dataset with its history from SRC to DEST; after a kill, the same command goes on.
+
+    SRC[0:100], SRC[3,5,8] and SRC:train copy these rows, or this split, as they are now or at SRC@VERSION, and nothing
+    else.
+    """
+    part = parsed(src)
+    ref = parse(part.address, existing=True).ref
+    flat = flat or not part.is_whole
     if ref is not None and not flat:
         raise click.UsageError(
             f"{src} is the address of a version: copy what it holds with --flat, or the whole dataset without @{ref}"
         )
-    ds = lakebed.load(src, read_only=True)
+    ds = part.of(lakebed.load(part.address, read_only=True))
     chosen = list(tensors) or None
     shown = progress and sys.stderr.isatty()
     if flat:

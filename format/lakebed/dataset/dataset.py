@@ -15,6 +15,7 @@ from lakebed.dataset._merge import MergeMethods
 from lakebed.dataset._rows import RowMethods
 from lakebed.dataset._schema import SchemaMethods
 from lakebed.dataset._selection import SelectionMethods
+from lakebed.dataset._splits import SplitMethods
 from lakebed.dataset._transforms import TransformMethods
 from lakebed.dataset._versions import VersionMethods
 from lakebed.dataset.info import Edit, Info
@@ -46,6 +47,7 @@ class Dataset(
     CopyMethods,
     CredsMethods,
     LoaderMethods,
+    SplitMethods,
     TransformMethods,
     CompatMethods,
 ):

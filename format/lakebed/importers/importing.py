@@ -396,7 +396,7 @@ class _Import:
         splits, report = self._splits, self._report
         with ds:
             if splits.names and splits.only is None:
-                report.splits = _saved_splits(ds, splits.tensor, ds.info[INFO][-1]["first"])
+                report.splits = _split_counts(ds, splits.tensor, ds.info[INFO][-1]["first"])
             finished = datetime.now(UTC).isoformat(timespec="seconds")
             self._remember(ds, {"state": "done", "finished": finished})
         if self._how.commit:
@@ -418,15 +418,13 @@ def _check_strict(plan: Plan) -> None:
         raise IngestionError(f"{first.where}: {first.reason}{rest}")
 
 
-def _saved_splits(ds: lakebed.Dataset, name: str, first: int) -> dict[str, int]:
-    """Save which rows belong to which split, by the tensor that tells it; return how many from ``first`` on."""
+def _split_counts(ds: lakebed.Dataset, name: str, first: int) -> dict[str, int]:
+    """Return how many rows from ``first`` on belong to each split, by the tensor that tells it."""
     names = list(ds[name].info["class_names"])
     labels = ds.read_columns(0, len(ds), [name])[name].to_numpy(zero_copy_only=False)  # NaN where null
     found = {}
     for number, split in enumerate(names):
         rows = (labels == number).nonzero()[0]
-        if hasattr(ds, "save_split"):
-            ds.save_split(split, rows)
         found[split] = int((rows >= first).sum())
     return found
 

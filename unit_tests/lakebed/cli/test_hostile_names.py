@@ -44,7 +44,15 @@ INVOCATIONS: dict[str, list[list[str]]] = {
     "repair": [["BAD"], ["BAD", "--apply"], ["DS@no" + EVIL]],
     "materialize": [["DS", "OUT"], ["DS", "OUT2", "--ignore-errors"], ["DS", "OUT3", "-t", "no" + EVIL]],
     "gc": [["DS", "--dry-run", "--grace", "0"], ["DS", "--grace", "0" + EVIL], ["DS", "--grace", "0"]],
-    "cp": [["DS", "COPY"], ["DS", "DS"], ["DS", "FLAT", "--flat", "-t", "n" + EVIL], ["NO", "OUT"]],
+    "cp": [
+        ["DS", "COPY"],
+        ["DS", "DS"],
+        ["DS", "FLAT", "--flat", "-t", "n" + EVIL],
+        ["NO", "OUT"],
+        ["DS:no" + EVIL, "OUT"],
+    ],
+    "pack": [["DS", "PACKED"], ["DS", "OUT"], ["BAD", "PACKED"], ["NO", "PACKED", "--overwrite"]],
+    "unpack": [["DS", "OUT"], ["NO", "OUT"]],
     "doctor": [["DS"], ["NO"], ["DS", "--creds-key", "k" + EVIL]],
     "creds list": [["DS"]],
     "creds set": [["k" + EVIL], ["k" + EVIL, "-o", EVIL]],
@@ -112,6 +120,8 @@ def _clean(text: str) -> bool:
 def _run(place: Path, name: str, arguments: list[str]) -> Result:
     paths = {"DS": "ds" + EVIL, "BAD": "bad" + EVIL, "LAKE": "", "NO": "none" + EVIL}
     paths |= {word: word + EVIL for word in ("OUT", "OUT2", "OUT3", "COPY", "FLAT")}
+
+    paths["PACKED"] = f"packed{EVIL}.lake"
 
     def put_in(argument: str) -> str:
         word = re.match("[A-Z0-9]*", argument)[0]  # type: ignore[index]
