@@ -33,7 +33,6 @@ from lakebed.api import (
     repair,
     verify,
 )
-from lakebed.api_copies import copy, deepcopy, like, materialize, pack, unpack
 from lakebed.codecs import registry as _registry
 from lakebed.dataset.dataset import Dataset
 from lakebed.dataset.tensor import Tensor
@@ -48,6 +47,7 @@ from lakebed.links.read import read
 from lakebed.storage.credentials import Given as Credentials
 
 if TYPE_CHECKING:
+    from lakebed.api_copies import copy, deepcopy, like, materialize, pack, unpack
     from lakebed.exporters.export_yolo import export_yolo
     from lakebed.exporters.exporting import export_to
     from lakebed.importers.importing import import_from
@@ -117,12 +117,18 @@ _LATER = {
     "Skipped": "lakebed.transforms.output",
     "compose": "lakebed.transforms.function",
     "compute": "lakebed.transforms.function",
+    "copy": "lakebed.api_copies",
+    "deepcopy": "lakebed.api_copies",
     "export_to": "lakebed.exporters.exporting",
     "export_yolo": "lakebed.exporters.export_yolo",
     "import_from": "lakebed.importers.importing",
     "ingest_coco": "lakebed.importers.ingest",
     "ingest_yolo": "lakebed.importers.ingest_yolo",
+    "like": "lakebed.api_copies",
+    "materialize": "lakebed.api_copies",
+    "pack": "lakebed.api_copies",
     "transform": "lakebed.transforms.function",
+    "unpack": "lakebed.api_copies",
 }
 
 

@@ -19,8 +19,8 @@ from lakebed.session.session import Session
 from lakebed.storage.base import Storage, without_cache
 from lakebed.storage.disk import storage_error
 from lakebed.storage.pack_writer import PackWriter
-from lakebed.storage.packed import SUFFIX, PackedStorage
-from lakebed.storage.url import Location, file_of, open_storage
+from lakebed.storage.packed import PackedStorage
+from lakebed.storage.url import PACKED_SUFFIX, Location, file_of, open_storage
 
 
 def pack_everything(
@@ -40,9 +40,9 @@ def pack_everything(
         If the source is damaged.
     """
     location = whole(dest)
-    if not location.path.endswith(SUFFIX) or location.scheme == "mem":
+    if not location.path.endswith(PACKED_SUFFIX) or location.scheme == "mem":
         raise InvalidInputError(
-            f"a packed dataset is a file whose name ends in {SUFFIX}, by which it is known, not {location.shown}"
+            f"a packed dataset is a file whose name ends in {PACKED_SUFFIX}, by which it is known, not {location.shown}"
         )
     origin = without_cache(source.storage)
     if origin.url == location.shown:
@@ -126,6 +126,6 @@ def check_packed(path: Path) -> None:
     found = without_cache(open_storage(path))
     if not isinstance(found, PackedStorage):
         raise InvalidInputError(
-            f"{found.url} is no packed dataset, which is one file whose name ends in {SUFFIX}; copy a folder with "
+            f"{found.url} is no packed dataset, which is one file whose name ends in {PACKED_SUFFIX}; copy a folder with "
             "lakebed.deepcopy"
         )

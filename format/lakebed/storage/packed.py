@@ -39,9 +39,6 @@ if TYPE_CHECKING:
     from lakebed.storage.base import Data, Storage
     from lakebed.storage.traffic import Traffic
 
-SUFFIX = ".lake"
-"""What the names of packed datasets end in."""
-
 COMMENT = "lakebed 1 {begin:020d}"
 """Comment of archives of ours: where the first object that is no chunk begins, in bytes."""
 

@@ -14,14 +14,17 @@ from lakebed.errors import InvalidInputError, KeyNotFound, UnsupportedUrlError
 from lakebed.storage.credentials import kept
 from lakebed.storage.local import LocalStorage
 from lakebed.storage.memory import open_memory
-from lakebed.storage.packed import SUFFIX, PackedStorage
 
 if TYPE_CHECKING:
     from lakebed.storage.base import Storage
     from lakebed.storage.credentials import Creds
+    from lakebed.storage.packed import PackedStorage
 
 SCHEMES = {"s3": "s3", "gs": "gs", "gcs": "gs", "az": "az", "azure": "az", "http": "http", "https": "https"}
 """Schemes of object stores, and the one that stands for each in addresses that we show."""
+
+PACKED_SUFFIX = ".lake"
+"""What the names of packed datasets end in."""
 
 # A folder with this file is a dataset.
 _MARK = "version_control_info.json"
@@ -187,7 +190,11 @@ def open_storage(url: str | os.PathLike[str] | Location) -> Storage:
     if location.scheme == "mem":
         return open_memory(location.path)
     if location.scheme == "file":
-        return PackedStorage(location.path) if _is_packed(location.path) else LocalStorage(location.path)
+        if not _is_packed(location.path):
+            return LocalStorage(location.path)
+        from lakebed.storage.packed import PackedStorage
+
+        return PackedStorage(location.path)
     storage = _packed(location) or _folder(location, location.path)
     if location.local_cache_bytes == 0 or location.scheme not in SCHEMES:
         return storage
@@ -217,13 +224,15 @@ def _folder(location: Location, path: str) -> Storage:
 
 
 def _is_packed(path: str) -> bool:
-    return path.endswith(SUFFIX) and os.path.isfile(path)  # noqa: PTH113
+    return path.endswith(PACKED_SUFFIX) and os.path.isfile(path)  # noqa: PTH113
 
 
 def _packed(location: Location) -> PackedStorage | None:
     """Open the packed dataset at an address of a store; None if no object has this name."""
-    if not location.path.endswith(SUFFIX) or "/" not in location.path:
+    if not location.path.endswith(PACKED_SUFFIX) or "/" not in location.path:
         return None
+    from lakebed.storage.packed import PackedStorage
+
     try:
         return PackedStorage(file_of(location))
     except KeyNotFound:

@@ -135,7 +135,4 @@ def test_parts_are_copied(ds: lakebed.Dataset, tmp_path: Path) -> None:
     assert len(copied(f"{path}:train")) == 10
     for wrong in (f"{path}[a]", f"{path}[]", f"{path}:none", f"{path}[1:2:3:4]"):
         failed = CliRunner().invoke(main, ["cp", wrong, str(tmp_path / "out2")])
-        assert (failed.exit_code, (tmp_path / "out2").exists()) == (
-            2 if "none" not in wrong else 0,
-            "none" in wrong,
-        )
+        assert (failed.exit_code, (tmp_path / "out2").exists()) == (2, False)
