@@ -52,6 +52,9 @@ if TYPE_CHECKING:
     from lakebed.exporters.exporting import export_to
     from lakebed.importers.importing import import_from
     from lakebed.importers.ingest import ingest_coco
+    from lakebed.importers.ingest_classification import ingest_classification, ingest_kaggle
+    from lakebed.importers.ingest_dataframe import ingest_dataframe
+    from lakebed.importers.ingest_huggingface import ingest_huggingface
     from lakebed.importers.ingest_yolo import ingest_yolo
     from lakebed.loaders.loader import Loader
     from lakebed.transforms.function import compose, compute, transform
@@ -91,7 +94,11 @@ __all__ = [
     "htype",
     "htypes",
     "import_from",
+    "ingest_classification",
     "ingest_coco",
+    "ingest_dataframe",
+    "ingest_huggingface",
+    "ingest_kaggle",
     "ingest_yolo",
     "like",
     "link",
@@ -122,7 +129,11 @@ _LATER = {
     "export_to": "lakebed.exporters.exporting",
     "export_yolo": "lakebed.exporters.export_yolo",
     "import_from": "lakebed.importers.importing",
+    "ingest_classification": "lakebed.importers.ingest_classification",
     "ingest_coco": "lakebed.importers.ingest",
+    "ingest_dataframe": "lakebed.importers.ingest_dataframe",
+    "ingest_huggingface": "lakebed.importers.ingest_huggingface",
+    "ingest_kaggle": "lakebed.importers.ingest_classification",
     "ingest_yolo": "lakebed.importers.ingest_yolo",
     "like": "lakebed.api_copies",
     "materialize": "lakebed.api_copies",

@@ -6,16 +6,14 @@ A stream that can be read once is one item; a table is cut into items of some ro
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any
 
 from lakebed.errors import IngestionError
-from lakebed.importers.columns import Column, Wishes, columns_of, converted
-from lakebed.importers.plan import Plan, Problem
+from lakebed.importers.columns import Column, Wishes, columns_of, converted, tensor_name
+from lakebed.importers.plan import Plan, Problem, tensor
 from lakebed.importers.source import Source
-
-if TYPE_CHECKING:
-    pass
+from lakebed.transforms.output import Skipped
 
 BATCHED = True
 
@@ -29,6 +27,8 @@ class _Context:
     columns: Sequence[Column]
     wishes: Wishes
     source: Source
+    beside: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """Values by tensor of columns that Arrow has no type for: arrays of several dimensions."""
 
 
 def recognise(source: Source) -> str | None:
@@ -51,6 +51,7 @@ def plan(
     creds_key: str | None = None,
     compression: str | None = None,
     documents: Sequence[str] = (),
+    nan: bool = False,
 ) -> Plan:
     """Plan a tensor for each column.
 
@@ -72,10 +73,13 @@ def plan(
         Kind of file that tensors of media store.
     documents
         Columns that are stored as JSON, such as lists with nulls in them.
+    nan
+        Whether NaN of pandas stays NaN; otherwise it is null.
     """
     import pyarrow as pa
 
-    table = _table(source)
+    arrays = _arrays(source)
+    table = _table(source, without=list(arrays), nan=nan)
     wishes = Wishes(
         dict(media or {}), tuple(labels), tuple(embeddings), link, creds_key, compression, tuple(documents)
     )
@@ -84,34 +88,69 @@ def plan(
     items: list[range] = [range(1)]
     count: int | None = None
     if isinstance(table, pa.Table):
-        count = table.num_rows
+        count = len(next(iter(arrays.values()))) if arrays else table.num_rows
         first = next(iter(table.slice(0, 64).combine_chunks().to_batches()), None)
         items = [range(at, min(at + _ITEM_ROWS, count)) for at in range(0, count, _ITEM_ROWS)]
     columns, tensors = columns_of(table.schema, wishes, first, source, problems)
+    names = {plan.name for plan in tensors}
+    beside = {}
+    for name, values in arrays.items():
+        called = tensor_name(name, names)
+        names.add(called)
+        beside[called] = values
+        info = {"column": name} if called != name else None
+        tensors.append(tensor(called, info=info, chunk_compression="lz4"))
+    told = "an unknown number of" if count is None else f"{count:,}"
     return Plan(
-        f"a table of {'an unknown number of' if count is None else f'{count:,}'} rows of {len(columns)} columns",
+        f"a table of {told} rows of {len(columns) + len(beside)} columns",
         tensors,
         items,
-        _Context(table, columns, wishes, source if not source.is_object else Source(".")),
+        _Context(
+            table, columns, wishes, source if not source.is_object else Source("", None, source.creds), beside
+        ),
         rows=count,
         nbytes=table.nbytes if isinstance(table, pa.Table) else 0,
         problems=problems,
     )
 
 
-def rows(item: range, context: _Context) -> Iterator[dict[str, Any]]:
+def rows(item: range, context: _Context) -> Iterator[Any]:
     """Yield some rows, or all batches of a stream."""
     import pyarrow as pa
 
     table = context.table
-    if isinstance(table, pa.Table):
-        for batch in table.slice(item.start, len(item)).combine_chunks().to_batches():
-            yield from converted(batch, context.columns, context.source, context.wishes, str(item))
+    if not isinstance(table, pa.Table):
+        for batch in table:
+            for start in range(0, batch.num_rows, _ITEM_ROWS):
+                piece = batch.slice(start, _ITEM_ROWS)
+                yield from converted(piece, context.columns, context.source, context.wishes, str(item))
         return
-    for batch in table:
-        for start in range(0, batch.num_rows, _ITEM_ROWS):
-            piece = batch.slice(start, _ITEM_ROWS)
-            yield from converted(piece, context.columns, context.source, context.wishes, str(item))
+    if not context.columns:
+        yield {name: values[item.start : item.stop] for name, values in context.beside.items()}
+        return
+    at = item.start
+    for batch in table.slice(item.start, len(item)).combine_chunks().to_batches():
+        yield from (
+            _beside(batch, at, context, str(item))
+            if context.beside
+            else converted(batch, context.columns, context.source, context.wishes, str(item))
+        )
+        at += batch.num_rows
+
+
+def _beside(batch: Any, at: int, context: _Context, where: str) -> Iterator[Any]:
+    """Yield the rows of a batch with what lies beside the table; row by row if some of them cannot be made."""
+    made = list(converted(batch, context.columns, context.source, context.wishes, where))
+    if batch.num_rows > 1 and any(isinstance(one, Skipped) for one in made):
+        for row in range(batch.num_rows):
+            yield from _beside(batch.slice(row, 1), at + row, context, f"row {at + row:,}")
+        return
+    for one in made:
+        if isinstance(one, Skipped):
+            yield one
+        else:
+            more = {name: values[at : at + batch.num_rows] for name, values in context.beside.items()}
+            yield {**one, **more}
 
 
 def describe(plan: Plan) -> dict[str, Any]:
@@ -123,7 +162,24 @@ def _is_pandas(found: Any) -> bool:
     return type(found).__module__.partition(".")[0] == "pandas" and hasattr(found, "columns")
 
 
-def _table(source: Source) -> Any:
+def _arrays(source: Source) -> dict[str, list[Any]]:
+    """Return the columns of a pandas data frame that hold arrays of several dimensions."""
+    import numpy as np
+
+    if not source.is_object or not _is_pandas(source.data):
+        return {}
+    found = {}
+    for name in source.data.columns:
+        column = source.data[name]
+        if isinstance(name, str) and str(getattr(column, "dtype", "")) == "object":
+            values = list(column)
+            first = next((value for value in values if value is not None), None)
+            if isinstance(first, np.ndarray) and first.ndim > 1:
+                found[name] = values
+    return found
+
+
+def _table(source: Source, without: Sequence[str] = (), *, nan: bool = False) -> Any:
     """Return a table, or a reader of batches."""
     import pyarrow as pa
 
@@ -141,7 +197,9 @@ def _table(source: Source) -> Any:
         if isinstance(found, pa.RecordBatch):
             return pa.Table.from_batches([found])
         if _is_pandas(found):
-            return pa.Table.from_pandas(found, preserve_index=False)
+            found = found.drop(columns=list(without))
+            table = pa.Table.from_pandas(found, preserve_index=False)
+            return _with_nan(table, found) if nan else table
         if hasattr(found, "__arrow_c_stream__"):
             reader = pa.RecordBatchReader.from_stream(found)
             return reader if not hasattr(found, "__len__") else reader.read_all()
@@ -150,6 +208,17 @@ def _table(source: Source) -> Any:
     raise IngestionError(
         f"{source.shown} is no table: pandas, polars, PyArrow or whatever hands out Arrow was expected"
     )
+
+
+def _with_nan(table: Any, frame: Any) -> Any:
+    import numpy as np
+    import pyarrow as pa
+
+    for at, name in enumerate(frame.columns):
+        if isinstance(frame.dtypes.iloc[at], np.dtype) and frame.dtypes.iloc[at].kind == "f":
+            values = pa.array(frame.iloc[:, at].to_numpy(), from_pandas=False)
+            table = table.set_column(at, str(name), values)
+    return table
 
 
 def _is_file(source: Source) -> bool:

@@ -98,6 +98,9 @@ _BUILT_IN = (
     Importer("voc", "lakebed.importers.voc", "Pascal VOC boxes, parts and masks"),
     Importer("open_images", "lakebed.importers.open_images", "Open Images boxes and labels of images"),
     Importer("yolo", "lakebed.importers.yolo", "YOLO boxes, polygons, poses and oriented boxes"),
+    Importer(
+        "huggingface", "lakebed.importers.huggingface", "Hugging Face datasets, open or saved by save_to_disk"
+    ),
     Importer("webdataset", "lakebed.importers.webdataset", "WebDataset shards: tar files of samples"),
     Importer(
         "dataframe", "lakebed.importers.dataframe", "tables of pandas, polars and Arrow, and Arrow files"
