@@ -73,6 +73,7 @@ _BUILT_IN = (
         "lakebed.exporters.parquet",
         "Parquet files, with images and classes as Hugging Face knows them",
     ),
+    Exporter("webdataset", "lakebed.exporters.webdataset", "WebDataset: tar files of samples"),
     Exporter("csv", "lakebed.exporters.delimited", "CSV or TSV files"),
     Exporter("folder", "lakebed.exporters.folder", "a folder of media files, a class each"),
 )

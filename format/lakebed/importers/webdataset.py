@@ -24,6 +24,7 @@ import numpy as np
 
 import lakebed
 from lakebed.errors import IngestionError, LakebedError
+from lakebed.importers.columns import tensor_name
 from lakebed.importers.folder import SPLITS
 from lakebed.importers.plan import IMAGE_KINDS, Plan, Problem, TensorPlan, media, tensor
 from lakebed.importers.source import Source, suffix_of
@@ -51,6 +52,8 @@ _MAX_NAME_BYTES = 1 << 20
 # What a compressed shard may become, times its size: more than zlib can.
 _MAX_RATIO = 1100
 _MAX_BRACES = 1_000_000
+_TOLD = "dataset.json"
+_MAX_TOLD_BYTES = 64 << 20
 
 _FAILURES = (tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError, ValueError)
 
@@ -133,9 +136,9 @@ def plan(source: Source, *, shards: str | None = None, splits: bool = True) -> P
         ranges[split or "others"] = range(first, len(scan.items))
     if not scan.items and problems:
         raise IngestionError(f"{source.shown}: {problems[0].where}: {problems[0].reason}")
-    named = _named(scan.suffixes)
+    named, classes = _told(source, _named(scan.suffixes))
     key = "key" if "key" not in named.values() else "key_of_sample"
-    tensors = [_tensor(suffix, name, scan.problems) for suffix, name in named.items()]
+    tensors = [_tensor(suffix, name, scan.problems, classes.get(name)) for suffix, name in named.items()]
     return Plan(
         f"WebDataset of {len(names):,} shards with {scan.rows:,} samples",
         [*tensors, tensor(key, "text")],
@@ -334,6 +337,28 @@ def _named(suffixes: Mapping[str, int]) -> dict[str, str]:
     return found
 
 
+def _told(source: Source, named: dict[str, str]) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """Return the names of tensors, and of classes by tensor, as far as the exporter's ``dataset.json`` tells them."""
+    if _TOLD not in source.files or source.files[_TOLD] > _MAX_TOLD_BYTES:
+        return named, {}
+    try:
+        told = json.loads(source.read(_TOLD))
+        tensors, classes = dict(told["tensors"]), dict(told["classes"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return named, {}  # a file of that name that is none of ours
+    found = dict(named)
+    for suffix, name in tensors.items():
+        others = {other for of, other in found.items() if of != suffix}
+        if suffix in found and isinstance(name, str) and tensor_name(name, others) == name:
+            found[suffix] = name
+    names = {
+        name: list(of)
+        for name, of in classes.items()
+        if isinstance(of, list) and all(isinstance(one, str) for one in of)
+    }
+    return found, names
+
+
 def _kind(suffix: str) -> tuple[str, str | None]:
     """Return the htype of a suffix, and its compression."""
     last = suffix.rpartition(".")[2]
@@ -353,14 +378,14 @@ def _kind(suffix: str) -> tuple[str, str | None]:
     return ("class_label" if last in _NUMBERS else "bytes"), None
 
 
-def _tensor(suffix: str, name: str, problems: list[Problem]) -> TensorPlan:
+def _tensor(suffix: str, name: str, problems: list[Problem], classes: list[str] | None) -> TensorPlan:
     htype, compression = _kind(suffix)
     if compression is not None:
         return media(name, htype, compression=compression)
     if htype in ("text", "json"):
         return tensor(name, htype)
     if htype == "class_label":
-        return tensor(name, htype, dtype="int64")
+        return tensor(name, htype, dtype="int64", class_names=classes)
     if htype == "array":
         return tensor(name, chunk_compression="lz4")
     pickled = suffix.rpartition(".")[2] in _PICKLED

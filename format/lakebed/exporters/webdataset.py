@@ -1,0 +1,194 @@
+"""WebDataset: shards of some rows each, a file for each sample of a tensor.
+
+    DEST/train-000000.tar            000000.tar where there are no splits
+        00000000.jpg                 an image, as it is stored
+        00000000.cls                 number of its class
+        00000000.txt, .json, .npy    texts, JSON, arrays; caption.txt where several tensors would have one suffix
+    DEST/dataset.json                tensors by suffix, names of classes, samples of each shard: the importer reads it
+
+What is null has no file.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lakebed.errors import ExportError, LakebedError
+from lakebed.exporters.media import file_of, suffix_of
+from lakebed.exporters.plan import ExportPlan, Piece, Written, tensor_of
+
+if TYPE_CHECKING:
+    import lakebed
+    from lakebed.exporters.target import Target
+
+_MEDIA = ("image", "image.rgb", "image.gray", "audio", "video", "dicom", "nifti", "point_cloud", "mesh")
+_TEXTS = ("text", "tag")
+_DOCUMENTS = ("json", "list", "dict")
+
+
+@dataclass(frozen=True)
+class _Context:
+    """What is written: tensor -> (kind, suffix; of media without the one of their file); the tensor of the keys."""
+
+    fields: Mapping[str, tuple[str, str]]
+    key: str | None
+    rows: int
+    classes: Mapping[str, Sequence[str]]
+
+
+def recognise(ds: lakebed.Dataset) -> str | None:
+    """Say how many samples there are; None without tensors."""
+    return f"{len(ds):,} samples of {len(ds.tensors)} files" if ds.tensors else None
+
+
+def plan(
+    ds: lakebed.Dataset, *, tensors: Sequence[str] = (), rows: int = 1000, key: str | None = None
+) -> ExportPlan:
+    """Plan a file for each sample of each tensor.
+
+    Parameters
+    ----------
+    ds
+        The dataset.
+    tensors
+        Tensors that are written; left out, all but ``split``.
+    rows
+        Samples of a shard.
+    key
+        Tensor of texts that are the keys of samples; left out, ``key`` if there is one, or the numbers of the rows.
+    """
+    if rows < 1:
+        raise ExportError(f"a shard has at least one row, not {rows}")
+    if key is not None:
+        tensor_of(ds, "key", key, "text")
+    elif "key" in ds.tensors and ds["key"].htype == "text":
+        key = "key"
+    chosen = list(tensors) or [name for name in ds.tensors if name not in ("split", key)]
+    for name in chosen:
+        tensor_of(ds, "tensors", name)
+    if not chosen:
+        raise ExportError("the dataset has no tensors to write")
+    kinds = {name: _kind(ds[name]) for name in chosen}
+    fields = {name: (kind, _field(name, kind, kinds)) for name, kind in kinds.items()}
+    classes = {
+        name: list(ds[name].info.get("class_names") or ())
+        for name, kind in kinds.items()
+        if kind in ("cls", "labels")
+    }
+    parts = {"files": ", ".join(chosen), **({"key": key} if key else {})}
+    context = _Context(fields, key, rows, {name: names for name, names in classes.items() if names})
+    return ExportPlan(f"{len(ds):,} samples of {len(chosen)} files", parts, context, piece_rows=rows)
+
+
+def write(view: lakebed.Dataset, piece: Piece, context: _Context, target: Target) -> Written:
+    """Write a shard."""
+    done = Written()
+    number = f"{piece.first // context.rows:06d}"
+    shard = f"{piece.split}-{number}.tar" if piece.split else f"{number}.tar"
+    taken: set[str] = set()
+    suffixes: dict[str, str] = {}
+    with target.open(shard) as file, tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as tar:
+        for at, row in enumerate(piece.rows):
+            try:
+                key = _key(view[at], int(row), context, taken)
+                files = _files(view[at], context)
+            except (LakebedError, ValueError, TypeError) as error:
+                done.skipped.append((int(row), str(error)))
+                continue
+            for name, suffix, data in files:
+                suffixes[suffix] = name
+                info = tarfile.TarInfo(f"{key}.{suffix}")
+                info.size, info.mode = len(data), 0o644
+                tar.addfile(info, io.BytesIO(data))
+            taken.add(key)
+            done.rows += 1
+    done.result = (shard, done.rows, suffixes)
+    return done
+
+
+def finish(results: Sequence[Any], context: _Context, target: Target) -> None:
+    """Write what shards do not tell: the tensors, the names of the classes, how many samples each shard has."""
+    told: dict[str, Any] = {"shards": {}, "tensors": {}, "classes": context.classes}
+    for _, (shard, rows, suffixes) in results:
+        told["shards"][shard] = rows
+        told["tensors"].update(suffixes)
+    target.write("dataset.json", json.dumps(told, indent=2, ensure_ascii=False).encode())
+
+
+def _kind(tensor: lakebed.Tensor) -> str:
+    htype = str(tensor.htype or "generic")
+    if htype.startswith("link["):
+        htype = htype[5:-1]
+    if htype in _MEDIA:
+        return "media"
+    if htype in _TEXTS:
+        return "txt"
+    if htype in _DOCUMENTS:
+        return "json"
+    if htype == "class_label":
+        longest = tensor.shape_interval.upper[1:]
+        return "cls" if not longest or max(int(length or 0) for length in longest) <= 1 else "labels"
+    return "npy"
+
+
+def _field(name: str, kind: str, kinds: Mapping[str, str]) -> str:
+    """Return the suffix of a tensor's files; of media what stands before it."""
+    suffix = {"media": "", "labels": "json"}.get(kind, kind)
+    alone = sum(_like(other) == _like(kind) for other in kinds.values()) == 1
+    plain = name.replace("/", "_").replace(".", "_")
+    if alone or plain == suffix:
+        return suffix
+    return plain if kind == "media" else f"{plain}.{suffix}"
+
+
+def _like(kind: str) -> str:
+    return "json" if kind == "labels" else kind
+
+
+def _key(row: lakebed.Dataset, number: int, context: _Context, taken: set[str]) -> str:
+    if context.key is None:
+        return f"{number:08d}"
+    key = str(row[context.key].text())
+    last = key.rpartition("/")[2]
+    if not last or "." in last or key.startswith("/") or "\0" in key or ".." in key.split("/"):
+        raise ExportError(f"{key!r} is no key of a sample: a name without a dot was expected")
+    if key in taken:
+        raise ExportError(f"the key {key!r} is there twice in one shard")
+    return key
+
+
+def _files(row: lakebed.Dataset, context: _Context) -> list[tuple[str, str, bytes]]:
+    """Return tensor, suffix and content of the files of a row."""
+    files: list[tuple[str, str, bytes]] = []
+    for name, (kind, suffix) in context.fields.items():
+        tensor = row[name]
+        mask = tensor.null_mask()
+        if mask is not None and np.asarray(mask).any():
+            continue
+        if kind == "media":
+            if not tensor.shape or 0 in tensor.shape:
+                continue
+            of_file = suffix_of(tensor).removeprefix(".")
+            files.append((name, f"{suffix}.{of_file}" if suffix else of_file, bytes(file_of(tensor))))
+        elif kind == "txt":
+            files.append((name, suffix, str(tensor.text()).encode()))
+        elif kind == "json":
+            files.append((name, suffix, json.dumps(tensor.data()["value"], ensure_ascii=False).encode()))
+        elif kind == "cls":
+            labels = tensor.numpy().ravel()
+            if len(labels):
+                files.append((name, suffix, str(int(labels[0])).encode()))
+        elif kind == "labels":
+            files.append((name, suffix, json.dumps(tensor.numpy().ravel().tolist()).encode()))
+        else:
+            content = io.BytesIO()
+            np.save(content, tensor.numpy(), allow_pickle=False)
+            files.append((name, suffix, content.getvalue()))
+    return files
