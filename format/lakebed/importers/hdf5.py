@@ -67,7 +67,9 @@ def _opened(source: Source) -> Iterator[Any]:
     try:
         import h5py
     except ImportError as error:
-        raise IngestionError("HDF5 files need h5py: pip install 'destination-deeplake[hdf5]'") from error
+        raise IngestionError(
+            "HDF5 files need h5py: pip install h5py, or, in a checkout, pip install '.[hdf5]'"
+        ) from error
     path = source.path(source.name)
     with _mutex:
         try:

@@ -98,7 +98,9 @@ def _opened(source: Source) -> Any:
     try:
         import zarr
     except ImportError as error:
-        raise IngestionError("Zarr folders need zarr: pip install 'destination-deeplake[zarr]'") from error
+        raise IngestionError(
+            "Zarr folders need zarr: pip install zarr, or, in a checkout, pip install '.[zarr]'"
+        ) from error
     if not source.is_local:
         raise IngestionError(
             f"{source.shown}: Zarr folders are imported from this machine: copy it here first"
