@@ -1,7 +1,7 @@
 """What the Dockerfile's build stage does besides installing: image.py requirements | slim PREFIX | verify SOURCE.
 
 requirements
-    Print what `pyproject.toml`, beside the working directory, says the project depends on.
+    Print what `pyproject.toml`, beside the working directory, says the project depends on, with the extra `import`.
 slim PREFIX
     Delete from an environment what no path of the connector loads.
 verify SOURCE
@@ -94,7 +94,8 @@ def main() -> None:
     """Run one command."""
     command, *arguments = sys.argv[1:]
     if command == "requirements":
-        print("\n".join(project(Path())["project"]["dependencies"]))
+        told = project(Path())["project"]
+        print("\n".join([*told["dependencies"], *told["optional-dependencies"]["import"]]))
     elif command == "slim":
         slim(Path(arguments[0]))
     elif command == "verify":

@@ -188,3 +188,16 @@ def test_the_command_line_takes_the_options_of_the_format(photos: Path, tmp_path
     helped = CliRunner().invoke(main, ["import", "--help"])
     assert "folder" in helped.output
     assert "--labels [folders|none]" in CliRunner().invoke(main, ["import", "folder", "--help"]).output
+
+
+def test_a_format_that_is_found_out_takes_its_options_behind_the_source(photos: Path, tmp_path: Path) -> None:
+    arguments = ["import", "auto", str(photos), str(tmp_path / "lake"), "--no-progress", "--json"]
+    done = CliRunner().invoke(main, [*arguments, "--link", "--labels=none"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["format"] == "folder"
+    assert lakebed.load(tmp_path / "lake").images.htype == "link[image]"
+    wrong = CliRunner().invoke(main, [*arguments, "--lnik"])
+    assert wrong.exit_code == 2
+    assert "--link" in wrong.output
+    nothing = CliRunner().invoke(main, ["import", "auto", str(tmp_path / "nothing"), "lake", "--link"])
+    assert (nothing.exit_code, "nothing is at" in nothing.output) == (1, True)
