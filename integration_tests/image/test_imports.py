@@ -29,7 +29,7 @@ def pets(tmp_path: Path) -> Path:
             pixels = np.full((8 + index, 9, 3), 10 * number + index, np.uint8)
             Image.fromarray(pixels).save(root / name / f"{index}.png")
     broken = root / "train/cat/0.png"
-    broken.write_bytes(broken.read_bytes()[:40])
+    broken.write_bytes(broken.read_bytes()[:20])
     return root
 
 
