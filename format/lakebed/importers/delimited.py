@@ -53,7 +53,7 @@ class _Style:
 
     @property
     def codec(self) -> str:
-        """Name of the codec that decodes; of UTF-8 too, since Arrow's parser looks at text before it is known to be any."""
+        """Name of the codec that decodes; also of UTF-8, since Arrow's parser does not look whether it is any."""
         return "utf-8-sig" if self.encoding.lower() in ("utf8", "utf-8") else self.encoding
 
 

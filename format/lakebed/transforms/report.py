@@ -113,7 +113,10 @@ class SkippedLog:
                 prefix=f"lakebed-{self._report.name[:40].replace(' ', '-')}-", suffix=".jsonl"
             )
             self._file, self._report.file = os.fdopen(number, "w", encoding="utf-8"), path
-        self._file.write(json.dumps({"index": found.index, "item": found.item, "cause": found.cause, "rows": found.rows}) + "\n")
+        self._file.write(
+            json.dumps({"index": found.index, "item": found.item, "cause": found.cause, "rows": found.rows})
+            + "\n"
+        )
 
     def close(self) -> None:
         """End the file."""

@@ -117,8 +117,10 @@ def delimited(root: Path) -> None:
     """Two files with quotes, nulls and dates, one of them compressed, beside pictures."""
     pictures(root)
     lines = ["id,share,name,day,flag,file"]
-    for row in range(ROWS):
-        lines.append(f'{row},{row / 7},"n\nº, {row}",2024-01-{row % 28 + 1:02},true,{NAMES[row % 2]}')
+    lines += [
+        f'{row},{row / 7},"n\nº, {row}",2024-01-{row % 28 + 1:02},true,{NAMES[row % 2]}'
+        for row in range(ROWS)
+    ]
     (root / "train.csv").write_text("\n".join(lines))
     (root / "val.csv.gz").write_bytes(gzip.compress("\n".join(lines[:9]).encode(), mtime=0))
     (root / "readme").write_text("")
@@ -139,7 +141,13 @@ def json_lines(root: Path) -> None:
     for name in ("train", "val", "test", "x1", "x2"):
         with (root / f"{name}.jsonl").open("w") as file:
             for row in range(ROWS // 4):
-                found = {"id": row, "share": row / 7, "name": f"nº {row}", "vector": [1, 2.5], "file": "a.png"}
+                found = {
+                    "id": row,
+                    "share": row / 7,
+                    "name": f"nº {row}",
+                    "vector": [1, 2.5],
+                    "file": "a.png",
+                }
                 file.write(json.dumps({**found, "more": {"a": [row, None]}, "ragged": [1] * row}) + "\n")
 
 
@@ -228,7 +236,9 @@ def bzip_npz(root: Path) -> Path:
     stored = npz_stored(root)
     with zipfile.ZipFile(stored) as old, zipfile.ZipFile(root / "b.npz", "w", zipfile.ZIP_BZIP2) as new:
         for info in old.infolist():
-            new.writestr(info.filename, old.read(info), zipfile.ZIP_BZIP2 if "a" in info.filename else zipfile.ZIP_LZMA)
+            new.writestr(
+                info.filename, old.read(info), zipfile.ZIP_BZIP2 if "a" in info.filename else zipfile.ZIP_LZMA
+            )
     stored.unlink()
     return root / "b.npz"
 

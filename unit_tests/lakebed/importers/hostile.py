@@ -75,7 +75,10 @@ def escape(draw: random.Random, data: bytes) -> bytes:
     if not found:
         return data
     one = draw.choice(found)
-    made = draw.choice((b"../", b"../../", b"a/../../", b"..\\\\", b"%s/" % draw.choice(_ROOTS))) + b"outside/secret"
+    made = (
+        draw.choice((b"../", b"../../", b"a/../../", b"..\\\\", b"%s/" % draw.choice(_ROOTS)))
+        + b"outside/secret"
+    )
     return data[: one.start()] + made + one[1] + data[one.end() :]
 
 
