@@ -155,8 +155,10 @@ class Source:
         if self.is_object:
             return {}
         if self.is_file:
-            stat = os.stat(self.address).st_size if self.is_local else self._size_elsewhere()
-            return {self.name: stat}
+            if not self.is_local:
+                return {self.name: self._size_elsewhere()}
+            with _reading(self.address):
+                return {self.name: os.stat(self.address).st_size}
         found = self._listing[0]
         if not found:
             raise InvalidPathException(f"{self.shown} holds no files")
