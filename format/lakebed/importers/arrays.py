@@ -25,6 +25,11 @@ _MOST_IN_INFO = 64 << 10
 _CHUNKS = "lz4"
 _NUMBERS = "biuf"
 
+# Bytes of arrays for each byte of the file that holds them: no compression of zeros reaches as many. Files that are not
+# large when they are unpacked may be compressed as they like.
+_MOST_PER_BYTE = 2000
+_SMALL = 1 << 30
+
 
 class Array(Protocol):
     """An array of a file."""
@@ -128,6 +133,8 @@ def planned(source: Source, found: Found, what: str, wanted: Sequence[str], rows
         tensors.append(_tensor(name, names[name], kind, array, found))
     if not tensors:
         raise IngestionError(f"{source.shown} has no arrays that can be imported: {problems[0].reason}")
+    if not wanted:
+        _check_sizes(source, [arrays[name] for name in names])
     step = _step([arrays[name] for name in names], max([found.steps.get(name, 1) for name in names]))
     return Plan(
         f"{what} of {len(tensors)} arrays with {count:,} rows",
@@ -154,14 +161,31 @@ def made(arrays: Mapping[str, Array], block: Block, context: Context) -> Iterato
         values = arrays[name].read(block.start, block.stop)
         if len(values) != block.stop - block.start:
             raise IngestionError(f"{name} ends before {block}")
-        columns[called] = _converted(values, context.kinds[name])
+        columns[called] = converted(values, context.kinds[name])
     yield columns
+
+
+def _check_sizes(source: Source, arrays: Sequence[Array]) -> None:
+    """Refuse what would fill the disk: a small file that says it holds arrays of any size.
+
+    Raises
+    ------
+    IngestionError
+        If the arrays are two thousand times as large as their file, and of more than 1 GB.
+    """
+    size = sum(prod(array.shape) * max(1, array.dtype.itemsize) for array in arrays)
+    if size > max(_SMALL, _MOST_PER_BYTE * source.nbytes):
+        raise IngestionError(
+            f"{source.shown} says that its {source.nbytes:,} bytes hold arrays of {size:,}: if they are what they "
+            "seem, name those that are wanted, arrays=[...] (--arrays)"
+        )
 
 
 def _length(arrays: Mapping[str, Array], rows: str | None) -> int | None:
     if rows is not None:
         return arrays[rows].shape[0] if arrays[rows].shape else None
-    lengths = Counter(array.shape[0] for array in arrays.values() if array.shape and array.shape[0])
+    # Rows without bytes may be as many as a header says.
+    lengths = Counter(array.shape[0] for array in arrays.values() if array.shape and prod(array.shape))
     if not lengths:
         return None
     return max(lengths, key=lambda length: (lengths[length], length))
@@ -222,7 +246,8 @@ def _step(arrays: Sequence[Array], stored: int) -> int:
     return step if step <= stored else step - step % stored
 
 
-def _converted(values: Any, kind: str) -> Any:
+def converted(values: Any, kind: str) -> Any:
+    """Return rows of an array as its tensor takes them."""
     if kind == "text":
         return [_text(value) for value in values]
     if kind == "json":

@@ -24,6 +24,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,9 @@ _MEDIA = ("image", "audio", "video")
 # What stands for something else in the files of datasets.
 _NOT_IN_NAMES = re.compile(r"[,:\\\0.]")
 _LONGEST_PART = 200  # bytes of a part of a name; file systems take 255
+
+# Rows that a byte of a file may stand for: more are no table, but a way to keep this machine busy.
+_MOST_ROWS_PER_BYTE = 10_000
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,36 @@ class Column:
     how: str
 
 
+@contextmanager
+def reading(where: str) -> Iterator[None]:
+    """Turn what Arrow raises at damage, which is of many kinds, into one error.
+
+    Raises
+    ------
+    IngestionError
+        If what is read is no table, or damaged.
+    """
+    try:
+        yield
+    except LakebedError:
+        raise
+    except (ArithmeticError, LookupError, MemoryError, OSError, RuntimeError, TypeError, ValueError) as error:
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise IngestionError(f"{where} is no table that Arrow knows, or damaged: {reason}") from error
+
+
+def check_rows(count: int, nbytes: int, where: str) -> None:
+    """Refuse numbers of rows that a file of so many bytes cannot mean.
+
+    Raises
+    ------
+    IngestionError
+        If there are more than ten thousand for each byte, or fewer than none.
+    """
+    if not 0 <= count <= _MOST_ROWS_PER_BYTE * nbytes:
+        raise IngestionError(f"{where} says that its {nbytes:,} bytes hold {count:,} rows: it is damaged")
+
+
 def columns_of(
     schema: pa.Schema, wishes: Wishes, first: pa.RecordBatch | None, source: Source, problems: list[Problem]
 ) -> tuple[list[Column], list[TensorPlan]]:
@@ -110,6 +144,8 @@ def columns_of(
         double = next(name for name in schema.names if schema.names.count(name) > 1)
         raise IngestionError(f"two columns are called {double!r}")
     features = _features(schema)
+    if first is not None:
+        first = next((piece for _, piece in _sound(first) if not isinstance(piece, str)), None)
     columns, tensors = [], []
     taken: set[str] = set()
     for field in schema:
@@ -160,17 +196,49 @@ def converted(
     where
         What of the source the batch is of, for people.
     """
-    found: dict[str, Any] = {}
-    wrong: dict[int, str] = {}
-    count = 0
-    for number, column in enumerate(columns):
-        values = batch.column(number)
-        count = len(values)
-        found[column.tensor] = _converted(values, column, source, wishes, wrong)
-    for row, reason in sorted(wrong.items()):
-        yield Skipped(f"{where}, row {row:,} of {count:,}" if count > 1 else where, reason)
-    if len(wrong) < count:
-        yield kept(found, [row for row in range(count) if row not in wrong]) if wrong else found
+    count = len(batch.column(0)) if columns else 0
+
+    def called(row: int) -> str:
+        return f"{where}, row {row:,} of {count:,}" if count > 1 else where
+
+    for start, piece in _sound(batch):
+        if isinstance(piece, str):
+            yield Skipped(called(start), piece)
+            continue
+        found: dict[str, Any] = {}
+        wrong: dict[int, str] = {}
+        rows = 0
+        for number, column in enumerate(columns):
+            values = piece.column(number)
+            rows = len(values)
+            found[column.tensor] = _converted(values, column, source, wishes, wrong)
+        for row, reason in sorted(wrong.items()):
+            yield Skipped(called(start + row), reason)
+        if len(wrong) < rows:
+            yield kept(found, [row for row in range(rows) if row not in wrong]) if wrong else found
+
+
+def _sound(batch: Any, start: int = 0) -> Iterator[tuple[int, Any]]:
+    """Yield runs of rows whose values Arrow may look at, each with its first row; for a row that is damaged, why.
+
+    Files may say of texts and lists that they lie where no memory is, and nothing notices before they are looked at.
+    """
+    import pyarrow as pa
+
+    if not isinstance(batch, pa.RecordBatch):
+        yield start, batch
+        return
+    try:
+        batch.validate(full=True)
+    except (pa.ArrowInvalid, pa.ArrowIndexError) as error:
+        if batch.num_rows <= 1:
+            yield start, f"damaged values: {error}"
+            return
+        half = batch.num_rows // 2
+        yield from _sound(batch.slice(0, half), start)
+        yield from _sound(batch.slice(half), start + half)
+    else:
+        yield start, batch
 
 
 def _converted(values: Any, column: Column, source: Source, wishes: Wishes, wrong: dict[int, str]) -> Any:

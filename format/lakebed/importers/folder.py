@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from lakebed.errors import IngestionError, LakebedError
+from lakebed.importers.numpy_files import loaded
 from lakebed.importers.plan import (
     IMAGE_KINDS,
     Media,
@@ -255,11 +256,7 @@ def _value(name: str, htype: str, held: Media) -> Any:
         return held.value(name)
     data = held.source.document(name)
     if htype == "array":
-        import io
-
-        import numpy as np
-
-        return np.load(io.BytesIO(data), allow_pickle=False)
+        return loaded(data)
     text = data.decode()
     if htype == "json":
         import json

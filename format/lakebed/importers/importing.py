@@ -22,7 +22,7 @@ from lakebed.errors import (
     SamePathException,
     TransformError,
 )
-from lakebed.importers.plan import Plan, TensorPlan, kept, tensor
+from lakebed.importers.plan import Plan, Problem, TensorPlan, kept, tensor
 from lakebed.importers.registry import Importer, importer_of, recognised
 from lakebed.importers.report import ImportReport
 from lakebed.importers.source import Source
@@ -131,7 +131,9 @@ def import_from(
     importer = recognised(source)[0] if format == "auto" else importer_of(format)
     check_options(importer.name, importer.options(), options)
     wanted = chosen(split)
-    plan, splits = splits_of(importer.plan(source, **options), wanted, seed)
+    planned = importer.plan(source, **options)
+    planned.problems += [Problem(name, reason, 0) for name, reason in source.left_out.items()]
+    plan, splits = splits_of(planned, wanted, seed)
     if not len(plan.items):
         raise IngestionError(f"{source.shown} holds nothing to import: {plan.found}")
     if strict:

@@ -18,7 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from lakebed.errors import IngestionError
+from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.source import Source
 
 # What is looked at in one go; an element may be larger, up to the second.
@@ -108,6 +108,10 @@ def open_json(
         return _Scanner(source.path(name) or _copied(source, name), called).index(arrays, seen)
     except RecursionError:
         raise IngestionError(f"{called} is nested too deeply") from None
+    except OSError as error:
+        if isinstance(error, LakebedError):
+            raise
+        raise IngestionError(f"{called} cannot be read: {error}") from error
 
 
 def _held(

@@ -130,8 +130,8 @@ class ImportReport:
                 told += problem.rows
         self.skipped += told
         for entry in done.errors:
-            self._note(entry.item or f"item {entry.index}", entry.cause)
-        untold = done.skipped + done.skipped_rows - len(done.errors)
+            self._note(entry.item or f"item {entry.index}", entry.cause, entry.rows)
+        untold = done.skipped + done.skipped_rows - sum(entry.rows for entry in done.errors)
         if untold:
             self.reasons["others"] = self.reasons.get("others", 0) + untold
 

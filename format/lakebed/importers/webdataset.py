@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import io
 import json
 import lzma
 import re
@@ -26,6 +25,7 @@ import lakebed
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.columns import tensor_name
 from lakebed.importers.folder import SPLITS
+from lakebed.importers.numpy_files import loaded
 from lakebed.importers.plan import IMAGE_KINDS, Plan, Problem, TensorPlan, media, tensor
 from lakebed.importers.source import Source, suffix_of
 from lakebed.transforms.output import Skipped
@@ -403,7 +403,7 @@ def _value(suffix: str, data: bytes) -> Any:
     if htype == "json":
         return json.loads(data)
     if htype == "array":
-        return np.load(io.BytesIO(data), allow_pickle=False)
+        return loaded(data)
     if htype == "class_label":
         return np.int64(int(data.decode().strip()))
     return np.frombuffer(data, np.uint8)

@@ -1,17 +1,22 @@
 """Zarr 2 and 3: an array, or the arrays of a group and its groups, with their attributes; read chunk by chunk."""
 
+# Paths are strings here, as in storage.
+# ruff: noqa: PTH114
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from lakebed.errors import IngestionError
+from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.arrays import Block, Context, Found, attribute, made, planned
 from lakebed.importers.plan import Plan, Problem
 from lakebed.importers.source import Source
+from lakebed.transforms.output import Skipped
 
 BATCHED = True
 
@@ -42,6 +47,11 @@ def plan(source: Source, *, arrays: Sequence[str] = (), rows: str | None = None)
     rows
         Path of the array whose first axis is that of the rows; left out, the length that most arrays have.
     """
+    with _reading(source):
+        return _planned(source, arrays, rows)
+
+
+def _planned(source: Source, arrays: Sequence[str], rows: str | None) -> Plan:
     found = _opened(source)
     attributes = {"": _attributes(found), **{name: _attributes(one) for name, one in _arrays(found).items()}}
     known: dict[str, _Array] = {}
@@ -60,8 +70,14 @@ def plan(source: Source, *, arrays: Sequence[str] = (), rows: str | None = None)
 
 def rows(item: Block, context: Context) -> Iterator[Any]:
     """Yield some rows of all arrays."""
-    found = _arrays(_opened(context.source))
-    yield from made({name: _Array(found[name]) for name in context.tensors}, item, context)
+    try:
+        with _reading(context.source):
+            found = _arrays(_opened(context.source))
+            columns = list(made({name: _Array(found[name]) for name in context.tensors}, item, context))
+    except IngestionError as error:
+        yield Skipped(str(item), str(error), item.stop - item.start)
+        return
+    yield from columns
 
 
 def describe(plan: Plan) -> dict[str, Any]:
@@ -105,10 +121,41 @@ def _opened(source: Source) -> Any:
         raise IngestionError(
             f"{source.shown}: Zarr folders are imported from this machine: copy it here first"
         )
+    if not source.follow_symlinks:
+        _check_inside(source)
+    return zarr.open(source.address, mode="r")
+
+
+@contextmanager
+def _reading(source: Source) -> Iterator[None]:
+    """Turn what the library raises at damage, which is whatever its codecs and parsers do, into one error."""
     try:
-        return zarr.open(source.address, mode="r")
-    except Exception as error:  # the library raises what its codecs and parsers do
+        yield
+    except LakebedError:
+        raise
+    except Exception as error:
         raise IngestionError(f"{source.shown} is no Zarr folder, or damaged: {error}") from error
+
+
+def _check_inside(source: Source) -> None:
+    """Refuse a folder with symbolic links that lead out or in circles: the library would follow them.
+
+    Raises
+    ------
+    IngestionError
+        If there is one.
+    """
+    root = os.path.realpath(source.address)
+    for folder, folders, files in os.walk(root):
+        for name in (*folders, *files):
+            path = f"{folder}/{name}"
+            if not os.path.islink(path):
+                continue
+            if name in folders or not os.path.realpath(path).startswith(f"{root}/"):
+                raise IngestionError(
+                    f"{path} is a symbolic link that leads out of the folder, or to another folder; to follow such "
+                    "links: follow_symlinks=True (--follow-symlinks)"
+                )
 
 
 def _arrays(found: Any) -> Mapping[str, Any]:

@@ -35,10 +35,13 @@ class Skipped:
         Which row that would have been, for people: a file, a line.
     reason
         Why it is no row.
+    rows
+        How many rows it stands for.
     """
 
     where: str
     reason: str
+    rows: int = 1
 
 
 class SampleOut:

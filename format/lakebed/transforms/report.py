@@ -16,11 +16,12 @@ SHOWN_FAILURES = 1000
 
 @dataclass(frozen=True, slots=True)
 class SkippedItem:
-    """An input sample or a row of one that was left out: its number, its text (None of rows of datasets), the cause."""
+    """An input sample or rows of one that were left out: number, text (None of rows of datasets), cause, how many."""
 
     index: int
     item: str | None
     cause: str
+    rows: int = 1
 
 
 @dataclass(slots=True)
@@ -71,8 +72,9 @@ class TransformReport:
             lines.append(f"  sample {entry.index}{what}: {entry.cause}")
         if self.skipped_rows:
             lines.insert(2, f"No. of rows skipped: {self.skipped_rows}")
-        if self.skipped + self.skipped_rows > len(self.errors[:10]):
-            lines.append(f"  and {self.skipped + self.skipped_rows - len(self.errors[:10])} more")
+        more = self.skipped + self.skipped_rows - sum(entry.rows for entry in self.errors[:10])
+        if more:
+            lines.append(f"  and {more} more")
         if self.file is not None:
             lines.append(f"All of them: {self.file}")
         return "\n".join(lines)
@@ -98,8 +100,8 @@ class SkippedLog:
     def add_rows(self, rows: list[LeftOut]) -> None:
         """Note rows that were left out."""
         for row in rows:
-            self._report.skipped_rows += 1
-            self._add(SkippedItem(row.index, row.where, row.reason))
+            self._report.skipped_rows += row.rows
+            self._add(SkippedItem(row.index, row.where, row.reason, row.rows))
         if rows and self._file is not None:
             self._file.flush()
 
@@ -111,7 +113,10 @@ class SkippedLog:
                 prefix=f"lakebed-{self._report.name[:40].replace(' ', '-')}-", suffix=".jsonl"
             )
             self._file, self._report.file = os.fdopen(number, "w", encoding="utf-8"), path
-        self._file.write(json.dumps({"index": found.index, "item": found.item, "cause": found.cause}) + "\n")
+        self._file.write(
+            json.dumps({"index": found.index, "item": found.item, "cause": found.cause, "rows": found.rows})
+            + "\n"
+        )
 
     def close(self) -> None:
         """End the file."""

@@ -75,11 +75,12 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A row that was left out of those of an item: the item's number, which row, and why."""
+    """Rows that were left out of those of an item: the item's number, which rows, why, and how many."""
 
     index: int
     where: str
     reason: str
+    rows: int = 1
 
 
 @dataclass(slots=True)
@@ -144,10 +145,14 @@ class _Waiting:
 
 
 class _LargeItem:
-    """An item whose rows are written while it makes them: all of them stay, or none."""
+    """An item whose rows are written while it makes them: all of them stay, or none.
+
+    Of batches, where errors are ignored, the rows that cannot be written are left out: ``lost`` counts them.
+    """
 
     def __init__(self) -> None:
         self.is_begun = False
+        self.lost = 0
         self._writer: PartWriter | None = None
         self._point: Savepoint | None = None
         self._error: SampleAppendError | None = None
@@ -194,6 +199,7 @@ class Worker:
             job.stages, job.tensors, skip_ok=job.skip_ok, overflow=self._overflow, limit=job.cache_bytes
         )
         self._large = _LargeItem()
+        self._index = 0
         self._waiting = _Waiting()
         self._outcome: Outcome | None = None
         self._writer: PartWriter | None = None
@@ -228,18 +234,20 @@ class Worker:
     def _take(self, index: int, item: Any, outcome: Outcome) -> None:
         """Let an item become rows, which are encoded now or together with those of others."""
         large = self._large = _LargeItem()
+        self._index, before = index, len(outcome.left_out)
         try:
             rows = self._stages.rows(item)
             if large.is_begun and rows:
-                large.add(rows)
+                self._add(rows)
             self._leave_out(index, self._stages.left_out)
         except Exception as error:  # noqa: BLE001 - told, with the item
             large.give_up()
+            del outcome.left_out[before:]
             self._failed(index, item, error)
             return
         if large.is_begun:
             name, count = next(iter(self._stages.overflowed.items()))
-            outcome.rows += count + len(rows.get(name, ()))
+            outcome.rows += count + len(rows.get(name, ())) - large.lost
             return
         if not rows:
             return
@@ -258,7 +266,18 @@ class Worker:
         if not self._large.is_begun:
             self._encode()
             self._large.begin(self._writer)
-        self._large.add(rows)
+        self._add(rows)
+
+    def _add(self, rows: Rows) -> None:
+        """Write rows of an item that goes on making them, or made the last of many."""
+        if self._writer is None or not (self._stages.is_batched and self._job.ignore_errors):
+            self._large.add(rows)
+            return
+        try:
+            self._writer.extend(rows)
+        except SampleAppendError:
+            count = len(next(iter(rows.values())))
+            self._large.lost += count - self._one_by_one(self._writer, rows, self._index)
 
     def _items(self, task: Task) -> Iterator[tuple[int, Any]]:
         source, size = self._job.source, self._job.batch_size
@@ -323,7 +342,7 @@ class Worker:
         """
         if rows and not self._job.ignore_errors:
             raise SkippedRowError(f"{rows[0].where}: {rows[0].reason}")
-        self._told().left_out.extend(LeftOut(index, row.where, row.reason) for row in rows)
+        self._told().left_out.extend(LeftOut(index, row.where, row.reason, row.rows) for row in rows)
 
     def _told(self) -> Outcome:
         if self._outcome is None:

@@ -1,0 +1,327 @@
+"""HDF5 files are read by a process of their own: the HDF5 library ends the process, or never returns, at some damage.
+
+The process has the seconds of CPU and the memory that reading takes at most. It is a program that speaks over its
+standard streams, gets no credentials, and ends when nothing is asked of it for a while.
+
+    message                     8 bytes, length; JSON; the bytes of arrays, whose dtypes and shapes the JSON tells
+    open, read                  what is asked: what is in the file; rows of an array
+    bytes                       what it asks back, of a file in a bucket: a range of it
+    error                       in place of an answer
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import select
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import IO, Any
+
+import numpy as np
+
+from lakebed.errors import IngestionError
+from lakebed.importers.arrays import Found, attribute, converted
+from lakebed.importers.plan import Problem
+from lakebed.importers.source import Source
+
+_LENGTH = struct.Struct("<Q")
+_MOST_JSON = 1 << 30
+_SECONDS = 60  # of CPU, for one answer
+_MEMORY = 16 << 30
+_IDLE_SECONDS = 20.0
+
+_PROGRAM = (
+    "import sys; sys.path[:] = {path!r}; from lakebed.importers.hdf5_reader import serve; "
+    "serve({file!r}, {size}, {seconds})"
+)
+
+
+# -- this side ---------------------------------------------------------------------------------------------------
+
+
+class Reader:
+    """An HDF5 file that another process has open; for one thread at a time."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._raw: Any = None if source.is_local else source.open()
+        self._popen: subprocess.Popen[bytes] | None = None
+
+    def found(self) -> Found:
+        """Return what is in the file.
+
+        Raises
+        ------
+        IngestionError
+            If it is no HDF5 file, or damaged.
+        """
+        head, _ = self._ask({"open": True})
+        return Found(
+            {name: _Array(self, name, tuple(shape), np.dtype(kind)) for name, shape, kind in head["arrays"]},
+            head["kinds"],
+            head["attributes"],
+            head["steps"],
+            [Problem(where, reason, 0) for where, reason in head["problems"]],
+        )
+
+    def read(self, name: str, start: int, stop: int) -> Any:
+        """Return rows of an array: an array, or a list of texts, of what JSON holds or of arrays.
+
+        Raises
+        ------
+        IngestionError
+            If they are damaged.
+        """
+        head, arrays = self._ask({"read": name, "start": start, "stop": stop})
+        if "values" in head:
+            return head["values"]
+        if len(arrays) == 1:
+            return arrays[0]
+        lengths, values = arrays
+        return np.split(values, np.cumsum(lengths)[:-1]) if len(lengths) else []
+
+    def close(self) -> None:
+        """End the process."""
+        popen, self._popen = self._popen, None
+        if popen is None:
+            return
+        popen.kill()
+        popen.wait()
+        for stream in (popen.stdin, popen.stdout):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _ask(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
+        for attempt in (0, 1):
+            popen = self._popen
+            is_new = popen is None
+            if popen is None or popen.stdin is None or popen.stdout is None:
+                popen = self._popen = self._started()
+            try:
+                _send(popen.stdin, request)
+                return self._answer(popen)
+            except (EOFError, OSError) as error:
+                if isinstance(error, IngestionError):
+                    raise
+                self.close()
+                if is_new or attempt:
+                    raise IngestionError(
+                        f"{self._source.shown} is damaged: the HDF5 library crashed at it, or did not come to an end"
+                    ) from None
+            # The process had nothing to do, and ended; or the library crashed: a new one tells.
+        raise AssertionError("two attempts")
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        path = self._source.path(self._source.name)
+        size = 0 if path is not None else self._source.files[self._source.name]
+        program = _PROGRAM.format(path=sys.path, file=path, size=size, seconds=_SECONDS)
+        return subprocess.Popen(  # noqa: S603 - this Python
+            [sys.executable, "-c", program],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def _answer(self, popen: subprocess.Popen[bytes]) -> tuple[dict[str, Any], list[Any]]:
+        while True:
+            head, arrays = _receive(popen.stdout)
+            if "bytes" in head:
+                at, size = head["bytes"]
+                self._raw.seek(at)
+                _send(popen.stdin, {}, [np.frombuffer(self._raw.read(size), np.uint8)])
+                continue
+            if "error" in head:
+                raise IngestionError(f"{self._source.shown}: {head['error']}")
+            return head, arrays
+
+
+@dataclass(frozen=True)
+class _Array:
+    """A dataset of a file that another process has open."""
+
+    reader: Reader
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def read(self, start: int, stop: int) -> Any:
+        return self.reader.read(self.name, start, stop)
+
+
+_own = threading.local()
+
+
+def reader_of(source: Source) -> Reader:
+    """Return the reader that this thread has for a file."""
+    known: tuple[str, Reader] | None = getattr(_own, "known", None)
+    if known is None or known[0] != source.identity:
+        known = _own.known = (source.identity, Reader(source))
+    return known[1]
+
+
+def _send(stream: IO[bytes] | None, head: Mapping[str, Any], arrays: Sequence[Any] = ()) -> None:
+    if stream is None:
+        raise EOFError
+    told = [[array.dtype.str, list(array.shape)] for array in arrays]
+    data = json.dumps({**head, "arrays of bytes": told}).encode()
+    stream.write(_LENGTH.pack(len(data)))
+    stream.write(data)
+    for array in arrays:
+        stream.write(np.ascontiguousarray(array).tobytes())
+    stream.flush()
+
+
+def _receive(stream: IO[bytes] | None) -> tuple[dict[str, Any], list[Any]]:
+    """Return the next message.
+
+    Raises
+    ------
+    EOFError
+        If the other side is gone.
+    """
+    if stream is None:
+        raise EOFError
+    (size,) = _LENGTH.unpack(_exactly(stream, _LENGTH.size))
+    if size > _MOST_JSON:
+        raise EOFError
+    found = json.loads(_exactly(stream, size))
+    arrays = []
+    for name, shape in found["arrays of bytes"]:
+        dtype = np.dtype(name)
+        arrays.append(np.frombuffer(_exactly(stream, dtype.itemsize * prod(shape)), dtype).reshape(shape))
+    return found, arrays
+
+
+def _exactly(stream: IO[bytes], size: int) -> bytes:
+    parts = []
+    while size:
+        part = stream.read(min(size, 1 << 24))
+        if not part:
+            raise EOFError
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+# -- the process -------------------------------------------------------------------------------------------------
+
+
+def serve(file: str | None, size: int, seconds: int) -> None:
+    """Answer until nothing is asked any more."""
+    from lakebed.importers.hdf5 import found_in, opened
+
+    requests = os.fdopen(os.dup(0), "rb", buffering=0)
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what libraries print
+    _limit_memory()
+    raw: Any = file if file is not None else io.BufferedReader(_Asked(requests, answers, size), 1 << 20)
+    found: Found | None = None
+    while True:
+        if not select.select([requests], [], [], _IDLE_SECONDS)[0]:
+            return
+        try:
+            request, _ = _receive(requests)
+        except EOFError:
+            return
+        _limit_time(seconds)
+        try:
+            if found is None:
+                found = found_in(opened(raw))
+            _send(answers, *_answered(request, found))
+        except Exception as error:  # noqa: BLE001 - told to the other side
+            _send(answers, {"error": f"no HDF5 file, or damaged: {error}"})
+
+
+class _Asked(io.RawIOBase):
+    """A file that the other side reads."""
+
+    def __init__(self, requests: IO[bytes], answers: IO[bytes], size: int) -> None:
+        self._requests, self._answers, self._size = requests, answers, size
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = max(0, base + offset)
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        count = min(len(buffer), max(0, self._size - self._at))
+        if not count:
+            return 0
+        _send(self._answers, {"bytes": [self._at, count]})
+        _, (data,) = _receive(self._requests)
+        buffer[: len(data)] = data.tobytes()  # as many as there were
+        self._at += len(data)
+        return len(data)
+
+
+def _answered(request: Mapping[str, Any], found: Found) -> tuple[dict[str, Any], list[Any]]:
+    if "open" in request:
+        arrays = []
+        kinds = dict(found.kinds)
+        for name, array in found.arrays.items():
+            dtype = array.dtype
+            if dtype.names:
+                kinds[name], dtype = "json", np.dtype(f"V{dtype.itemsize}")
+            arrays.append([name, list(array.shape), dtype.str])
+        problems = [[problem.where, problem.reason] for problem in found.problems]
+        told = {key: attribute(value) for key, value in found.attributes.items()}
+        return {
+            "arrays": arrays,
+            "kinds": kinds,
+            "attributes": told,
+            "steps": dict(found.steps),
+            "problems": problems,
+        }, []
+    name = request["read"]
+    array = found.arrays[name]
+    values = array.read(request["start"], request["stop"])
+    kind = "json" if array.dtype.names else found.kinds.get(name)
+    if kind == "arrays":
+        lists = [np.ravel(value) for value in values]
+        whole = np.concatenate(lists) if lists else np.empty(0, np.uint8)
+        return {}, [np.array([len(one) for one in lists], np.int64), whole]
+    if kind in ("text", "json"):
+        return {"values": converted(values, kind)}, []
+    return {}, [np.asarray(values)]
+
+
+def _limit_memory() -> None:
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        most = _MEMORY if hard == resource.RLIM_INFINITY else min(hard, _MEMORY)
+        resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+
+
+def _limit_time(seconds: int) -> None:
+    """Let the system end this process if the answer takes too long."""
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+        resource.setrlimit(resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime) + seconds, hard))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))

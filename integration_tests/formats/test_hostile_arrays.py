@@ -1,0 +1,140 @@
+"""Damaged HDF5 and Zarr files: errors or counted rows, in little memory; the process lives on."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lakebed
+from lakebed.errors import IngestionError
+from lakebed.importers import hdf5_reader
+from unit_tests.lakebed.importers.hostile import check_hostile
+
+pytestmark = pytest.mark.formats
+
+ROWS = 40
+_MEMORY = 6 << 30  # address space; libraries map more than they use
+
+
+def hdf5(root: Path) -> Path:
+    """Chunked and contiguous arrays, texts, lists, attributes and groups."""
+    import h5py
+
+    root.mkdir()
+    with h5py.File(root / "a.h5", "w") as file:
+        file.attrs["by"] = "a test"
+        images = np.arange(ROWS * 60, dtype=np.uint8).reshape(ROWS, 4, 5, 3)
+        file.create_dataset("images", data=images, chunks=(7, 4, 5, 3), compression="gzip", shuffle=True)
+        file.create_dataset("checked", data=images, chunks=(7, 4, 5, 3), fletcher32=True)
+        group = file.create_group("inner")
+        group["points"] = np.ones((ROWS, 2))
+        group["points"].attrs["names"] = ["x", "y"]
+        file["text"] = [f"nº {row}" for row in range(ROWS)]
+        lists = file.create_dataset("lists", (ROWS,), dtype=h5py.vlen_dtype(np.int32))
+        for row in range(ROWS):
+            lists[row] = np.arange(row % 4)
+        file["record"] = np.array([(row, row / 2) for row in range(ROWS)], [("a", "i4"), ("b", "f8")])
+        file["fixed"] = np.array([b"abc"] * ROWS)
+        file["mean"] = [0.5, 0.25]
+        file["soft"] = h5py.SoftLink("/images")
+    return root / "a.h5"
+
+
+def zarr_folder(version: Any) -> Any:
+    """Return what makes arrays and groups of a version of the format."""
+
+    def make(root: Path) -> None:
+        import zarr
+
+        group = zarr.open_group(root, mode="w", zarr_format=version)
+        group.attrs["by"] = "a test"
+        images = group.create_array("images", shape=(ROWS, 4, 5, 3), dtype="uint8", chunks=(7, 4, 5, 3))
+        images[:30] = 7
+        points = group.create_group("inner").create_array(
+            "points", shape=(ROWS, 2), dtype="f8", chunks=(ROWS, 2)
+        )
+        points[:] = 1
+        texts = group.create_array("text", shape=(ROWS,), dtype=str, chunks=(20,))
+        texts[:] = np.array([f"nº {row}" for row in range(ROWS)], dtype=object)
+
+    return make
+
+
+FAMILIES = {"hdf5": hdf5, "zarr 2": zarr_folder(2), "zarr 3": zarr_folder(3)}
+
+
+def tried(name: str, count: int, seed: int, folder: Path) -> None:
+    """Import damaged sources in a process of its own, whose memory is limited."""
+    script = (
+        "from integration_tests.formats.test_hostile_arrays import child; "
+        f"child({name!r}, {count}, {seed}, {str(folder)!r})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-W", "ignore", "-c", script],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+
+
+def child(name: str, count: int, seed: int, folder: str) -> None:
+    """Do what :func:`tried` asks for."""
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    hdf5_reader._SECONDS = 5
+    check_hostile(name.split(maxsplit=1)[0], FAMILIES[name], Path(folder), count, seed=seed)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_damage(name: str, tmp_path: Path) -> None:
+    pytest.importorskip({"hdf5": "h5py"}.get(name, "zarr"))
+    tried(name, 40, 0, tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_five_hundred_damaged_sources(name: str, seed: int, tmp_path: Path) -> None:
+    pytest.importorskip({"hdf5": "h5py"}.get(name, "zarr"))
+    tried(name, 500, seed, tmp_path)
+
+
+def test_links_that_lead_out_of_a_zarr_folder(tmp_path: Path) -> None:
+    """Chunks and attributes that are symbolic links to other files are not read, unless that is wished."""
+    pytest.importorskip("zarr")
+    zarr_folder(2)(tmp_path / "a.zarr")
+    (tmp_path / "secret").write_text('{"password": "x"}')
+    attributes = tmp_path / "a.zarr/.zattrs"
+    attributes.unlink()
+    attributes.symlink_to(tmp_path / "secret")
+    with pytest.raises(IngestionError, match="leads out of the folder"):
+        lakebed.import_from("zarr", tmp_path / "a.zarr", "mem://", progressbar=False)
+    report = lakebed.import_from(
+        "zarr", tmp_path / "a.zarr", "mem://", progressbar=False, follow_symlinks=True
+    )
+    assert report.dataset.info["imports"][0]["about"]["attributes"] == {"password": "x"}
+
+
+@pytest.mark.parametrize("format", ["hdf5", "zarr"])
+def test_files_that_say_they_hold_anything(format: str, tmp_path: Path) -> None:  # noqa: A002
+    """A few bytes that stand for terabytes of nothing are refused, unless their arrays are named."""
+    shape = (1 << 44,)
+    if format == "hdf5":
+        h5py = pytest.importorskip("h5py")
+        with h5py.File(tmp_path / "a.h5", "w") as file:
+            file.create_dataset("x", shape, "u1", chunks=(1 << 20,), compression="gzip")
+    else:
+        zarr = pytest.importorskip("zarr")
+        zarr.open_group(tmp_path / "a.h5", mode="w").create_array(
+            "x", shape=shape, dtype="u1", chunks=(1 << 20,)
+        )
+    with pytest.raises(IngestionError, match="hold arrays of"):
+        lakebed.import_from(format, tmp_path / "a.h5", "mem://", progressbar=False)
