@@ -41,6 +41,7 @@ from lakebed.importers.sample_shards import (
     items_of,
     list_of,
     looked_at,
+    lost,
     mode_of,
     parts_of,
     pixels_of,
@@ -225,8 +226,7 @@ def rows(item: Item, context: _Context) -> Iterator[Any]:
                 continue
             yield row
     except (LakebedError, OSError, struct.error) as error:
-        left = item.stop - number
-        yield Skipped(str(item), f"{left:,} samples are lost, since the chunk is damaged: {error}")
+        yield from lost(item, number, error)
 
 
 def describe(plan: Plan) -> dict[str, Any]:

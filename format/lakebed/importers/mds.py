@@ -37,6 +37,7 @@ from lakebed.importers.sample_shards import (
     items_of,
     list_of,
     looked_at,
+    lost,
     mode_of,
     parts_of,
     pixels_of,
@@ -229,8 +230,7 @@ def rows(item: Item, context: _Context) -> Iterator[Any]:
                 continue
             yield row
     except (LakebedError, OSError) as error:
-        left = item.stop - number
-        yield Skipped(str(item), f"{left:,} samples are lost, since the shard is damaged: {error}")
+        yield from lost(item, number, error)
 
 
 def describe(plan: Plan) -> dict[str, Any]:

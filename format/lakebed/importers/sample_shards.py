@@ -25,6 +25,7 @@ from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.folder import SPLITS
 from lakebed.importers.plan import Problem
 from lakebed.importers.source import Source
+from lakebed.transforms.output import Skipped
 
 INDEX = "index.json"
 
@@ -38,6 +39,8 @@ _MAX_UNPACKED_BYTES = 1 << 30
 # A worker takes about so many bytes of a shard at a time; what is hashed or compressed is taken as a whole.
 _ITEM_BYTES = 32 << 20
 _BLOCK_BYTES = 1 << 20
+# Samples of a damaged shard that are counted one by one; of more, an index tells what cannot be.
+_MOST_COUNTED = 1 << 20
 # Samples of a shard, and shards, by which it is found out what columns hold.
 _LOOKED_AT = 8
 _SHARDS_LOOKED_AT = 4
@@ -222,6 +225,16 @@ def samples(source: Source, shard: Shard, start: int, stop: int) -> Iterator[byt
                 yield error
                 continue
             yield found
+
+
+def lost(item: Item, number: int, error: Exception) -> Iterator[Skipped]:
+    """Yield what is left out in place of samples from a number on, which cannot be read since the shard is damaged."""
+    count = item.stop - number
+    if count > _MOST_COUNTED:
+        yield Skipped(str(item), f"{count:,} samples are lost, since the shard is damaged: {error}")
+        return
+    for at in range(number, item.stop):
+        yield Skipped(f"{item.shard.name}: sample {at:,}", f"the shard is damaged: {error}")
 
 
 def parts_of(data: bytes, sizes: Sequence[int | None]) -> list[bytes]:
