@@ -74,6 +74,7 @@ _BUILT_IN = (
         "Parquet files, with images and classes as Hugging Face knows them",
     ),
     Exporter("webdataset", "lakebed.exporters.webdataset", "WebDataset: tar files of samples"),
+    Exporter("mds", "lakebed.exporters.mds", "MosaicML MDS: shards that StreamingDataset reads"),
     Exporter("csv", "lakebed.exporters.delimited", "CSV or TSV files"),
     Exporter("folder", "lakebed.exporters.folder", "a folder of media files, a class each"),
 )

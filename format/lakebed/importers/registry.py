@@ -102,6 +102,9 @@ _BUILT_IN = (
         "huggingface", "lakebed.importers.huggingface", "Hugging Face datasets, open or saved by save_to_disk"
     ),
     Importer("webdataset", "lakebed.importers.webdataset", "WebDataset shards: tar files of samples"),
+    Importer("mds", "lakebed.importers.mds", "MosaicML MDS shards"),
+    Importer("litdata", "lakebed.importers.litdata", "LitData chunks"),
+    Importer("tfrecord", "lakebed.importers.tfrecord", "TFRecord files of tf.train.Example"),
     Importer(
         "dataframe", "lakebed.importers.dataframe", "tables of pandas, polars and Arrow, and Arrow files"
     ),
