@@ -131,7 +131,8 @@ def import_from(
     importer = recognised(source)[0] if format == "auto" else importer_of(format)
     check_options(importer.name, importer.options(), options)
     wanted = chosen(split)
-    plan, splits = splits_of(importer.plan(source, **options), wanted, seed)
+    only = [name for name, share in wanted.items() if share is None]
+    plan, splits = splits_of(importer.plan_for(source, only, options), wanted, seed)
     if not len(plan.items):
         raise IngestionError(f"{source.shown} holds nothing to import: {plan.found}")
     if strict:

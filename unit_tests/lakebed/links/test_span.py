@@ -47,7 +47,10 @@ def test_any_part_of_a_part_is_that_of_the_content(tmp_path: Path, size: int) ->
             part = fetch_part(url, start, length)
             assert part.data == DATA[:size][start : start + length]
             assert part.total == size
-    assert RangedFile(lambda start, length, tag: fetch_part(url, start, length, tag=tag), 7).whole() == DATA[:size]
+    assert (
+        RangedFile(lambda start, length, tag: fetch_part(url, start, length, tag=tag), 7).whole()
+        == DATA[:size]
+    )
 
 
 def test_plain_bytes_and_names_that_only_look_like_parts(tmp_path: Path) -> None:
@@ -130,7 +133,9 @@ def test_images_in_a_table_on_a_server_and_here(tmp_path: Path, nothing_allowed:
         ds.image.append(lakebed.link(f"{path}#bytes=4-{len(table) + 7}&encoding=base64"))
 
 
-def test_others_must_allow_the_folder(tmp_path: Path, nothing_allowed: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_others_must_allow_the_folder(
+    tmp_path: Path, nothing_allowed: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from lakebed.links import policy
 
     file = io.BytesIO()
