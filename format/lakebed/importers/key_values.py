@@ -90,6 +90,9 @@ class Store(Protocol):
     def read(self, value: Any) -> bytes:
         """Return the bytes of a value."""
 
+    def held(self, value: Any) -> Any:
+        """Return a value as it is kept for later: without its bytes, if they can be read again."""
+
 
 Opened = Callable[[Source, str], AbstractContextManager[Store]]
 
@@ -351,6 +354,15 @@ def made(item: _Item, context: _Context) -> Iterator[Any]:
                 yield Skipped(f"{part.file}: {_shown(key)}", f"{error}")
 
 
+def split_of(name: str) -> str:
+    """Return the split that a word of a path names; "" for none."""
+    for part in reversed(name.lower().split("/")):
+        for word in re.split(r"[-_.]", part):
+            if word in SPLITS:
+                return SPLITS[word]
+    return ""
+
+
 # -- what keys say ----------------------------------------------------------------------------------------------------
 
 
@@ -368,7 +380,7 @@ def _scanned(
             elif isinstance(entry, Database):
                 found.append(entry)
             else:
-                scan.add(*entry)
+                scan.add(entry[0], store.held(entry[1]))
             if scan.nbytes > store.limit:
                 raise IngestionError(f"{name} is damaged: its values are longer than the file")
         if wanted not in (None, database.name):

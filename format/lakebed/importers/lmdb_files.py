@@ -6,14 +6,12 @@ bucket or on a disk that cannot be written to.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 
 from lakebed.errors import IngestionError
-from lakebed.importers.folder import SPLITS
-from lakebed.importers.key_values import Database, made, planned
+from lakebed.importers.key_values import Database, made, planned, split_of
 from lakebed.importers.lmdb_pages import MAGIC, Damage, Entry, Environment, Tree, Value
 from lakebed.importers.plan import Plan
 from lakebed.importers.source import Source
@@ -65,7 +63,7 @@ def plan(
         raise IngestionError(f"{source.shown} has no LMDB files")
     by_split: dict[str, list[str]] = {}
     for name in names:
-        by_split.setdefault(_split_of(name) if splits else "", []).append(name)
+        by_split.setdefault(split_of(name) if splits else "", []).append(name)
     what = "an LMDB file" if len(names) == 1 else f"{len(names):,} LMDB files"
     return planned(source, by_split, opened, what, layout=layout, database=database, compression=compression)
 
@@ -126,6 +124,10 @@ class _Store:
         """Return the bytes of a value."""
         return self._environment.read(value)
 
+    def held(self, value: Value) -> Value:
+        """Return the value: short ones are all that is held."""
+        return value
+
 
 def _name(key: bytes) -> str:
     return key.decode("utf-8", "backslashreplace")
@@ -159,11 +161,3 @@ def _is_environment(source: Source, name: str) -> bool:
     with source.open("" if source.is_file else name) as file:
         head = file.read(20)
     return head[16:20] == MAGIC.to_bytes(4, "little") or name.rpartition("/")[2] == "data.mdb"
-
-
-def _split_of(name: str) -> str:
-    for part in reversed(name.lower().split("/")):
-        for word in re.split(r"[-_.]", part):
-            if word in SPLITS:
-                return SPLITS[word]
-    return ""
