@@ -131,7 +131,8 @@ def import_from(
     importer = recognised(source)[0] if format == "auto" else importer_of(format)
     check_options(importer.name, importer.options(), options)
     wanted = chosen(split)
-    planned = importer.plan(source, **options)
+    only = [name for name, share in wanted.items() if share is None]
+    planned = importer.plan_for(source, only, options)
     planned.problems += [Problem(name, reason, 0) for name, reason in source.left_out.items()]
     plan, splits = splits_of(planned, wanted, seed)
     if not len(plan.items):

@@ -6,7 +6,7 @@ the format is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
@@ -59,6 +59,14 @@ class Importer:
         found: Callable[..., Plan] = self.functions.plan
         return found
 
+    def plan_for(self, source: Source, only: Sequence[str], options: Mapping[str, Any]) -> Plan:
+        """Return what importing some splits of the source will do; none for all.
+
+        A format with a function ``plan_splits`` reads nothing of others for it.
+        """
+        of_splits: Callable[..., Plan] | None = getattr(self.functions, "plan_splits", None)
+        return self.plan(source, **options) if of_splits is None else of_splits(source, only, **options)
+
     @property
     def rows(self) -> Callable[[Any, Any], Iterable[Any]]:
         """What an item of the plan becomes."""
@@ -101,6 +109,7 @@ _BUILT_IN = (
     Importer(
         "huggingface", "lakebed.importers.huggingface", "Hugging Face datasets, open or saved by save_to_disk"
     ),
+    Importer("tsv", "lakebed.importers.tsv", "TSV files of images in base64 with an index of their lines"),
     Importer("webdataset", "lakebed.importers.webdataset", "WebDataset shards: tar files of samples"),
     Importer("mds", "lakebed.importers.mds", "MosaicML MDS shards"),
     Importer("litdata", "lakebed.importers.litdata", "LitData chunks"),
@@ -111,6 +120,8 @@ _BUILT_IN = (
     Importer("parquet", "lakebed.importers.parquet", "Parquet files"),
     Importer("hdf5", "lakebed.importers.hdf5", "HDF5 files: arrays with their attributes"),
     Importer("zarr", "lakebed.importers.zarr_files", "Zarr 2 and 3: arrays with their attributes"),
+    Importer("lmdb", "lakebed.importers.lmdb_files", "LMDB: files and Caffe's Datum by their keys"),
+    Importer("leveldb", "lakebed.importers.leveldb_files", "LevelDB: files and Caffe's Datum by their keys"),
     Importer("numpy", "lakebed.importers.numpy_files", "NumPy files: .npy and .npz"),
     Importer("csv", "lakebed.importers.delimited", "CSV and TSV files"),
     Importer("jsonl", "lakebed.importers.json_lines", "JSON lines"),
