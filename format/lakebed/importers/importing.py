@@ -483,7 +483,7 @@ def _drawn(splits: Splits, number: int) -> Callable[[int], str]:
 
     def of(at: int) -> str:
         if at >= len(known):
-            known[:] = splits.of(number, max(64, 2 * at))
+            known[:] = splits.of(number, max(1, 8 * at))
         return known[at]
 
     return of
