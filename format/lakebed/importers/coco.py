@@ -19,13 +19,12 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from lakebed.errors import IngestionError, LakebedError, NotFoundError
-from lakebed.importers.coco_annotations import KINDS, Kind, Reader, look, tensors_of, values_of
+from lakebed.importers.coco_annotations import Kind, Looking, Reader, tensors_of, values_of
 from lakebed.importers.json_index import JsonFile, open_json
 from lakebed.importers.plan import Media, Plan, Problem, kind_of_images, media, tensor
 from lakebed.importers.source import Source, stem_of
@@ -202,6 +201,7 @@ class _Planner:
         self._problems: list[Problem] = []
         self._untold: dict[str, int] = {}
         self._by_name = _by_last_part(self._pictures)
+        self._files_of: dict[str, str] = {}  # file names in annotation files, as far as they were found
         # By split and file name: the record, and annotations by kind.
         self._rows: dict[str, dict[str, _Row]] = {}
         self._unlisted: set[str] = set(self._pictures.files)
@@ -288,27 +288,22 @@ class _Planner:
         kind.files.append(name)
         owners: list[Any] = []
         records: list[tuple[Any, Any]] = []
-        shapes: Counter[tuple[tuple[str, ...], tuple[type, ...]]] = Counter()
+        looking = Looking(kind)
 
-        def seen(array: str, at: int, value: Any) -> None:
-            if not isinstance(value, dict):
-                raise IngestionError(f"{name}: {array}[{at}] is no object")
+        def seen(array: str, first: int, values: list[Any]) -> None:
+            for at, value in enumerate(values, first):
+                if not isinstance(value, dict):
+                    raise IngestionError(f"{name}: {array}[{at}] is no object")
             if array == "images":
-                records.append((value.get("id"), value.get("file_name")))
+                records.extend([(value.get("id"), value.get("file_name")) for value in values])
                 return
-            owners.append(value.get("image_id"))
-            if at < self._inspect:
-                shapes[tuple(value), tuple(map(type, value.values()))] += 1
-                look(kind, value)
+            owners.extend([value.get("image_id") for value in values])
+            looking.at(values[: max(0, self._inspect - first)])
 
         file = open_json(source, inside, _ARRAYS, seen)
         if "images" not in file.arrays:
             raise IngestionError(f'{name} is no COCO file: it has no array "images"')
-        for (keys, types), count in shapes.items():
-            for key, of in zip(keys, types, strict=True):
-                kind.present[key] = kind.present.get(key, 0) + count
-                if of is not list:
-                    kind.keys.setdefault(key, set()).add(KINDS.get(of, "other"))
+        looking.end()
         self._json.append(file)
         kind.count += len(owners)
         self._merge_categories(kind, name, file.values.get("categories"))
@@ -368,15 +363,20 @@ class _Planner:
         if not isinstance(file_name, str):
             self._problem(where, "it has no file_name")
             return None
+        found = self._files_of.get(file_name)
+        if found is not None:
+            return found
         try:
-            return self._pictures.find(file_name)
+            found = self._pictures.find(file_name)
         except NotFoundError as error:
             near = self._by_name.get(file_name.rpartition("/")[2], ())
-            if len(near) == 1:
-                return near[0]
-            reason = f"{len(near)} files have its name" if near else str(error)
-            self._problem(file_name, reason)
-            return None
+            if len(near) != 1:
+                reason = f"{len(near)} files have its name" if near else str(error)
+                self._problem(file_name, reason)
+                return None
+            found = near[0]
+        self._files_of[file_name] = found
+        return found
 
     def _merge_categories(self, kind: Kind, name: str, categories: Any) -> None:
         known = {one.get("id"): one for one in kind.categories}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,9 +56,49 @@ class Reader:
 KINDS = {int: "int", float: "float", str: "text"}
 
 
-def look(kind: Kind, annotation: Mapping[str, Any]) -> None:
+class Looking:
+    """Looks at the annotations of a file: which keys they have, and what they hold.
+
+    Most annotations have the same keys with values of the same types: only their lists are looked at one by one, and
+    those only as long as they may say something new.
+    """
+
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
+        # Keys and types of annotations -> how many there are, and keys of lists that may hold anything.
+        self._shapes: dict[tuple[tuple[str, ...], tuple[type, ...]], tuple[list[int], list[str]]] = {}
+
+    def at(self, annotations: Iterable[dict[str, Any]]) -> None:
+        """Look at annotations."""
+        shapes = self._shapes
+        for annotation in annotations:
+            shape = tuple(annotation), tuple(map(type, annotation.values()))
+            known = shapes.get(shape)
+            if known is None:
+                _look(self._kind, annotation, annotation)
+                lists = [key for key, of in zip(*shape, strict=True) if of is list and key != "segmentation"]
+                shapes[shape] = [1], lists
+                continue
+            count, lists = known
+            count[0] += 1
+            if lists:
+                _look(self._kind, annotation, lists)
+                lists[:] = [key for key in lists if not _is_settled(self._kind, key)]
+
+    def end(self) -> None:
+        """Note what is not in lists, and how many annotations have each key."""
+        kind = self._kind
+        for (keys, types), ((count,), _) in self._shapes.items():
+            for key, of in zip(keys, types, strict=True):
+                kind.present[key] = kind.present.get(key, 0) + count
+                if of is not list:
+                    kind.keys.setdefault(key, set()).add(KINDS.get(of, "other"))
+
+
+def _look(kind: Kind, annotation: Mapping[str, Any], keys: Iterable[str]) -> None:
     """Note what the lists of an annotation hold."""
-    for key, value in annotation.items():
+    for key in keys:
+        value = annotation[key]
         if key == "segmentation":
             kind.has_rle |= isinstance(value, dict)
             kind.has_polygons |= isinstance(value, list)
@@ -71,10 +111,14 @@ def look(kind: Kind, annotation: Mapping[str, Any]) -> None:
                     kind.segments[inner] = None
                     found = _kind_of_list(of) if type(of) is list else KINDS.get(type(of), "other")
                     kind.keys.setdefault(inner, set()).add(found)
-        else:
-            known = kind.keys.setdefault(key, set())
-            if "other" not in known and ("floats" not in known or key not in ("bbox", "keypoints")):
-                known.add(_kind_of_list(value))
+        elif not _is_settled(kind, key):
+            kind.keys.setdefault(key, set()).add(_kind_of_list(value))
+
+
+def _is_settled(kind: Kind, key: str) -> bool:
+    """Whether no list of a key can say anything new."""
+    known = kind.keys.get(key, ())
+    return "other" in known or ("floats" in known and key in ("bbox", "keypoints"))
 
 
 def _kind_of_list(value: list[Any]) -> str:

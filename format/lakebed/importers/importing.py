@@ -423,13 +423,12 @@ def _check_strict(plan: Plan) -> None:
 
 def _split_counts(ds: lakebed.Dataset, name: str, first: int) -> dict[str, int]:
     """Return how many rows from ``first`` on belong to each split, by the tensor that tells it."""
-    names = list(ds[name].info["class_names"])
-    labels = ds.read_columns(0, len(ds), [name])[name].to_numpy(zero_copy_only=False)  # NaN where null
-    found = {}
-    for number, split in enumerate(names):
-        rows = (labels == number).nonzero()[0]
-        found[split] = int((rows >= first).sum())
-    return found
+    # Counted by Arrow: a NumPy array of it would have pandas imported, where that is installed.
+    counts = {
+        one["values"]: one["counts"]
+        for one in ds.read_columns(first, len(ds), [name])[name].value_counts().to_pylist()
+    }
+    return {split: counts.get(number, 0) for number, split in enumerate(ds[name].info["class_names"])}
 
 
 # -- what workers do ---------------------------------------------------------------------------------------------
@@ -487,7 +486,7 @@ def _drawn(splits: Splits, number: int) -> Callable[[int], str]:
 
     def of(at: int) -> str:
         if at >= len(known):
-            known[:] = splits.of(number, max(64, 2 * at))
+            known[:] = splits.of(number, max(1, 8 * at))
         return known[at]
 
     return of

@@ -6,11 +6,13 @@ while it is looked through, so that positions of characters are those of bytes; 
 
 from __future__ import annotations
 
+import gc
 import json
 import mmap
 import os
 import re
 import tempfile
+import threading
 from array import array
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -28,8 +30,14 @@ _MOST_ELEMENT_BYTES = 256 << 20
 # Files that are parsed at once and kept; the objects take about ten times as much.
 HELD_BYTES = 24 << 20
 
+# Elements that are handed out together.
+_TOGETHER = 1024
+
 _SPACE = re.compile(r"[ \t\r\n]*")
 _decode = json.JSONDecoder().raw_decode
+
+Seen = Callable[[str, int, list[Any]], object]
+"""Takes neighbouring elements of an array: its name, the number of the first, and the elements."""
 
 
 @dataclass
@@ -81,9 +89,7 @@ class JsonFile:
             ) from error
 
 
-def open_json(
-    source: Source, name: str, arrays: Collection[str], seen: Callable[[str, int, Any], object]
-) -> JsonFile:
+def open_json(source: Source, name: str, arrays: Collection[str], seen: Seen) -> JsonFile:
     """Look through a JSON file, all of which is held if it is small.
 
     Parameters
@@ -93,8 +99,8 @@ def open_json(
     arrays
         Names of the arrays whose elements stay in the file.
     seen
-        Called with each element of them: the array's name, its number, and the element. Text in it that is not ASCII
-        is to be read from :meth:`JsonFile.element`.
+        Called with all elements of them, some at a time. Text in them that is not ASCII is to be read from
+        :meth:`JsonFile.element`.
 
     Raises
     ------
@@ -114,11 +120,10 @@ def open_json(
         raise IngestionError(f"{called} cannot be read: {error}") from error
 
 
-def _held(
-    data: bytes, name: str, arrays: Collection[str], seen: Callable[[str, int, Any], object]
-) -> JsonFile:
+def _held(data: bytes, name: str, arrays: Collection[str], seen: Seen) -> JsonFile:
     try:
-        whole = json.loads(data.decode("utf-8-sig"))
+        with _NO_CYCLES:
+            whole = json.loads(data.decode("utf-8-sig"))
     except ValueError as error:
         raise IngestionError(f"{name} is no JSON: {error}") from error
     if not isinstance(whole, dict):
@@ -127,11 +132,39 @@ def _held(
     for key, value in whole.items():
         if key in arrays and isinstance(value, list):
             found.held[key] = value
-            for number, element in enumerate(value):
-                seen(key, number, element)
+            for first in range(0, len(value), _TOGETHER):
+                seen(key, first, value[first : first + _TOGETHER])
         else:
             found.values[key] = value
     return found
+
+
+class _NoCycles:
+    """``with`` it, the search for unreachable cycles rests: of JSON there are none, and it looks at all objects.
+
+    It is as it was when the last of the threads that are inside leaves.
+    """
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._inside = 0
+        self._was_on = False
+
+    def __enter__(self) -> None:
+        with self._mutex:
+            if not self._inside:
+                self._was_on = gc.isenabled()
+                gc.disable()
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._mutex:
+            self._inside -= 1
+            if not self._inside and self._was_on:
+                gc.enable()
+
+
+_NO_CYCLES = _NoCycles()
 
 
 class _Scanner:
@@ -146,7 +179,7 @@ class _Scanner:
         self._text = ""
         self._load(0)
 
-    def index(self, arrays: Collection[str], seen: Callable[[str, int, Any], object]) -> JsonFile:
+    def index(self, arrays: Collection[str], seen: Seen) -> JsonFile:
         found = JsonFile(self._path)
         if self._size >= 3 and self._data[:3] == b"\xef\xbb\xbf":
             self._at = 3
@@ -168,20 +201,23 @@ class _Scanner:
             if self._next() == "}":
                 return found
 
-    def _array(
-        self, key: str, seen: Callable[[str, int, Any], object]
-    ) -> tuple[Sequence[int], Sequence[int]]:
+    def _array(self, key: str, seen: Seen) -> tuple[Sequence[int], Sequence[int]]:
         starts, ends = array("q"), array("q")
+        together: list[Any] = []
         self._expect("[")
         if self._peek() == "]":
             self._at += 1
             return starts, ends
         while True:
             value, start, end = self._value()
-            seen(key, len(starts), value)
+            together.append(value)
             starts.append(start)
             ends.append(end)
-            if self._next("]") == "]":
+            is_last = self._next("]") == "]"
+            if is_last or len(together) == _TOGETHER:
+                seen(key, len(starts) - len(together), together)
+                together = []
+            if is_last:
                 return starts, ends
 
     def _value(self) -> tuple[Any, int, int]:

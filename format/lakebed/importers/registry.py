@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
@@ -45,7 +46,7 @@ class Importer:
     @property
     def functions(self) -> Any:
         """The module with the four functions."""
-        return import_module(self.module) if self.entry is None else self.entry.load()
+        return _loaded(self)
 
     @property
     def recognise(self) -> Callable[[Source], str | None]:
@@ -92,6 +93,11 @@ class Importer:
     def options(self) -> list[Option]:
         """Return its options."""
         return options_of(self.plan)
+
+
+@cache
+def _loaded(importer: Importer) -> Any:
+    return import_module(importer.module) if importer.entry is None else importer.entry.load()
 
 
 # In the order in which they are tried for a source whose format is not told: the most particular ones first.

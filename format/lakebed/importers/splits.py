@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -44,7 +45,7 @@ class Splits:
     def of(self, item: int, rows: int) -> list[str]:
         """Return the split of each of the first rows of an item."""
         if self.ends:
-            return [self.names[int(np.searchsorted(self.ends, item, side="right"))]] * rows
+            return [self.names[bisect_right(self.ends, item)]] * rows
         draws = np.random.default_rng([self.seed, item]).random(rows)
         found = np.searchsorted(np.cumsum(self.shares), draws, side="right")
         return [self.names[min(index, len(self.names) - 1)] for index in found]

@@ -215,6 +215,7 @@ class PartWriter:
         self._target = target
         self._linking = Linking(target.credentials)
         self._draft = self._new_draft()
+        self._work: Draft | None = None  # the fork that rows are being added to
 
     def _new_draft(self) -> Draft:
         base = self._target.base
@@ -240,12 +241,14 @@ class PartWriter:
                 raise TensorDoesNotExistError.among(name, self._target.names)
             keys[name] = key
         values = columns_of(columns)
-        draft = self._draft.fork()
+        draft = self._work = self._draft.fork()
         try:
             extend_draft(draft, {keys[name]: column for name, column in values.items()}, self._linking)
         except BaseException:
             draft.tensors.give_up()
             raise
+        finally:
+            self._work = None
         self._draft = draft
 
     def savepoint(self) -> Savepoint:
@@ -295,7 +298,8 @@ class PartWriter:
 
     def _read(self, state: TensorState, row: int) -> bytes | memoryview:
         key = state.table.key(row)
-        pieces = self._draft.tensors.new_chunks().get(key)
+        draft = self._draft if self._work is None else self._work
+        pieces = draft.tensors.new_chunks().get(key)
         return self._target.storage.get(key) if pieces is None else b"".join(pieces)
 
 

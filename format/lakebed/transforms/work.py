@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-
-from lakebed.codecs.sample import Sample
 from lakebed.errors import SampleAppendError, SkippedRowError
 from lakebed.session.parts import Part, PartTarget, PartWriter, Savepoint
-from lakebed.transforms.output import Skipped
+from lakebed.transforms.output import Skipped, held_bytes
 from lakebed.transforms.source import Source
-from lakebed.transforms.stages import Rows, Stage, Stages
+from lakebed.transforms.stages import Rows, Stage, Stages, WholeRows
 
 # Rows that wait to be encoded together, however small.
 _MOST_ROWS = 32_768
@@ -117,30 +114,51 @@ class Cancelled(Exception):
 
 
 class _Waiting:
-    """Rows of items that wait to be encoded together, and which rows are whose."""
+    """Rows of items that wait to be encoded together, and which rows are whose: as columns, or as they came."""
 
     def __init__(self) -> None:
-        self.columns: dict[str, list[Any]] = {}
+        self._columns: dict[str, list[Any]] = {}
+        self._whole: list[dict[str, Any]] = []
         self.items: list[tuple[int, Any]] = []
         self.ends: list[int] = []
         self.nbytes = 0
 
-    def add(self, index: int, item: Any, rows: Rows) -> None:
-        for name, values in rows.items():
-            self.columns.setdefault(name, []).extend(values)
-            self.nbytes += _size(values)
+    def takes(self, rows: Rows | WholeRows) -> bool:
+        """Whether rows can wait together with these: all as they came, or as columns of the same tensors."""
+        if not self.items:
+            return True
+        if isinstance(rows, WholeRows):
+            return bool(self._whole)
+        return not self._whole and rows.keys() == self._columns.keys()
+
+    def add(self, index: int, item: Any, rows: Rows | WholeRows) -> None:
+        if isinstance(rows, WholeRows):
+            self._whole += rows.rows
+            self.nbytes += rows.nbytes
+            count = len(rows.rows)
+        else:
+            for name, values in rows.items():
+                self._columns.setdefault(name, []).extend(values)
+                self.nbytes += sum(map(held_bytes, values))
+            count = len(next(iter(rows.values())))
         self.items.append((index, item))
-        self.ends.append((self.ends[-1] if self.ends else 0) + len(next(iter(rows.values()))))
+        self.ends.append(self.rows + count)
 
     @property
     def rows(self) -> int:
         return self.ends[-1] if self.ends else 0
 
+    def columns(self) -> Rows:
+        """Return all rows as columns."""
+        if self._whole:
+            return {name: [row[name] for row in self._whole] for name in self._whole[0]}
+        return self._columns
+
     def one_by_one(self) -> Iterator[tuple[int, Any, Rows]]:
         """Yield the rows of each item."""
-        start = 0
+        start, columns = 0, self.columns()
         for (index, item), end in zip(self.items, self.ends, strict=True):
-            yield index, item, {name: values[start:end] for name, values in self.columns.items()}
+            yield index, item, {name: values[start:end] for name, values in columns.items()}
             start = end
 
 
@@ -237,13 +255,16 @@ class Worker:
         self._index, before = index, len(outcome.left_out)
         try:
             rows = self._stages.rows(item)
-            if large.is_begun and rows:
+            if large.is_begun and rows and not isinstance(rows, WholeRows):
                 self._add(rows)
             self._leave_out(index, self._stages.left_out)
         except Exception as error:  # noqa: BLE001 - told, with the item
             large.give_up()
             del outcome.left_out[before:]
             self._failed(index, item, error)
+            return
+        if isinstance(rows, WholeRows):
+            self._wait(index, item, rows)
             return
         if large.is_begun:
             name, count = next(iter(self._stages.overflowed.items()))
@@ -254,7 +275,11 @@ class Worker:
         if self._stages.is_batched:
             self._write(rows, index, item)
             return
-        if self._waiting.items and rows.keys() != self._waiting.columns.keys():
+        self._wait(index, item, rows)
+
+    def _wait(self, index: int, item: Any, rows: Rows | WholeRows) -> None:
+        """Let rows wait to be encoded together with those of others."""
+        if not self._waiting.takes(rows):
             self._encode()  # rows of the same tensors only are encoded together
         waiting = self._waiting
         waiting.add(index, item, rows)
@@ -296,14 +321,14 @@ class Worker:
             return
         if self._writer is not None and len(waiting.items) > 1:
             try:
-                self._writer.extend(waiting.columns)
+                self._writer.extend(waiting.columns())
             except SampleAppendError:
                 # Which item it is shows one by one.
                 for index, item, rows in waiting.one_by_one():
                     self._write(rows, index, item)
                 return
         elif self._writer is not None:
-            self._write(waiting.columns, *waiting.items[0])
+            self._write(waiting.columns(), *waiting.items[0])
             return
         self._told().rows += waiting.rows
 
@@ -364,23 +389,6 @@ def _cause(error: BaseException) -> str:
     while error.__cause__ is not None:
         error = error.__cause__
     return str(error)
-
-
-def _size(values: Sequence[Any]) -> int:
-    """Return about how many bytes values take."""
-    if isinstance(values, np.ndarray):
-        return values.nbytes
-    total = 0
-    for value in values:
-        if isinstance(value, np.ndarray):
-            total += value.nbytes + 100
-        elif isinstance(value, str | bytes):
-            total += len(value) + 50
-        elif isinstance(value, Sample):
-            total += value.held_bytes + 64
-        else:
-            total += 64
-    return total
 
 
 def item_text(source: Source, task: Task, index: int) -> str | None:

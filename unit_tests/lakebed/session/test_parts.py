@@ -226,6 +226,21 @@ def test_absent_values_among_numbers_and_arrays(batches: list[list[Any]], first:
     check_same(arrays, check_by, first=[{"a": first}])
 
 
+def test_numbers_that_become_arrays_within_a_part() -> None:
+    """Empty ones among single numbers are put on record when an array comes: chunks of the same call are read for it."""
+
+    def arrays(ds: lakebed.Dataset) -> None:
+        ds.create_tensor("a", dtype="int32")
+
+    one, none, two = (np.zeros(count, np.int32) for count in (1, 0, 2))
+    storage = new_memory()
+    ds = create_on(storage)
+    arrays(ds)
+    with writing_parts(ds._table()) as target:
+        adopt(ds._session, [part_of(target, {"a": [one, none] * 40}, {"a": [two, none]})])
+    assert [len(value) for value in ds.a.numpy(aslist=True)] == [1, 0] * 40 + [2, 0]
+
+
 # -- who writes them ---------------------------------------------------------------------------------------------
 
 
