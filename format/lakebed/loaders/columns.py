@@ -97,6 +97,10 @@ class Column:
         """Read what the span of these rows needs; errors as in :func:`read_portion`."""
         return read_portion(self.reader, rows)
 
+    def whereabouts(self, row: int) -> tuple[str | None, tuple[int, int] | None]:
+        """Return the chunk that holds a sample, and its bytes there; see :meth:`StoredSamples.whereabouts`."""
+        return (None, None) if self.reader.state.sequence is not None else self.reader.whereabouts(row)
+
     def prepare(self) -> None:
         """Let what all batches need be asked for, where that takes time."""
 

@@ -532,7 +532,16 @@ class Run:
 
     def _lost(self, job: _Job, i: int, error: Exception) -> None:
         job.bad[i] = error
-        self._stats.failed(error)
+        self._stats.failed(error, partial(self._where, error, int(job.step.rows[i])))
+
+    def _where(self, error: Exception, row: int) -> dict[str, Any]:
+        """Return where a sample lies that could not be had; of one that the transform refused, its row."""
+        tensor = getattr(error, "tensor", None)
+        for column in self._columns:
+            if column.reader.name == tensor:
+                chunk, span = column.whereabouts(row)
+                return {"tensor": column.name, "row": row, "chunk": chunk, "range": span}
+        return {"tensor": None, "row": row, "chunk": None, "range": None}
 
     def _rooms(self, job: _Job, portions: Sequence[tuple[Portion, ...]]) -> dict[str, Room]:
         step = job.step

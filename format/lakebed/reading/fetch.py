@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lakebed import config, process_hooks
@@ -112,6 +113,19 @@ class ChunkSource:
     def is_here(self, key: str) -> bool:
         """Whether a whole chunk is in memory."""
         return key in self.cache or key in self._unpublished
+
+    def place_on_disk(self, table: ChunkTable, row: int, inside: int) -> SamplePlace | None:
+        """Look up where a sample lies in its chunk file, for messages; None of what does not lie on this machine.
+
+        Raises
+        ------
+        GetChunkError, FormatError
+            If the chunk is missing, or does not tell.
+        """
+        key = table.key(row)
+        if self.remote is not None or key in self._unpublished:
+            return None
+        return probe(partial(self._files.range, key), self._files.size(key), table.samples(row), inside)
 
     # -- single samples --------------------------------------------------------------------------------------
 
