@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -11,8 +12,10 @@ import click
 import lakebed
 from lakebed.cli.output import json_option, say, say_json, with_errors
 
+_Command = Callable[..., None]
 
-def _keep(what: str, help: str) -> Any:  # noqa: A002
+
+def _keep(what: str, help: str) -> Callable[[_Command], _Command]:  # noqa: A002
     return click.option(f"--keep-{what}", type=click.IntRange(min=0), default=0, metavar="N", help=help)
 
 
@@ -40,5 +43,7 @@ def backup(src: str, dest: str, progress: bool, as_json: bool, **options: Any) -
         f"{made.added_files:,} files, {made.added_bytes:,} bytes were new"
     )
     if made.damaged:
-        say(f"DAMAGED: {made.damaged:,} files of {src} were damaged or missing already; lakebed verify names them")
+        say(
+            f"DAMAGED: {made.damaged:,} files of {src} were damaged or missing already; lakebed verify names them"
+        )
         sys.exit(1)

@@ -24,7 +24,7 @@ from lakebed.documents.backup import BackupPoint, Catalog, FileList, StoredFile
 from lakebed.errors import ChecksumError, CommitFailed, DatasetExistsError, InvalidInputError
 from lakebed.progress import Advance, bytes_bar
 from lakebed.storage.base import Storage, place_of, traits_of, without_cache
-from lakebed.versions.opening import TREE_KEY
+from lakebed.versions.opening import TREE_KEY, read_tree
 
 # A source that is written meanwhile is looked at again so often; each time there is less to copy.
 _ROUNDS = 8
@@ -73,6 +73,7 @@ def backup(
     """
     source = without_cache(source)
     target = without_cache(target)
+    read_tree(source)  # before anything is made for what is no dataset
     _refuse_nested(source, target)
     repository = Repository(target)
     with repository.running(source.url) as run:
@@ -98,9 +99,7 @@ def backup(
             commits=sum(node.is_committed for node in state.tree.commits.values()),
             damaged=len(damaged),
         )
-        listed = FileList(
-            run.id, state.time, state.tree.branches, files, state.refs, state.trusted, damaged
-        )
+        listed = FileList(run.id, state.time, state.tree.branches, files, state.refs, state.trusted, damaged)
         removed = run.publish(point, listed, rule)
         run.finish()
     return Made(point, removed)
@@ -131,9 +130,13 @@ def _base(repository: Repository, catalog: Catalog, run: BackupRun, *, verify: b
         return None
     lost = {key for key, file in found.objects.items() if not run.has(file)}
     if verify:
-        lost |= wrong_objects(repository.storage, [f for key, f in found.objects.items() if key not in lost]).keys()
+        lost |= wrong_objects(
+            repository.storage, [f for key, f in found.objects.items() if key not in lost]
+        ).keys()
     if lost:
-        _log.warning("%d contents of %s are missing or damaged, and are copied anew", len(lost), repository.url)
+        _log.warning(
+            "%d contents of %s are missing or damaged, and are copied anew", len(lost), repository.url
+        )
     return replace(found, files={key: file for key, file in found.files.items() if file.object not in lost})
 
 

@@ -8,7 +8,7 @@ whether it has done so meanwhile is looked at in the end.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -107,21 +107,15 @@ def state_of(source: Storage, before: FileList | None) -> Iterator[State]:
     """
     for _ in range(_TRIES):
         documents, tree, now = _documents(source)
-        leases = []
-        try:
-            for head in tree.branches.values():
-                leases.append(lease_version(source, head))
-        except VersionReplaced:
-            for lease in leases:
-                if lease is not None:
-                    lease.release()
-            continue
-        try:
+        with ExitStack() as leases:
+            try:
+                for head in tree.branches.values():
+                    lease = lease_version(source, head)
+                    if lease is not None:
+                        leases.callback(lease.release)
+            except VersionReplaced:
+                continue
             yield _Survey(source, tree, before).state(documents, now)
-        finally:
-            for lease in leases:
-                if lease is not None:
-                    lease.release()
         return
     raise CommitFailed(f"{source.url} is written all the time: stop its writers, and repeat the backup")
 
@@ -134,9 +128,7 @@ def _documents(source: Storage) -> tuple[dict[str, bytes], VersionTree, float]:
         try:
             data = source.get(TREE_KEY)
         except KeyNotFound:
-            raise DatasetNotFoundError(
-                f"there is no dataset at {source.url}: check the address"
-            ) from None
+            raise DatasetNotFoundError(f"there is no dataset at {source.url}: check the address") from None
         again = _beside(source)
         if again == beside:
             try:
@@ -232,19 +224,14 @@ class _Survey:
                 refs[version] = known
         for first in range(0, len(unknown), _AT_ONCE):
             some = unknown[first : first + _AT_ONCE]
-            for version, keys in zip(
-                some, together(self._source, [partial(self._opened, version) for version in some]), strict=True
-            ):
-                if keys is not None:
-                    refs[version] = keys
+            opened = together(self._source, [partial(self._opened, version) for version in some])
+            refs.update((v, keys) for v, keys in zip(some, opened, strict=True) if keys is not None)
         wanted = {key for keys in refs.values() for key in keys}
         for key in wanted.difference(self._listed):
             self._damaged[key] = "it is missing"
         outside = self._outside()
         objects = {
-            key: stat
-            for key, stat in self._listed.items()
-            if key in wanted or self._belongs(key, outside)
+            key: stat for key, stat in self._listed.items() if key in wanted or self._belongs(key, outside)
         }
         return State(
             tree,
@@ -279,7 +266,9 @@ class _Survey:
         except CorruptError as error:
             # The empty root of a dataset, and what a lost publish has left, need not open.
             if node.is_committed or _is_head(self._tree, version) or (node.children and version != FIRST):
-                self._damaged[f"{folder_of(version)}dataset_meta.json"] = f"this version does not open: {error}"
+                self._damaged[f"{folder_of(version)}dataset_meta.json"] = (
+                    f"this version does not open: {error}"
+                )
             return None
         if snapshot.origin is not None and _is_head(self._tree, version):
             self._trusted.append(version)
@@ -309,9 +298,8 @@ class _Survey:
         while pending:
             version = pending.pop()
             files = self._by_version[version]
-            for other in mark_outside(self._source, version, files, live):
-                if self._is_outside(other) and other not in live.versions:
-                    pending.append(other)
+            others = mark_outside(self._source, version, files, live)
+            pending += [other for other in others if self._is_outside(other) and other not in live.versions]
         return live
 
     def _is_outside(self, version: str) -> bool:
@@ -319,10 +307,7 @@ class _Survey:
 
     def _belongs(self, key: str, outside: LiveChunks) -> bool:
         """Whether an object belongs to the state, beside chunks that a version of the tree names."""
-        if key.startswith(_MANIFESTS):
-            version = key[len(_MANIFESTS) :]
-        else:
-            version = _version(key)
+        version = key[len(_MANIFESTS) :] if key.startswith(_MANIFESTS) else _version(key)
         if version in self._tree.commits or version in outside.versions or version == FIRST:
             return True
         chunk = split_chunk(version, key) if key.startswith("versions/") else None

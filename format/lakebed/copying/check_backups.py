@@ -15,7 +15,6 @@ from lakebed.progress import Advance, bytes_bar
 from lakebed.storage.base import Storage, traits_of
 from lakebed.storage.concurrently import concurrently
 
-
 # Contents that are read at the same time: each is in memory as a whole.
 _WORKERS, _LOCAL_WORKERS = 16, 4
 

@@ -117,7 +117,7 @@ class Repository:
         except FormatError as error:
             raise ChecksumError(
                 f"{CATALOG_KEY} of the backups at {self.url} can not be read: {error}. The points themselves are "
-                f"whole: `lakebed restore {self.url} DEST --at ID` restores each; the ids are the names of the files in "
+                f"whole: `lakebed restore {self.url} DEST --at ID` restores each; its ids are the names in "
                 "points/. Make further backups at another place",
                 dataset=self.url,
             ) from error
@@ -174,7 +174,9 @@ class Repository:
                 return wanted
             else:
                 return wanted
-        raise CommitFailed(f"the catalog at {self.url} is replaced all the time by others; nothing was changed")
+        raise CommitFailed(
+            f"the catalog at {self.url} is replaced all the time by others; nothing was changed"
+        )
 
     def _took_effect(self, wanted: Catalog, error: StorageError) -> bool:
         try:
@@ -247,9 +249,7 @@ class Repository:
                 )
             return replace(catalog, run=replace(fresh, id=before.id))
 
-        found = self.change(edit).run
-        assert found is not None
-        return BackupRun(self, found)
+        return BackupRun(self, self.change(edit).run or fresh)
 
     def _may_live(self, run: Run, me: Owner) -> bool:
         """Whether the process of a run may be at work, as far as locks of the system do not tell."""
@@ -351,10 +351,12 @@ class BackupRun:
             self._write()
 
     def _write(self) -> None:
-        if self._fresh:
-            self._storage.sync(sorted({file.object for file in self._fresh}))
+        mine = [file for file in self._fresh if file.run == self.id]
+        if mine:
+            self._storage.sync(sorted({file.object for file in mine}))
+        done = [[file.key, file.etag, file.size, file.digest] for file in mine if file.etag]
+        if done:
             self._number += 1
-            done = [[file.key, file.etag, file.size, file.digest, file.run] for file in self._fresh]
             name = f"{self._journal}{self._number:06d}-{uuid.uuid4().hex[:12]}.json"
             self._storage.put(name, json.dumps({"done": done}).encode())
         self._fresh = []
@@ -414,14 +416,14 @@ class BackupRun:
             for point in catalog.points:
                 garbage.difference_update(self._repository.files(point.id).objects)
         _delete(self._storage, sorted(garbage))
-        _delete(self._storage, [point_key(id) for id in catalog.removed])
+        _delete(self._storage, [point_key(point) for point in catalog.removed])
         _delete(self._storage, [key for key, _ in self._storage.list(self._journal)])
         gone = set(catalog.removed)
         self._repository.change(
             lambda now: replace(
                 self._checked(now) if now.run else now,
                 run=None,
-                removed=tuple(id for id in now.removed if id not in gone),
+                removed=tuple(point for point in now.removed if point not in gone),
             )
         )
 
@@ -447,8 +449,7 @@ def _entries(data: bytes, run: str) -> Iterator[StoredFile]:
     """Parse an entry of a journal; a damaged one counts for nothing, and its files are copied again."""
     try:
         found = json_style.load_object(data, "journal")["done"]
-        for key, etag, size, digest, owner in found:
-            if owner == run:
-                yield StoredFile(str(key), int(size), str(digest), run, str(etag))
+        for key, etag, size, digest in found:
+            yield StoredFile(str(key), int(size), str(digest), run, str(etag))
     except (FormatError, KeyError, TypeError, ValueError):
         return

@@ -68,11 +68,15 @@ def chosen_point(repository: Repository, at: str | float | None) -> str:
         found = [point for point in found if point.time <= at]
     if found:
         return found[-1].id
-    moment = at if isinstance(at, str) or at is None else f"{datetime.fromtimestamp(at, UTC):%F %T} UTC or before"
+    moment = (
+        at if isinstance(at, str) or at is None else f"{datetime.fromtimestamp(at, UTC):%F %T} UTC or before"
+    )
     there = ", ".join(
         f"{point.id} ({datetime.fromtimestamp(point.time, UTC):%F %T})" for point in points[-_SHOWN:]
     )
-    raise InvalidInputError(f"there is no backup {moment or ''} at {repository.url}; there are: {there or 'none'}")
+    raise InvalidInputError(
+        f"there is no backup {moment or ''} at {repository.url}; there are: {there or 'none'}"
+    )
 
 
 def restore(
@@ -94,9 +98,7 @@ def restore(
     tree = _tree(repository, found)
     location = whole(dest)
     target = open_storage(location)
-    origin = Origin(
-        f"{repository.url}#{found.id}", str(getattr(storage, "endpoint", "")), None
-    )
+    origin = Origin(f"{repository.url}#{found.id}", str(getattr(storage, "endpoint", "")), None)
     if unfinished(target) != origin:
         if overwrite and target.stat(TREE_KEY) is not None:
             # Before something is removed for a backup that cannot take its place.
@@ -173,11 +175,7 @@ def _restore_objects(
 ) -> None:
     files = {key: file for key, file in found.files.items() if key != TREE_KEY and not key.startswith(FOLDER)}
     here = {key: stat.size for key, stat in target.list("")}
-    left = [
-        file
-        for key, file in files.items()
-        if here.get(key) != file.size or done.get(key) != file.digest
-    ]
+    left = [file for key, file in files.items() if here.get(key) != file.size or done.get(key) != file.digest]
     total = sum(file.size for file in files.values())
     items = [Item(file.object, Stat(file.size, file.digest), to=file.key) for file in left]
     already = total - sum(file.size for file in left)
