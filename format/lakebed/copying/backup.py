@@ -64,8 +64,7 @@ def backup(
     Raises
     ------
     ChecksumError
-        If the source is damaged: there is no new point. If the list of a point cannot be read: there is one, but
-        nothing was removed.
+        If the source is damaged: there is no new point.
     InvalidInputError
         If the place holds backups of another dataset.
     LockedException
@@ -130,9 +129,8 @@ def _base(repository: Repository, catalog: Catalog, run: BackupRun, *, verify: b
         return None
     lost = {key for key, file in found.objects.items() if not run.has(file)}
     if verify:
-        lost |= wrong_objects(
-            repository.storage, [f for key, f in found.objects.items() if key not in lost]
-        ).keys()
+        there = [file for key, file in found.objects.items() if key not in lost]
+        lost |= wrong_objects(repository.storage, there, lambda _: run.note(())).keys()
     if lost:
         _log.warning(
             "%d contents of %s are missing or damaged, and are copied anew", len(lost), repository.url

@@ -246,9 +246,9 @@ class _Survey:
         )
 
     def _known(self, version: str) -> tuple[str, ...] | None:
-        """Return the chunks of a commit, if nothing of it changed since the backup before."""
+        """Return the chunks of a version that is no head, if nothing of it changed since the backup before."""
         before = self._before
-        if before is None or version not in before.refs or not self._tree.commits[version].is_committed:
+        if before is None or version not in before.refs or _is_head(self._tree, version):
             return None
         keys = before.refs[version]
         others = [key for key in self._by_version.get(version, ()) if not _is_node(key)]

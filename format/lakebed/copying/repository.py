@@ -218,10 +218,11 @@ class Repository:
             ) from error
         with lock:
             run = self._begin(source)
+            run.resume()
             if any(point.id == run.id for point in self.catalog().points):
                 run.finish()  # it was cut off after its end: only what it was to remove is left
                 run = self._begin(source)
-            run.resume()
+                run.resume()
             yield run
 
     def _check_place(self) -> None:
@@ -253,9 +254,10 @@ class Repository:
 
     def _may_live(self, run: Run, me: Owner) -> bool:
         """Whether the process of a run may be at work, as far as locks of the system do not tell."""
-        if traits_of(self.storage).system_locks or (run.pid, run.host) == (me.pid, me.host):
+        if traits_of(self.storage).system_locks:
             return False  # we hold its lock
-        if (run.host, run.node, run.boot) == (me.host, me.node, me.boot) and not _is_process(run.pid):
+        is_here = (run.host, run.node, run.boot) == (me.host, me.node, me.boot)
+        if is_here and (run.pid == me.pid or not _is_process(run.pid)):
             return False
         return clock.now() - run.seen < config.LEASE_SECONDS
 
@@ -402,23 +404,24 @@ class BackupRun:
     def finish(self) -> None:
         """Remove what no point needs any more, and end the run.
 
-        Raises
-        ------
-        ChecksumError
-            If the list of a point is damaged: nothing of others is removed then, as it may be part of that.
+        Contents that were there before this run, and that no point has, belong to nobody: they are of points that went,
+        and of runs that came to nothing.
         """
         catalog = self._checked(self._repository.catalog())
         own = self._repository.files(self.id).objects
-        folder = f"{OBJECTS}{self.id}/"
-        garbage = {key for key, _ in self._storage.list(folder) if key not in own}
+        garbage = {key for key, _ in self._storage.list(f"{OBJECTS}{self.id}/") if key not in own}
+        gone: set[str] = set()
         if catalog.removed:
-            garbage.update(self._objects_of(catalog.removed))
-            for point in catalog.points:
-                garbage.difference_update(self._repository.files(point.id).objects)
+            try:
+                kept = {key for point in catalog.points for key in self._repository.files(point.id).objects}
+            except ChecksumError as error:
+                _log.warning("nothing is removed while it is not known what has to stay: %s", error)
+            else:
+                garbage.update(self.present.keys() - kept)
+                gone.update(catalog.removed)
         _delete(self._storage, sorted(garbage))
-        _delete(self._storage, [point_key(point) for point in catalog.removed])
+        _delete(self._storage, [point_key(point) for point in sorted(gone)])
         _delete(self._storage, [key for key, _ in self._storage.list(self._journal)])
-        gone = set(catalog.removed)
         self._repository.change(
             lambda now: replace(
                 self._checked(now) if now.run else now,
@@ -426,15 +429,6 @@ class BackupRun:
                 removed=tuple(point for point in now.removed if point not in gone),
             )
         )
-
-    def _objects_of(self, removed: Sequence[str]) -> Iterator[str]:
-        """Yield the contents of points that are none any more; those whose list is gone had them removed before."""
-        for id in removed:  # noqa: A001
-            if self._storage.stat(point_key(id)) is not None:
-                try:
-                    yield from self._repository.files(id).objects
-                except ChecksumError as error:
-                    _log.warning("files of a point that was to be removed stay: %s", error)
 
 
 def _delete(storage: Storage, keys: Sequence[str]) -> None:
