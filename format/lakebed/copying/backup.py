@@ -263,7 +263,7 @@ class _Intake(Transfer):
             for item in items:
                 data = self._read(item)
                 if data is not None:
-                    content = reconciled(self._state, item.key, data)
+                    content = reconciled(self._source, self._state, item.key, data)
                     is_dated = content is data and item.key not in self._state.undated
                     found[item.key] = content, item.stat.etag if is_dated else ""
             self._take(found)

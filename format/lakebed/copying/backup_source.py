@@ -167,8 +167,8 @@ def changed_since(source: Storage, state: State) -> bool:
     return False
 
 
-def reconciled(state: State, key: str, data: bytes) -> bytes:
-    """Return the content of a file as the tree of the state has it.
+def reconciled(source: Storage, state: State, key: str, data: bytes) -> bytes:
+    """Return the content of a file as the tree of the state has it, if that was replaced meanwhile.
 
     Every publish rewrites the node of the parent before it replaces the tree.
     """
@@ -183,7 +183,9 @@ def reconciled(state: State, key: str, data: bytes) -> bytes:
     except FormatError:
         return data
     same = isinstance(children, list) and {str(child) for child in children} == set(node.children)
-    return data if same else state.tree.node_bytes(version)
+    if same or source.get(TREE_KEY) == state.documents[TREE_KEY]:
+        return data
+    return state.tree.node_bytes(version)
 
 
 def _is_node(key: str) -> bool:

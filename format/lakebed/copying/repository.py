@@ -52,6 +52,8 @@ from lakebed.storage.orphan_files import remove
 
 _LOCK = "backup"
 _TRIES = 50
+# More than a catalog of thousands of points has: it is read by one request.
+_CATALOG_BYTES = 1 << 22
 # Seconds of work that a kill may undo.
 _EVERY = 3.0
 
@@ -108,10 +110,11 @@ class Repository:
         return at.catalog
 
     def _read(self) -> _CatalogAt:
-        stat = self.storage.stat(CATALOG_KEY)
         try:
-            data = b"" if stat is None else self.storage.get(CATALOG_KEY)
-            return _CatalogAt(Catalog.from_bytes(data) if stat else Catalog(), stat.etag if stat else None)
+            found = self.storage.get_tail(CATALOG_KEY, _CATALOG_BYTES)
+            if len(found.data) < found.stat.size:
+                found = self.storage.get_tail(CATALOG_KEY, found.stat.size)
+            return _CatalogAt(Catalog.from_bytes(found.data), found.stat.etag)
         except KeyNotFound:
             return _CatalogAt(Catalog(), None)
         except FormatError as error:

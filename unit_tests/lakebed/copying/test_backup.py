@@ -322,6 +322,15 @@ def test_files_are_the_same_bytes_on_a_disk(tmp_path: Path) -> None:
         assert (tmp_path / "ds" / name).read_bytes() == data
 
 
+@pytest.mark.parametrize("name", ["f09_links", "f10_branches_merge", "f13_views", "f19_auto_branch_reset"])
+def test_datasets_of_3x_are_the_same_bytes(golden: Path, name: str) -> None:
+    """Merges, views, links, what a reset has left: all objects come back, and a second time nothing is new."""
+    source, target = open_storage(golden / name), new_memory()
+    backup(source, target, ALL)
+    assert backup(source, target, ALL).point.added_files == 0
+    assert objects(restored(target)) == objects(source)
+
+
 # -- what is refused ----------------------------------------------------------------------------------------------
 
 
