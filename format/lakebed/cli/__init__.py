@@ -9,6 +9,8 @@ import click
 
 import lakebed
 from lakebed.cli import (
+    backup,
+    backups,
     branch,
     cp,
     creds,
@@ -24,6 +26,7 @@ from lakebed.cli import (
     materialize,
     pack,
     repair,
+    restore,
     tag,
     verify,
 )
@@ -37,6 +40,8 @@ def main() -> None:
 
 
 for _command in (
+    backup.backup,
+    backups.backups,
     branch.branch,
     cp.cp,
     creds.creds,
@@ -53,6 +58,7 @@ for _command in (
     pack.pack,
     pack.unpack,
     repair.repair,
+    restore.restore,
     tag.tag,
     verify.verify,
 ):
