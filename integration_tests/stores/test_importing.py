@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +11,19 @@ import pytest
 
 import lakebed
 from integration_tests.stores.servers import Server
+from lakebed.importers import json_index
 from lakebed.storage.url import open_storage, parse
-from unit_tests.lakebed.importers import test_cvat, test_labelme, test_open_images, test_voc, test_yolo
+from unit_tests.lakebed.importers import (
+    test_coco,
+    test_cvat,
+    test_labelme,
+    test_open_images,
+    test_voc,
+    test_yolo,
+)
 
 MAKERS = {
+    "coco": test_coco.make_coco,
     "yolo": test_yolo.pets,
     "voc": test_voc.pets,
     "labelme": test_labelme.pets,
@@ -48,6 +59,22 @@ def test_a_bucket_is_read_as_a_folder_is(tmp_path: Path, moto: Server, kind: str
     assert there.format == kind
     assert (there.written, there.splits) == (here.written, here.splits)
     assert shown(there.dataset) == shown(here.dataset)
+
+
+def test_copies_of_large_annotation_files_go_with_the_import(
+    tmp_path: Path, moto: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files of a bucket that are read an element at a time are copied to this machine for as long as it takes."""
+    monkeypatch.setattr(json_index, "HELD_BYTES", 0)
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(copies))
+    url = moto.url("large")
+    put(test_coco.make_coco(tmp_path / "source"), url, moto.creds)
+    found = lakebed.import_from("coco", url, "mem://", src_creds=moto.creds, progressbar=False)
+    assert found.written == 3
+    gc.collect()
+    assert list(copies.glob("*.json")) == []
 
 
 def test_yolo_from_bucket_to_bucket(tmp_path: Path, moto: Server) -> None:

@@ -13,6 +13,7 @@ import os
 import re
 import tempfile
 import threading
+import weakref
 from array import array
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -111,7 +112,12 @@ def open_json(source: Source, name: str, arrays: Collection[str], seen: Seen) ->
     try:
         if source.files[called] <= HELD_BYTES:
             return _held(source.read(name), called, arrays, seen)
-        return _Scanner(source.path(name) or _copied(source, name), called).index(arrays, seen)
+        path = source.path(name)
+        return (
+            _scanned_copy(source, name, called, arrays, seen)
+            if path is None
+            else _Scanner(path, called).index(arrays, seen)
+        )
     except RecursionError:
         raise IngestionError(f"{called} is nested too deeply") from None
     except OSError as error:
@@ -279,10 +285,28 @@ def _mapped(path: str) -> mmap.mmap | bytes:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
+def _scanned_copy(source: Source, name: str, called: str, arrays: Collection[str], seen: Seen) -> JsonFile:
+    """Look through a copy of a file, which stays as long as the plan of this process: workers open it by its path."""
+    copy = _copied(source, name)
+    try:
+        found = _Scanner(copy, called).index(arrays, seen)
+    except BaseException:
+        _remove(copy, os.getpid())
+        raise
+    weakref.finalize(found, _remove, copy, os.getpid())
+    return found
+
+
 def _copied(source: Source, name: str) -> str:
-    """Copy a file of a bucket to this machine; the copy is left to the system to remove."""
+    """Copy a file of a bucket to this machine."""
     with tempfile.NamedTemporaryFile(prefix="lakebed-", suffix=".json", delete=False) as file:
         with source.open(name) as other:
             while block := other.read(_WINDOW_BYTES):
                 file.write(block)
         return str(Path(file.name))
+
+
+def _remove(path: str, pid: int) -> None:
+    """Remove a copy; a forked child, which has a copy of the plan, leaves it alone."""
+    if os.getpid() == pid:
+        Path(path).unlink(missing_ok=True)

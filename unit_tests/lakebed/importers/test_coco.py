@@ -33,8 +33,11 @@ def written(
 
 @pytest.fixture
 def coco(tmp_path: Path) -> Path:
+    return make_coco(tmp_path / "coco")
+
+
+def make_coco(root: Path) -> Path:
     """Two pictures of train and one of val, with objects, a crowd, captions and a person."""
-    root = tmp_path / "coco"
     images: dict[str, list[dict[str, Any]]] = {"train": [], "val": []}
     for number, (split, name) in enumerate((("train", "b.jpg"), ("train", "a.jpg"), ("val", "ü.jpg"))):
         path = root / f"{split}2026" / name

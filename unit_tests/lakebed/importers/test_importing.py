@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -201,3 +202,14 @@ def test_a_format_that_is_found_out_takes_its_options_behind_the_source(photos: 
     assert "--link" in wrong.output
     nothing = CliRunner().invoke(main, ["import", "auto", str(tmp_path / "nothing"), "lake", "--link"])
     assert (nothing.exit_code, "nothing is at" in nothing.output) == (1, True)
+
+
+def test_without_a_folder_for_temporary_files_what_is_left_out_is_told_all_the_same(
+    photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container whose file system is read-only; the first hundred are in the dataset."""
+    monkeypatch.setattr(tempfile, "tempdir", str(photos / "nowhere"))
+    report = lakebed.import_from("folder", photos, "mem://", progressbar=False)
+    assert (report.written, report.skipped, report.file) == (6, 1, None)
+    assert "there is no list of all of them" in str(report)
+    assert len(report.dataset.info["imports"][0]["left_out"]) == 1
