@@ -419,6 +419,17 @@ def backup(
 def backups(dest: Path, creds: Creds | None = None) -> list[BackupPoint]:
     """List the backups at a place, the oldest first.
 
+    Parameters
+    ----------
+    dest
+        Where they lie.
+    creds
+        Credentials of an object store; None asks the environment for them.
+
+    Returns
+    -------
+    What the catalog says of each: id, time, size.
+
     Raises
     ------
     DatasetNotFoundError
@@ -434,6 +445,19 @@ def backups(dest: Path, creds: Creds | None = None) -> list[BackupPoint]:
 
 def verify_backups(dest: Path, creds: Creds | None = None, *, progressbar: bool = True) -> BackupFindings:
     """Read everything that the backups at a place consist of, and tell what is damaged.
+
+    Parameters
+    ----------
+    dest
+        Where they lie.
+    creds
+        Credentials of an object store; None asks the environment for them.
+    progressbar
+        Show how far it is.
+
+    Returns
+    -------
+    What was read, and what is damaged in which backup; ``is_sound`` if nothing is.
 
     Raises
     ------

@@ -16,7 +16,8 @@ from lakebed.storage.base import Storage, traits_of
 from lakebed.storage.concurrently import concurrently
 
 # Contents that are read at the same time: each is in memory as a whole.
-_WORKERS, _LOCAL_WORKERS = 16, 4
+_WORKERS = 16
+_LOCAL_WORKERS = 4
 
 
 @dataclass(frozen=True, slots=True)
