@@ -237,6 +237,39 @@ class _Scan:
         return b"num-samples" in (self.lone or {}) or len({group.count for group in words.values()}) == 1
 
 
+@dataclass
+class _Found:
+    """What the keys of all files say."""
+
+    parts: list[_Part] = field(default_factory=list)
+    items: dict[str, list[_Item]] = field(default_factory=dict)
+    counts: list[int | None] = field(default_factory=list)
+    samples: dict[str, list[bytes]] = field(default_factory=dict)
+    key_kinds: set[str] = field(default_factory=set)
+    problems: list[Problem] = field(default_factory=list)
+    about: dict[str, Any] = field(default_factory=dict)
+
+    def add(
+        self, store: Store, source: Source, name: str, split: str, layout: str, database: str | None
+    ) -> None:
+        """Add what a file holds."""
+        scans = _scanned(store, source, name, database, self.problems)
+        for of, streams, bounds, count in _laid_out(scans, split, layout, name):
+            part = _Part(name, store.version, tuple(streams))
+            self.parts.append(part)
+            edges = pairwise([None, *bounds, None])
+            number = len(self.parts) - 1
+            self.items.setdefault(of, []).extend(_Item(number, name, *edge) for edge in edges)
+            self.counts.append(count)
+            taken = {stream.database for stream in streams}
+            self.key_kinds |= {_key_kind(scan, part) for scan in scans if scan.database.name in taken}
+            for stream in streams:
+                values = _read(store, _group(scans, stream).samples)
+                self.samples.setdefault(stream.name, []).extend(values)
+        for scan in scans:
+            _keep_aside(store, scan, self.parts, name, self.about, self.problems)
+
+
 def planned(
     source: Source,
     files: Mapping[str, Sequence[str]],
@@ -269,57 +302,37 @@ def planned(
     IngestionError
         If there is nothing in it, or it cannot be put side by side.
     """
-    problems: list[Problem] = []
-    parts: list[_Part] = []
-    items: dict[str, list[_Item]] = {}
-    samples: dict[str, list[bytes]] = {}
-    about: dict[str, Any] = {}
-    key_kinds: set[str] = set()
-    counts: list[int | None] = []
+    found = _Found()
     for split, names in files.items():
         for name in names:
             with opened(source, name) as store:
-                scans = _scanned(store, source, name, database, problems)
-                for of, streams, bounds, count in _laid_out(scans, split, layout, name):
-                    parts.append(_Part(name, store.version, tuple(streams)))
-                    edges = [None, *bounds, None]
-                    items.setdefault(of, []).extend(
-                        _Item(len(parts) - 1, name, start, stop) for start, stop in pairwise(edges)
-                    )
-                    counts.append(count)
-                    taken = {stream.database for stream in streams}
-                    key_kinds |= {_key_kind(scan, parts[-1]) for scan in scans if scan.database.name in taken}
-                    for stream in streams:
-                        group = _group(scans, stream)
-                        samples.setdefault(stream.name, []).extend(_read(store, group.samples))
-                for scan in scans:
-                    _keep_aside(store, scan, parts, name, about, problems)
-    if not parts:
-        raise IngestionError(
-            f"{source.shown} has no entries" + (f": {problems[0].reason}" if problems else "")
-        )
-    key_kind = key_kinds.pop() if len(key_kinds) == 1 else "bytes"
-    names_taken: set[str] = set()
-    columns, tensors = _columns(samples, len(samples) == 1, compression, names_taken, problems)
-    key = _free("key", names_taken)
+                found.add(store, source, name, split, layout, database)
+    problems = found.problems
+    if not found.parts:
+        why = f": {problems[0].reason}" if problems else ""
+        raise IngestionError(f"{source.shown} has no entries{why}")
+    key_kind = found.key_kinds.pop() if len(found.key_kinds) == 1 else "bytes"
+    taken: set[str] = set()
+    columns, tensors = _columns(found.samples, compression, taken, problems)
+    key = _free("key", taken)
     order = {"train": 0, "val": 1, "test": 2}
     splits: dict[str, range] = {}
-    all_items: list[_Item] = []
-    for split, of in sorted(items.items(), key=lambda pair: order.get(pair[0], 3)):
-        splits[split or "others"] = range(len(all_items), len(all_items) + len(of))
-        all_items += of
-    known = [count for count in counts if count is not None]
-    rows_expected = sum(known) if len(known) == len(counts) else None
+    items: list[_Item] = []
+    for split, of in sorted(found.items.items(), key=lambda pair: order.get(pair[0], 3)):
+        splits[split or "others"] = range(len(items), len(items) + len(of))
+        items += of
+    known = [count for count in found.counts if count is not None]
+    expected = sum(known) if len(known) == len(found.counts) else None
     return Plan(
-        f"{what} with {sum(known):,} entries" if rows_expected is not None else what,
+        what if expected is None else f"{what} with {expected:,} entries",
         [_key_tensor(key, key_kind), *tensors],
-        all_items,
-        _Context(source, opened, parts, columns, key, key_kind),
-        rows=rows_expected,
+        items,
+        _Context(source, opened, found.parts, columns, key, key_kind),
+        rows=expected,
         nbytes=source.nbytes,
         splits={} if set(splits) == {"others"} else splits,
         problems=problems,
-        about=about,
+        about=found.about,
     )
 
 
@@ -531,7 +544,6 @@ def _keep_aside(
 
 def _columns(
     samples: Mapping[str, Sequence[bytes]],
-    is_only: bool,
     compression: str | None,
     taken: set[str],
     problems: list[Problem],
@@ -546,7 +558,7 @@ def _columns(
         else:
             kinds = [kind_of(value) for value in values if value]
             how = chosen(kinds, stream or "values", compression, problems)
-            name = stream or (_NAMES.get(how.kind.htype, "value") if is_only else "value")
+            name = stream or (_NAMES.get(how.kind.htype, "value"))
             name = _free(name, taken)
             column, plans = _Column(how, {"value": name}), [how.tensor(name)]
         columns[stream] = column

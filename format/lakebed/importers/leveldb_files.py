@@ -92,7 +92,7 @@ class _Store:
         database: Database,  # noqa: ARG002 - there is one
         start: bytes | None,
         stop: bytes | None,
-    ) -> Iterator[tuple[bytes, Value] | Database | str]:
+    ) -> Iterator[tuple[bytes, Value] | str]:
         """Yield keys and values; text for what is damaged."""
         yield from self._folder.entries(start, stop)
 

@@ -461,9 +461,9 @@ def crc32c(data: bytes) -> int:
 @cache
 def _tables() -> NDArray[np.uint32]:
     """Return what a byte adds to the checksum by how many bytes are behind it."""
-    first = np.arange(256, dtype=np.uint32)
+    first: NDArray[np.uint32] = np.arange(256, dtype=np.uint32)
     for _ in range(8):
-        first = first >> 1 ^ np.where(first & 1, np.uint32(0x82F63B78), np.uint32(0))
+        first = (first >> 1 ^ (first & 1) * np.uint32(0x82F63B78)).astype(np.uint32)
     found = np.empty((_CRC_BYTES, 256), np.uint32)
     found[0] = first
     for at in range(1, _CRC_BYTES):

@@ -482,7 +482,7 @@ def _roles(
     found: list[Role] = []
     tensors: list[TensorPlan] = []
     for number, role in enumerate(roles):
-        split = [one[number].split(b"\t") for one in lines if one[number] is not None]
+        split = [line.split(b"\t") for one in lines if (line := one[number]) is not None]
         counts = [len(fields) for fields in split]
         columns = max(set(counts), key=counts.count) if counts else 0
         split = [fields for fields in split if len(fields) == columns]
