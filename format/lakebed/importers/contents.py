@@ -1,4 +1,4 @@
-"""What bytes without a type hold: images, sounds, videos, texts, or none of these; found out by looking at some of them.
+"""What bytes without a type hold: images, sounds, videos, texts, or none of these; found out by looking at some.
 
 Only signatures that cannot be met by chance count. A tensor is made for what was looked at; a file of another kind that
 comes later is converted where nothing is lost, and otherwise its row is left out, with what to do about it.
@@ -161,9 +161,7 @@ def tensor_of(name: str, content: Content, info: Mapping[str, Any] | None = None
         htype = f"sequence[{content.kind}]" if content.many else content.kind
         return media(name, htype, compression=content.compression, info=info)
     if content.kind in ("text", "json"):
-        return tensor(
-            name, "json" if content.many else content.kind, info=info, chunk_compression=_CHUNKS
-        )
+        return tensor(name, "json" if content.many else content.kind, info=info, chunk_compression=_CHUNKS)
     htype = "sequence" if content.many else None
     return tensor(name, htype, dtype="uint8", info=info, chunk_compression=_CHUNKS)
 
@@ -188,8 +186,8 @@ def value_of(data: bytes, content: Content, *, converts: bool = False) -> Any:
         other = sample.compression != content.compression
         if other and not converts and (content.compression in LOSSY_KINDS or content.kind != "image"):
             raise IngestionError(
-                f"the file is {str(sample.compression).upper()}, and others are {content.compression.upper()}: converted, "
-                "it would lose something. Import with compression=png, or as bytes (kinds=NAME=bytes)"
+                f"the file is {str(sample.compression).upper()}, and others are {content.compression.upper()}: "
+                "converted, it would lose something. Import with compression=png, or as bytes (kinds=NAME=bytes)"
             )
         return sample
     if content.kind == "text":
