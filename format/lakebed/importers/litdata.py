@@ -503,13 +503,16 @@ def _tensor(
             continue
     if kind == "jpeg_array":
         looked.most = 2
-        supposed = None if looked.files else "jpeg"
-        content = content_of(name, looked, problems, wish="image", compression=compression or supposed)
+        content = content_of(name, looked, problems, wish="image", compression=compression, supposed="jpeg")
     elif kind in _FILES:
-        wish = wish or _FILES[kind]
-        supposed = None if looked.files else _SUPPOSED.get(kind)
         content = content_of(
-            name, looked, problems, wish=wish, compression=compression or supposed, texts=False
+            name,
+            looked,
+            problems,
+            wish=wish or _FILES[kind],
+            compression=compression,
+            supposed=_SUPPOSED.get(kind),
+            texts=False,
         )
     else:
         content = Content()

@@ -481,8 +481,7 @@ def _content(
             except IngestionError:
                 continue  # told when its row is made
         supposed = inner if inner != "pil" else "png"
-        chosen = compression or (None if looked.files else supposed)
-        return content_of(name, looked, problems, wish="image", compression=chosen)
+        return content_of(name, looked, problems, wish="image", compression=compression, supposed=supposed)
     if kind not in _FILES:
         why = f"the encoding {encoding!r} is not known"
         if kind == "pkl":
@@ -494,8 +493,7 @@ def _content(
             looked.add([value])
     if kind == "bytes":
         return content_of(name, looked, problems, wish=wish, compression=compression, texts=False)
-    chosen = compression or (None if looked.files else kind)
-    return content_of(name, looked, problems, wish=wish or "image", compression=chosen)
+    return content_of(name, looked, problems, wish=wish or "image", compression=compression, supposed=kind)
 
 
 def _number(called: str, dtype: str, names: list[str] | None, info: Mapping[str, Any]) -> TensorPlan:
