@@ -156,12 +156,9 @@ def content_of(
         return Content(kind, files[0], many)
     if kind not in ("image", "audio", "video"):
         return Content(kind, None, many)
+    chosen: str = files[0] if len(files) == 1 else (supposed if not files else None) or _SUPPOSED[kind]
     if kind == "image" and compression is not None:
         chosen = compression
-    elif len(files) == 1:
-        chosen = files[0]
-    else:
-        chosen = (supposed if not files else None) or _SUPPOSED[kind]
     if any(one != chosen for one in files):
         lost = ", which loses pixels" if chosen in LOSSY_KINDS else ""
         problems.append(Problem(name, f"{told} files are converted to {chosen.upper()}{lost}", 0))

@@ -42,6 +42,7 @@ from lakebed.importers.sample_shards import (
     list_of,
     looked_at,
     lost,
+    lost_by,
     mode_of,
     parts_of,
     pixels_of,
@@ -309,9 +310,7 @@ def _shards(
             shard = Shard(name, count, said, whole if is_packed else "")
             yield checked(shard, source, problems)
         except LakebedError as error:
-            count = told.get("chunk_size") if isinstance(told, Mapping) else 0
-            lost = count if isinstance(count, int) and 0 <= count < 1 << 32 else 0
-            problems.append(Problem(f"{where}: chunk {number:,}", str(error), lost))
+            problems.append(Problem(f"{where}: chunk {number:,}", str(error), lost_by(told, "chunk_size")))
 
 
 def _names(told: Any, count: int) -> list[str]:

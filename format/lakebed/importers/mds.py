@@ -38,6 +38,7 @@ from lakebed.importers.sample_shards import (
     list_of,
     looked_at,
     lost,
+    lost_by,
     mode_of,
     parts_of,
     pixels_of,
@@ -262,9 +263,8 @@ def _found(source: Source, *, splits: bool) -> _Found:
             try:
                 shard = _shard(told, folder, source, found)
             except _FAILURES as error:
-                count = told.get("samples") if isinstance(told, Mapping) else 0
-                lost = count if isinstance(count, int) and 0 <= count < 1 << 32 else 0
-                found.problems.append(Problem(f"{where}: shard {number:,}", str(error), lost))
+                problems = found.problems
+                problems.append(Problem(f"{where}: shard {number:,}", str(error), lost_by(told, "samples")))
                 continue
             if shard.name not in taken:
                 taken.add(shard.name)
@@ -321,10 +321,7 @@ def _file(source: Source, folder: str, name: Any) -> str | None:
 
 
 def _layout(told: Mapping[str, Any]) -> tuple[Column, ...]:
-    lists = [told.get(f"column_{what}") for what in ("names", "encodings", "sizes")]
-    if not all(isinstance(one, list) for one in lists):
-        raise IngestionError("it tells no columns")
-    names, encodings, sizes = lists
+    names, encodings, sizes = (_told_list(told, what) for what in ("names", "encodings", "sizes"))
     if not len(names) == len(encodings) == len(sizes) <= _MAX_COLUMNS or len(set(map(str, names))) < len(
         names
     ):
@@ -335,6 +332,13 @@ def _layout(told: Mapping[str, Any]) -> tuple[Column, ...]:
         Column(name, encoding, count_of(size, f"the size of {name}") if size else None)
         for name, encoding, size in zip(names, encodings, sizes, strict=True)
     )
+
+
+def _told_list(told: Mapping[str, Any], what: str) -> list[Any]:
+    found = told.get(f"column_{what}")
+    if not isinstance(found, list):
+        raise IngestionError(f"it tells no {what} of columns")
+    return found
 
 
 def _columns(found: _Found) -> dict[str, str]:
@@ -434,10 +438,10 @@ def _tensor(
     if kind == "json":
         return None, tensor(called, "json", info=info, chunk_compression=_CHUNKS)
     if kind == "ndarray":
-        dtype = "bool" if told.get("dtype") == "bool" else _dtype(encoding, values)
+        array = "bool" if told.get("dtype") == "bool" else _dtype(encoding, values)
         htype = "class_label" if names else None
         return None, tensor(
-            called, htype, dtype=dtype, class_names=names, info=info, chunk_compression=_CHUNKS
+            called, htype, dtype=array, class_names=names, info=info, chunk_compression=_CHUNKS
         )
     if kind == "pil":
         return _raw_images(called, values, info, problems)
@@ -565,8 +569,8 @@ def _value(data: bytes, into: _Column, encoding: str) -> Any:
             return None
         if encoding in _LISTS:
             inner, first = _LISTS[encoding]
-            found = list_of(data, first)
-            return [pixels_of(one) if inner == "pil" else value_of(one, into.content) for one in found]
+            files = list_of(data, first)
+            return [pixels_of(one) if inner == "pil" else value_of(one, into.content) for one in files]
         return value_of(data, into.content)
     if kind in NUMBERS:
         found = _number_of(data, kind)

@@ -148,6 +148,12 @@ def count_of(told: Any, what: str) -> int:
     return told
 
 
+def lost_by(told: Any, key: str) -> int:
+    """Return how many samples are lost with a shard that cannot be read, as far as the index tells it."""
+    count = told.get(key) if isinstance(told, Mapping) else None
+    return count if isinstance(count, int) and 0 <= count < 1 << 32 else 0
+
+
 def checked(shard: Shard, source: Source, problems: list[Problem]) -> Shard:
     """Return a shard that is there, and may hold what the index says.
 

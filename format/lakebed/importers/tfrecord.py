@@ -422,10 +422,9 @@ def _column(
     dtype = _DTYPES[kind]
     of = told.features.get(name)
     if is_list:
-        lengths = seen.lengths - {0} or {1}
-        if len(lengths) == 1 and 0 not in seen.lengths:
-            shape = (-1,) if lengths == {1} else (-1, min(lengths))
-            return _Column(called, kind, None, shape), tensor(
+        if len(seen.lengths) == 1 and min(seen.lengths):
+            steps = (-1,) if seen.lengths == {1} else (-1, min(seen.lengths))
+            return _Column(called, kind, None, steps), tensor(
                 called, dtype=dtype, info=info, chunk_compression=_CHUNKS
             )
         return _Column(called, kind, ragged=True), tensor(called, "sequence", dtype=dtype, info=info)
