@@ -187,7 +187,8 @@ $(FRAMEWORKS)/.ready: | .venv/.run
 $(FORMATS)/.ready: | .venv/.run
 	@echo "installing libraries of other data sets into $(@D)"
 	UV=no scripts/venv.sh $(@D) numpy pyarrow lz4 xxhash pillow simplejpeg tqdm click obstore boto3 cloudpickle \
-		pytest pytest-timeout pytest-randomly pytest-xdist hypothesis webdataset lmdb plyvel h5py zarr datasets
+		pytest pytest-timeout pytest-randomly pytest-xdist hypothesis webdataset lmdb plyvel h5py zarr datasets \
+		$(TORCH) mosaicml-streaming litdata tfrecord
 	touch $@
 
 $(RAY)/.ready: | .venv/.run

@@ -31,7 +31,11 @@ def sample(folder: Path, at: int) -> dict[str, Any]:
         pixels = np.random.default_rng(at).integers(0, 255, (6 + at % 3, 7, 3), np.uint8)
         Image.fromarray(pixels).save(path)
     return {
-        **{"number": at, "third": at / 3, "text": f"Nº {at}", "raw": bytes([at, 0]), "flag": at % 2 == 0},
+        "number": at,
+        "third": at / 3,
+        "text": f"Nº {at}",
+        "raw": bytes([at, 0]),
+        "flag": at % 2 == 0,
         "jpeg": Image.open(path),
         "pixels": Image.fromarray(np.full((4, 5, 3), at, np.uint8)),
         "inner": {

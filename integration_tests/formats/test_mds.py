@@ -26,12 +26,27 @@ pytestmark = [
 
 COUNT = 40
 COLUMNS = {
-    **{"s": "str", "b": "bytes", "i": "int", "js": "json", "pk": "pkl", "si": "str_int", "sf": "str_float"},
+    "s": "str",
+    "b": "bytes",
+    "i": "int",
+    "js": "json",
+    "pk": "pkl",
+    "si": "str_int",
+    "sf": "str_float",
     **{name: name for name in ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64")},
     **{name: name for name in ("float16", "float32", "float64")},
-    **{"nd": "ndarray", "ndt": "ndarray:float32", "nds": "ndarray:int16:2,3", "sd": "str_decimal"},
-    **{"j": "jpeg", "p": "png", "pil": "pil", "ja": "jpegarray", "bj": "bytes"},
-    **{"lj": "list[jpeg]", "lpil": "list[pil]", "lpng": "list[png]"},
+    "nd": "ndarray",
+    "ndt": "ndarray:float32",
+    "nds": "ndarray:int16:2,3",
+    "sd": "str_decimal",
+    "j": "jpeg",
+    "p": "png",
+    "pil": "pil",
+    "ja": "jpegarray",
+    "bj": "bytes",
+    "lj": "list[jpeg]",
+    "lpil": "list[pil]",
+    "lpng": "list[png]",
 }
 
 
@@ -53,15 +68,27 @@ def samples() -> Iterator[dict[str, Any]]:
         image.save(file, "JPEG")
         jpeg = file.getvalue()
         yield {
-            **{"s": f"Nº {at}", "b": bytes([at, 0, 255]), "i": at - 5, "js": {"at": [at, None]}, "pk": {"a": at}},
+            "s": f"Nº {at}",
+            "b": bytes([at, 0, 255]),
+            "i": at - 5,
+            "js": {"at": [at, None]},
+            "pk": {"a": at},
             **{name: np.dtype(name).type(at) for name in COLUMNS if name in np.sctypeDict and "int" in name},
             **{name: np.dtype(name).type(at / 3) for name in ("float16", "float32", "float64")},
-            **{"si": 10**30 + at, "sf": at / 7, "sd": Decimal(f"1.{at:030}")},
+            "si": 10**30 + at,
+            "sf": at / 7,
+            "sd": Decimal(f"1.{at:030}"),
             "nd": draw.random((2, at % 4 + 1)),
             "ndt": draw.random((at % 3 + 1, 2)).astype(np.float32),
             "nds": np.full((2, 3), at, np.int16),
-            **{"j": jpeg, "p": image, "pil": image, "ja": [jpeg, jpeg], "bj": jpeg},
-            **{"lj": [image] * (at % 3), "lpil": [image, image], "lpng": [image]},
+            "j": jpeg,
+            "p": image,
+            "pil": image,
+            "ja": [jpeg, jpeg],
+            "bj": jpeg,
+            "lj": [image] * (at % 3),
+            "lpil": [image, image],
+            "lpng": [image],
         }
 
 

@@ -32,10 +32,25 @@ _MEDIA = ("image", "image.rgb", "image.gray", "audio", "video", "dicom", "nifti"
 _DOCUMENTS = ("json", "list", "dict", "tag", "polygon")
 # dtype -> its number before the values of an array.
 _DTYPES: Mapping[str, int] = {
-    **{"uint8": 8, "int8": 9, "uint16": 16, "int16": 17, "float16": 18, "uint32": 32},
-    **{"int32": 33, "float32": 34, "uint64": 64, "int64": 65, "float64": 66},
+    "uint8": 8,
+    "int8": 9,
+    "uint16": 16,
+    "int16": 17,
+    "float16": 18,
+    "uint32": 32,
+    "int32": 33,
+    "float32": 34,
+    "uint64": 64,
+    "int64": 65,
+    "float64": 66,
 }
-_COMPRESSIONS: Mapping[str, str] = {"zstd": "zstd", "gz": "gzip", "bz2": "bz2", "br": "brotli", "snappy": "snappy"}
+_COMPRESSIONS: Mapping[str, str] = {
+    "zstd": "zstd",
+    "gz": "gzip",
+    "bz2": "bz2",
+    "br": "brotli",
+    "snappy": "snappy",
+}
 
 _SHARD_BYTES = 1 << 26
 # Offsets in a shard are uint32.
@@ -109,7 +124,9 @@ def plan(
         Hashes of shards that the index tells: sha1, md5, sha256, xxh64, ...
     """
     if rows < 1 or not 1 <= size <= _MAX_SHARD_BYTES:
-        raise ExportError(f"a shard has at least one row and one byte, and less than 4 GiB, not {rows} and {size}")
+        raise ExportError(
+            f"a shard has at least one row and one byte, and less than 4 GiB, not {rows} and {size}"
+        )
     if compression is not None and compression not in _COMPRESSIONS:
         raise ExportError(f"the compression {compression!r} is not one of {', '.join(_COMPRESSIONS)}")
     for name in hashes:
@@ -124,7 +141,10 @@ def plan(
     context = _Context(fields, rows, size, compression, tuple(sorted(set(hashes))))
     return ExportPlan(
         f"{len(ds):,} samples of {len(chosen)} columns",
-        {one.encoding: ", ".join(n for n in fields if fields[n].encoding == one.encoding) for one in fields.values()},
+        {
+            one.encoding: ", ".join(n for n in fields if fields[n].encoding == one.encoding)
+            for one in fields.values()
+        },
         context,
         piece_rows=rows,
         problems=problems,
@@ -201,7 +221,9 @@ def _numbers(tensor: lakebed.Tensor, nulls: int) -> _Field:
     """Return the column of numbers: one for each row, or arrays."""
     dtype = np.dtype(tensor.dtype or "float64").name
     told: dict[str, Any] = {}
-    classes = [str(one) for one in tensor.info.get("class_names") or ()] if tensor.htype == "class_label" else []
+    classes = (
+        [str(one) for one in tensor.info.get("class_names") or ()] if tensor.htype == "class_label" else []
+    )
     if classes:
         told["class_names"] = classes
     stored = "uint8" if dtype == "bool" else dtype
@@ -284,7 +306,7 @@ def _document(tensor: lakebed.Tensor, kind: Any) -> Any:
         return str(tensor.text())
     if kind == "number":
         return tensor.numpy().ravel()[0].item()
-    if str(tensor.htype) in ("polygon",) or str(tensor.htype).startswith("sequence"):
+    if str(tensor.htype) == "polygon" or str(tensor.htype).startswith("sequence"):
         return _lists(tensor.numpy(aslist=True))
     return tensor.data()["value"]
 
@@ -317,7 +339,9 @@ def _array(array: Any, encoding: str) -> bytes:
 # -- shards -------------------------------------------------------------------------------------------------------
 
 
-def _shard(held: Sequence[bytes], piece: Piece, number: int, context: _Context, target: Target) -> dict[str, Any]:
+def _shard(
+    held: Sequence[bytes], piece: Piece, number: int, context: _Context, target: Target
+) -> dict[str, Any]:
     """Write a shard, and return what the index says of it."""
     config = context.config()
     told = json.dumps(config, sort_keys=True).encode()
@@ -359,4 +383,6 @@ def _digest(algorithm: str, data: bytes) -> str:
         return str(getattr(xxhash, algorithm)(data).hexdigest())
     if algorithm in hashlib.algorithms_available and not algorithm.startswith("shake_"):
         return hashlib.new(algorithm, data, usedforsecurity=False).hexdigest()
-    raise ExportError(f"there is no hash {algorithm!r}; sha1, sha256, md5, xxh64, xxh3_128 and others are known")
+    raise ExportError(
+        f"there is no hash {algorithm!r}; sha1, sha256, md5, xxh64, xxh3_128 and others are known"
+    )

@@ -1,4 +1,4 @@
-"""What bytes without a type hold: images, sounds, videos, texts, or none of these; found out by looking at some of them.
+"""What bytes without a type hold: images, sounds, videos, texts, or none of these; found out by looking at some.
 
 Only signatures that cannot be met by chance count. A tensor is made for what was looked at; a file of another kind that
 comes later is converted where nothing is lost, and otherwise its row is left out, with what to do about it.
@@ -28,7 +28,7 @@ _HTYPES: Mapping[str, str] = {
 }
 _CHUNKS = "lz4"
 _CONTROLS = re.compile("[\0-\x08\x0b\x0e-\x1f\x7f]")
-_TOLD_BY = {"audio": "wav", "video": "mp4", "image": "png"}
+_SUPPOSED = {"audio": "wav", "video": "mp4", "image": "png"}
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,14 @@ class Content:
         Kind of file that the tensor stores, of media.
     many
         Whether a row has any number of them.
+    converts
+        Whether files of other kinds are converted even if they lose something, as the user said.
     """
 
     kind: str = "bytes"
     compression: str | None = None
     many: bool = False
+    converts: bool = False
 
 
 @dataclass
@@ -113,6 +116,7 @@ def content_of(
     *,
     wish: str | None = None,
     compression: str | None = None,
+    supposed: str | None = None,
     texts: bool = True,
 ) -> Content:
     """Return what a column of bytes is.
@@ -125,6 +129,8 @@ def content_of(
         What the user says that it is.
     compression
         Kind of file that the user wants tensors of images to hold.
+    supposed
+        Kind of file that it is where no file was looked at.
     texts
         Whether it may be text where the user says nothing.
 
@@ -137,22 +143,26 @@ def content_of(
         raise IngestionError(f"{name} cannot be {wish!r}: kinds are {', '.join(KINDS)}")
     many = looked.most > 1
     kind = wish or _kind(looked, texts=texts)
+    files = sorted(
+        (one for one in looked.files if _HTYPES[one] == kind), key=lambda one: (-looked.files[one], one)
+    )
+    told = ", ".join(one.upper() for one in files)
+    if kind in ("audio", "video") and len(files) > 1:
+        reason = f"files are of several kinds ({told}), of which a tensor holds one: "
+        if wish is None:
+            problems.append(Problem(name, f"{reason}they are stored as bytes", 0))
+            return Content("bytes", None, many)
+        problems.append(Problem(name, f"{reason}{files[0].upper()} is stored", 0))
+        return Content(kind, files[0], many)
     if kind not in ("image", "audio", "video"):
         return Content(kind, None, many)
-    files = {one: count for one, count in looked.files.items() if _HTYPES[one] == kind}
+    chosen: str = files[0] if len(files) == 1 else (supposed if not files else None) or _SUPPOSED[kind]
     if kind == "image" and compression is not None:
         chosen = compression
-    elif len(files) == 1:
-        chosen = next(iter(files))
-    elif kind == "image" or not files:
-        chosen = _TOLD_BY[kind]
-    else:
-        chosen = max(files, key=lambda one: files[one])
     if any(one != chosen for one in files):
         lost = ", which loses pixels" if chosen in LOSSY_KINDS else ""
-        told = ", ".join(sorted(one.upper() for one in files if one != chosen))
         problems.append(Problem(name, f"{told} files are converted to {chosen.upper()}{lost}", 0))
-    return Content(kind, chosen, many)
+    return Content(kind, chosen, many, compression is not None)
 
 
 def tensor_of(name: str, content: Content, info: Mapping[str, Any] | None = None) -> TensorPlan:
@@ -161,20 +171,13 @@ def tensor_of(name: str, content: Content, info: Mapping[str, Any] | None = None
         htype = f"sequence[{content.kind}]" if content.many else content.kind
         return media(name, htype, compression=content.compression, info=info)
     if content.kind in ("text", "json"):
-        return tensor(
-            name, "json" if content.many else content.kind, info=info, chunk_compression=_CHUNKS
-        )
+        return tensor(name, "json" if content.many else content.kind, info=info, chunk_compression=_CHUNKS)
     htype = "sequence" if content.many else None
     return tensor(name, htype, dtype="uint8", info=info, chunk_compression=_CHUNKS)
 
 
-def value_of(data: bytes, content: Content, *, converts: bool = False) -> Any:
+def value_of(data: bytes, content: Content) -> Any:
     """Return the value of a tensor for bytes.
-
-    Parameters
-    ----------
-    converts
-        Whether files may lose something when they are converted, as the user or the plan said.
 
     Raises
     ------
@@ -186,10 +189,10 @@ def value_of(data: bytes, content: Content, *, converts: bool = False) -> Any:
     if content.compression is not None:
         sample = lakebed.read(data)
         other = sample.compression != content.compression
-        if other and not converts and (content.compression in LOSSY_KINDS or content.kind != "image"):
+        if other and not content.converts and (content.compression in LOSSY_KINDS or content.kind != "image"):
             raise IngestionError(
-                f"the file is {str(sample.compression).upper()}, and others are {content.compression.upper()}: converted, "
-                "it would lose something. Import with compression=png, or as bytes (kinds=NAME=bytes)"
+                f"the file is {str(sample.compression).upper()}, and others are {content.compression.upper()}: "
+                "converted, it would lose something. Import with compression=png, or as bytes (kinds=NAME=bytes)"
             )
         return sample
     if content.kind == "text":

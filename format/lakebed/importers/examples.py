@@ -1,4 +1,4 @@
-"""``tf.train.Example`` and ``SequenceExample``: the two messages that TFRecord files usually hold, read without protobuf.
+"""``tf.train.Example`` and ``SequenceExample``, the messages that TFRecord files usually hold, read without protobuf.
 
     Example          1: Features
     SequenceExample  1: Features (of the whole), 2: FeatureLists

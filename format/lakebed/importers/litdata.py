@@ -1,4 +1,4 @@
-"""LitData: ``index.json`` and chunks, whose samples are trees of values that the index tells the formats of.
+r"""LitData: ``index.json`` and chunks, whose samples are trees of values that the index tells the formats of.
 
     index.json            {"chunks": [{"filename", "chunk_size", "chunk_bytes", "dim"}, ...], "config": {"data_format":
                           ["int", "jpeg", ...], "data_spec": the tree, "compression", ...}}
@@ -7,7 +7,7 @@
 
 Chunks are compressed as a whole, in frames of some samples (below), or sample by sample. Pickled values stay as bytes.
 
-    8     LDFZ01\\0\\0
+    8     LDFZ01\0\0
     16    version (1), flags, uint16; samples n, samples of a frame, frames m, uint32
     4n+4  offsets of the samples in what the frames unpack to
     24m   first sample, samples, uint32; offset of the frame in the file, uint64; bytes, bytes unpacked, uint32
@@ -42,6 +42,7 @@ from lakebed.importers.sample_shards import (
     list_of,
     looked_at,
     lost,
+    lost_by,
     mode_of,
     parts_of,
     pixels_of,
@@ -56,11 +57,35 @@ _NUMBERS: Mapping[str, str] = {"int": "int64", "float": "float64", "bool": "bool
 # Number of a dtype in a chunk -> its name; bfloat16 becomes float32.
 _TORCH = (
     *("float32", "float32", "float64", "float64", "complex64", "complex64", "complex128", "complex128"),
-    *("float16", "float16", "bfloat16", "uint8", "int8", "int16", "int16", "int32", "int32", "int64", "int64"),
+    *(
+        "float16",
+        "float16",
+        "bfloat16",
+        "uint8",
+        "int8",
+        "int16",
+        "int16",
+        "int32",
+        "int32",
+        "int64",
+        "int64",
+    ),
     *("bool", "uint16"),
 )
 _NUMPY = (
-    *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64"),
+    *(
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float16",
+        "float32",
+        "float64",
+    ),
     *("complex64", "complex128", "bool"),
 )
 _ARRAYS: Mapping[str, tuple[str, ...]] = {
@@ -154,7 +179,9 @@ def plan(
             continue
         told, chunks = found
         if config and any(told.get(key) != config.get(key) for key in ("data_format", "data_spec")):
-            problems.append(Problem(where, "its samples are others than those of the index before: import it alone", 0))
+            problems.append(
+                Problem(where, "its samples are others than those of the index before: import it alone", 0)
+            )
             continue
         config = config or told
         split = split_of(folder) if splits and folder else ""
@@ -258,7 +285,9 @@ def _shards(
 ) -> Iterator[Shard]:
     """Yield the chunks that an index tells; why there is none in their place is a problem."""
     if config.get("encryption"):
-        raise IngestionError(f"{where} of {source.shown} is of chunks that are encrypted, which cannot be read")
+        raise IngestionError(
+            f"{where} of {source.shown} is of chunks that are encrypted, which cannot be read"
+        )
     if config.get("item_loader") == "ParquetLoader":
         raise IngestionError(f"{where} of {source.shown} is one of Parquet files: import these as parquet")
     whole = str(config.get("compression") or "").partition(":")[0]
@@ -273,13 +302,15 @@ def _shards(
             count = count_of(told.get("chunk_size"), "the number of samples")
             size = source.files[name]
             is_packed = bool(whole) and f".{whole}" in filename
-            said = count_of(told.get("chunk_bytes"), "the number of bytes") + 4 * (count + 2) if is_packed else size
+            said = (
+                count_of(told.get("chunk_bytes"), "the number of bytes") + 4 * (count + 2)
+                if is_packed
+                else size
+            )
             shard = Shard(name, count, said, whole if is_packed else "")
             yield checked(shard, source, problems)
         except LakebedError as error:
-            count = told.get("chunk_size") if isinstance(told, Mapping) else 0
-            lost = count if isinstance(count, int) and 0 <= count < 1 << 32 else 0
-            problems.append(Problem(f"{where}: chunk {number:,}", str(error), lost))
+            problems.append(Problem(f"{where}: chunk {number:,}", str(error), lost_by(told, "chunk_size")))
 
 
 def _names(told: Any, count: int) -> list[str]:
@@ -292,7 +323,7 @@ def _names(told: Any, count: int) -> list[str]:
     """
     try:
         spec = json.loads(told)[1] if isinstance(told, str) else None
-        found = [path for path in _leaves(spec, "", _MAX_DEPTH)]
+        found = list(_leaves(spec, "", _MAX_DEPTH))
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
         raise IngestionError(f"the index tells no tree of values: {error}") from error
     if len(found) != count:
@@ -352,8 +383,14 @@ def _framed(source: Source, shard: Shard, start: int, stop: int) -> Iterator[byt
     size = source.files[shard.name]
     with source.open(shard.name) as file:
         _, version, _, count, _, frames = _HEAD.unpack(file.read(_HEAD.size))
-        if version != 1 or count != shard.samples or _HEAD.size + 4 * (count + 1) + _FRAME.size * frames > size:
-            raise IngestionError(f"its head tells {count:,} samples in {frames:,} frames of version {version}")
+        if (
+            version != 1
+            or count != shard.samples
+            or _HEAD.size + 4 * (count + 1) + _FRAME.size * frames > size
+        ):
+            raise IngestionError(
+                f"its head tells {count:,} samples in {frames:,} frames of version {version}"
+            )
         offsets: NDArray[np.uint32] = np.frombuffer(file.read(4 * (count + 1)), "<u4")
         table = [_FRAME.unpack(file.read(_FRAME.size)) for _ in range(frames)]
         at = start
@@ -362,7 +399,12 @@ def _framed(source: Source, shard: Shard, start: int, stop: int) -> Iterator[byt
                 return
             if first + number <= at:
                 continue
-            if first > at or first + number > count or where + length > size or unpacked_length > _MAX_FRAME_BYTES:
+            if (
+                first > at
+                or first + number > count
+                or where + length > size
+                or unpacked_length > _MAX_FRAME_BYTES
+            ):
                 raise IngestionError(f"a frame of samples {first:,} to {first + number:,} cannot be")
             file.seek(where)
             try:
@@ -433,7 +475,9 @@ def _tensor(
     """Return what the bytes of a value are, if it is one of bytes, and its tensor."""
     kind, _, suffix = format_of.partition(":")
     if kind in _NUMBERS:
-        return None, tensor(called, dtype=_NUMBERS[kind], info=info, create_shape_tensor=False, create_id_tensor=False)
+        return None, tensor(
+            called, dtype=_NUMBERS[kind], info=info, create_shape_tensor=False, create_id_tensor=False
+        )
     if kind in ("str", "text"):
         return None, tensor(called, "text", info=info, chunk_compression=_CHUNKS)
     if kind == "json":
@@ -441,7 +485,9 @@ def _tensor(
     if kind in _ARRAYS:
         dtype = _dtype_of(kind, suffix, seen)
         if dtype == "bfloat16":
-            problems.append(Problem(name, "bfloat16 is stored as float32, in which each number is the same", 0))
+            problems.append(
+                Problem(name, "bfloat16 is stored as float32, in which each number is the same", 0)
+            )
             dtype = "float32"
         return None, tensor(called, dtype=dtype, info=info, chunk_compression=_CHUNKS)
     if kind == "pil" and _modes(seen) <= PLAIN_MODES:
@@ -456,12 +502,17 @@ def _tensor(
             continue
     if kind == "jpeg_array":
         looked.most = 2
-        supposed = None if looked.files else "jpeg"
-        content = content_of(name, looked, problems, wish="image", compression=compression or supposed)
+        content = content_of(name, looked, problems, wish="image", compression=compression, supposed="jpeg")
     elif kind in _FILES:
-        wish = wish or _FILES[kind]
-        supposed = None if looked.files else _SUPPOSED.get(kind)
-        content = content_of(name, looked, problems, wish=wish, compression=compression or supposed, texts=False)
+        content = content_of(
+            name,
+            looked,
+            problems,
+            wish=wish or _FILES[kind],
+            compression=compression,
+            supposed=_SUPPOSED.get(kind),
+            texts=False,
+        )
     else:
         content = Content()
         why = "no format that is known here"

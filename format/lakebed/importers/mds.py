@@ -38,6 +38,7 @@ from lakebed.importers.sample_shards import (
     list_of,
     looked_at,
     lost,
+    lost_by,
     mode_of,
     parts_of,
     pixels_of,
@@ -253,16 +254,17 @@ def _found(source: Source, *, splits: bool) -> _Found:
             found.problems.append(Problem(where, "it is no index of MDS", 0))
             continue
         if index.get("version") != 2:
-            found.problems.append(Problem(where, f"the version {str(index.get('version'))[:20]!r} is not known", 0))
+            found.problems.append(
+                Problem(where, f"the version {str(index.get('version'))[:20]!r} is not known", 0)
+            )
             continue
         here: list[Shard] = []
         for number, told in enumerate(shards):
             try:
                 shard = _shard(told, folder, source, found)
             except _FAILURES as error:
-                count = told.get("samples") if isinstance(told, Mapping) else 0
-                lost = count if isinstance(count, int) and 0 <= count < 1 << 32 else 0
-                found.problems.append(Problem(f"{where}: shard {number:,}", str(error), lost))
+                problems = found.problems
+                problems.append(Problem(f"{where}: shard {number:,}", str(error), lost_by(told, "samples")))
                 continue
             if shard.name not in taken:
                 taken.add(shard.name)
@@ -319,11 +321,10 @@ def _file(source: Source, folder: str, name: Any) -> str | None:
 
 
 def _layout(told: Mapping[str, Any]) -> tuple[Column, ...]:
-    lists = [told.get(f"column_{what}") for what in ("names", "encodings", "sizes")]
-    if not all(isinstance(one, list) for one in lists):
-        raise IngestionError("it tells no columns")
-    names, encodings, sizes = lists
-    if not len(names) == len(encodings) == len(sizes) <= _MAX_COLUMNS or len(set(map(str, names))) < len(names):
+    names, encodings, sizes = (_told_list(told, what) for what in ("names", "encodings", "sizes"))
+    if not len(names) == len(encodings) == len(sizes) <= _MAX_COLUMNS or len(set(map(str, names))) < len(
+        names
+    ):
         raise IngestionError("its columns, their encodings and sizes do not fit together")
     if not all(isinstance(one, str) for one in (*names, *encodings)):
         raise IngestionError("a column has no name, or no encoding")
@@ -331,6 +332,13 @@ def _layout(told: Mapping[str, Any]) -> tuple[Column, ...]:
         Column(name, encoding, count_of(size, f"the size of {name}") if size else None)
         for name, encoding, size in zip(names, encodings, sizes, strict=True)
     )
+
+
+def _told_list(told: Mapping[str, Any], what: str) -> list[Any]:
+    found = told.get(f"column_{what}")
+    if not isinstance(found, list):
+        raise IngestionError(f"it tells no {what} of columns")
+    return found
 
 
 def _columns(found: _Found) -> dict[str, str]:
@@ -355,7 +363,11 @@ def _columns(found: _Found) -> dict[str, str]:
 
 
 def _tensors(
-    source: Source, found: _Found, columns: Mapping[str, str], wishes: Mapping[str, str], compression: str | None
+    source: Source,
+    found: _Found,
+    columns: Mapping[str, str],
+    wishes: Mapping[str, str],
+    compression: str | None,
 ) -> tuple[dict[str, _Column], list[TensorPlan]]:
     values = _looked_at(source, found)
     told = _told(source)
@@ -369,7 +381,15 @@ def _tensors(
         taken.add(called)
         info = {"column": name} if called != name else {}
         content, plan = _tensor(
-            called, name, encoding, values.get(name, []), of, wishes.get(name), compression, info, found.problems
+            called,
+            name,
+            encoding,
+            values.get(name, []),
+            of,
+            wishes.get(name),
+            compression,
+            info,
+            found.problems,
         )
         planned[name] = _Column(called, content, str(of.get("kind") or ""), str(of.get("dtype") or ""))
         tensors.append(plan)
@@ -406,15 +426,9 @@ def _tensor(
     kind = encoding.partition(":")[0]
     classes = told.get("class_names")
     names = [str(one) for one in classes] if isinstance(classes, list) else None
-    if told.get("kind") == "npy" and kind == "bytes":
-        return None, tensor(called, dtype=told.get("dtype"), info=info, chunk_compression=_CHUNKS)
-    if told.get("kind") == "file" and kind in _FILES:
-        content = Content(str(told["htype"]), str(told["compression"]))
-        return content, tensor_of(called, content, info)
-    if told.get("kind") == "text" and kind == "json":
-        return None, tensor(called, "text", info=info, chunk_compression=_CHUNKS)
-    if told.get("kind") == "number" and kind == "json":
-        return None, _number(called, str(told["dtype"]), names, info)
+    ours = _told_tensor(called, kind, told, names, info)
+    if ours is not None:
+        return ours
     if kind in NUMBERS:
         dtype = "bool" if told.get("dtype") == "bool" and NUMBERS[kind] == "uint8" else NUMBERS[kind]
         return None, _number(called, dtype, names, info)
@@ -424,43 +438,66 @@ def _tensor(
     if kind == "json":
         return None, tensor(called, "json", info=info, chunk_compression=_CHUNKS)
     if kind == "ndarray":
-        dtype = "bool" if told.get("dtype") == "bool" else _dtype(encoding, values)
+        array = "bool" if told.get("dtype") == "bool" else _dtype(encoding, values)
         htype = "class_label" if names else None
-        return None, tensor(called, htype, dtype=dtype, class_names=names, info=info, chunk_compression=_CHUNKS)
+        return None, tensor(
+            called, htype, dtype=array, class_names=names, info=info, chunk_compression=_CHUNKS
+        )
     if kind == "pil":
         return _raw_images(called, values, info, problems)
+    content = _content(name, encoding, values, wish, compression, problems)
+    return content, tensor_of(called, content, info)
+
+
+def _told_tensor(
+    called: str, kind: str, told: Mapping[str, Any], names: list[str] | None, info: Mapping[str, Any]
+) -> tuple[Content | None, TensorPlan] | None:
+    """Return the tensor of a column with nulls, as the exporter tells of it; None for other columns."""
+    if told.get("kind") == "npy" and kind == "bytes":
+        return None, tensor(called, dtype=told.get("dtype"), info=info, chunk_compression=_CHUNKS)
+    if told.get("kind") == "file" and kind in _FILES:
+        content = Content(str(told["htype"]), str(told["compression"]))
+        return content, tensor_of(called, content, info)
+    if told.get("kind") == "text" and kind == "json":
+        return None, tensor(called, "text", info=info, chunk_compression=_CHUNKS)
+    if told.get("kind") == "number" and kind == "json":
+        return None, _number(called, str(told["dtype"]), names, info)
+    return None
+
+
+def _content(
+    name: str,
+    encoding: str,
+    values: Sequence[bytes],
+    wish: str | None,
+    compression: str | None,
+    problems: list[Problem],
+) -> Content:
+    """Return what bytes, files and lists of files are."""
+    kind = encoding.partition(":")[0]
+    looked = Looked()
     if encoding in _LISTS:
         inner, first = _LISTS[encoding]
-        looked = Looked(most=2)
+        looked.most = 2
         for value in values:
             try:
                 looked.add(list_of(value, first))
             except IngestionError:
-                continue
-        chosen = compression or ("png" if inner != "jpeg" else None)
-        content = content_of(name, looked, problems, wish="image", compression=chosen)
-        if not looked.files and inner == "jpeg" and compression is None:
-            content = Content("image", "jpeg", many=True)
-        return content, tensor_of(called, content, info)
+                continue  # told when its row is made
+        supposed = inner if inner != "pil" else "png"
+        return content_of(name, looked, problems, wish="image", compression=compression, supposed=supposed)
     if kind not in _FILES:
-        why = "pickled objects are not loaded, since that would run code" if kind == "pkl" else (
-            f"the encoding {encoding!r} is not known"
-        )
+        why = f"the encoding {encoding!r} is not known"
+        if kind == "pkl":
+            why = "pickled objects are not loaded, since that would run code"
         problems.append(Problem(name, f"{why}: they are stored as bytes", 0))
-        return Content(), tensor_of(called, Content(), info)
-    looked = Looked()
+        return Content()
     for value in values:
         if value:
             looked.add([value])
-    content = content_of(
-        name,
-        looked,
-        problems,
-        wish=wish or ("image" if kind != "bytes" else None),
-        compression=compression or (kind if kind != "bytes" and not looked.files else None),
-        texts=False,
-    )
-    return content, tensor_of(called, content, info)
+    if kind == "bytes":
+        return content_of(name, looked, problems, wish=wish, compression=compression, texts=False)
+    return content_of(name, looked, problems, wish=wish or "image", compression=compression, supposed=kind)
 
 
 def _number(called: str, dtype: str, names: list[str] | None, info: Mapping[str, Any]) -> TensorPlan:
@@ -482,7 +519,9 @@ def _raw_images(
     if modes <= PLAIN_MODES:
         return None, tensor(called, "image", sample_compression="png", info=info)
     if "P" in modes:
-        problems.append(Problem(called, "raw images of mode P have no palette: numbers of colours are stored", 0))
+        problems.append(
+            Problem(called, "raw images of mode P have no palette: numbers of colours are stored", 0)
+        )
     return None, tensor(called, info={**info, "modes": sorted(modes)}, chunk_compression=_CHUNKS)
 
 
@@ -530,8 +569,8 @@ def _value(data: bytes, into: _Column, encoding: str) -> Any:
             return None
         if encoding in _LISTS:
             inner, first = _LISTS[encoding]
-            found = list_of(data, first)
-            return [pixels_of(one) if inner == "pil" else value_of(one, into.content) for one in found]
+            files = list_of(data, first)
+            return [pixels_of(one) if inner == "pil" else value_of(one, into.content) for one in files]
         return value_of(data, into.content)
     if kind in NUMBERS:
         found = _number_of(data, kind)

@@ -30,7 +30,13 @@ from lakebed.transforms.output import Skipped
 INDEX = "index.json"
 
 # Name of a compression in the index -> its name in PyArrow.
-COMPRESSIONS: Mapping[str, str] = {"zstd": "zstd", "gz": "gzip", "bz2": "bz2", "br": "brotli", "snappy": "snappy"}
+COMPRESSIONS: Mapping[str, str] = {
+    "zstd": "zstd",
+    "gz": "gzip",
+    "bz2": "bz2",
+    "br": "brotli",
+    "snappy": "snappy",
+}
 
 _MAX_INDEX_BYTES = 512 << 20
 _MAX_SAMPLE_BYTES = 1 << 30
@@ -92,7 +98,11 @@ class Item(NamedTuple):
 
 def folders_of(source: Source) -> list[str]:
     """Return the folders that have an index: "" is the source itself; the outermost ones come first."""
-    found = [folder for folder, names in source.folders.items() if (f"{folder}/{INDEX}" if folder else INDEX) in names]
+    found = [
+        folder
+        for folder, names in source.folders.items()
+        if (f"{folder}/{INDEX}" if folder else INDEX) in names
+    ]
     return sorted(found, key=lambda folder: (folder.count("/") + bool(folder), folder))
 
 
@@ -138,6 +148,12 @@ def count_of(told: Any, what: str) -> int:
     return told
 
 
+def lost_by(told: Any, key: str) -> int:
+    """Return how many samples are lost with a shard that cannot be read, as far as the index tells it."""
+    count = told.get(key) if isinstance(told, Mapping) else None
+    return count if isinstance(count, int) and 0 <= count < 1 << 32 else 0
+
+
 def checked(shard: Shard, source: Source, problems: list[Problem]) -> Shard:
     """Return a shard that is there, and may hold what the index says.
 
@@ -160,7 +176,9 @@ def checked(shard: Shard, source: Source, problems: list[Problem]) -> Shard:
         problems.append(Problem(shard.name, f"it has {size:,} bytes, and {shard.nbytes:,} in the index", 0))
         shard = shard._replace(nbytes=size)
     if 4 * (shard.samples + 2) > shard.nbytes and shard.samples:
-        raise IngestionError(f"{shard.nbytes:,} bytes cannot hold {shard.samples:,} samples, as the index says")
+        raise IngestionError(
+            f"{shard.nbytes:,} bytes cannot hold {shard.samples:,} samples, as the index says"
+        )
     return shard
 
 
@@ -321,7 +339,9 @@ def _read(file: BinaryIO, start: int, count: int, size: int) -> bytes:
         file.seek(start)
     found = file.read(count)
     if len(found) != count:
-        raise IngestionError(f"it ends at byte {start + len(found):,}, and bytes up to {start + count:,} were expected")
+        raise IngestionError(
+            f"it ends at byte {start + len(found):,}, and bytes up to {start + count:,} were expected"
+        )
     return found
 
 
@@ -353,10 +373,25 @@ def _hasher(algorithm: str) -> Callable[[], Any] | None:
 
 # Mode of Pillow -> (dtype, channels; 0 for an array without a last axis).
 _MODES: Mapping[str, tuple[str, int]] = {
-    **{"1": ("bool", 0), "L": ("uint8", 0), "P": ("uint8", 0), "LA": ("uint8", 2), "PA": ("uint8", 2)},
-    **{"RGB": ("uint8", 3), "RGBA": ("uint8", 4), "RGBX": ("uint8", 4), "RGBa": ("uint8", 4), "La": ("uint8", 2)},
-    **{"CMYK": ("uint8", 4), "YCbCr": ("uint8", 3), "LAB": ("uint8", 3), "HSV": ("uint8", 3)},
-    **{"I": ("<i4", 0), "F": ("<f4", 0), "I;16": ("<u2", 0), "I;16L": ("<u2", 0), "I;16B": (">u2", 0)},
+    "1": ("bool", 0),
+    "L": ("uint8", 0),
+    "P": ("uint8", 0),
+    "LA": ("uint8", 2),
+    "PA": ("uint8", 2),
+    "RGB": ("uint8", 3),
+    "RGBA": ("uint8", 4),
+    "RGBX": ("uint8", 4),
+    "RGBa": ("uint8", 4),
+    "La": ("uint8", 2),
+    "CMYK": ("uint8", 4),
+    "YCbCr": ("uint8", 3),
+    "LAB": ("uint8", 3),
+    "HSV": ("uint8", 3),
+    "I": ("<i4", 0),
+    "F": ("<f4", 0),
+    "I;16": ("<u2", 0),
+    "I;16L": ("<u2", 0),
+    "I;16B": (">u2", 0),
 }
 PLAIN_MODES = frozenset({"L", "LA", "RGB", "RGBA"})
 """Modes whose pixels an image of the usual kinds holds."""

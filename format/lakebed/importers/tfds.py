@@ -1,8 +1,8 @@
 """What TensorFlow Datasets says of the TFRecord files that it wrote: ``dataset_info.json``, ``features.json``, classes.
 
-    dataset_info.json    name, version, description, citation; splits with the numbers of records of their files
-    features.json        tree of features with their types, shapes and dtypes
-    label.labels.txt     names of the classes of the feature ``label``, a line each; ``objects-label.labels.txt``
+dataset_info.json    name, version, description, citation; splits with the numbers of records of their files
+features.json        tree of features with their types, shapes and dtypes
+label.labels.txt     names of the classes of the feature ``label``, a line each; ``objects-label.labels.txt``
 """
 
 from __future__ import annotations
@@ -86,7 +86,9 @@ def told_of(source: Source) -> Told:
 
 def _rows(splits: list[Any]) -> tuple[int | None, int]:
     """Return how many records there are, and in how many files."""
-    lengths = [length for one in splits for length in one.get("shardLengths") or () if isinstance(length, str | int)]
+    lengths = [
+        length for one in splits for length in one.get("shardLengths") or () if isinstance(length, str | int)
+    ]
     numbers = [int(length) for length in lengths if str(length).isdecimal() and len(str(length)) < 16]
     return (sum(numbers) if numbers and len(numbers) == len(lengths) else None), len(lengths)
 
@@ -118,7 +120,10 @@ def _walk(
         return
     kind = str(node.get("pythonClassName") or "").rpartition(".")[2]
     if "classLabel" in node:
-        yield path, FeatureTold(classes=tuple(_classes(source, f"{folder}{path.replace('/', '-')}.labels.txt")))
+        yield (
+            path,
+            FeatureTold(classes=tuple(_classes(source, f"{folder}{path.replace('/', '-')}.labels.txt"))),
+        )
     elif kind == "BBoxFeature":
         yield path, FeatureTold(is_boxes=len(before) <= 1)
     elif isinstance(node.get("tensor"), Mapping):
@@ -132,7 +137,9 @@ def _shape(told: Any) -> tuple[int, ...] | None:
     dimensions = told.get("dimensions") if isinstance(told, Mapping) else None
     if not isinstance(dimensions, list):
         return ()
-    lengths = [int(one) for one in dimensions if str(one).removeprefix("-").isdecimal() and len(str(one)) < 10]
+    lengths = [
+        int(one) for one in dimensions if str(one).removeprefix("-").isdecimal() and len(str(one)) < 10
+    ]
     return tuple(max(length, -1) for length in lengths) if len(lengths) == len(dimensions) else None
 
 

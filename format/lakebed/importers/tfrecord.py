@@ -1,21 +1,16 @@
 """TFRecord files of ``tf.train.Example`` and ``SequenceExample``: a tensor for each feature.
 
-Features are found out by looking at some records, or told by ``features.json`` of TensorFlow Datasets. Boxes and classes
-of the TensorFlow Object Detection API become ``boxes`` and ``labels``. Checksums of all records are verified.
+Features are found out by looking at some records; ``features.json`` of TensorFlow Datasets tells more of them. Boxes
+and classes of the TensorFlow Object Detection API become ``boxes`` and ``labels``.
 """
 
 from __future__ import annotations
 
-import gzip
-import io
-import mmap
 import re
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,42 +22,20 @@ from lakebed.importers.examples import Example, Feature, parse
 from lakebed.importers.folder import SPLITS
 from lakebed.importers.objects import each
 from lakebed.importers.plan import Plan, Problem, TensorPlan, tensor
-from lakebed.importers.source import Source, suffix_of
+from lakebed.importers.source import Source
 from lakebed.importers.tfds import Told, told_of
-from lakebed.native.tfrecords import masked_crc32c, record_starts
+from lakebed.importers.tfrecord_files import DAMAGE, NAMES, Item, files_of, items_of, only_files, records_of
 from lakebed.transforms.output import Skipped
 
-_NAMES = re.compile(r"\.(tfrecords?|tfrec|records?)(-\d+-of-\d+)?(\.gz|\.zlib)?$|-\d{5}-of-\d{5}(\.gz)?$", re.IGNORECASE)
-_BESIDE = (".json", ".txt", ".pbtxt", ".md", ".csv", ".tsv", ".yaml", ".yml", ".idx", ".index")
-
-# A worker takes about so many bytes of a file on this machine at a time; of others it takes files as a whole.
-_ITEM_BYTES = 32 << 20
-_MAX_RECORD_BYTES = 1 << 30
-# What a compressed file may become, times its size: more than zlib can.
-_MAX_RATIO = 1100
 # The fewest records of a file that are looked at, and the bytes after which no more are.
 _LEAST_LOOKED_AT = 8
 _LOOKED_AT_BYTES = 32 << 20
-_AROUND = 16
 _CHUNKS = "lz4"
 _LTRB = {"mode": "LTRB"}
 _DTYPES = {"int": "int64", "float": "float32"}
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
-_BLOCK_BYTES = 1 << 20
 
 _FAILURES = (LakebedError, ValueError, OverflowError)
-_DAMAGE = (EOFError, OSError, zlib.error, LakebedError)
-
-
-class _Item(NamedTuple):
-    """Records of a file, from a byte on: those that start before another one."""
-
-    name: str
-    start: int
-    stop: int | None
-
-    def __str__(self) -> str:
-        return self.name if self.stop is None else f"{self.name}, bytes {self.start:,} to {self.stop:,}"
 
 
 @dataclass(frozen=True)
@@ -174,18 +147,19 @@ def recognise(source: Source) -> str | None:
     """Say how many files there are; None if the first one holds no records."""
     if source.is_object:
         return None
-    names = _files(source)
-    others = [name for name in source.files if not _NAMES.search(name) and suffix_of(name) not in _BESIDE]
-    if not names or others:
+    if not only_files(source):
         return None
+    names = files_of(source)
     first = next((name for name in names if source.files[name]), None)
     if first is None:
         return None
     try:
-        found = next(_records(source, first, 0), None)
-    except _DAMAGE:
+        found = next(records_of(source, first, 0), None)
+    except DAMAGE:
         return None
-    return None if found is None or isinstance(found[1], IngestionError) else f"TFRecord of {len(names):,} files"
+    return (
+        None if found is None or isinstance(found[1], IngestionError) else f"TFRecord of {len(names):,} files"
+    )
 
 
 def plan(
@@ -215,7 +189,7 @@ def plan(
     splits
         Whether names of files and folders tell splits.
     """
-    names = _files(source)
+    names = files_of(source)
     if not names:
         raise IngestionError(f"{source.shown} has no TFRecord files")
     told = told_of(source)
@@ -230,14 +204,14 @@ def plan(
     by_split: dict[str, list[str]] = {}
     for name in names:
         by_split.setdefault(_split_of(name, told) if splits else "", []).append(name)
-    items: list[_Item] = []
+    items: list[Item] = []
     ranges: dict[str, range] = {}
     counts: list[int | None] = []
     order = {"train": 0, "val": 1, "test": 2}
     for split, of in sorted(by_split.items(), key=lambda pair: (order.get(pair[0], 3), pair[0])):
         first = len(items)
         for name in of:
-            found, count = _items(source, name)
+            found, count = items_of(source, name)
             items += found
             counts.append(count)
         ranges[split or "others"] = range(first, len(items))
@@ -257,11 +231,11 @@ def plan(
     )
 
 
-def rows(item: _Item, context: _Context) -> Iterator[Any]:
+def rows(item: Item, context: _Context) -> Iterator[Any]:
     """Make the rows of some records of a file."""
     at = item.start
     try:
-        for at, data in _records(context.source, item.name, item.start, item.stop):
+        for at, data in records_of(context.source, item.name, item.start, item.stop):
             where = f"{item.name}, byte {at:,}"
             if isinstance(data, IngestionError):
                 yield Skipped(where, str(data))
@@ -270,8 +244,10 @@ def rows(item: _Item, context: _Context) -> Iterator[Any]:
                 yield _row(data, context)
             except _FAILURES as error:
                 yield Skipped(where, str(error))
-    except _DAMAGE as error:
-        yield Skipped(f"{item.name}, behind byte {at:,}", f"the file is damaged, and read up to here: {error}")
+    except DAMAGE as error:
+        yield Skipped(
+            f"{item.name}, behind byte {at:,}", f"the file is damaged, and read up to here: {error}"
+        )
 
 
 def describe(plan: Plan) -> dict[str, Any]:
@@ -279,118 +255,19 @@ def describe(plan: Plan) -> dict[str, Any]:
     return plan.about
 
 
-# -- files --------------------------------------------------------------------------------------------------------
-
-
-def _files(source: Source) -> list[str]:
-    return [name for name in source.files if _NAMES.search(name) and suffix_of(name) not in _BESIDE]
+# -- files -------------------------------------------------------------------------------------------------------------
 
 
 def _split_of(name: str, told: Told) -> str:
     """Return the split that a file is of: the last word of its name, or its folder, that is one."""
     folder, _, last = name.rpartition("/")
-    stem = _NAMES.sub("", last)
+    stem = NAMES.sub("", last)
     for split in told.splits:
         if stem == split or stem.endswith(f"-{split}"):
             return SPLITS.get(split.lower(), split)
     words = [*folder.split("/"), *re.split(r"[-_.]", stem)]
     found = [SPLITS[word.lower()] for word in words if word.lower() in SPLITS]
     return found[-1] if found else ""
-
-
-def _items(source: Source, name: str) -> tuple[list[_Item], int | None]:
-    """Return what workers take of a file at a time, and how many records it has, if that is known."""
-    path = source.path(name)
-    if path is None or not source.files[name]:
-        return [_Item(name, 0, None)], None if path is None else 0
-    with open(path, "rb") as file:  # noqa: PTH123 - it is mapped
-        if _packing(file.read(12)):
-            return [_Item(name, 0, None)], None
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
-            starts, count, _ = record_starts(whole, _ITEM_BYTES)
-    begins = starts.tolist() or [0]
-    return [_Item(name, first, last) for first, last in zip(begins, [*begins[1:], None], strict=True)], count
-
-
-def _packing(head: bytes) -> str:
-    """Return how a file is compressed, by its first 12 bytes: ``gzip``, ``zlib``, or not."""
-    if len(head) == 12 and masked_crc32c(head[:8]) == int.from_bytes(head[8:], "little"):
-        return ""
-    if head.startswith(b"\x1f\x8b"):
-        return "gzip"
-    return "zlib" if head[:1] == b"\x78" and int.from_bytes(head[:2], "big") % 31 == 0 else ""
-
-
-class _Zlib(io.RawIOBase):
-    """What a zlib stream unpacks to."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file, self._unpacker = file, zlib.decompressobj()
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._unpacker.eof:
-            packed = self._unpacker.unconsumed_tail or self._file.read(_BLOCK_BYTES)
-            found = self._unpacker.decompress(packed, len(buffer))
-            if found:
-                buffer[: len(found)] = found
-                return len(found)
-            if not packed:
-                raise EOFError("the stream ends before its end was marked")
-        return 0
-
-
-@contextmanager
-def _opened(source: Source, name: str) -> Iterator[tuple[Any, int, bool]]:
-    """Open a file; tell how many bytes it has at most, and whether it is compressed."""
-    with ExitStack() as stack:
-        file: Any = stack.enter_context(source.open(name))
-        packing = _packing(file.read(12))
-        file.seek(0)
-        size = source.files[name]
-        if packing == "gzip":
-            file = stack.enter_context(gzip.GzipFile(fileobj=file))
-        elif packing == "zlib":
-            file = stack.enter_context(io.BufferedReader(_Zlib(file), _BLOCK_BYTES))
-        yield file, size * _MAX_RATIO if packing else size, bool(packing)
-
-
-def _records(
-    source: Source, name: str, start: int, stop: int | None = None
-) -> Iterator[tuple[int, bytes | IngestionError]]:
-    """Yield where records start, and their data, or why they have none.
-
-    Raises
-    ------
-    IngestionError
-        If it cannot be told where the next record starts.
-    """
-    with _opened(source, name) as (file, size, is_packed):
-        at = start
-        if start and not is_packed:
-            file.seek(start)
-        while stop is None or at < stop:
-            head = file.read(12)
-            if not head:
-                return
-            if len(head) < 12:
-                raise IngestionError(f"the file ends inside of the head of a record at byte {at:,}")
-            length = int.from_bytes(head[:8], "little")
-            if masked_crc32c(head[:8]) != int.from_bytes(head[8:], "little"):
-                raise IngestionError(f"the length of the record at byte {at:,} does not have its checksum")
-            if length > min(_MAX_RECORD_BYTES, size):
-                raise IngestionError(f"the record at byte {at:,} is said to have {length:,} bytes")
-            data = file.read(length)
-            tail = file.read(4)
-            if len(data) < length or len(tail) < 4:
-                raise IngestionError(f"the file ends inside of the record at byte {at:,}")
-            if masked_crc32c(data) != int.from_bytes(tail, "little"):
-                yield at, IngestionError("the record does not have its checksum: bytes of it are damaged")
-            else:
-                yield at, data
-            at += length + _AROUND
 
 
 def _looked_at(source: Source, names: Sequence[str], look: int) -> _Look:
@@ -402,23 +279,23 @@ def _looked_at(source: Source, names: Sequence[str], look: int) -> _Look:
         found: list[bytes] = []
         nbytes = 0
         try:
-            for _, data in _records(source, name, 0):
+            for _, data in records_of(source, name, 0):
                 if isinstance(data, bytes):
                     found.append(data)
                     nbytes += len(data)
                 if len(found) >= most or nbytes >= _LOOKED_AT_BYTES:
                     break
-        except _DAMAGE:
+        except DAMAGE:
             return found
         return found
 
     if look == 0:
         for name in names:
             try:
-                for _, data in _records(source, name, 0):
+                for _, data in records_of(source, name, 0):
                     if isinstance(data, bytes):
                         seen.add(data)
-            except _DAMAGE:
+            except DAMAGE:
                 continue
         return seen
     for found in each(source, names, first):
@@ -447,7 +324,9 @@ def _planned(
         made = tensor("record", dtype="uint8", chunk_compression=_CHUNKS)
         return _Context(source, None, {}, (), frozenset()), [made]
     if seen.others:
-        problems.append(Problem(source.shown, f"{seen.others:,} records that were looked at are no Example", 0))
+        problems.append(
+            Problem(source.shown, f"{seen.others:,} records that were looked at are no Example", 0)
+        )
     taken: set[str] = set()
     tensors: list[TensorPlan] = []
     found = _objects(seen, taken, tensors) if objects else []
@@ -462,7 +341,15 @@ def _planned(
             taken.add(called)
             info = {"feature": name} if called != name else {}
             into[name], plan = _column(
-                called, name, of[name], told, wishes.get(name), compression, info, problems, is_list=into is lists
+                called,
+                name,
+                of[name],
+                told,
+                wishes.get(name),
+                compression,
+                info,
+                problems,
+                is_list=into is lists,
             )
             tensors.append(plan)
     if not tensors:
@@ -535,10 +422,11 @@ def _column(
     dtype = _DTYPES[kind]
     of = told.features.get(name)
     if is_list:
-        lengths = seen.lengths - {0} or {1}
-        if len(lengths) == 1 and 0 not in seen.lengths:
-            shape = (-1,) if lengths == {1} else (-1, min(lengths))
-            return _Column(called, kind, None, shape), tensor(called, dtype=dtype, info=info, chunk_compression=_CHUNKS)
+        if len(seen.lengths) == 1 and min(seen.lengths):
+            steps = (-1,) if seen.lengths == {1} else (-1, min(seen.lengths))
+            return _Column(called, kind, None, steps), tensor(
+                called, dtype=dtype, info=info, chunk_compression=_CHUNKS
+            )
         return _Column(called, kind, ragged=True), tensor(called, "sequence", dtype=dtype, info=info)
     if of is None:
         single = seen.lengths <= {1}
@@ -547,10 +435,14 @@ def _column(
         )
     if of.is_boxes and kind == "float":
         coords = {"type": "fractional", **_LTRB}
-        return _Column(called, kind, is_boxes=True), tensor(called, "bbox", dtype=dtype, coords=coords, info=info)
+        return _Column(called, kind, is_boxes=True), tensor(
+            called, "bbox", dtype=dtype, coords=coords, info=info
+        )
     if of.classes is not None and kind == "int":
         names = list(of.classes) or None
-        return _Column(called, kind), tensor(called, "class_label", dtype="int64", class_names=names, info=info)
+        return _Column(called, kind), tensor(
+            called, "class_label", dtype="int64", class_names=names, info=info
+        )
     stored = of.dtype if of.dtype and np.dtype(of.dtype).kind in ("iub" if kind == "int" else "f") else ""
     if stored == "float64":
         stored = ""  # float32 is what the file has
@@ -605,7 +497,7 @@ def _of(name: str, feature: Feature, column: _Column) -> Any:
                 return [value_of(one, column.content) for one in feature.values]
             if len(feature.values) > 1:
                 raise IngestionError(
-                    f"it has {len(feature.values):,} values, and one in the records that were looked at (look=0 for all)"
+                    f"it has {len(feature.values):,} values, and one in records that were looked at (look=0 for all)"
                 )
             return value_of(feature.values[0], column.content) if feature.values else None
         return _array(feature.values, column)
@@ -651,7 +543,10 @@ def _list(name: str, steps: Sequence[Feature], column: _Column) -> Any:
 def _values_of_objects(one: _Objects, example: Example) -> dict[str, Any]:
     """Return boxes and labels of a record."""
     sides = [example.features.get(f"{one.prefix}bbox/{side}", Feature("", ())) for side in _SIDES]
-    if any(len(side.values) and side.kind != "float" for side in sides) or len({len(side.values) for side in sides}) > 1:
+    if (
+        any(len(side.values) and side.kind != "float" for side in sides)
+        or len({len(side.values) for side in sides}) > 1
+    ):
         raise IngestionError(f"{one.prefix}bbox has sides of several lengths or kinds")
     boxes = np.stack([np.asarray(side.values, np.float32) for side in sides], axis=1)
     found: dict[str, Any] = {one.boxes: boxes}
@@ -660,7 +555,9 @@ def _values_of_objects(one: _Objects, example: Example) -> dict[str, Any]:
     classes = example.features.get(one.classes, Feature("", ()))
     kind = "bytes" if one.classes.endswith("text") else "int"
     if (len(boxes) and classes.kind != kind) or len(classes.values) != len(boxes):
-        raise IngestionError(f"{len(classes.values):,} classes in {one.classes} are not those of {len(boxes):,} boxes")
+        raise IngestionError(
+            f"{len(classes.values):,} classes in {one.classes} are not those of {len(boxes):,} boxes"
+        )
     if not len(boxes):
         found[one.labels] = np.zeros(0, np.uint32 if kind == "bytes" else np.int64)
     elif kind == "bytes":

@@ -83,7 +83,14 @@ def test_there_and_back(ds: lakebed.Dataset, tmp_path: Path, compression: str | 
     """Tensors, values, files, classes, splits and nulls, in several shards."""
     out = tmp_path / "out"
     report = lakebed.export_to(
-        "mds", ds, out, rows=8, size=3000, compression=compression, hashes=["xxh64", "sha1"], progressbar=False
+        "mds",
+        ds,
+        out,
+        rows=8,
+        size=3000,
+        compression=compression,
+        hashes=["xxh64", "sha1"],
+        progressbar=False,
     )
     assert (report.written, report.skipped, report.problems) == (25, 0, [])
     suffix = f".{compression}" if compression else ""
@@ -114,12 +121,22 @@ def test_parts(ds: lakebed.Dataset, tmp_path: Path) -> None:
     flat = lakebed.empty("mem://flat")
     flat.create_tensor("x", dtype="uint16").extend(range(3))
     lakebed.export_to("mds", flat, tmp_path / "flat", progressbar=False)
-    assert sorted(path.name for path in (tmp_path / "flat").iterdir()) == ["dataset.json", "index.json", "shard.00000.mds"]
+    assert sorted(path.name for path in (tmp_path / "flat").iterdir()) == [
+        "dataset.json",
+        "index.json",
+        "shard.00000.mds",
+    ]
 
 
 def test_refusals(ds: lakebed.Dataset, tmp_path: Path) -> None:
     """Options that make no sense."""
-    for options in ({"rows": 0}, {"size": 1 << 33}, {"compression": "lzma"}, {"hashes": ["crc0"]}, {"tensors": ["y"]}):
+    for options in (
+        {"rows": 0},
+        {"size": 1 << 33},
+        {"compression": "lzma"},
+        {"hashes": ["crc0"]},
+        {"tensors": ["y"]},
+    ):
         with pytest.raises(ExportError):
             lakebed.export_to("mds", ds, tmp_path / "no", progressbar=False, **options)
     assert not (tmp_path / "no").exists()

@@ -45,14 +45,23 @@ def framed(samples: list[bytes], frame: int) -> bytes:
     for number, part in enumerate(parts):
         first = number * frame
         count = min(frame, len(samples) - first)
-        table += struct.pack("<IIQII", first, count, where, len(part), offsets[first + count] - offsets[first])
+        table += struct.pack(
+            "<IIQII", first, count, where, len(part), offsets[first + count] - offsets[first]
+        )
         where += len(part)
     head = struct.pack("<8sHHIII", b"LDFZ01\0\0", 1, 0, len(samples), frame, len(parts))
     return head + u32(*offsets) + table + b"".join(parts)
 
 
 def write(
-    root: Path, tree: Any, formats: list[str], rows: list[list[bytes]], how: str = "", *, bare: bool = False, **config: Any
+    root: Path,
+    tree: Any,
+    formats: list[str],
+    rows: list[list[bytes]],
+    how: str = "",
+    *,
+    bare: bool = False,
+    **config: Any,
 ) -> None:
     """Write chunks of four samples."""
     root.mkdir(parents=True, exist_ok=True)
@@ -72,8 +81,12 @@ def write(
         (root / name).write_bytes(data)
         chunks.append({"chunk_bytes": said, "chunk_size": len(samples), "dim": None, "filename": name})
     told = {
-        **{"chunk_bytes": None, "chunk_size": 4, "compression": "zstd" if how else None, "data_format": formats},
-        **{"data_spec": json.dumps([1, spec(tree)]), "compression_level": how or None},
+        "chunk_bytes": None,
+        "chunk_size": 4,
+        "compression": "zstd" if how else None,
+        "data_format": formats,
+        "data_spec": json.dumps([1, spec(tree)]),
+        "compression_level": how or None,
         **config,
     }
     (root / "index.json").write_text(json.dumps({"chunks": chunks, "config": told}))
@@ -111,7 +124,7 @@ def test_samples(tmp_path: Path, how: str) -> None:
 
 
 def test_formats(tmp_path: Path) -> None:
-    """Both orders of bytes of tensors, bfloat16, raw images, lists of JPEG, objects, files, what is pickled or unknown."""
+    """Both orders of bytes of tensors, bfloat16, raw images, lists of JPEG, objects, files; what is pickled."""
     two = [picture(1), picture(2)]
     formats: list[tuple[str, bytes]] = [
         ("tensor", u32(2, 2, 1, 2) + np.array([0.5, 1], "<f8").tobytes()),
@@ -161,7 +174,10 @@ def test_nested_objects() -> None:
     """Tags of all kinds, as the library writes them."""
     text = u32(2) + "é".encode()
     assert nested(b'{"a": 1}') == {"a": 1}
-    assert nested(b"\5" + u32(2) + text + b"\x08" + struct.pack("<q", -1) + u32(1) + b"b" + b"\x0b") == {"é": -1, "b": None}
+    assert nested(b"\5" + u32(2) + text + b"\x08" + struct.pack("<q", -1) + u32(1) + b"b" + b"\x0b") == {
+        "é": -1,
+        "b": None,
+    }
     assert nested(b"\1" + u32(2) + text + text) == ["é", "é"]
     assert nested(b"\2" + u32(2) + struct.pack("<qq", 1, 2)) == [1, 2]
     assert nested(b"\3" + u32(1) + struct.pack("<d", 0.5)) == [0.5]
@@ -173,7 +189,14 @@ def test_nested_objects() -> None:
     record = b"\6" + u32(1, 2, 1) + b"a" + u32(1) + b"b" + b"\x11" + text + b"\x14\0"
     assert nested(record) == [{"a": "é", "b": False}]
     deep = (b"\5" + u32(1, 1) + b"a") * 200 + b"\x0b"
-    for damaged in (b"\1" + u32(1 << 31), b"\6" + u32(1 << 31, 0), b"\x1f" + u32(0), record[:-3], deep, b"\7" + u32(9)):
+    for damaged in (
+        b"\1" + u32(1 << 31),
+        b"\6" + u32(1 << 31, 0),
+        b"\x1f" + u32(0),
+        record[:-3],
+        deep,
+        b"\7" + u32(9),
+    ):
         with pytest.raises((ValueError, struct.error)):
             nested(damaged)
 
@@ -191,7 +214,11 @@ def test_what_is_wrong_is_counted(tmp_path: Path) -> None:
     report = load(tmp_path)
     assert report.dataset.value_0.numpy().ravel().tolist() == [0, 1, 2, 3, 4, 6, 7, 8, 9]
     assert report.skipped == 3 + 3 * 4
-    for config in ({"encryption": {"algorithm": "fernet"}}, {"item_loader": "ParquetLoader"}, {"data_spec": "[1, 5]"}):
+    for config in (
+        {"encryption": {"algorithm": "fernet"}},
+        {"item_loader": "ParquetLoader"},
+        {"data_spec": "[1, 5]"},
+    ):
         write(tmp_path, ["a", "b"], ["int", "str"], rows, **config)
         with pytest.raises(IngestionError):
             load(tmp_path)
@@ -216,7 +243,11 @@ def hostile(path: Path) -> None:
     rows = [
         [
             *(struct.pack("<q", at), picture(at), b"x", np.arange(at, dtype="<i4").tobytes()),
-            *(u32(9, 1, at) + np.arange(at, dtype="<f4").tobytes(), b"\5" + u32(1, 1) + b"a\x0b", u32(1, 1, 1) + b"L\0"),
+            *(
+                u32(9, 1, at) + np.arange(at, dtype="<f4").tobytes(),
+                b"\5" + u32(1, 1) + b"a\x0b",
+                u32(1, 1, 1) + b"L\0",
+            ),
         ]
         for at in range(3)
     ]

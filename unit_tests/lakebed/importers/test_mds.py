@@ -66,9 +66,17 @@ def shard(
         packed = about(f"{name}.{compression}", data)
     (root / (packed or raw)["basename"]).write_bytes(data)
     return {
-        **{"version": 2, "format": "mds", "compression": compression, "hashes": [], "size_limit": None},
-        **{"column_names": list(columns), "column_encodings": list(columns.values()), "column_sizes": sizes},
-        **{"samples": len(rows), "raw_data": raw, "zip_data": packed},
+        "version": 2,
+        "format": "mds",
+        "compression": compression,
+        "hashes": [],
+        "size_limit": None,
+        "column_names": list(columns),
+        "column_encodings": list(columns.values()),
+        "column_sizes": sizes,
+        "samples": len(rows),
+        "raw_data": raw,
+        "zip_data": packed,
     }
 
 
@@ -90,12 +98,23 @@ def test_encodings(tmp_path: Path) -> None:
         "F": np.full((2, 3), 0.5, np.float32),
     }
     encoded = {
-        mode: u32(3, 2, len(mode)) + mode.encode() + Image.fromarray(pixels).tobytes() for mode, pixels in raw.items()
+        mode: u32(3, 2, len(mode)) + mode.encode() + Image.fromarray(pixels).tobytes()
+        for mode, pixels in raw.items()
     }
     columns = {
         **{f"pil_{mode[0]}": "pil" for mode in raw},
-        **{"n": "int", "u": "uint8", "f": "float32", "nd": "ndarray", "nds": "ndarray:int16:2,3", "big": "str_int"},
-        **{"sf": "str_float", "pk": "pkl", "odd": "zip:5", "jl": "list[jpeg]", "ja": "jpegarray", "g/x": "json"},
+        "n": "int",
+        "u": "uint8",
+        "f": "float32",
+        "nd": "ndarray",
+        "nds": "ndarray:int16:2,3",
+        "big": "str_int",
+        "sf": "str_float",
+        "pk": "pkl",
+        "odd": "zip:5",
+        "jl": "list[jpeg]",
+        "ja": "jpegarray",
+        "g/x": "json",
         "photo": "bytes",
     }
     array = bytes([33, 2 << 2]) + bytes([2, 1]) + np.array([5, -6], "<i4").tobytes()
@@ -103,7 +122,13 @@ def test_encodings(tmp_path: Path) -> None:
     body = u32(2, *map(len, two)) + b"".join(two)
     row = [
         *encoded.values(),
-        *(np.int64(-3).tobytes(), b"\7", np.float32(0.5).tobytes(), array, np.arange(6, dtype="<i2").tobytes()),
+        *(
+            np.int64(-3).tobytes(),
+            b"\7",
+            np.float32(0.5).tobytes(),
+            array,
+            np.arange(6, dtype="<i2").tobytes(),
+        ),
         *(b"9" * 30, b"0.1", b"\x80\x04.", b"?", u32(0) + body, body, b'{"a": [1, null]}', picture(3)),
     ]
     index(tmp_path, shard(tmp_path, columns, [row]))
@@ -196,7 +221,9 @@ def test_what_is_wrong_is_counted(tmp_path: Path) -> None:
     """Samples that are cut short, files that are missing or lead elsewhere, sizes that cannot be."""
     (tmp_path / "secret.mds").write_bytes(bytes(100))
     root = tmp_path / "set"
-    told = shard(root, {"s": "str", "n": "int"}, [[b"\xff", bytes(8)], [b"b", bytes(8)], [b"c" * 90, bytes(8)]])
+    told = shard(
+        root, {"s": "str", "n": "int"}, [[b"\xff", bytes(8)], [b"b", bytes(8)], [b"c" * 90, bytes(8)]]
+    )
     path = root / "shard.00000.mds"
     path.write_bytes(path.read_bytes()[:-40])
     other = shard(root, {"s": "int"}, [[bytes(8)]], 1)
@@ -205,7 +232,13 @@ def test_what_is_wrong_is_counted(tmp_path: Path) -> None:
         for name in ("gone.mds", "../secret.mds", "/etc/passwd", 5, "")
     ]
     wrong += [{**other, "samples": count} for count in (-1, 1 << 40, "x", None, True)]
-    wrong += [{**other, "format": "csv"}, {**other, "column_sizes": [8, 8]}, {**other, "column_names": [1]}, [], None]
+    wrong += [
+        {**other, "format": "csv"},
+        {**other, "column_sizes": [8, 8]},
+        {**other, "column_names": [1]},
+        [],
+        None,
+    ]
     wrong += [{**other, "compression": "lzma", "zip_data": other["raw_data"]}]
     index(root, told, other, *wrong)
     report = load(root)
@@ -250,7 +283,13 @@ def test_large_shards_are_taken_in_parts(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_nothing_to_import(tmp_path: Path) -> None:
     """Indexes of others, of another version, and of nothing."""
-    for text in ("[]", "{", '{"version": 3, "shards": []}', '{"version": 2, "shards": 5}', '{"version": 2, "shards": []}'):
+    for text in (
+        "[]",
+        "{",
+        '{"version": 3, "shards": []}',
+        '{"version": 2, "shards": 5}',
+        '{"version": 2, "shards": []}',
+    ):
         (tmp_path / "index.json").write_text(text)
         with pytest.raises(IngestionError):
             load(tmp_path)
