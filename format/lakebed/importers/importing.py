@@ -131,6 +131,12 @@ def import_from(
     importer = recognised(source)[0] if format == "auto" else importer_of(format)
     check_options(importer.name, importer.options(), options)
     wanted = chosen(split)
+    if importer.copied is not None:
+        whole = append or separate or bool(split) or bool(options)
+        how = _How(append, overwrite=overwrite, creds=dest_creds, progressbar=progressbar)
+        report = _copied(importer, source, None if dry_run else dest, how, is_part=whole)
+        if report is not None:
+            return report
     only = [name for name, share in wanted.items() if share is None]
     planned = importer.plan_for(source, only, options)
     planned.problems += [Problem(name, reason, 0) for name, reason in source.left_out.items()]
@@ -207,6 +213,49 @@ class _How:
     progressbar: bool = True
 
 
+def _copied(
+    importer: Importer, source: Source, dest: Any, how: _How, *, is_part: bool
+) -> ImportReport | None:
+    """Copy a source that is a dataset with a history; None for one that is imported row by row.
+
+    Raises
+    ------
+    IngestionError
+        If only a part of it was asked for, or ``dest`` is an open dataset.
+    """
+    if importer.copied is None:
+        return None
+    found = importer.recognise(source)
+    started = perf_counter()
+    if isinstance(dest, lakebed.Dataset) or is_part:
+        if importer.copied(source, None, overwrite=False, creds=None, progressbar=False) is None:
+            return None
+        raise IngestionError(
+            f"{found} is copied as a whole, with its versions, to the address of a new dataset; lakebed cp copies "
+            "parts of one, and ds.extend appends its rows to another"
+        )
+    if dest is not None and source.is_local:
+        _check_two_places(source, os.fspath(dest))
+    done = importer.copied(
+        source, dest, overwrite=how.overwrite, creds=how.creds, progressbar=how.progressbar
+    )
+    if done is None:
+        return None
+    rows, ds = done
+    report = ImportReport(importer.name, source.shown, f"{found}, copied with its versions", planned=rows)
+    report.dry_run = ds is None
+    if ds is not None:
+        report.written, report.dest = rows, ds.path
+        report._open = lambda: ds  # noqa: SLF001 - a field of its own class's
+    report.seconds = perf_counter() - started
+    return report
+
+
+def _check_two_places(source: Source, dest: str) -> None:
+    if source.is_local and os.path.realpath(dest) == os.path.realpath(source.address):
+        raise SamePathException(f"source and destination of the import are both {dest!r}")
+
+
 def _separately(
     importer: Importer, source: Source, plan: Plan, splits: Splits, how: _How, dest: str
 ) -> ImportReport:
@@ -277,7 +326,7 @@ class _Import:
         if isinstance(dest, lakebed.Dataset):
             ds, there = dest, True
         else:
-            self._check_apart(os.fspath(dest))
+            _check_two_places(self._source, os.fspath(dest))
             there = not how.overwrite and lakebed.exists(dest, creds=how.creds)
             if there:
                 ds = lakebed.load(dest, read_only=False, creds=how.creds)
@@ -306,10 +355,6 @@ class _Import:
         ds.info[INFO] = [*(ds.info.get(INFO) or []), record]
         ds.flush()
         return ds, not there
-
-    def _check_apart(self, dest: str) -> None:
-        if self._source.is_local and os.path.realpath(dest) == os.path.realpath(self._source.address):
-            raise SamePathException(f"source and destination of the import are both {dest!r}")
 
     def _check_same(self, last: Mapping[str, Any], path: str) -> None:
         if last.get("identity") != self._identity():

@@ -81,6 +81,12 @@ class Importer:
         return found
 
     @property
+    def copied(self) -> Callable[..., tuple[int, Any] | None] | None:
+        """What copies sources that are datasets already, with their history; None for most formats."""
+        found: Callable[..., tuple[int, Any] | None] | None = getattr(self.functions, "copied", None)
+        return found
+
+    @property
     def is_batched(self) -> bool:
         """Whether rows come as columns."""
         return bool(getattr(self.functions, "BATCHED", False))
@@ -102,6 +108,11 @@ def _loaded(importer: Importer) -> Any:
 
 # In the order in which they are tried for a source whose format is not told: the most particular ones first.
 _BUILT_IN = (
+    Importer(
+        "deeplake",
+        "lakebed.importers.deeplake_datasets",
+        "Deep Lake datasets: 2 and 3 with their versions, and 4",
+    ),
     Importer("coco", "lakebed.importers.coco", "COCO instances, key points, captions and panoptic segments"),
     Importer(
         "cvat", "lakebed.importers.cvat", "CVAT XML of images and videos: all its shapes, tracks and tags"
