@@ -93,7 +93,7 @@ class Outside:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "outside"
-        self._folder.mkdir(exist_ok=True)
+        self._folder.mkdir(parents=True, exist_ok=True)
         _ROOTS[:] = [os.fsencode(folder)]
         for suffix in ("png", "jpg", "gif", "txt", "npy", "wav", "json", "arrow"):
             (self._folder / f"secret.{suffix}").write_bytes(b"secret")
