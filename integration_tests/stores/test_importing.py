@@ -17,7 +17,10 @@ from unit_tests.lakebed.importers import (
     test_coco,
     test_cvat,
     test_labelme,
+    test_leveldb_files,
+    test_lmdb_files,
     test_open_images,
+    test_tsv,
     test_voc,
     test_yolo,
 )
@@ -29,6 +32,9 @@ MAKERS = {
     "labelme": test_labelme.pets,
     "cvat": test_cvat.pets,
     "open_images": test_open_images.pets,
+    "tsv": test_tsv.detection,
+    "lmdb": test_lmdb_files.words,
+    "leveldb": test_leveldb_files.words,
 }
 
 
@@ -97,3 +103,19 @@ def test_yolo_from_bucket_to_bucket(tmp_path: Path, moto: Server) -> None:
     )
     assert len(links) == 4
     assert len(links.boxes[0].numpy()) == 2
+
+
+def test_images_of_a_table_are_linked_where_they_are(tmp_path: Path, moto: Server) -> None:
+    test_tsv.composite(tmp_path / "source")
+    url = moto.url("linked")
+    put(tmp_path / "source", url, moto.creds)
+    here = lakebed.import_from("tsv", tmp_path / "source", "mem://", progressbar=False, strict=True).dataset
+    ds = lakebed.empty("mem://linked")
+    ds.add_creds_key("bucket")
+    ds.populate_creds("bucket", moto.creds)
+    report = lakebed.import_from(
+        "tsv", url, ds, src_creds=moto.creds, link=True, creds_key="bucket", progressbar=False, strict=True
+    )
+    assert report.written == 5
+    assert [ds.images[row].tobytes() for row in range(5)] == [here.images[row].tobytes() for row in range(5)]
+    assert all(str(path).startswith(f"{url}/data/part") for row in range(5) for path in ds.images[row].path())

@@ -269,6 +269,16 @@ class _Found:
         for scan in scans:
             _keep_aside(store, scan, self.parts, name, self.about, self.problems)
 
+    def by_split(self) -> tuple[list[_Item], dict[str, range]]:
+        """Return all items, and which belong to which split; none where there are no splits."""
+        order = {"train": 0, "val": 1, "test": 2}
+        splits: dict[str, range] = {}
+        items: list[_Item] = []
+        for split, of in sorted(self.items.items(), key=lambda pair: order.get(pair[0], 3)):
+            splits[split or "others"] = range(len(items), len(items) + len(of))
+            items += of
+        return items, {} if set(splits) == {"others"} else splits
+
 
 def planned(
     source: Source,
@@ -315,12 +325,7 @@ def planned(
     taken: set[str] = set()
     columns, tensors = _columns(found.samples, compression, taken, problems)
     key = _free("key", taken)
-    order = {"train": 0, "val": 1, "test": 2}
-    splits: dict[str, range] = {}
-    items: list[_Item] = []
-    for split, of in sorted(found.items.items(), key=lambda pair: order.get(pair[0], 3)):
-        splits[split or "others"] = range(len(items), len(items) + len(of))
-        items += of
+    items, splits = found.by_split()
     known = [count for count in found.counts if count is not None]
     expected = sum(known) if len(known) == len(found.counts) else None
     return Plan(
@@ -330,7 +335,7 @@ def planned(
         _Context(source, opened, found.parts, columns, key, key_kind),
         rows=expected,
         nbytes=source.nbytes,
-        splits={} if set(splits) == {"others"} else splits,
+        splits=splits,
         problems=problems,
         about=found.about,
     )

@@ -103,9 +103,11 @@ class _Store:
         main = self._environment.main
         if not name:
             return _database("", main)
-        for entry in self._environment.entries(main):
-            if isinstance(entry, Entry) and entry.tree is not None and _name(entry.key) == name:
-                return _database(name, entry.tree)
+        key = name.encode("utf-8", "surrogatepass")
+        for start, stop in ((key, key + b"\0"), (None, None)):  # there, unless its name is no text
+            for entry in self._environment.entries(main, start, stop):
+                if isinstance(entry, Entry) and entry.tree is not None and _name(entry.key) == name:
+                    return _database(name, entry.tree)
         raise IngestionError(f"there is no database {name!r}")
 
     def entries(

@@ -9,6 +9,7 @@ An importer is a module with four functions::
     describe(plan) -> dict                what the info of the dataset says of the source: licences, categories, ...
 
 With ``BATCHED = True`` in the module, ``rows`` returns columns {tensor: values}, or an iterator over several.
+A function ``plan_splits(source, only, *, ...)`` is called in place of ``plan``, and told which splits are wanted.
 """
 
 from __future__ import annotations

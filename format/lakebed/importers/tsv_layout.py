@@ -40,6 +40,7 @@ _LABELMAPS = frozenset({"labelmap"})
 _NOT_FILES = frozenset({"composite"})
 _INDEX = (".lineidx.8b", ".lineidx")
 _BLOCK_BYTES = 8 << 20
+_PARSED_BYTES = 4 << 20
 _MOST_LIST_BYTES = 64 << 20
 _MOST_SHARDS = 100_000
 # Places at which an index is compared with its file.
@@ -160,7 +161,7 @@ def sequence_of(source: Source, tables: Tables) -> NDArray[np.int64] | None:
     data = source.document(name)
     columns = len(data.partition(b"\n")[0].split())
     try:
-        numbers = np.array(data.split(), np.int64)
+        numbers = _numbers(data)
     except (ValueError, OverflowError) as error:
         raise IngestionError(f"{name} is no list of numbers of lines: {error}") from error
     shards = len(tables.tables[0].shards)
@@ -394,14 +395,22 @@ def _check_shards(table: Table, first: Table, name: str) -> None:
 def _index(data: bytes, *, is_binary: bool) -> Offsets | None:
     """Return the offsets that an index holds; None if it holds none, or they do not increase from 0."""
     try:
-        offsets = (
-            np.frombuffer(data, "<i8").astype(np.int64) if is_binary else np.array(data.split(), np.int64)
-        )
+        offsets = np.frombuffer(data, "<i8").astype(np.int64) if is_binary else _numbers(data)
     except (ValueError, OverflowError):
         return None
     if not len(offsets) or offsets[0] != 0 or (np.diff(offsets) <= 0).any():
         return None
     return offsets
+
+
+def _numbers(data: bytes) -> NDArray[np.int64]:
+    """Return the decimal numbers of a text, of which little is held as text at a time."""
+    found, start = [np.zeros(0, np.int64)], 0
+    while start < len(data):
+        stop = data.find(b"\n", start + _PARSED_BYTES) + 1 or len(data)
+        found.append(np.array(data[start:stop].split(), np.int64))
+        start = stop
+    return np.concatenate(found)
 
 
 def _mismatch(source: Source, name: str, offsets: Offsets, size: int) -> str:

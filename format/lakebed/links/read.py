@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from lakebed.codecs.sample import Sample
 from lakebed.errors import InvalidInputError, LimitError, SampleReadError
-from lakebed.links.span import span_of
 from lakebed.storage.address import path_of, scheme_of, shown
 from lakebed.storage.credentials import kept
 
@@ -80,7 +79,7 @@ def read(
         text = os.fspath(path) if isinstance(path, os.PathLike) else path
         if not isinstance(text, str):
             raise InvalidInputError(f"read takes a path, an address or bytes, not {type(text).__name__}")
-        if storage is None and scheme_of(text) == "file" and span_of(text) is None:
+        if storage is None and scheme_of(text) == "file" and "#bytes=" not in text:  # which may be a part
             sample = Sample(
                 path=text, compression=compression, fetch=partial(_disk, text), local=_local(text)
             )

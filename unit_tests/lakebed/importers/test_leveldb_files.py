@@ -69,6 +69,10 @@ def test_tables_of_a_level_follow_each_other(tmp_path: Path) -> None:
     assert list(texts(load(tmp_path / "db", strict=True).dataset)) == [f"k{at:03}!" for at in range(21)]
 
 
+def words(root: Path) -> None:
+    write(root, [dict(numbered(root.parent / "photos"))])
+
+
 def test_words_datums_and_splits(tmp_path: Path) -> None:
     entries: dict[bytes, bytes | None] = dict(numbered(tmp_path / "photos"))
     write(tmp_path / "words", [entries])

@@ -83,6 +83,10 @@ def numbered(root: Path, count: int = 12) -> dict[bytes, bytes]:
     return entries
 
 
+def words(root: Path) -> None:
+    write(root, numbered(root.parent / "photos"))
+
+
 def test_numbered_words_are_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_values, "_ITEM_ENTRIES", 2)
     entries = numbered(tmp_path / "photos")
@@ -280,7 +284,7 @@ def test_damaged_pages_are_told_and_others_come_in(tmp_path: Path) -> None:
         environment = Environment(file, (path / "data.mdb").stat().st_size)
         found = list(environment.entries(environment.main))
     assert sum(isinstance(one, Damage) for one in found) >= 1
-    assert len(found) < 1000
+    assert len(found) < 80
     write(path, {b"a.bin": b"x" * 10_000, b"b.bin": b"y" * 10_000})
     broken(path, 2, 10, b"\x02")  # no overflow page any more
     report = load(path)

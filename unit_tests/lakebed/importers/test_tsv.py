@@ -353,6 +353,14 @@ def test_lines_that_cannot_be_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         load(root, strict=True)
 
 
+def test_long_indexes_are_parsed_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tsv_layout, "_PARSED_BYTES", 7)
+    numbers = np.arange(0, 100_000, 997)
+    for text in ("".join(f"{number}\n" for number in numbers), "\r\n".join(map(str, numbers))):
+        assert np.array_equal(tsv_layout._numbers(text.encode()), numbers)
+    assert len(tsv_layout._numbers(b"")) == 0
+
+
 def test_tables_are_no_tsv_files_of_images(tmp_path: Path) -> None:
     (tmp_path / "table.tsv").write_text("name\tnumber\na\t1\n")
     assert tsv.recognise(Source.of(tmp_path / "table.tsv")) is None
