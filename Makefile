@@ -80,6 +80,7 @@ bench: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready ## speed and memory agains
 	.venv/bin/python -m benchmarks.remote $(BENCH_REMOTE)
 	.venv/bin/python -m benchmarks.loader $(BENCH_LOADER)
 	.venv/bin/python -m benchmarks.transform $(BENCH_TRANSFORM)
+	[[ -z "$$LAKEBED_COCO" ]] || .venv/bin/python -m benchmarks.imports $(BENCH_IMPORTS)
 	[[ -z "$$BENCH_PHOTOS" ]] || .venv/bin/python -m benchmarks.regions "$$BENCH_PHOTOS"
 
 .PHONY: interop

@@ -14,7 +14,7 @@ import resource
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -55,36 +55,46 @@ class Task:
 # -- what is imported --------------------------------------------------------------------------------------------
 
 
-def make_coco(coco: Path, folder: Path, images: int, annotations: int) -> None:
-    """Make a data set as val2017 is, of so many pictures and annotations of objects."""
-    read = {kind: _together(coco, kind) for kind in KINDS}
+def make_coco(
+    coco: Path,
+    folder: Path,
+    images: int,
+    annotations: int,
+    kinds: Sequence[str] = KINDS,
+    *,
+    crowds: bool = True,
+) -> None:
+    """Make a data set as val2017 is, of so many pictures and annotations of objects, at most."""
+    read = {kind: _together(coco, kind) for kind in kinds}
     pictures = sorted(read["instances"]["images"], key=lambda one: str(one["file_name"]))
     paths = {path.name: path for path in coco.glob("*/*.jpg")}
     (folder / "val2017").mkdir(parents=True)
     (folder / "annotations").mkdir()
-    made: dict[str, list[Record]] = {kind: [] for kind in KINDS}
-    by_picture: dict[str, dict[int, list[Record]]] = {kind: {} for kind in KINDS}
-    for kind in KINDS:
+    made: dict[str, list[Record]] = {kind: [] for kind in kinds}
+    by_picture: dict[str, dict[int, list[Record]]] = {kind: {} for kind in kinds}
+    for kind in kinds:
         for one in read[kind]["annotations"]:
+            if one.get("iscrowd") and not crowds:
+                continue
             by_picture[kind].setdefault(one["image_id"], []).append(one)
     records: list[Record] = []
     seen = 0
-    each = len(read["instances"]["annotations"]) / len(pictures)  # of a picture
+    each = sum(map(len, by_picture["instances"].values())) / len(pictures)
     for number in range(images):
         picture = pictures[number % len(pictures)]
         name = f"{number + 1:012d}.jpg"
         shutil.copyfile(paths[picture["file_name"]], folder / "val2017" / name)
         records.append({**picture, "file_name": name, "id": number + 1})
-        for kind in KINDS:
+        share = annotations / (images * each)
+        for kind in kinds:
             for one in by_picture[kind].get(picture["id"], ()):
                 if kind == "instances":
-                    # Spread over all pictures, as COCO has fewer of them than the folder may have.
+                    # Spread over all pictures: COCO has fewer of them for each than the folder may have.
                     seen += 1
-                    share = annotations / (images * each)
                     if len(made[kind]) >= annotations or int(seen * share) == int((seen - 1) * share):
                         continue
                 made[kind].append({**one, "id": len(made[kind]) + 1, "image_id": number + 1})
-    for kind in KINDS:
+    for kind in kinds:
         whole = {**read[kind], "images": records, "annotations": made[kind]}
         (folder / "annotations" / f"{kind}_val2017.json").write_text(json.dumps(whole))
 

@@ -146,8 +146,7 @@ def rows(item: _Row, context: _Context) -> Iterator[Any]:
         size = (int(record.get("height") or 0), int(record.get("width") or 0))
         for kind, reader in context.readers.items():
             number, numbers = item.annotations.get(kind, (0, ()))
-            file = context.files[number]
-            found = [file.element("annotations", at) for at in numbers]
+            found = context.files[number].elements("annotations", numbers)
             row.update(values_of(found, reader, size, context.panoptic))
     except (LakebedError, OSError, ValueError, TypeError, KeyError) as error:
         yield Skipped(item.file, str(error) or type(error).__name__)
@@ -197,6 +196,7 @@ class _Planner:
         self._plain = plain
         self._kinds: dict[str, Kind] = {}
         self._json: list[JsonFile] = []
+        self._held_bytes = 0  # of those that are held in memory
         self._about: dict[str, Any] = {}
         self._problems: list[Problem] = []
         self._untold: dict[str, int] = {}
@@ -300,7 +300,9 @@ class _Planner:
             owners.extend([value.get("image_id") for value in values])
             looking.at(values[: max(0, self._inspect - first)])
 
-        file = open_json(source, inside, _ARRAYS, seen)
+        file = open_json(source, inside, _ARRAYS, seen, self._held_bytes)
+        if file.held:
+            self._held_bytes += source.files[inside or source.name]
         if "images" not in file.arrays:
             raise IngestionError(f'{name} is no COCO file: it has no array "images"')
         looking.end()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -235,7 +237,7 @@ def values_of(
         if key == "bbox":
             row[full] = np.array([one["bbox"] for one in found], reader.dtypes[key]).reshape(len(found), 4)
         elif key == "category_id":
-            row[full] = [reader.labels[one["category_id"]] for one in found]
+            row[full] = [reader.labels[one["category_id"]] for one in found] or np.zeros(0, np.uint32)
         elif key == "keypoints":
             points = np.array([one["keypoints"] for one in found], reader.dtypes[key])
             row[full] = points.T if found else None
@@ -256,7 +258,7 @@ def _segmentations(
     found: list[dict[str, Any]], reader: Reader, size: tuple[int, int], row: dict[str, Any]
 ) -> None:
     name, dtype = reader.names, reader.dtypes["segmentation"]
-    polygons: list[NDArray[Any]] = []
+    parts: list[Any] = []
     owners: list[int] = []
     masks: list[NDArray[np.bool_]] = []
     mask_owners: list[int] = []
@@ -266,15 +268,33 @@ def _segmentations(
             masks.append(decode_rle(of, size))
             mask_owners.append(number)
         elif isinstance(of, list):
-            for part in of:
-                polygons.append(np.array(part, dtype).reshape(-1, 2))
-                owners.append(number)
+            parts += of
+            owners += [number] * len(of)
     if "segmentation" in name:
-        row[name["segmentation"]] = polygons
+        row[name["segmentation"]] = _polygons(parts, dtype)
         row[name["segmentation_object"]] = np.array(owners, np.int32)
     if "rle_mask" in name:
-        row[name["rle_mask"]] = np.stack(masks, axis=2) if masks else None
+        if len(masks) == 1:
+            row[name["rle_mask"]] = masks[0][:, :, np.newaxis]
+        else:
+            row[name["rle_mask"]] = np.stack(masks, axis=2) if masks else None
         row[name["rle_object"]] = np.array(mask_owners, np.int32)
+
+
+def _polygons(parts: list[Any], dtype: str) -> list[NDArray[Any]]:
+    """Return the points of polygons, each given as numbers in a row: shape (points, 2)."""
+    flat = array("d")
+    ends = []
+    try:
+        for part in parts:
+            flat.extend(part)
+            ends.append(len(flat) // 2)
+    except (TypeError, OverflowError):  # not numbers in a row, which NumPy may yet understand
+        return [np.array(part, dtype).reshape(-1, 2) for part in parts]
+    if any(len(part) % 2 for part in parts):
+        raise ValueError("a polygon has half a point")
+    points = np.array(flat, dtype).reshape(-1, 2)
+    return [points[start:end] for start, end in pairwise([0, *ends])]
 
 
 def _segments(

@@ -28,8 +28,8 @@ from lakebed.importers.source import Source
 _WINDOW_BYTES = 4 << 20
 _MOST_ELEMENT_BYTES = 256 << 20
 
-# Files that are parsed at once and kept; the objects take about ten times as much.
-HELD_BYTES = 24 << 20
+# Files that are parsed at once and kept, so many bytes of all of them; the objects take about ten times as much.
+HELD_BYTES = 28 << 20
 
 # Elements that are handed out together.
 _TOGETHER = 1024
@@ -80,6 +80,13 @@ class JsonFile:
             return self.held[name][number]
         return self.between(self.starts[name][number], self.ends[name][number])
 
+    def elements(self, name: str, numbers: Sequence[int]) -> list[Any]:
+        """Return some elements of an array; errors as of :meth:`element`."""
+        held = self.held.get(name)
+        if held is not None:
+            return [held[number] for number in numbers]
+        return [self.element(name, number) for number in numbers]
+
     def between(self, start: int, end: int) -> Any:
         """Return the value that lies between two positions; errors as of :meth:`element`."""
         try:
@@ -90,7 +97,9 @@ class JsonFile:
             ) from error
 
 
-def open_json(source: Source, name: str, arrays: Collection[str], seen: Seen) -> JsonFile:
+def open_json(
+    source: Source, name: str, arrays: Collection[str], seen: Seen, held_bytes: int = 0
+) -> JsonFile:
     """Look through a JSON file, all of which is held if it is small.
 
     Parameters
@@ -102,6 +111,8 @@ def open_json(source: Source, name: str, arrays: Collection[str], seen: Seen) ->
     seen
         Called with all elements of them, some at a time. Text in them that is not ASCII is to be read from
         :meth:`JsonFile.element`.
+    held_bytes
+        Bytes of other files that are held.
 
     Raises
     ------
@@ -110,7 +121,7 @@ def open_json(source: Source, name: str, arrays: Collection[str], seen: Seen) ->
     """
     called = name or source.name
     try:
-        if source.files[called] <= HELD_BYTES:
+        if held_bytes + source.files[called] <= HELD_BYTES:
             return _held(source.read(name), called, arrays, seen)
         path = source.path(name)
         return (
@@ -148,7 +159,8 @@ def _held(data: bytes, name: str, arrays: Collection[str], seen: Seen) -> JsonFi
 class _NoCycles:
     """``with`` it, the search for unreachable cycles rests: of JSON there are none, and it looks at all objects.
 
-    It is as it was when the last of the threads that are inside leaves.
+    It is as it was when the last of the threads that are inside leaves. What was made meanwhile is not young then, so
+    that it is looked at once and not in each generation.
     """
 
     def __init__(self) -> None:
@@ -166,8 +178,12 @@ class _NoCycles:
     def __exit__(self, *_: object) -> None:
         with self._mutex:
             self._inside -= 1
-            if not self._inside and self._was_on:
-                gc.enable()
+            if self._inside or not self._was_on:
+                return
+            if not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()
+            gc.enable()
 
 
 _NO_CYCLES = _NoCycles()

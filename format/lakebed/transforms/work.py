@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import Any
 
 from lakebed.errors import SampleAppendError, SkippedRowError
+from lakebed.reading.buffers import BufferPool
 from lakebed.session.parts import Part, PartTarget, PartWriter, Savepoint
 from lakebed.transforms.output import Skipped, held_bytes
 from lakebed.transforms.source import Source
@@ -16,6 +17,8 @@ from lakebed.transforms.stages import Rows, Stage, Stages, WholeRows
 
 # Rows that wait to be encoded together, however small.
 _MOST_ROWS = 32_768
+# Memory for files that are read, which tasks use one after the other.
+_BUFFERS, _BUFFER_BYTES = 4, 1 << 26
 _SHOWN = 1000  # characters of an item in a message
 
 
@@ -97,7 +100,7 @@ class Outcome:
     failure
         Why it ended early; its part is None then.
     seconds
-        Time that it took.
+        Time that the items took, without what a part takes however many they are: waiting for the disk at its end.
     """
 
     task: Task
@@ -216,6 +219,7 @@ class Worker:
         self._stages = Stages(
             job.stages, job.tensors, skip_ok=job.skip_ok, overflow=self._overflow, limit=job.cache_bytes
         )
+        self._pool = BufferPool(_BUFFERS, _BUFFER_BYTES)
         self._large = _LargeItem()
         self._index = 0
         self._waiting = _Waiting()
@@ -224,21 +228,21 @@ class Worker:
 
     def do(self, task: Task) -> Outcome:
         """Return what became of a task; errors of functions and of samples are told, others raised."""
-        started = perf_counter()
         outcome = Outcome(task)
         target = self._job.target
         if target is None:
             self._run(task, outcome, None)
         else:
-            with PartWriter(target if task.settled is None else target.settled(task.settled)) as writer:
+            settled = target if task.settled is None else target.settled(task.settled)
+            with PartWriter(settled, self._pool.take) as writer:
                 self._run(task, outcome, writer)
                 if outcome.failure is None and outcome.rows:
                     outcome.part = writer.finish()
-        outcome.seconds = perf_counter() - started
         return outcome
 
     def _run(self, task: Task, outcome: Outcome, writer: PartWriter | None) -> None:
         self._waiting, self._outcome, self._writer = _Waiting(), outcome, writer
+        started = perf_counter()
         try:
             for index, item in self._items(task):
                 self._begin(index)
@@ -247,6 +251,7 @@ class Worker:
         except _Ended:
             return
         finally:
+            outcome.seconds = perf_counter() - started
             self._waiting, self._outcome, self._writer = _Waiting(), None, None
 
     def _take(self, index: int, item: Any, outcome: Outcome) -> None:
