@@ -364,19 +364,17 @@ class Run:
     def _read(self, entry: _Entry, share: float) -> tuple[Portion, ...]:
         """Read a span, of which a `share` will be used."""
         entry.began = began = time.perf_counter()
+        portions: tuple[Portion, ...] = ()
         try:
             portions = self._read_columns(entry.rows)
         finally:
             seconds = time.perf_counter() - began
-            self._stats.add(read_seconds=seconds)
+            self._stats.was_read(seconds, portions, share)
             if self._is_read_apart:
                 self._arrived(entry)
         if self._remote is not None:
             with self._mutex:
                 self._remote.hedging.answered(seconds)
-        nbytes = sum(portion.nbytes for portion in portions)
-        requests = sum(portion.requests for portion in portions)
-        self._stats.add(bytes_read=nbytes, bytes_wanted=nbytes * share, requests=requests)
         return portions
 
     def _read_columns(self, rows: Rows) -> tuple[Portion, ...]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from lakebed.loaders.portions import Portion
 from lakebed.reading.fetch import ChunkSource
 from lakebed.storage.traffic import Counts
 
@@ -47,6 +48,18 @@ class Stats:
             for name, value in values.items():
                 setattr(self, name, getattr(self, name) + value)
             self.peak_bytes = max(self.peak_bytes, self.held_bytes)
+
+    def was_read(self, seconds: float, portions: Sequence[Portion], share: float) -> None:
+        """Add what was read of a span, of which a share is used."""
+        nbytes = requests = 0
+        for portion in portions:
+            nbytes += portion.nbytes
+            requests += portion.requests
+        with self._mutex:
+            self.read_seconds += seconds
+            self.bytes_read += nbytes
+            self.bytes_wanted += nbytes * share
+            self.requests += requests
 
     def watch(self, source: ChunkSource | None) -> None:
         """Count what is asked of a store from now on, None for nothing more."""

@@ -235,7 +235,7 @@ class ChunkSource:
         starts = None if self.remote is None else chunk.starts()
         header = chunk.header
         if starts is None:
-            header = self.header(table, row)
+            header = self._header(chunk, table.samples(row))
             if header is None or header.is_unwritten:
                 return None
             starts = header.offsets
@@ -264,13 +264,16 @@ class ChunkSource:
     def header(self, table: ChunkTable, row: int) -> ChunkHeader | None:
         """Read the header of a large chunk; None if it must be read as a whole."""
         chunk = self.by_range(table, row)
-        if chunk is None:
-            return None
+        return None if chunk is None else self._header(chunk, table.samples(row))
+
+    def _header(self, chunk: OpenChunk, count: int) -> ChunkHeader | None:
+        if chunk.header is not None:
+            return chunk.header
         if self.remote is not None:
-            self._place(chunk, table.samples(row), 0)
+            self._place(chunk, count, 0)
             return chunk.header
         with self._mutex:
-            self._place(chunk, table.samples(row), 0)
+            self._place(chunk, count, 0)
         return chunk.header
 
     def _opened(self, table: ChunkTable, row: int, size: int, key: str) -> OpenChunk:
