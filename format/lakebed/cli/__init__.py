@@ -25,6 +25,7 @@ from lakebed.cli import (
     pack,
     repair,
     tag,
+    upgrade,
     verify,
 )
 from lakebed.cli.output import Commands
@@ -54,6 +55,7 @@ for _command in (
     pack.unpack,
     repair.repair,
     tag.tag,
+    upgrade.upgrade,
     verify.verify,
 ):
     main.add_command(_command)

@@ -119,6 +119,8 @@ _BUILT_IN = (
     Importer("parquet", "lakebed.importers.parquet", "Parquet files"),
     Importer("hdf5", "lakebed.importers.hdf5", "HDF5 files: arrays with their attributes"),
     Importer("zarr", "lakebed.importers.zarr_files", "Zarr 2 and 3: arrays with their attributes"),
+    Importer("bcolz", "lakebed.importers.bcolz_files", "bcolz tables and arrays in folders"),
+    Importer("dask", "lakebed.importers.dask_arrays", "arrays of Dask, one or several by name"),
     Importer("numpy", "lakebed.importers.numpy_files", "NumPy files: .npy and .npz"),
     Importer("csv", "lakebed.importers.delimited", "CSV and TSV files"),
     Importer("jsonl", "lakebed.importers.json_lines", "JSON lines"),

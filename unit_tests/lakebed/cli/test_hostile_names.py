@@ -52,6 +52,7 @@ INVOCATIONS: dict[str, list[list[str]]] = {
         ["DS:no" + EVIL, "OUT"],
     ],
     "pack": [["DS", "PACKED"], ["DS", "OUT"], ["BAD", "PACKED"], ["NO", "PACKED", "--overwrite"]],
+    "upgrade": [["DS", "COPIED"], ["DS"], ["NO", "OUT"], ["BAD", "UPGRADED"]],
     "unpack": [["DS", "OUT"], ["NO", "OUT"]],
     "doctor": [["DS"], ["NO"], ["DS", "--creds-key", "k" + EVIL]],
     "creds list": [["DS"]],
