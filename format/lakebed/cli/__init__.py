@@ -28,6 +28,7 @@ from lakebed.cli import (
     repair,
     restore,
     tag,
+    upgrade,
     verify,
 )
 from lakebed.cli.output import Commands
@@ -60,6 +61,7 @@ for _command in (
     repair.repair,
     restore.restore,
     tag.tag,
+    upgrade.upgrade,
     verify.verify,
 ):
     main.add_command(_command)

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from lakebed.errors import IngestionError
+from lakebed.importers.array_reader import reader_of
 from lakebed.importers.arrays import Block, Context, Found, attribute, made, planned
-from lakebed.importers.hdf5_reader import reader_of
 from lakebed.importers.plan import Plan, Problem
 from lakebed.importers.source import Source
 from lakebed.transforms.output import Skipped
@@ -46,13 +46,13 @@ def plan(source: Source, *, arrays: Sequence[str] = (), rows: str | None = None)
         Path of the array whose first axis is that of the rows; left out, the length that most arrays have.
     """
     _check_installed()
-    return planned(source, reader_of(source).found(), "an HDF5 file", arrays, rows)
+    return planned(source, reader_of(source, __name__).found(), "an HDF5 file", arrays, rows)
 
 
 def rows(item: Block, context: Context) -> Iterator[Any]:
     """Yield some rows of all arrays."""
     try:
-        arrays = reader_of(context.source).found().arrays
+        arrays = reader_of(context.source, __name__).found().arrays
         yield from made({name: arrays[name] for name in context.tensors}, item, context)
     except IngestionError as error:
         yield Skipped(str(item), str(error), item.stop - item.start)
@@ -70,7 +70,7 @@ def _check_installed() -> None:
         )
 
 
-# -- in the process of hdf5_reader -------------------------------------------------------------------------------
+# -- in the process of array_reader -------------------------------------------------------------------------------
 
 
 def opened(file: Any) -> Any:

@@ -139,6 +139,8 @@ _BUILT_IN = (
     Importer("zarr", "lakebed.importers.zarr_files", "Zarr 2 and 3: arrays with their attributes"),
     Importer("lmdb", "lakebed.importers.lmdb_files", "LMDB: files and Caffe's Datum by their keys"),
     Importer("leveldb", "lakebed.importers.leveldb_files", "LevelDB: files and Caffe's Datum by their keys"),
+    Importer("bcolz", "lakebed.importers.bcolz_files", "bcolz tables and arrays in folders"),
+    Importer("dask", "lakebed.importers.dask_arrays", "arrays of Dask, one or several by name"),
     Importer("numpy", "lakebed.importers.numpy_files", "NumPy files: .npy and .npz"),
     Importer("csv", "lakebed.importers.delimited", "CSV and TSV files"),
     Importer("jsonl", "lakebed.importers.json_lines", "JSON lines"),

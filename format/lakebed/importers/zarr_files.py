@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
-from lakebed.errors import IngestionError, LakebedError
+from lakebed.errors import IngestionError
+from lakebed.importers.array_reader import reader_of
 from lakebed.importers.arrays import Block, Context, Found, attribute, made, planned
 from lakebed.importers.plan import Plan, Problem
 from lakebed.importers.source import Source
@@ -47,37 +48,17 @@ def plan(source: Source, *, arrays: Sequence[str] = (), rows: str | None = None)
     rows
         Path of the array whose first axis is that of the rows; left out, the length that most arrays have.
     """
-    with _reading(source):
-        return _planned(source, arrays, rows)
-
-
-def _planned(source: Source, arrays: Sequence[str], rows: str | None) -> Plan:
-    found = _opened(source)
-    attributes = {"": _attributes(found), **{name: _attributes(one) for name, one in _arrays(found).items()}}
-    known: dict[str, _Array] = {}
-    kinds: dict[str, str] = {}
-    problems: list[Problem] = []
-    for name, one in _arrays(found).items():
-        if one.dtype.kind in "OT":
-            kinds[name] = "text"
-        elif one.dtype.kind in "cV" and not one.dtype.names:
-            problems.append(Problem(name, f"arrays of {one.dtype} have no tensor: it is left out", 0))
-            continue
-        known[name] = _Array(one)
-    steps = {name: int(one.data.chunks[0]) for name, one in known.items() if one.shape}
-    return planned(source, Found(known, kinds, attributes, steps, problems), "a Zarr folder", arrays, rows)
+    _check(source)
+    return planned(source, reader_of(source, __name__).found(), "a Zarr folder", arrays, rows)
 
 
 def rows(item: Block, context: Context) -> Iterator[Any]:
     """Yield some rows of all arrays."""
     try:
-        with _reading(context.source):
-            found = _arrays(_opened(context.source))
-            columns = list(made({name: _Array(found[name]) for name in context.tensors}, item, context))
+        arrays = reader_of(context.source, __name__).found().arrays
+        yield from made({name: arrays[name] for name in context.tensors}, item, context)
     except IngestionError as error:
         yield Skipped(str(item), str(error), item.stop - item.start)
-        return
-    yield from columns
 
 
 def describe(plan: Plan) -> dict[str, Any]:
@@ -103,38 +84,62 @@ class _Array:
         return np.asarray(self.data[start:stop] if self.data.shape else self.data[()])
 
 
-def _opened(source: Source) -> Any:
-    """Open a group or an array.
+def _check(source: Source) -> None:
+    """Refuse what cannot be read here.
 
     Raises
     ------
     IngestionError
-        If it is none, or not on this machine.
+        If the library is missing, or the folder is elsewhere, or links lead out of it.
     """
-    try:
-        import zarr
-    except ImportError as error:
+    if find_spec("zarr") is None:
         raise IngestionError(
             "Zarr folders need zarr: pip install zarr, or, in a checkout, pip install '.[zarr]'"
-        ) from error
+        )
     if not source.is_local:
         raise IngestionError(
             f"{source.shown}: Zarr folders are imported from this machine: copy it here first"
         )
     if not source.follow_symlinks:
         _check_inside(source)
-    return zarr.open(source.address, mode="r")
 
 
-@contextmanager
-def _reading(source: Source) -> Iterator[None]:
-    """Turn what the library raises at damage, which is whatever its codecs and parsers do, into one error."""
-    try:
-        yield
-    except LakebedError:
-        raise
-    except Exception as error:
-        raise IngestionError(f"{source.shown} is no Zarr folder, or damaged: {error}") from error
+# -- in the process of array_reader ------------------------------------------------------------------------------
+
+
+def opened(path: str) -> Any:
+    """Open a group or an array."""
+    import zarr
+
+    return zarr.open(path, mode="r")
+
+
+def found_in(found: Any) -> Found:
+    """Return the arrays of a group and its groups, or the one array."""
+    arrays = _arrays(found)
+    attributes = {"": _attributes(found), **{name: _attributes(one) for name, one in arrays.items()}}
+    known: dict[str, _Array] = {}
+    kinds: dict[str, str] = {}
+    problems: list[Problem] = []
+    for name, one in arrays.items():
+        if _has_pickles(one):
+            reason = "it holds pickled objects, which are not loaded, since that would run code"
+            problems.append(Problem(name, reason, 0))
+            continue
+        if one.dtype.kind in "OT":
+            kinds[name] = "text"
+        elif one.dtype.kind in "cV" and not one.dtype.names:
+            problems.append(Problem(name, f"arrays of {one.dtype} have no tensor: it is left out", 0))
+            continue
+        known[name] = _Array(one)
+    steps = {name: int(one.data.chunks[0]) for name, one in known.items() if one.shape}
+    return Found(known, kinds, attributes, steps, problems)
+
+
+def _has_pickles(array: Any) -> bool:
+    """Tell whether a filter or a codec of an array unpickles: numcodecs has one that does."""
+    told = {key: value for key, value in array.metadata.to_dict().items() if key != "attributes"}
+    return "pickle" in repr(told).lower()
 
 
 def _check_inside(source: Source) -> None:

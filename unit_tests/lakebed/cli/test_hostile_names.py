@@ -52,6 +52,7 @@ INVOCATIONS: dict[str, list[list[str]]] = {
         ["DS:no" + EVIL, "OUT"],
     ],
     "pack": [["DS", "PACKED"], ["DS", "OUT"], ["BAD", "PACKED"], ["NO", "PACKED", "--overwrite"]],
+    "upgrade": [["DS", "COPIED"], ["DS"], ["NO", "OUT"], ["BAD", "UPGRADED"]],
     "unpack": [["DS", "OUT"], ["NO", "OUT"]],
     "backup": [["DS", "BACKUPS"], ["BAD", "BACKUPS"], ["NO", "BACKUPS"]],
     "backups": [["KEPT"], ["KEPT", "--verify"], ["DS"], ["NO", "--verify"]],

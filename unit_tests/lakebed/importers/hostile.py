@@ -118,6 +118,7 @@ def check_hostile(
     mutations: Sequence[Mutation] = ANY,
     seed: int = 0,
     suffixes: Sequence[str] = (),
+    seconds: float = _SECONDS,
     **options: Any,
 ) -> int:
     """Import a source as often as asked, each time with one or two of its files damaged; return how many were errors.
@@ -128,6 +129,8 @@ def check_hostile(
         Makes the valid source at a path that is not there; may return what is imported in its place.
     suffixes
         Only files of these are damaged.
+    seconds
+        How long one import may take.
     """
     failed = 0
     outside = Outside(folder)
@@ -148,7 +151,7 @@ def check_hostile(
         except BaseException as error:
             error.add_note(f"case {case} of seed {seed}")
             raise
-        assert monotonic() - started < _SECONDS, f"case {case} of seed {seed} took too long"
+        assert monotonic() - started < seconds, f"case {case} of seed {seed} took too long"
         assert not outside.read(), f"case {case} of seed {seed} read files outside of the root"
         shutil.rmtree(root)
     return failed

@@ -1,4 +1,4 @@
-"""HDF5 files are read by a process of their own: the HDF5 library ends the process, or never returns, at some damage.
+"""HDF5, Zarr and bcolz are read by a process of their own: at some damage their libraries end it, or never return.
 
 The process has the seconds of CPU and the memory that reading takes at most. It is a program that speaks over its
 standard streams, gets no credentials, and ends when nothing is asked of it for a while.
@@ -22,6 +22,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from math import prod
 from typing import IO, Any
 
@@ -39,8 +40,8 @@ _MEMORY = 16 << 30
 _IDLE_SECONDS = 20.0
 
 _PROGRAM = (
-    "import sys; sys.path[:] = {path!r}; from lakebed.importers.hdf5_reader import serve; "
-    "serve({file!r}, {size}, {seconds})"
+    "import sys; sys.path[:] = {path!r}; from lakebed.importers.array_reader import serve; "
+    "serve({module!r}, {file!r}, {size}, {seconds})"
 )
 
 
@@ -48,20 +49,27 @@ _PROGRAM = (
 
 
 class Reader:
-    """An HDF5 file that another process has open; for one thread at a time."""
+    """A file or folder that another process has open; for one thread at a time.
 
-    def __init__(self, source: Source) -> None:
+    Parameters
+    ----------
+    module
+        Name of the module of the format: its ``opened`` opens a path or a file, its ``found_in`` tells what is there.
+    """
+
+    def __init__(self, source: Source, module: str) -> None:
         self._source = source
+        self._module = module
         self._raw: Any = None if source.is_local else source.open()
         self._popen: subprocess.Popen[bytes] | None = None
 
     def found(self) -> Found:
-        """Return what is in the file.
+        """Return what is there.
 
         Raises
         ------
         IngestionError
-            If it is no HDF5 file, or damaged.
+            If it is not of the format, or damaged.
         """
         head, _ = self._ask({"open": True})
         return Found(
@@ -118,15 +126,15 @@ class Reader:
                 self.close()
                 if is_new or attempt:
                     raise IngestionError(
-                        f"{self._source.shown} is damaged: the HDF5 library crashed at it, or did not come to an end"
+                        f"{self._source.shown} is damaged: the library that reads it crashed, or did not come to an end"
                     ) from None
             # The process had nothing to do, and ended; or the library crashed: a new one tells.
         raise AssertionError("two attempts")
 
     def _started(self) -> subprocess.Popen[bytes]:
-        path = self._source.path(self._source.name)
+        path = self._source.address if self._source.is_local else None
         size = 0 if path is not None else self._source.files[self._source.name]
-        program = _PROGRAM.format(path=sys.path, file=path, size=size, seconds=_SECONDS)
+        program = _PROGRAM.format(path=sys.path, module=self._module, file=path, size=size, seconds=_SECONDS)
         return subprocess.Popen(  # noqa: S603 - this Python
             [sys.executable, "-c", program],
             stdin=subprocess.PIPE,
@@ -163,11 +171,11 @@ class _Array:
 _own = threading.local()
 
 
-def reader_of(source: Source) -> Reader:
-    """Return the reader that this thread has for a file."""
+def reader_of(source: Source, module: str) -> Reader:
+    """Return the reader that this thread has for a source."""
     known: tuple[str, Reader] | None = getattr(_own, "known", None)
     if known is None or known[0] != source.identity:
-        known = _own.known = (source.identity, Reader(source))
+        known = _own.known = (source.identity, Reader(source, module))
     return known[1]
 
 
@@ -218,10 +226,9 @@ def _exactly(stream: IO[bytes], size: int) -> bytes:
 # -- the process -------------------------------------------------------------------------------------------------
 
 
-def serve(file: str | None, size: int, seconds: int) -> None:
+def serve(module: str, file: str | None, size: int, seconds: int) -> None:
     """Answer until nothing is asked any more."""
-    from lakebed.importers.hdf5 import found_in, opened
-
+    of_format = import_module(module)
     requests = os.fdopen(os.dup(0), "rb", buffering=0)
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print
@@ -238,10 +245,10 @@ def serve(file: str | None, size: int, seconds: int) -> None:
         _limit_time(seconds)
         try:
             if found is None:
-                found = found_in(opened(raw))
+                found = of_format.found_in(of_format.opened(raw))
             _send(answers, *_answered(request, found))
         except Exception as error:  # noqa: BLE001 - told to the other side
-            _send(answers, {"error": f"no HDF5 file, or damaged: {error}"})
+            _send(answers, {"error": f"not of the format, or damaged: {error}"})
 
 
 class _Asked(io.RawIOBase):
