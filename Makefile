@@ -187,8 +187,9 @@ $(FRAMEWORKS)/.ready: | .venv/.run
 
 $(FORMATS)/.ready: | .venv/.run
 	@echo "installing libraries of other data sets into $(@D)"
+	# Of datasets, a release that takes the huggingface-hub of mosaicml-streaming.
 	UV=no scripts/venv.sh $(@D) numpy pyarrow lz4 xxhash pillow simplejpeg tqdm click obstore boto3 cloudpickle \
-		pytest pytest-timeout pytest-randomly pytest-xdist hypothesis webdataset lmdb plyvel h5py zarr datasets \
+		pytest pytest-timeout pytest-randomly pytest-xdist hypothesis webdataset lmdb plyvel h5py zarr 'datasets<5' \
 		$(TORCH) mosaicml-streaming litdata tfrecord
 	touch $@
 

@@ -172,8 +172,8 @@ def tensor_of(name: str, content: Content, info: Mapping[str, Any] | None = None
         return media(name, htype, compression=content.compression, info=info)
     if content.kind in ("text", "json"):
         return tensor(name, "json" if content.many else content.kind, info=info, chunk_compression=_CHUNKS)
-    htype = "sequence" if content.many else None
-    return tensor(name, htype, dtype="uint8", info=info, chunk_compression=_CHUNKS)
+    several = "sequence" if content.many else None
+    return tensor(name, several, dtype="uint8", info=info, chunk_compression=_CHUNKS)
 
 
 def value_of(data: bytes, content: Content) -> Any:

@@ -365,6 +365,10 @@ def _samples(
     if not shard.compression:
         with source.open(shard.name) as file:
             head = file.read(_HEAD.size)
+        if head.startswith(b"ARROW1"):
+            raise IngestionError(
+                "it is an Arrow file, which other versions of LitData write, and is not read"
+            )
         if head.startswith(_MAGIC):
             yield from _framed(source, shard, start, min(stop, shard.samples))
             return
