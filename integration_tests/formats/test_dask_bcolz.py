@@ -85,7 +85,7 @@ def test_tables_and_arrays_of_bcolz(tmp_path: Path) -> None:
 
 
 def test_programs_in_bcolz_are_not_run(tmp_path: Path) -> None:
-    """Objects are pickles, and dtypes are evaluated by the package: neither gets there."""
+    """Objects are pickles, and what stands in place of a dtype may be anything: neither gets to the package."""
     bcolz = pytest.importorskip("bcolz")
     bcolz.carray(np.array([{"a": 1}], dtype=object), rootdir=str(tmp_path / "o"), mode="w").flush()
     with pytest.raises(IngestionError, match="are not taken"):

@@ -185,7 +185,7 @@ def _length(arrays: Mapping[str, Array], rows: str | None) -> int | None:
     if rows is not None:
         return arrays[rows].shape[0] if arrays[rows].shape else None
     # Rows without bytes may be as many as a header says.
-    lengths = Counter(array.shape[0] for array in arrays.values() if array.shape and prod(array.shape))
+    lengths = Counter(array.shape[0] for array in arrays.values() if array.shape and 0 not in array.shape)
     if not lengths:
         return None
     return max(lengths, key=lambda length: (lengths[length], length))

@@ -4,8 +4,8 @@
     array/data/__0.blp                   chunks, packed by Blosc
     table/__rootdirs__                   JSON: names of the columns, a folder each
 
-Columns of objects are pickles, which are never loaded. The package evaluates what a dtype says, so dtypes that are not
-plain are refused before it opens anything.
+Columns of objects are pickles, which are never loaded: dtypes that are not plain are refused before the package opens
+anything.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ def _check(source: Source) -> None:
             or dtype.strip("|<>=") in ("object", "O", "O8")
         ):
             raise IngestionError(
-                f"{name} of {source.shown}: arrays of {dtype!r} are not taken: objects are pickles, and other dtypes "
-                "programs, and both would be run"
+                f"{name} of {source.shown}: arrays of {dtype!r} are not taken: objects are pickles, which would run "
+                "code"
             )
 
 

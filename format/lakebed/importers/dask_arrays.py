@@ -7,13 +7,13 @@ chunks where they are smaller; Dask computes it in the thread that asks for it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from lakebed.errors import IngestionError
-from lakebed.importers.arrays import Block, Found, made, planned
+from lakebed.importers.arrays import Block, Context, Found, made, planned
 from lakebed.importers.plan import Plan
 from lakebed.importers.source import Source
 from lakebed.transforms.output import Skipped
@@ -24,12 +24,10 @@ _ALONE = "array"
 
 
 @dataclass(frozen=True)
-class _Context:
-    """What workers know: the arrays themselves, which Dask has written to be pickled."""
+class _Context(Context):
+    """What workers know: the arrays themselves, too, which Dask lets be pickled."""
 
-    arrays: Mapping[str, Any]
-    tensors: Mapping[str, str]
-    kinds: Mapping[str, str]
+    arrays: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -95,7 +93,7 @@ def plan(source: Source, *, arrays: Sequence[str] = (), rows: str | None = None)
     )
     context = made_plan.context
     made_plan.context = _Context(
-        {name: given[name] for name in context.tensors}, context.tensors, context.kinds
+        Source(""), context.tensors, context.kinds, {name: given[name] for name in context.tensors}
     )
     return made_plan
 

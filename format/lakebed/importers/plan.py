@@ -8,6 +8,8 @@ An importer is a module with four functions::
                                           those that cannot be made; called by workers in any thread or process
     describe(plan) -> dict                what the info of the dataset says of the source: licences, categories, ...
 
+Where the source may be a dataset already, ``copied`` copies it with its history, or returns None.
+
 With ``BATCHED = True`` in the module, ``rows`` returns columns {tensor: values}, or an iterator over several.
 A function ``plan_splits(source, only, *, ...)`` is called in place of ``plan``, and told which splits are wanted.
 """
