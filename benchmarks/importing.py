@@ -143,12 +143,23 @@ def make_table(path: Path, rows: int) -> None:
             "kind": pa.array(chance.integers(0, 50, count).astype(np.int32)),
             "score": pa.array(chance.random(count)),
             "weight": pa.array(chance.random(count).astype(np.float32)),
-            "name": pa.array(np.char.add(chance.choice(words, count), chance.integers(0, 1000, count).astype(str))),
-            "note": pa.array(
-                [None if skip else text for skip, text in zip(chance.random(count) < 0.1, chance.choice(words, count), strict=True)]
+            "name": pa.array(
+                np.char.add(chance.choice(words, count), chance.integers(0, 1000, count).astype(str))
             ),
-            "time": pa.array(1_700_000_000_000_000 + np.arange(at, at + count) * 1_000_000, pa.timestamp("us")),
-            "values": pa.ListArray.from_arrays(offsets, pa.array(chance.random(int(offsets[-1])).astype(np.float32))),
+            "note": pa.array(
+                [
+                    None if skip else text
+                    for skip, text in zip(
+                        chance.random(count) < 0.1, chance.choice(words, count), strict=True
+                    )
+                ]
+            ),
+            "time": pa.array(
+                1_700_000_000_000_000 + np.arange(at, at + count) * 1_000_000, pa.timestamp("us")
+            ),
+            "values": pa.ListArray.from_arrays(
+                offsets, pa.array(chance.random(int(offsets[-1])).astype(np.float32))
+            ),
         }
         table = pa.table(columns)
         if writer is None:

@@ -112,8 +112,7 @@ WORKLOADS = (
     ),
     Workload(
         "table",
-        "Parquet of 1,000,000 rows: integers, floats, texts with nulls, times, lists of numbers; onto the disk, waiting "
-        "for it",
+        "Parquet of 1,000,000 rows: integers, floats, texts with nulls, times, lists; onto the disk, waiting for it",
         "parquet",
         "table-1000000.parquet",
         "table-100.parquet",
@@ -202,9 +201,15 @@ def at_twice(workload: Workload, coco: Path) -> float:
 
 def markdown(workload: Workload, found: Found, twice: float | None) -> list[str]:
     """Return a workload's part of RESULTS.md."""
-    lines = [f"**{workload.name}**: {workload.what}.", "", "| | CPU s | wall s | peak MB |", "|---|---:|---:|---:|"]
+    lines = [
+        f"**{workload.name}**: {workload.what}.",
+        "",
+        "| | CPU s | wall s | peak MB |",
+        "|---|---:|---:|---:|",
+    ]
     lines += [
-        f"| {name} | {one['cpu']:.2f} | {one['wall']:.2f} | {one['peak']:.0f} |" for name, one in found.items()
+        f"| {name} | {one['cpu']:.2f} | {one['wall']:.2f} | {one['peak']:.0f} |"
+        for name, one in found.items()
     ]
     lines.append("")
     for what, bar, ratio in workload.bars:
@@ -215,27 +220,31 @@ def markdown(workload: Workload, found: Found, twice: float | None) -> list[str]
             continue
         reached = value >= bar if bar > 0 else value <= -bar
         sign = ">=" if bar > 0 else "<="
-        lines.append(f"* {what}: {value:.2f}, bar {sign} {abs(bar)}: {'reached' if reached else '**MISSED**'}")
+        lines.append(
+            f"* {what}: {value:.2f}, bar {sign} {abs(bar)}: {'reached' if reached else '**MISSED**'}"
+        )
     if twice is not None:
         most = max(twice, found["lakebed"]["peak"])
         verdict = "reached" if most <= MOST_MEMORY else "**MISSED**"
-        lines.append(
-            f"* MB at the peak, {found['lakebed']['peak']:.0f}, and {twice:.0f} at twice the size, bar <= {MOST_MEMORY}: "
-            f"{verdict}"
-        )
+        told = f"{found['lakebed']['peak']:.0f}, and {twice:.0f} at twice the size"
+        lines.append(f"* MB at the peak, {told}, bar <= {MOST_MEMORY}: {verdict}")
     return [*lines, ""]
 
 
 def main() -> None:
     """Run, print, and write the results down."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", choices=[workload.name for workload in WORKLOADS])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--no-memory", action="store_true", help="leave out the imports of twice the size")
     options = parser.parse_args()
     given = os.environ.get("LAKEBED_COCO")
     if not given:
-        raise SystemExit("LAKEBED_COCO names a folder with COCO pictures and annotations; see the module's docstring")
+        raise SystemExit(
+            "LAKEBED_COCO names a folder with COCO pictures and annotations; see the module's docstring"
+        )
     coco = Path(given).resolve()
     DATA.mkdir(parents=True, exist_ok=True)
     text: list[str] = []

@@ -7,9 +7,7 @@ from benchmarks.importing import Task, main
 
 
 def _imported(task: Task) -> int:
-    report = lakebed.import_from(
-        task.work, task.source, task.store, workers=task.workers, progressbar=False
-    )
+    report = lakebed.import_from(task.work, task.source, task.store, workers=task.workers, progressbar=False)
     if report.skipped or report.problems:
         raise RuntimeError(f"{report.skipped} left out, {report.problems}")
     return report.written

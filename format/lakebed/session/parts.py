@@ -226,9 +226,7 @@ class PartWriter:
 
     def _new_draft(self) -> Draft:
         base = self._target.base
-        return Draft(
-            base, base.version_id, self._target.storage, self._read, allocate=self._allocate
-        )
+        return Draft(base, base.version_id, self._target.storage, self._read, allocate=self._allocate)
 
     def extend(self, columns: Mapping[str, Any]) -> None:
         """Add rows given as columns: {column: ndarray, list or Arrow array}, all or nothing.

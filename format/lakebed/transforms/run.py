@@ -274,9 +274,7 @@ class _Run:
         rest = 1 << 40 if length is None else length - at
         if not self._seconds_per_item:
             return max(1, min(16, -(-rest // (2 * workers))))
-        most, least = (
-            int(seconds / self._seconds_per_item) for seconds in (_TASK_SECONDS, _LEAST_SECONDS)
-        )
+        most, least = (int(seconds / self._seconds_per_item) for seconds in (_TASK_SECONDS, _LEAST_SECONDS))
         return max(1, min(most, max(least, -(-rest // (2 * workers)))))
 
     def _is_settled(self, target: PartTarget) -> bool:

@@ -26,6 +26,7 @@ class WholeRows:
     rows: list[dict[str, Any]]
     nbytes: int
 
+
 # How a function hands out its rows: it adds them to a second argument, or returns them; of one item, or of a batch.
 Style = Literal["out", "return", "batch"]
 
@@ -145,7 +146,7 @@ class Stages:
             self._out.append(row)
 
     def _whole_rows(self, found: Any, names: frozenset[str]) -> WholeRows | None:
-        """Return what a function returned if its rows are whole and few; otherwise they are handed over as others are."""
+        """Return the rows that a function returned if they are whole and few; otherwise hand them over."""
         rows: list[dict[str, Any]] = []
         nbytes = 0
         returned = self._returned(found)

@@ -18,7 +18,8 @@ from lakebed.transforms.stages import Rows, Stage, Stages, WholeRows
 # Rows that wait to be encoded together, however small.
 _MOST_ROWS = 32_768
 # Memory for files that are read, which tasks use one after the other.
-_BUFFERS, _BUFFER_BYTES = 4, 1 << 26
+_BUFFERS = 4
+_BUFFER_BYTES = 1 << 26
 _SHOWN = 1000  # characters of an item in a message
 
 

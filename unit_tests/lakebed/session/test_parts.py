@@ -227,7 +227,7 @@ def test_absent_values_among_numbers_and_arrays(batches: list[list[Any]], first:
 
 
 def test_numbers_that_become_arrays_within_a_part() -> None:
-    """Empty ones among single numbers are put on record when an array comes: chunks of the same call are read for it."""
+    """Empty ones among numbers are put on record when an array comes: chunks of the same call are read for it."""
 
     def arrays(ds: lakebed.Dataset) -> None:
         ds.create_tensor("a", dtype="int32")
