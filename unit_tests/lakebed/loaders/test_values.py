@@ -82,6 +82,21 @@ def test_values_are_those_of_the_tensors(
     assert seen or not any(len(ds[key]) for key in ds.tensors)
 
 
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_clips_of_videos(golden: Path, *, shuffle: bool) -> None:
+    """A view with a selection inside of samples: some frames of each video, and no others."""
+    ds = lakebed.load(str(golden / "f15_media"), read_only=True)
+    (name, *_) = [name for name in ds.tensors if str(ds[name].htype) == "video"]
+    videos = ds[name]
+    seen = []
+    for batch in lakebed.Loader(ds[:, 1:3], 2, shuffle=shuffle, tensors=[name], threads=2):
+        for row, clip in zip(batch.rows.tolist(), batch[name], strict=True):
+            assert clip.shape[0] == 2
+            assert np.array_equal(clip, videos[row].numpy()[1:3])
+            seen.append(row)
+    assert sorted(seen) == list(range(len(videos)))
+
+
 @pytest.mark.parametrize("is_committed", [False, True])
 @pytest.mark.parametrize("shuffle", [False, True, "exact"])
 def test_large_arrays_that_lie_across_checked_blocks(
