@@ -343,17 +343,17 @@ class _Import:
                     f"a dataset is at {ds.path} already: append to it (append=True, --append), or replace it "
                     "(overwrite=True, --overwrite)"
                 )
-        self._create(ds)
-        record = {
-            **self._report.record(),
-            "state": "running",
-            "identity": self._identity(),
-            "started": datetime.now(UTC).isoformat(timespec="seconds"),
-            "first": len(ds),
-            "about": self._importer.describe(self._plan),
-        }
-        ds.info[INFO] = [*(ds.info.get(INFO) or []), record]
-        ds.flush()
+        with ds:  # published at once
+            self._create(ds)
+            record = {
+                **self._report.record(),
+                "state": "running",
+                "identity": self._identity(),
+                "started": datetime.now(UTC).isoformat(timespec="seconds"),
+                "first": len(ds),
+                "about": self._importer.describe(self._plan),
+            }
+            ds.info[INFO] = [*(ds.info.get(INFO) or []), record]
         return ds, not there
 
     def _check_same(self, last: Mapping[str, Any], path: str) -> None:
@@ -371,10 +371,9 @@ class _Import:
     def _create(self, ds: lakebed.Dataset) -> None:
         """Create the tensors that are not there; what older rows lack in them is null."""
         there, rows = set(ds.tensors), len(ds)
-        with ds:
-            for one in self._tensors:
-                if one.name not in there:
-                    _create_tensor(ds, one, rows)
+        for one in self._tensors:
+            if one.name not in there:
+                _create_tensor(ds, one, rows)
 
     # -- rows --------------------------------------------------------------------------------------------------
 

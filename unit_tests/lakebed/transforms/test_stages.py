@@ -14,7 +14,7 @@ from lakebed.transforms.stages import Rows, Stage, Stages, WholeRows
 
 
 def stages(rows: list[Any], sent: list[Rows], limit: float = 1e6) -> Stages:
-    def function(item: Any) -> Iterator[Any]:  # noqa: ARG001
+    def function(item: Any) -> Iterator[Any]:
         yield from rows
 
     stage = Stage(function, "rows", style="return", copy=False)
@@ -38,7 +38,7 @@ def test_large_rows_are_handed_over_in_their_order_each_once() -> None:
     sent: list[Rows] = []
     last = stages([{"x": i, "y": np.zeros(160, np.uint8)} for i in range(9)], sent, limit=500).rows(0)
     assert not isinstance(last, WholeRows)
-    assert sum([part["x"] for part in (*sent, last) if part], []) == list(range(9))
+    assert [x for part in (*sent, last) if part for x in part["x"]] == list(range(9))
     assert len(sent) > 1
 
 
