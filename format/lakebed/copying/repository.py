@@ -48,7 +48,7 @@ from lakebed.errors import (
 )
 from lakebed.storage.base import Storage, is_bulk, traits_of
 from lakebed.storage.lock import Owner, WriterLock
-from lakebed.storage.orphan_files import remove
+from lakebed.storage.orphan_files import remove, remove_temporary, temporary_files
 
 _LOCK = "backup"
 _TRIES = 50
@@ -253,7 +253,11 @@ class Repository:
                 )
             return replace(catalog, run=replace(fresh, id=before.id))
 
-        return BackupRun(self, self.change(edit).run or fresh)
+        run = self.change(edit).run or fresh
+        if run.id != fresh.id:
+            for key, _, _ in list(temporary_files(self.storage)):
+                remove_temporary(self.storage, key)  # of the process that was cut off
+        return BackupRun(self, run)
 
     def _may_live(self, run: Run, me: Owner) -> bool:
         """Whether the process of a run may be at work, as far as locks of the system do not tell."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -746,6 +747,21 @@ def test_what_has_arrived_is_not_copied_again(source: MemoryStorage, monkeypatch
     backup(reading, writing, ALL)
     assert not [key for key in reading.read if "/chunks/" in key]
     assert sum(key.startswith("objects/") for key in writing.changed) == 1  # the version tree
+    assert versions(restored(target)) == versions(source)
+
+
+def test_temporary_files_of_a_killed_process_go(source: MemoryStorage, tmp_path: Path) -> None:
+    """A file that it was writing to a folder that was there; one of a process that lives stays."""
+    target = open_storage(tmp_path / "b")
+    with pytest.raises(Crash):
+        backup(source, FaultyStorage(target, Planned(Fault("before", keys="points/*"))), ALL)
+    (folder,) = (tmp_path / "b" / "objects").iterdir()
+    dead, living = folder / ".lb-7fffffff-1.tmp", folder / f".lb-{os.getpid():x}-1.tmp"
+    for path in (dead, living):
+        path.write_bytes(b"half")
+    backup(source, target, ALL)
+    assert not dead.exists()
+    assert living.exists()
     assert versions(restored(target)) == versions(source)
 
 
