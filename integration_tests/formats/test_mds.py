@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import io
-import sys
 import warnings
 from collections.abc import Iterator
 from decimal import Decimal
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
-from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -18,15 +15,6 @@ from PIL import Image
 
 import lakebed
 
-# streaming imports torchvision for datasets of pictures that are not used here; its wheel is for a PyTorch with CUDA.
-for _name in (
-    "torchvision",
-    "torchvision.datasets",
-    "torchvision.transforms",
-    "torchvision.transforms.functional",
-):
-    sys.modules[_name] = MagicMock(__spec__=ModuleSpec(_name, None), __path__=[])
-sys.modules["torchvision.datasets"].VisionDataset = type("VisionDataset", (), {})  # type: ignore[attr-defined]
 streaming = pytest.importorskip("streaming", exc_type=ImportError)
 
 pytestmark = [
