@@ -188,10 +188,11 @@ $(FRAMEWORKS)/.ready: | .venv/.run
 
 $(FORMATS)/.ready: | .venv/.run
 	@echo "installing libraries of other data sets into $(@D)"
-	# Of datasets, a release that takes the huggingface-hub of mosaicml-streaming.
+	# Of datasets, a release that takes the huggingface-hub of mosaicml-streaming. Of PyTorch, the one that torchvision's
+	# wheel is made for, by which LitData decodes: seven gigabytes.
 	UV=no scripts/venv.sh $(@D) numpy pyarrow lz4 xxhash pillow simplejpeg tqdm click obstore boto3 cloudpickle \
 		pytest pytest-timeout pytest-randomly pytest-xdist hypothesis webdataset lmdb plyvel h5py zarr 'datasets<5' \
-		$(TORCH) mosaicml-streaming litdata tfrecord 'deeplake>=4' bcolz-zipline 'dask[array]'
+		torch torchvision mosaicml-streaming litdata tfrecord 'deeplake>=4' bcolz-zipline 'dask[array]'
 	touch $@
 
 $(RAY)/.ready: | .venv/.run
