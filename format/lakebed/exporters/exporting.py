@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+
 import lakebed
 from lakebed.errors import ExportError
 from lakebed.exporters.plan import ExportPlan, Piece, Written, splits_of
@@ -171,6 +173,8 @@ def export_to(
     plan.rows = splits_of(ds, wanted)
     report = ExportReport(exporter.name, ds.path, os.fspath(dest), plan.found, dict(plan.tensors))
     report.splits = {name: len(rows) for name, rows in plan.rows.items()}
+    if plan.is_ordered:
+        plan.rows = {"": np.sort(np.concatenate(list(plan.rows.values())))}
     report.problems = list(plan.problems)
     report.dry_run = dry_run
     if dry_run:

@@ -35,9 +35,17 @@ def file_of(sample: lakebed.Tensor) -> bytes:
         If it is no image.
     """
     if sample.meta.sample_compression not in (None, "lz4") or str(sample.htype).startswith("link["):
-        found: bytes = sample.tobytes()
+        try:
+            found: bytes = sample.tobytes()
+        except NotImplementedError:
+            return png_of(sample.numpy())  # its tiles are files, which are put together
         return found
     return png_of(sample.numpy())
+
+
+def has_tiles(tensor: lakebed.Tensor) -> bool:
+    """Whether samples may be cut into tiles, of which :func:`file_of` makes PNG files."""
+    return bool(tensor._reader.has_tiles)  # noqa: SLF001 - nothing public tells it
 
 
 def png_of(array: Any) -> bytes:
@@ -58,5 +66,10 @@ def png_of(array: Any) -> bytes:
     if pixels.dtype not in (np.uint8, np.uint16) or pixels.ndim not in (2, 3):
         raise ExportError(f"an array of {pixels.dtype} and shape {pixels.shape} is no image")
     out = io.BytesIO()
-    Image.fromarray(pixels).save(out, "PNG", compress_level=3)
+    try:
+        Image.fromarray(pixels).save(out, "PNG", compress_level=3)
+    except (TypeError, OSError) as error:
+        raise ExportError(
+            f"an array of {pixels.dtype} and shape {pixels.shape} is no PNG: {error}"
+        ) from error
     return out.getvalue()

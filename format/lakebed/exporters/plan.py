@@ -89,6 +89,8 @@ class ExportPlan:
         (where, reason) of what does not go into the format.
     single_file
         What is written is one file, at the address itself.
+    is_ordered
+        Rows stay in the order of the dataset, whatever their splits.
     rows
         Rows that are exported, by split; filled in by the caller of ``plan``.
     """
@@ -99,6 +101,7 @@ class ExportPlan:
     piece_rows: int = PIECE_ROWS
     problems: list[tuple[str, str]] = field(default_factory=list)
     single_file: bool = False
+    is_ordered: bool = False
     rows: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
 
     def pieces(self) -> list[Piece]:

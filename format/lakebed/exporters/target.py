@@ -112,6 +112,11 @@ class Target:
         self._take(name, 0)
         return self._staged(name)
 
+    @property
+    def folder(self) -> str:
+        """Folder in which a library may write any files by itself; they go to a bucket at the end."""
+        return self._staging
+
     def free(self, name: str) -> str:
         """Return a safe name that no file has, like this one: ``a/b.jpg``, or ``a/b-2.jpg``, and reserve it.
 
@@ -186,7 +191,8 @@ class Target:
             self._storage.delete_prefix("")
 
     def _upload(self, storage: Storage) -> None:
-        for folder, _, files in os.walk(self._staging):
+        # What says that a folder is something, such as zarr.json, lies at its top, and comes last.
+        for folder, _, files in os.walk(self._staging, topdown=False):
             for name in sorted(files):
                 path = os.path.join(folder, name)
                 key = os.path.relpath(path, self._staging)

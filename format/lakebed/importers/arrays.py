@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, NamedTuple, Protocol
 
@@ -19,6 +19,7 @@ from lakebed.errors import IngestionError
 from lakebed.importers.columns import tensor_name
 from lakebed.importers.plan import Plan, Problem, TensorPlan, tensor
 from lakebed.importers.source import Source
+from lakebed.importers.stored import Stored, names_beside, stored_of
 
 _ITEM_BYTES = 16 << 20
 _MOST_IN_INFO = 64 << 10
@@ -57,6 +58,8 @@ class Found:
         Name -> rows that are stored together.
     problems
         What is left out.
+    row_bytes
+        Name -> about how many bytes a row has, where the dtype does not tell.
     """
 
     arrays: Mapping[str, Array]
@@ -64,6 +67,7 @@ class Found:
     attributes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     steps: Mapping[str, int] = field(default_factory=dict)
     problems: Sequence[Problem] = ()
+    row_bytes: Mapping[str, int] = field(default_factory=dict)
 
 
 class Block(NamedTuple):
@@ -128,7 +132,10 @@ def planned(source: Source, found: Found, what: str, wanted: Sequence[str], rows
         tensors.append(_tensor(name, names[name], kind, array, found))
     if not tensors:
         raise IngestionError(f"{source.shown} has no arrays that can be imported: {problems[0].reason}")
-    step = _step([arrays[name] for name in names], max([found.steps.get(name, 1) for name in names]))
+    step = _step(
+        [found.row_bytes.get(name) or _row_bytes(arrays[name]) for name in names],
+        max(found.steps.get(name, 1) for name in names),
+    )
     return Plan(
         f"{what} of {len(tensors)} arrays with {count:,} rows",
         tensors,
@@ -139,6 +146,18 @@ def planned(source: Source, found: Found, what: str, wanted: Sequence[str], rows
         problems=problems,
         about=about,
     )
+
+
+def with_stored(found: Found) -> Found:
+    """Put what an exporter of lakebed laid in arrays together again, and take what lies beside them away."""
+    arrays = dict(found.arrays)
+    for name in found.arrays:
+        one = stored_of(name, found.attributes.get(name) or {}, found.arrays.get)
+        if one is not None:
+            arrays[name] = one
+            for beside in names_beside(name):
+                arrays.pop(beside, None)
+    return replace(found, arrays=arrays)
 
 
 def made(arrays: Mapping[str, Array], block: Block, context: Context) -> Iterator[dict[str, Any]]:
@@ -163,7 +182,7 @@ def _length(arrays: Mapping[str, Array], rows: str | None) -> int | None:
         return arrays[rows].shape[0] if arrays[rows].shape else None
     lengths = Counter(array.shape[0] for array in arrays.values() if array.shape and array.shape[0])
     if not lengths:
-        return None
+        return 0 if any(isinstance(array, Stored) for array in arrays.values()) else None
     return max(lengths, key=lambda length: (lengths[length], length))
 
 
@@ -187,6 +206,8 @@ def _aside(name: str, array: Array, count: int, about: dict[str, Any], problems:
 
 
 def _kind(name: str, array: Array, found: Found) -> str | None:
+    if isinstance(array, Stored):
+        return "stored"
     if name in found.kinds:
         return found.kinds[name]
     kind = array.dtype.kind
@@ -200,6 +221,9 @@ def _kind(name: str, array: Array, found: Found) -> str | None:
 
 
 def _tensor(name: str, called: str, kind: str, array: Array, found: Found) -> TensorPlan:
+    if isinstance(array, Stored):
+        planned = array.plan
+        return TensorPlan(called, planned.arguments, planned.info)
     info = dict(found.attributes.get(name) or {})
     if called != name:
         info["column"] = name
@@ -213,16 +237,21 @@ def _tensor(name: str, called: str, kind: str, array: Array, found: Found) -> Te
     return tensor(called, dtype=array.dtype.newbyteorder("=").name, info=info, chunk_compression=compression)
 
 
-def _step(arrays: Sequence[Array], stored: int) -> int:
+def _row_bytes(array: Array) -> int:
+    if isinstance(array, Stored):
+        return array.row_bytes
+    return prod(array.shape[1:]) * max(1, array.dtype.itemsize)
+
+
+def _step(rows: Sequence[int], stored: int) -> int:
     """Return how many rows workers take at a time: whole pieces of what is stored together, about 16 MB."""
-    row = 1
-    for array in arrays:
-        row += prod(array.shape[1:]) * max(1, array.dtype.itemsize)
-    step = max(1, _ITEM_BYTES // row)
+    step = max(1, _ITEM_BYTES // (1 + sum(rows)))
     return step if step <= stored else step - step % stored
 
 
 def _converted(values: Any, kind: str) -> Any:
+    if kind == "stored":
+        return values
     if kind == "text":
         return [_text(value) for value in values]
     if kind == "json":

@@ -14,14 +14,16 @@ from typing import Any
 import numpy as np
 
 from lakebed.errors import IngestionError
-from lakebed.importers.arrays import Block, Context, Found, attribute, made, planned
+from lakebed.importers.arrays import Array, Block, Context, Found, attribute, made, planned, with_stored
 from lakebed.importers.plan import Plan, Problem
 from lakebed.importers.source import Source
+from lakebed.importers.stored import size_of, stored_of
 
 BATCHED = True
 
 _SUFFIXES = (".h5", ".hdf5", ".hdf", ".he5")
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
+_SAMPLED = 16
 # The HDF5 library works for one thread at a time, also on files that are open apart.
 _mutex = threading.RLock()
 
@@ -47,14 +49,34 @@ def plan(source: Source, *, arrays: Sequence[str] = (), rows: str | None = None)
         Path of the array whose first axis is that of the rows; left out, the length that most arrays have.
     """
     with _opened(source) as file:
-        return planned(source, _found(file), "an HDF5 file", arrays, rows)
+        return planned(source, with_stored(_found(file)), "an HDF5 file", arrays, rows)
 
 
 def rows(item: Block, context: Context) -> Iterator[Any]:
     """Yield some rows of all arrays."""
     with _opened(context.source) as file:
-        columns = list(made({name: _Array(file[name]) for name in context.tensors}, item, context))
+        columns = list(
+            made({name: _one(file, name, context.kinds[name]) for name in context.tensors}, item, context)
+        )
     yield from columns
+
+
+def _one(file: Any, name: str, kind: str) -> Array:
+    """Return an array; of what is stored with others beside it, all of them.
+
+    Raises
+    ------
+    IngestionError
+        If the file has changed.
+    """
+    if kind != "stored":
+        return _Array(file[name])
+    found = stored_of(
+        name, _attributes(file[name]), lambda other: _Array(file[other]) if other in file else None
+    )
+    if found is None:
+        raise IngestionError(f"what is said of {name} has changed")
+    return found
 
 
 def describe(plan: Plan) -> dict[str, Any]:
@@ -103,6 +125,7 @@ def _found(file: Any) -> Found:
     kinds: dict[str, str] = {}
     attributes: dict[str, Mapping[str, Any]] = {"": _attributes(file)}
     steps: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     problems: list[Problem] = []
     seen: set[Any] = {file["/"].id}
     groups = [("", file)]
@@ -128,7 +151,16 @@ def _found(file: Any) -> Found:
                 kinds[full] = kind
             if one.chunks:
                 steps[full] = int(one.chunks[0])
-    return Found(dict(sorted(arrays.items())), kinds, attributes, steps, problems)
+            if kind is not None and one.shape and one.shape[0]:
+                sizes[full] = _size(one)
+    return Found(dict(sorted(arrays.items())), kinds, attributes, steps, problems, sizes)
+
+
+def _size(one: Any) -> int:
+    """Return about how many bytes a row of texts or lists has: those of some."""
+    count = one.shape[0]
+    rows = sorted({count * at // _SAMPLED for at in range(_SAMPLED)})
+    return max(8, sum(size_of(np.asarray(one[row], object)) for row in rows) // len(rows))
 
 
 def _followed(group: Any, name: str, full: str, seen: set[Any], problems: list[Problem]) -> Any:

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from lakebed.errors import IngestionError
-from lakebed.importers.arrays import Block, Context, Found, attribute, made, planned
+from lakebed.importers.arrays import Array, Block, Context, Found, attribute, made, planned, with_stored
 from lakebed.importers.plan import Plan, Problem
 from lakebed.importers.source import Source
+from lakebed.importers.stored import stored_of
 
 BATCHED = True
 
@@ -55,13 +56,32 @@ def plan(source: Source, *, arrays: Sequence[str] = (), rows: str | None = None)
             continue
         known[name] = _Array(one)
     steps = {name: int(one.data.chunks[0]) for name, one in known.items() if one.shape}
-    return planned(source, Found(known, kinds, attributes, steps, problems), "a Zarr folder", arrays, rows)
+    found_arrays = with_stored(Found(known, kinds, attributes, steps, problems))
+    return planned(source, found_arrays, "a Zarr folder", arrays, rows)
 
 
 def rows(item: Block, context: Context) -> Iterator[Any]:
     """Yield some rows of all arrays."""
     found = _arrays(_opened(context.source))
-    yield from made({name: _Array(found[name]) for name in context.tensors}, item, context)
+    yield from made({name: _one(found, name, context.kinds[name]) for name in context.tensors}, item, context)
+
+
+def _one(found: Mapping[str, Any], name: str, kind: str) -> Array:
+    """Return an array; of what is stored with others beside it, all of them.
+
+    Raises
+    ------
+    IngestionError
+        If the folder has changed.
+    """
+    if kind != "stored":
+        return _Array(found[name])
+    one = stored_of(
+        name, _attributes(found[name]), lambda other: _Array(found[other]) if other in found else None
+    )
+    if one is None:
+        raise IngestionError(f"what is said of {name} has changed")
+    return one
 
 
 def describe(plan: Plan) -> dict[str, Any]:

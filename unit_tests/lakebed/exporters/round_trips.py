@@ -1,0 +1,141 @@
+"""A dataset with something of everything, and whether two datasets are equal."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import lakebed
+from lakebed.htypes.base import Storing
+from lakebed.htypes.registry import htype_named
+
+ROWS = 24
+
+
+def everything(path: Path) -> lakebed.Dataset:
+    """Make a dataset with tensors of many kinds: nulls, empty samples, sequences, groups, splits."""
+    rng = np.random.default_rng(0)
+    ds = lakebed.empty(path)
+    make = ds.create_tensor
+
+    def filled(name: str, value: Any, **settings: Any) -> None:
+        make(name, **settings).extend([value(row) for row in range(ROWS)])
+
+    def some(value: Any) -> Any:
+        return lambda row: None if row % 5 == 3 else value(row)
+
+    def image(row: int) -> Any:
+        return rng.integers(0, 255, (5, 6 + row % 3, 3), np.uint8)
+
+    filled("images", some(image), htype="image", sample_compression="png")
+    filled("photos", lambda row: image(row % 1), htype="image", sample_compression="jpeg")
+    filled("raw", image, htype="image", sample_compression=None)
+    filled("masks", lambda row: image(row)[..., :1] > 9, htype="binary_mask")
+    filled("segments", lambda row: image(0)[..., 0].astype("u4"), htype="segment_mask")
+    if find_spec("av"):
+        filled("sound", lambda row: wav(row), htype="audio", sample_compression="wav")
+    filled("label", lambda row: row % 2, htype="class_label", class_names=["cat", "dög"])
+    filled("labels", lambda row: list(range(row % 3)), htype="class_label", class_names=["a", "b", "c"])
+    filled("box/xy", lambda row: rng.random((row % 3, 4), np.float32), htype="bbox",
+           coords={"type": "pixel", "mode": "LTRB"})  # fmt: skip
+    filled("box/points", lambda row: np.full((4, row % 3), row, np.int32), htype="keypoints_coco",
+           keypoints=["x"], connections=[[0, 1]])  # fmt: skip
+    filled("polygons", some(lambda row: [rng.random((3 + at, 2), np.float32) for at in range(row % 3)]),
+           htype="polygon")  # fmt: skip
+    filled("text", some(lambda row: f"nº {row},\n\"x\"" if row % 4 else ""), htype="text")
+    filled("about", some(lambda row: {"a": [row, None], "é": {}}), htype="json")
+    filled("list", some(lambda row: [row, "x"][: row % 3]), htype="list")
+    filled("tag", some(lambda row: ["x", "y"][: row % 3]), htype="tag")
+    filled("embedding", some(lambda row: rng.random(4, np.float32)), htype="embedding")
+    filled("number", some(lambda row: row - 7), dtype="int64")
+    filled("share", some(lambda row: [0.1, np.nan, 1e300, -0.0][row % 4]), dtype="float64")
+    filled("flag", some(lambda row: row % 2 == 0), dtype="bool")
+    filled("even", some(lambda row: rng.random((2, 3), np.float32)), dtype="float32")
+    filled("ragged", some(lambda row: rng.integers(0, 9, (row % 3, 2, row % 2), np.int16)), dtype="int16")
+    filled("nothing", lambda _: None, dtype="float32")
+    filled("sequence/boxes", lambda row: [rng.random((at, 4), np.float32) for at in range(row % 3)],
+           htype="sequence[bbox]")  # fmt: skip
+    filled("sequence/text", lambda row: ["a", ""][: row % 3], htype="sequence[text]")
+    filled("sequence/images", lambda row: [image(at) for at in range(row % 3)], htype="sequence[image]",
+           sample_compression="png")  # fmt: skip
+    filled("größe", lambda row: np.float16(row / 2), dtype="float16")
+    ds.info["about"] = {"by": "a test"}
+    ds.save_split("train", slice(0, ROWS, 2))
+    ds.save_split("val", slice(1, ROWS, 2))
+    ds.commit()
+    return ds
+
+
+def wav(row: int) -> Any:
+    """Return a sound as a file."""
+    import io
+    import wave
+
+    out = io.BytesIO()
+    with wave.open(out, "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(8000)
+        file.writeframes(np.arange(10 + row, dtype="<i2").tobytes())
+    return lakebed.read(out.getvalue())
+
+
+def values_of(tensor: lakebed.Tensor) -> list[Any]:
+    """Return what is in each row: bytes of files, values of all else, None for nulls."""
+    compression = tensor.meta.sample_compression
+    is_media = compression not in (None, "lz4") and htype_named(tensor.base_htype).storing is Storing.ARRAY
+    if not is_media:
+        return list(tensor.values())
+    nulls = tensor.null_mask()
+    found: list[Any] = []
+    for row in range(len(tensor)):
+        sample = tensor[row]
+        if tensor.is_sequence:
+            found.append([tensor[row, at].tobytes() for at in range(sample.shape[0])])
+        elif (nulls is not None and nulls[row]) or 0 in sample.shape:
+            found.append(None)
+        else:
+            found.append(sample.tobytes())
+    return found
+
+
+def same(found: Any, wanted: Any) -> bool:
+    """Whether values are equal: dtypes, shapes, and NaN too."""
+    if isinstance(wanted, np.ndarray):
+        if not isinstance(found, np.ndarray) or found.dtype != wanted.dtype:
+            return False
+        if not found.size and not wanted.size:
+            return found.shape == wanted.shape or 0 in (found.ndim, wanted.ndim) or not wanted.any()
+        return found.shape == wanted.shape and found.tobytes() == wanted.tobytes()
+    if isinstance(wanted, list):
+        return isinstance(found, list) and len(found) == len(wanted) and all(map(same, found, wanted))
+    if isinstance(wanted, dict):
+        return isinstance(found, dict) and found.keys() == wanted.keys() and all(
+            same(found[key], wanted[key]) for key in wanted
+        )
+    return type(found) is type(wanted) and bool(found == wanted)
+
+
+def differences(found: lakebed.Dataset, wanted: lakebed.Dataset, names: list[str] | None = None) -> list[str]:
+    """Return what of a dataset is not in another one as it was."""
+    told: list[str] = []
+    for name in names or list(wanted.tensors):
+        if name not in found.tensors:
+            told.append(f"{name}: missing")
+            continue
+        one, other = found[name], wanted[name]
+        for fact in ("htype", "dtype"):
+            if getattr(one, fact) != getattr(other, fact):
+                told.append(f"{name}: {fact} {getattr(one, fact)}, not {getattr(other, fact)}")
+        info, said = dict(one.info), dict(other.info)
+        told += [f"{name}: info {key}" for key in said if not same(info.get(key), said[key])]
+        values, others = values_of(one), values_of(other)
+        rows = [row for row, pair in enumerate(zip(values, others, strict=False)) if not same(*pair)]
+        if len(values) != len(others):
+            told.append(f"{name}: {len(values)} rows, not {len(others)}")
+        if rows:
+            told.append(f"{name}: rows {rows[:3]}: {values[rows[0]]!r:.60}, not {others[rows[0]]!r:.60}")
+    return told
