@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from lakebed.documents.json_style import decode_custom, encode_custom, load_object
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 # Under this name in attributes and metadata.
 KEY = "lakebed"
-
-_LOSSY = frozenset({"jpeg", "jpeg2000", "webp", "mp3", "mp4", "mkv", "avi"})
 
 
 @dataclass(frozen=True)
@@ -67,6 +65,10 @@ class Described:
             dict(tensor.info),
             more,
         )
+
+    def decoded(self) -> Described:
+        """Return what values become that are taken out of their files: to encode them again would change them."""
+        return replace(self, sample_compression=None, chunk_compression="lz4")
 
     @classmethod
     def from_json(cls, value: Any) -> Described | None:
@@ -115,6 +117,11 @@ class Described:
         """Whether samples are stored as files, such as JPEG."""
         return self.sample_compression in FILE_KINDS.get(self.base, ())
 
+    @property
+    def is_chunked_file(self) -> bool:
+        """Whether samples are stored together as files, and handed out as values."""
+        return self.sample_compression is None and self.chunk_compression in FILE_KINDS.get(self.base, ())
+
     def arguments(self, sample_compression: str | None = None) -> dict[str, Any]:
         """Return what ``create_tensor`` takes.
 
@@ -134,16 +141,11 @@ class Described:
             found.pop("sample_compression", None)
         if (
             self.dtype is not None
-            and self.storing is Storing.ARRAY
+            and self.storing in (Storing.ARRAY, Storing.POLYGON)
             and kind not in FILE_KINDS.get(self.base, ())
         ):
             found["dtype"] = self.dtype
         return found
-
-    @property
-    def is_lossy(self) -> bool:
-        """Whether encoding pixels or sounds anew would change them."""
-        return self.sample_compression in _LOSSY or self.chunk_compression in _LOSSY
 
 
 _OWN = ("htype", "dtype", "sample_compression", "chunk_compression", "info")

@@ -81,7 +81,7 @@ def planned(
     layouts = [layout_of(ds, name, problems, decode=decode, links=links) for name in chosen]
     about = encode_custom(dict(ds.info))
     return ExportPlan(
-        f"{len(ds):,} rows of {len(chosen)} arrays",
+        f"{ds.min_len:,} rows of {len(chosen)} arrays",
         {name: name for name in chosen},
         Writing(open_sink, layouts, about),
         piece_rows=rows_of_block(ds, layouts),

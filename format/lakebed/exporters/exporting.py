@@ -175,7 +175,7 @@ def export_to(
     report.splits = {name: len(rows) for name, rows in plan.rows.items()}
     if plan.is_ordered:
         plan.rows = {"": np.sort(np.concatenate(list(plan.rows.values())))}
-    report.problems = list(plan.problems)
+    report.problems = [*plan.problems, *_cut(ds, plan)]
     report.dry_run = dry_run
     if dry_run:
         return report
@@ -200,6 +200,16 @@ def export_to(
         report.files, report.nbytes = target.files, target.nbytes
     report.seconds = perf_counter() - started
     return report
+
+
+def _cut(ds: lakebed.Dataset, plan: ExportPlan) -> Iterator[tuple[str, str]]:
+    """Yield which of the tensors are longer than the shortest of the dataset."""
+    used = {name for names in plan.tensors.values() for name in names.split(", ")}
+    count = ds.min_len
+    for name in ds.tensors:
+        if name in used and len(ds[name]) > count:
+            told = f"of its {len(ds[name]):,} rows the first {count:,} are written, which all tensors have"
+            yield name, f"{told}: those of some tensors alone go out as ds[[...]]"
 
 
 def _written(

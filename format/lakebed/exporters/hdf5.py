@@ -26,6 +26,8 @@ __all__ = ["Writing", "finish", "plan", "recognise", "write"]
 # HDF5 writes the type of an array into a header of 64 kB.
 _MOST_NAMES = 1000
 _MOST_NAME_BYTES = 32_768
+# Chunks of texts and lists hold where each lies: 1,024 of them.
+_REFERENCE_BYTES = 1024
 
 
 def recognise(ds: lakebed.Dataset) -> str | None:
@@ -100,7 +102,7 @@ class _File:
     def texts(self, name: str, values: Sequence[str]) -> None:
         array = self._file.get(name)
         if array is None:
-            array = self._made(name, (), self._h5py.string_dtype(), 16)
+            array = self._made(name, (), self._h5py.string_dtype(), _REFERENCE_BYTES)
         start = self._grown(array, len(values))
         if len(values):
             array[start:] = np.array(values, object)
@@ -109,7 +111,7 @@ class _File:
         array = self._file.get(name)
         kind = self._h5py.vlen_dtype(dtype)
         if array is None:
-            array = self._made(name, (), kind, 16)
+            array = self._made(name, (), kind, _REFERENCE_BYTES)
         start = self._grown(array, len(values))
         if not len(values):
             return

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,6 @@ from lakebed.documents.json_style import encode_custom
 from lakebed.errors import ExportError, LakebedError
 from lakebed.exporters.media import file_of, has_tiles
 from lakebed.htypes.base import Storing
-from lakebed.htypes.registry import FILE_KINDS
 
 if TYPE_CHECKING:
     from lakebed.exporters.plan import Piece
@@ -84,10 +83,7 @@ class Layout:
     def told(self) -> str:
         """What importers are told, as JSON."""
         more = {"layout": self.kind, "ndim": self.ndim, "rows": self.has_rows}
-        found = self.described
-        return Described(
-            found.htype, found.dtype, found.sample_compression, found.chunk_compression, found.info, more
-        ).to_json()
+        return replace(self.described, more=more).to_json()
 
 
 @dataclass
@@ -138,15 +134,14 @@ def layout_of(
         return Layout(name, "ragged", described, dtype=dtype, ndim=2, has_rows=True)
     if storing is not Storing.ARRAY:
         return Layout(name, "json", described)
-    if described.is_file or (described.chunk_compression in FILE_KINDS.get(described.base, ())):
+    if described.is_file or described.is_chunked_file:
         if not decode and described.is_file:
             return Layout(name, "file", described, has_rows=has_rows, may_differ=has_tiles(tensor))
         shape = _even_shape(tensor)
         if shape is None and described.is_file:
             problems.append((name, "its samples differ in shape: files are written, not pixels"))
             return Layout(name, "file", described, has_rows=has_rows, may_differ=has_tiles(tensor))
-        # What is decoded is not encoded again, which would change it.
-        described = Described(described.htype, described.dtype, None, "lz4", described.info)
+        described = described.decoded()
     dtype = np.dtype(described.dtype or "uint8")
     shape = _even_shape(tensor)
     if shape is None:
@@ -180,7 +175,7 @@ def _even_shape(tensor: lakebed.Tensor) -> tuple[int, ...] | None:
 def rows_of_block(ds: lakebed.Dataset, layouts: Sequence[Layout]) -> int:
     """Return how many rows are about 8 MB in memory."""
     row = 1.0
-    count = max(1, len(ds))
+    count = max(1, ds.min_len)
     for layout in layouts:
         if layout.kind == "array" and layout.dtype is not None and not layout.has_rows:
             row += prod(layout.shape) * layout.dtype.itemsize

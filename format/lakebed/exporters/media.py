@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lakebed.errors import ExportError
+from lakebed.errors import ExportError, InvalidInputError
 
 if TYPE_CHECKING:
     import lakebed
@@ -37,7 +37,7 @@ def file_of(sample: lakebed.Tensor) -> bytes:
     if sample.meta.sample_compression not in (None, "lz4") or str(sample.htype).startswith("link["):
         try:
             found: bytes = sample.tobytes()
-        except NotImplementedError:
+        except (NotImplementedError, InvalidInputError):
             return png_of(sample.numpy())  # its tiles are files, which are put together
         return found
     return png_of(sample.numpy())

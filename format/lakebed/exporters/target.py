@@ -10,6 +10,7 @@ what was put is removed again if the export fails.
 # ruff: noqa: PTH123, PTH202, PTH208
 from __future__ import annotations
 
+import mmap
 import os
 import shutil
 import tempfile
@@ -197,8 +198,8 @@ class Target:
                 path = os.path.join(folder, name)
                 key = os.path.relpath(path, self._staging)
                 key = self._prefix if self.single_file else key
-                with open(path, "rb") as file:
-                    storage.put(key, file.read())
+                with _content(path) as data:
+                    storage.put(key, data)
                 with self._lock:
                     self._names.add("" if self.single_file else key)
         self._count_staged()
@@ -233,6 +234,20 @@ class Target:
 
 
 _FILE = "file"
+
+
+@contextmanager
+def _content(path: str) -> Iterator[bytes | memoryview]:
+    """Open a file as its bytes, which stay on the disk until they are sent."""
+    if not os.path.getsize(path):
+        yield b""
+        return
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        view = memoryview(mapped)
+        try:
+            yield view
+        finally:
+            view.release()
 
 
 def _clean(part: str) -> str:

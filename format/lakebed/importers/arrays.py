@@ -24,7 +24,7 @@ from lakebed.importers.stored import Stored, names_beside, stored_of
 _ITEM_BYTES = 16 << 20
 _MOST_IN_INFO = 64 << 10
 _CHUNKS = "lz4"
-_NUMBERS = "biuf"
+_NUMBERS = "biufc"
 
 
 class Array(Protocol):
@@ -189,7 +189,7 @@ def _length(arrays: Mapping[str, Array], rows: str | None) -> int | None:
 def _aside(name: str, array: Array, count: int, about: dict[str, Any], problems: list[Problem]) -> None:
     """Keep what is no column of rows in the info, or tell that it is left out."""
     size = prod(array.shape) * max(1, array.dtype.itemsize)
-    if array.dtype.kind in _NUMBERS and size <= _MOST_IN_INFO:
+    if array.dtype.kind in "biuf" and size <= _MOST_IN_INFO:
         whole = array.read(0, array.shape[0]) if array.shape else array.read(0, 1)
         about.setdefault("arrays", {})[name] = {
             "dtype": str(array.dtype.newbyteorder("=")),

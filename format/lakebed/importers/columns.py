@@ -28,7 +28,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import lakebed
+from lakebed.described import Described
 from lakebed.errors import IngestionError, InvalidTensorNameError, LakebedError
+from lakebed.importers.described_columns import as_described, described_column, described_columns
 from lakebed.importers.plan import LOSSY_KINDS, Problem, TensorPlan, kept, media, tensor
 from lakebed.importers.source import Source
 from lakebed.storage.address import scheme_of
@@ -66,6 +68,10 @@ class Wishes:
     compression: str | None = None
     documents: Sequence[str] = ()
 
+    def concern(self, name: str) -> bool:
+        """Whether the user says what a column is."""
+        return name in (*self.media, *self.labels, *self.embeddings, *self.documents) or self.link
+
     def check(self, names: Sequence[str]) -> None:
         """Refuse names that no column has.
 
@@ -81,11 +87,15 @@ class Wishes:
 
 @dataclass(frozen=True)
 class Column:
-    """A column, its tensor, and how it gets there: ``arrow``, ``text``, ``json``, ``label``, ``file`` or ``link``."""
+    """A column, its tensor, and how it gets there: ``arrow``, ``text``, ``json``, ``label``, ``file`` or ``link``.
+
+    ``described`` is what an exporter of lakebed said of it: ``how`` is then one of :mod:`described_columns`.
+    """
 
     name: str
     tensor: str
     how: str
+    described: Described | None = None
 
 
 def columns_of(
@@ -110,6 +120,7 @@ def columns_of(
         double = next(name for name in schema.names if schema.names.count(name) > 1)
         raise IngestionError(f"two columns are called {double!r}")
     features = _features(schema)
+    described = described_columns(schema)
     columns, tensors = [], []
     taken: set[str] = set()
     for field in schema:
@@ -117,10 +128,12 @@ def columns_of(
         taken.add(name)
         feature = features.get(field.name) or {}
         values = first.column(field.name) if first is not None else None
-        how, plan = _tensor_of(name, field, feature, wishes, values, source, problems)
+        said = described.get(field.name) if not wishes.concern(field.name) else None
+        told = described_column(name, field, said, values) if said is not None else None
+        how, plan = told or _tensor_of(name, field, feature, wishes, values, source, problems)
         if name != field.name:
             plan = TensorPlan(plan.name, plan.arguments, {**plan.info, "column": field.name})
-        columns.append(Column(field.name, name, how))
+        columns.append(Column(field.name, name, how, said if told is not None else None))
         tensors.append(plan)
     return columns, tensors
 
@@ -177,6 +190,10 @@ def _converted(values: Any, column: Column, source: Source, wishes: Wishes, wron
     """Return the values of a tensor; note the rows for which there are none."""
     import pyarrow as pa
 
+    if column.described is not None:
+        return as_described(
+            values, column.how, column.described, wrong, lambda one: _file(one, "file", source, wishes)
+        )
     if column.how == "text":
         return values.cast(pa.string())
     if column.how == "json":

@@ -200,15 +200,13 @@ def _kind(one: Any, full: str, problems: list[Problem]) -> str | None:
     elif h5py.check_string_dtype(one.dtype) is not None:
         return "text"
     elif (inner := h5py.check_vlen_dtype(one.dtype)) is not None:
-        if inner.kind in "biuf":
+        if inner.kind in "biufc":
             return "arrays"
         why = f"lists of {inner} have no tensor"
     elif h5py.check_ref_dtype(one.dtype) is not None or one.dtype.kind == "O":
         why = "references have no tensor"
     elif one.dtype.kind == "V" and not one.dtype.names:
         why = "opaque values have no tensor"
-    elif one.dtype.kind == "c":
-        why = "complex numbers have no tensor"
     if why:
         problems.append(Problem(full, f"{why}: it is left out", 0))
         return ""

@@ -13,14 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from math import prod
 from itertools import pairwise
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-import lakebed
+from lakebed.codecs.registry import sniff
+from lakebed.codecs.sample import Sample
 from lakebed.described import KEY, Described
 from lakebed.documents.json_style import decode_custom, load
 from lakebed.errors import IngestionError
@@ -143,9 +144,9 @@ class Stored:
         if self.layout == "json":
             return [_document(_text(value, self.name), self.name) for value in values]
         if self.layout == "file":
+            kind = self.kinds[0] if len(self.kinds) == 1 else None
             return [
-                lakebed.read(np.asarray(value, np.uint8).tobytes()) if len(value) else None
-                for value in values
+                file_sample(np.asarray(one, np.uint8).tobytes(), kind) if len(one) else None for one in values
             ]
         return list(self._ragged(values, first, last))
 
@@ -233,6 +234,11 @@ def _is_right(layout: str, ndim: int, main: Array, beside: Mapping[str, Array], 
     if prod(main.shape[1:]) * max(1, main.dtype.itemsize) > _MOST_ROW_BYTES:
         return False
     return "shape" not in beside or beside["shape"].shape == (items, ndim)
+
+
+def file_sample(data: bytes, kind: str | None) -> Sample:
+    """Return a file as a sample; of kinds that begin with no mark, such as TGA, ``kind`` says which it is."""
+    return Sample(buffer=data, compression=None if sniff(data) else kind)
 
 
 def names_beside(name: str) -> Iterator[str]:

@@ -51,7 +51,7 @@ def plan(source: Source, *, arrays: Sequence[str] = (), rows: str | None = None)
     for name, one in _arrays(found).items():
         if one.dtype.kind in "OT":
             kinds[name] = "text"
-        elif one.dtype.kind in "cV" and not one.dtype.names:
+        elif one.dtype.kind == "V" and not one.dtype.names:
             problems.append(Problem(name, f"arrays of {one.dtype} have no tensor: it is left out", 0))
             continue
         known[name] = _Array(one)

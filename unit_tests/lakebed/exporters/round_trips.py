@@ -63,8 +63,8 @@ def everything(path: Path) -> lakebed.Dataset:
            sample_compression="png")  # fmt: skip
     filled("größe", lambda row: np.float16(row / 2), dtype="float16")
     ds.info["about"] = {"by": "a test"}
-    ds.save_split("train", slice(0, ROWS, 2))
-    ds.save_split("val", slice(1, ROWS, 2))
+    ds.save_split("train", slice(0, ROWS // 2))
+    ds.save_split("val", slice(ROWS // 2, ROWS))
     ds.commit()
     return ds
 
@@ -98,8 +98,15 @@ def values_of(tensor: lakebed.Tensor) -> list[Any]:
         elif (nulls is not None and nulls[row]) or 0 in sample.shape:
             found.append(None)
         else:
-            found.append(sample.tobytes())
+            found.append(_file(sample))
     return found
+
+
+def _file(sample: lakebed.Tensor) -> Any:
+    try:
+        return sample.tobytes()
+    except (NotImplementedError, lakebed.errors.InvalidInputError):  # it is cut into tiles
+        return sample.numpy()
 
 
 def same(found: Any, wanted: Any) -> bool:
@@ -107,8 +114,6 @@ def same(found: Any, wanted: Any) -> bool:
     if isinstance(wanted, np.ndarray):
         if not isinstance(found, np.ndarray) or found.dtype != wanted.dtype:
             return False
-        if not found.size and not wanted.size:
-            return found.shape == wanted.shape or 0 in (found.ndim, wanted.ndim) or not wanted.any()
         return found.shape == wanted.shape and found.tobytes() == wanted.tobytes()
     if isinstance(wanted, list):
         return isinstance(found, list) and len(found) == len(wanted) and all(map(same, found, wanted))
@@ -117,6 +122,13 @@ def same(found: Any, wanted: Any) -> bool:
             same(found[key], wanted[key]) for key in wanted
         )
     return type(found) is type(wanted) and bool(found == wanted)
+
+
+def _same_pixels(one: lakebed.Tensor, other: lakebed.Tensor, row: int, found: Any, wanted: Any) -> bool:
+    """Whether a sample that was cut into tiles is a file now, of the same pixels."""
+    if not isinstance(found, bytes) or not isinstance(wanted, np.ndarray):
+        return False
+    return same(one[row].numpy(), other[row].numpy())
 
 
 def differences(found: lakebed.Dataset, wanted: lakebed.Dataset, names: list[str] | None = None) -> list[str]:
@@ -128,12 +140,13 @@ def differences(found: lakebed.Dataset, wanted: lakebed.Dataset, names: list[str
             continue
         one, other = found[name], wanted[name]
         for fact in ("htype", "dtype"):
-            if getattr(one, fact) != getattr(other, fact):
+            if (getattr(one, fact) or "generic") != (getattr(other, fact) or "generic"):
                 told.append(f"{name}: {fact} {getattr(one, fact)}, not {getattr(other, fact)}")
         info, said = dict(one.info), dict(other.info)
         told += [f"{name}: info {key}" for key in said if not same(info.get(key), said[key])]
         values, others = values_of(one), values_of(other)
-        rows = [row for row, pair in enumerate(zip(values, others, strict=False)) if not same(*pair)]
+        pairs = list(enumerate(zip(values, others, strict=False)))
+        rows = [row for row, pair in pairs if not same(*pair) and not _same_pixels(one, other, row, *pair)]
         if len(values) != len(others):
             told.append(f"{name}: {len(values)} rows, not {len(others)}")
         if rows:
