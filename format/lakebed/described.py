@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from lakebed.codecs.traits import names_of
 from lakebed.documents.json_style import decode_custom, encode_custom, load_object
 from lakebed.errors import LakebedError
 from lakebed.htypes.base import Storing
@@ -22,6 +23,8 @@ from lakebed.htypes.registry import FILE_KINDS, htype_named, parse_htype
 
 if TYPE_CHECKING:
     import lakebed
+
+_BYTES = names_of("bytes")
 
 # Under this name in attributes and metadata.
 KEY = "lakebed"
@@ -115,12 +118,12 @@ class Described:
     @property
     def is_file(self) -> bool:
         """Whether samples are stored as files, such as JPEG."""
-        return self.sample_compression in FILE_KINDS.get(self.base, ())
+        return self.storing is Storing.ARRAY and self.sample_compression not in (None, *_BYTES)
 
     @property
     def is_chunked_file(self) -> bool:
         """Whether samples are stored together as files, and handed out as values."""
-        return self.sample_compression is None and self.chunk_compression in FILE_KINDS.get(self.base, ())
+        return self.storing is Storing.ARRAY and self.chunk_compression not in (None, *_BYTES)
 
     def arguments(self, sample_compression: str | None = None) -> dict[str, Any]:
         """Return what ``create_tensor`` takes.
@@ -142,7 +145,7 @@ class Described:
         if (
             self.dtype is not None
             and self.storing in (Storing.ARRAY, Storing.POLYGON)
-            and kind not in FILE_KINDS.get(self.base, ())
+            and kind in (None, *_BYTES)
         ):
             found["dtype"] = self.dtype
         return found

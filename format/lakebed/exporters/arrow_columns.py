@@ -105,7 +105,8 @@ def _column_of(
         return ArrowColumn(name, "file", described, feature)
     if described.is_file or _is_drawn(tensor, described):
         feature = {"_type": _FILES[base]} if base in _FILES else {"dtype": "binary", "_type": "Value"}
-        described = described.decoded() if described.is_chunked_file else described
+        if described.is_chunked_file:
+            return ArrowColumn(name, "file", described.decoded(), feature)
         return ArrowColumn(name, "file", replace(described, more={"shape": _extents(tensor)}), feature)
     if described.dtype is not None and described.dtype.startswith("complex"):
         problems.append((name, "Arrow has no type for complex numbers: it is left out"))
