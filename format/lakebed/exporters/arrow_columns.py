@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import lakebed
 from lakebed.described import KEY, Described
 from lakebed.errors import ExportError, InvalidOperationError, LakebedError
-from lakebed.exporters.media import file_of
+from lakebed.exporters.media import extents, file_of, is_drawn
 from lakebed.exporters.plan import Piece, tensor_of
 from lakebed.htypes.base import Storing
 from lakebed.session.columns import arrow_stream
@@ -40,7 +40,6 @@ _BLOCK_BYTES = 16 << 20
 _MOST_ROWS = 65_536
 # Of the features Array2D to Array5D.
 _FEWEST_AXES, _MOST_AXES = 2, 5
-_PNG_CHANNELS = (1, 3, 4)
 
 
 @dataclass(frozen=True)
@@ -103,17 +102,17 @@ def _column_of(
             (name, "the files that its links lead to are written, not the links (links=True, --links)")
         )
         return ArrowColumn(name, "file", described, feature)
-    if described.is_file or _is_drawn(tensor, described):
+    if described.is_file or is_drawn(tensor, described):
         feature = {"_type": _FILES[base]} if base in _FILES else {"dtype": "binary", "_type": "Value"}
         if described.is_chunked_file:
             return ArrowColumn(name, "file", described.decoded(), feature)
-        return ArrowColumn(name, "file", replace(described, more={"shape": _extents(tensor)}), feature)
+        return ArrowColumn(name, "file", replace(described, more={"shape": extents(tensor)}), feature)
     if described.dtype is not None and described.dtype.startswith("complex"):
         problems.append((name, "Arrow has no type for complex numbers: it is left out"))
         return None
     if described.is_chunked_file:
         described = described.decoded()
-    described = replace(described, more={"shape": _extents(tensor)})
+    described = replace(described, more={"shape": extents(tensor)})
     if base == "class_label" and not described.is_sequence:
         known = [str(one) for one in names] if isinstance(names, list) else []
         return ArrowColumn(name, "label", described, {"names": known, "_type": "ClassLabel"})
@@ -123,27 +122,6 @@ def _column_of(
         feature = {"shape": list(shape), "dtype": str(described.dtype), "_type": kind}
         return ArrowColumn(name, "plain", described, feature, shape)
     return ArrowColumn(name, "plain", described)
-
-
-def _is_drawn(tensor: lakebed.Tensor, described: Described) -> bool:
-    """Whether values are those of an image that PNG can hold."""
-    if not described.base.startswith("image") or described.is_sequence or tensor.is_link:
-        return False
-    shape = tensor.meta.max_shape
-    is_gray = len(shape) == 2 or (len(shape) == 3 and shape[2] == 1)
-    if described.dtype == "uint16":
-        return is_gray
-    return described.dtype == "uint8" and (
-        is_gray
-        or (len(shape) == 3 and shape[2] in _PNG_CHANNELS and tensor.meta.min_shape[2] in (0, shape[2]))
-    )
-
-
-def _extents(tensor: lakebed.Tensor) -> list[int | None]:
-    """Return the shape of samples, None where it varies; of nulls and empty samples nothing is known."""
-    low, high = tensor.meta.min_shape, tensor.meta.max_shape
-    return [int(b) if a in (b, 0) and at else (int(b) if a == b else None) for at, (a, b) in
-            enumerate(zip(low, high, strict=True))]  # fmt: skip
 
 
 def _even(tensor: lakebed.Tensor, described: Described) -> tuple[int, ...]:

@@ -32,7 +32,7 @@ _REFERENCE_BYTES = 1024
 
 def recognise(ds: lakebed.Dataset) -> str | None:
     """Say how many rows and arrays there are; None without tensors."""
-    return f"{len(ds):,} rows of {len(ds.tensors)} arrays" if ds.tensors else None
+    return f"{ds.min_len:,} rows of {len(ds.tensors)} arrays" if ds.tensors else None
 
 
 def plan(

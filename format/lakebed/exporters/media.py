@@ -11,7 +11,9 @@ from lakebed.errors import ExportError, InvalidInputError
 
 if TYPE_CHECKING:
     import lakebed
+    from lakebed.described import Described
 
+_PNG_CHANNELS = (1, 3, 4)
 _SUFFIXES = {"jpeg": ".jpg", "jpeg2000": ".jp2", "tiff": ".tif"}
 
 
@@ -46,6 +48,24 @@ def file_of(sample: lakebed.Tensor) -> bytes:
 def has_tiles(tensor: lakebed.Tensor) -> bool:
     """Whether samples may be cut into tiles, of which :func:`file_of` makes PNG files."""
     return bool(tensor._reader.has_tiles)  # noqa: SLF001 - nothing public tells it
+
+
+def is_drawn(tensor: lakebed.Tensor, described: Described) -> bool:
+    """Whether the arrays of a tensor are images that PNG holds as they are."""
+    if not described.base.startswith("image") or described.is_sequence or tensor.is_link:
+        return False
+    low, high = tensor.meta.min_shape, tensor.meta.max_shape
+    is_gray = len(high) == 2 or (len(high) == 3 and high[2] == 1)
+    if described.dtype == "uint16":
+        return is_gray
+    is_even = len(high) == 3 and high[2] in _PNG_CHANNELS and low[2] in (0, high[2])
+    return described.dtype == "uint8" and (is_gray or is_even)
+
+
+def extents(tensor: lakebed.Tensor) -> list[int | None]:
+    """Return the shape of samples, None where it varies; nulls and empty samples do not count."""
+    pairs = zip(tensor.meta.min_shape, tensor.meta.max_shape, strict=True)
+    return [int(high) if low == high or (at and not low) else None for at, (low, high) in enumerate(pairs)]
 
 
 def png_of(array: Any) -> bytes:

@@ -130,8 +130,11 @@ def _items(values: Any, said: Described, file: Callable[[Any], Any]) -> list[Any
 def _file(one: Any, said: Described, file: Callable[[Any], Any]) -> Any:
     value = one.as_py()
     data = value.get("bytes") if isinstance(value, Mapping) else value
-    if not isinstance(data, bytes):
-        return file(value)
+    return file_value(data, said) if isinstance(data, bytes) else file(value)
+
+
+def file_value(data: bytes, said: Described) -> Any:
+    """Return a file as the tensor takes it; of kinds that begin with no mark, such as TGA, it is told which it is."""
     sample = Sample(buffer=data, compression=None if sniff(data) else said.sample_compression)
     extents = said.more.get("shape")
     if said.sample_compression is None and isinstance(extents, list) and len(extents) == 3:
@@ -139,6 +142,26 @@ def _file(one: Any, said: Described, file: Callable[[Any], Any]) -> Any:
         array = np.asarray(sample.array)
         return array[..., None] if array.ndim == 2 else array
     return sample
+
+
+def nested_value(value: Any, said: Described) -> Any:
+    """Return what was parsed from JSON as the tensor takes it: documents, arrays, sequences of either."""
+    if said.storing in (Storing.JSON, Storing.LIST):
+        return decode_custom(value)
+    if not isinstance(value, list):
+        raise IngestionError("a list was expected")
+    if said.storing is Storing.TEXT:
+        return [str(one) for one in value]
+    if said.storing is Storing.POLYGON and said.is_sequence:
+        return [[_nested_array(part, said) for part in one] for one in value]
+    if said.storing is Storing.POLYGON or said.is_sequence:
+        return [_nested_array(one, said) for one in value]
+    return _nested_array(value, said)
+
+
+def _nested_array(value: Any, said: Described) -> NDArray[Any]:
+    found = np.array(value, said.dtype)
+    return found if found.size else found.reshape(_known_extents(list(found.shape), said))
 
 
 def _even(values: Any, said: Described) -> NDArray[Any] | None:
@@ -179,14 +202,20 @@ def _array(values: Any, said: Described) -> NDArray[Any]:
         values = pc.list_flatten(values)
     if values.null_count:
         raise IngestionError("null inside a list of numbers, which arrays cannot hold")
-    told = said.more.get("shape")
-    if not prod(extents) and isinstance(told, list) and len(told) == len(extents):
-        # An empty list tells nothing of the axes inside of it.
-        known = extents.index(0) + 1
-        inside = [one if isinstance(one, int) and 0 <= one < 1 << 31 else 0 for one in told[known:]]
-        extents = [*extents[:known], *inside]
+    if not prod(extents):
+        extents = _known_extents(extents, said)
     found = values.to_numpy(zero_copy_only=False)
     return np.asarray(found, said.dtype or found.dtype).reshape(extents)
+
+
+def _known_extents(found: list[int], said: Described) -> list[int]:
+    """Return the shape of an empty array: an empty list tells nothing of the axes inside of it."""
+    told = said.more.get("shape")
+    known = found.index(0) + 1
+    if not isinstance(told, list) or len(told) < known:
+        return found
+    inside = [one if isinstance(one, int) and 0 <= one < 1 << 31 else 0 for one in told[known:]]
+    return [*found[:known], *inside]
 
 
 def _kind_of_files(said: Described, values: Any) -> str | None:
