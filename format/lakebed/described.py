@@ -142,11 +142,10 @@ class Described:
         if self.chunk_compression is not None and kind is None:
             found["chunk_compression"] = self.chunk_compression
             found.pop("sample_compression", None)
-        if (
-            self.dtype is not None
-            and self.storing in (Storing.ARRAY, Storing.POLYGON)
-            and kind in (None, *_BYTES)
-        ):
+        is_array = self.storing in (Storing.ARRAY, Storing.POLYGON)
+        # Of files it is theirs, unless the htype has one of its own.
+        is_told = kind in (None, *_BYTES) or (self.base not in FILE_KINDS and self.base != "generic")
+        if self.dtype is not None and is_array and is_told:
             found["dtype"] = self.dtype
         return found
 

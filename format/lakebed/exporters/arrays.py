@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -70,6 +70,7 @@ def planned(
     decode: bool,
     links: bool,
     single_file: bool,
+    ends_at_nul: bool,
 ) -> ExportPlan:
     """Plan an array for each tensor."""
     chosen = list(tensors) or list(ds.tensors)
@@ -79,6 +80,7 @@ def planned(
     for name in chosen:
         tensor_of(ds, "tensors", name)
     layouts = [layout_of(ds, name, problems, decode=decode, links=links) for name in chosen]
+    layouts = [replace(one, ends_at_nul=ends_at_nul) for one in layouts]
     about = encode_custom(dict(ds.info))
     return ExportPlan(
         f"{ds.min_len:,} rows of {len(chosen)} arrays",

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import lakebed
 from lakebed.described import KEY, Described
 from lakebed.errors import ExportError, InvalidOperationError, LakebedError
+from lakebed.exporters.layout import even_shape
 from lakebed.exporters.media import extents, file_of, is_drawn
 from lakebed.exporters.plan import Piece, tensor_of
 from lakebed.htypes.base import Storing
@@ -116,24 +117,13 @@ def _column_of(
     if base == "class_label" and not described.is_sequence:
         known = [str(one) for one in names] if isinstance(names, list) else []
         return ArrowColumn(name, "label", described, {"names": known, "_type": "ClassLabel"})
-    shape = _even(tensor, described)
+    is_array = described.storing is Storing.ARRAY and not described.is_sequence
+    shape = (even_shape(tensor) if is_array else None) or ()
     if _FEWEST_AXES <= len(shape) <= _MOST_AXES:
         kind = f"Array{len(shape)}D"
         feature = {"shape": list(shape), "dtype": str(described.dtype), "_type": kind}
         return ArrowColumn(name, "plain", described, feature, shape)
     return ArrowColumn(name, "plain", described)
-
-
-def _even(tensor: lakebed.Tensor, described: Described) -> tuple[int, ...]:
-    low, high = tensor.meta.min_shape, tensor.meta.max_shape
-    if (
-        described.storing is not Storing.ARRAY
-        or described.is_sequence
-        or list(low) != list(high)
-        or 0 in high
-    ):
-        return ()
-    return tuple(int(extent) for extent in high)
 
 
 def rows_of_table(ds: lakebed.Dataset, columns: Sequence[ArrowColumn]) -> int:
@@ -247,7 +237,9 @@ def _schema(kinds: Sequence[pa.DataType], columns: Sequence[ArrowColumn]) -> pa.
     """Return the schema, with the features and descriptions of all columns."""
     import pyarrow as pa
 
-    fields = [pa.field(one.name, kind) for one, kind in zip(columns, kinds, strict=True)]
+    fields = [
+        pa.field(one.name, kind, metadata=_extension(one)) for one, kind in zip(columns, kinds, strict=True)
+    ]
     described = {one.name: one.described.to_dict() for one in columns}
     return pa.schema(
         fields,
@@ -256,6 +248,16 @@ def _schema(kinds: Sequence[pa.DataType], columns: Sequence[ArrowColumn]) -> pa.
             KEY: json.dumps({"version": 1, "tensors": described}),
         },
     )
+
+
+def _extension(one: ArrowColumn) -> dict[str, str] | None:
+    """Return the type as which ``datasets`` stores an array, as the metadata of a field."""
+    if not one.shape or one.feature is None:
+        return None
+    return {
+        "ARROW:extension:name": f"datasets.features.features.{one.feature['_type']}ExtensionType",
+        "ARROW:extension:metadata": json.dumps([list(one.shape), one.feature["dtype"]]),
+    }
 
 
 def features_of(kinds: Sequence[pa.DataType], columns: Sequence[ArrowColumn]) -> dict[str, Any]:

@@ -105,9 +105,15 @@ def _columns(ds: lakebed.Dataset) -> list[str]:
 
 def _loss(tensor: lakebed.Tensor) -> str | None:
     """Return what of a tensor does not come back from a table of texts."""
-    if tensor.htype == "class_label" and len(tensor.meta.max_shape) <= 1 and max(tensor.meta.max_shape, default=0) <= 1:
+    if (
+        tensor.htype == "class_label"
+        and len(tensor.meta.max_shape) <= 1
+        and max(tensor.meta.max_shape, default=0) <= 1
+    ):
         return f"names of classes are texts when they come back, unless they are said to be (labels={tensor.key})"
-    is_number = str(tensor.base_htype or "generic") == "generic" and max(tensor.meta.max_shape, default=0) <= 1
+    is_number = (
+        str(tensor.base_htype or "generic") == "generic" and max(tensor.meta.max_shape, default=0) <= 1
+    )
     if tensor.htype == "text" or (is_number and not tensor.is_sequence):
         return None
     return f"{tensor.htype} is written as JSON, which comes back as text"

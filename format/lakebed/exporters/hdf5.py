@@ -66,6 +66,7 @@ def plan(
         decode=decode,
         links=links,
         single_file=True,
+        ends_at_nul=True,
     )
 
 

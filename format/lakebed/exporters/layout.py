@@ -67,6 +67,8 @@ class Layout:
         Whether the addresses of links are written, and not their files.
     may_differ
         Whether files may be of other kinds than the tensor says: what links lead to, and tiles put together.
+    ends_at_nul
+        Whether texts of the format end at a NUL.
     """
 
     name: str
@@ -78,6 +80,7 @@ class Layout:
     has_rows: bool = False
     is_address: bool = False
     may_differ: bool = False
+    ends_at_nul: bool = False
 
     @property
     def told(self) -> str:
@@ -137,13 +140,13 @@ def layout_of(
     if described.is_file or described.is_chunked_file:
         if not decode and described.is_file:
             return Layout(name, "file", described, has_rows=has_rows, may_differ=has_tiles(tensor))
-        shape = _even_shape(tensor)
+        shape = even_shape(tensor)
         if shape is None and described.is_file:
             problems.append((name, "its samples differ in shape: files are written, not pixels"))
             return Layout(name, "file", described, has_rows=has_rows, may_differ=has_tiles(tensor))
         described = described.decoded()
     dtype = np.dtype(described.dtype or "uint8")
-    shape = _even_shape(tensor)
+    shape = even_shape(tensor)
     if shape is None:
         axes = tensor.meta.max_shape
         return Layout(name, "ragged", described, dtype=dtype, ndim=max(1, len(axes)), has_rows=has_rows)
@@ -152,7 +155,7 @@ def layout_of(
     return Layout(name, "array", described, () if is_single else shape, dtype, has_rows=has_rows)
 
 
-def _even_shape(tensor: lakebed.Tensor) -> tuple[int, ...] | None:
+def even_shape(tensor: lakebed.Tensor) -> tuple[int, ...] | None:
     """Return the shape that all samples have but nulls; None if they differ, or have no values."""
     meta = tensor.meta
     if tensor.dtype is None or 0 in meta.max_shape:
@@ -274,6 +277,13 @@ def _as_ragged(value: Any, layout: Layout) -> Any:
     return found.reshape((0,) * layout.ndim)
 
 
+def _as_text(value: Any, layout: Layout) -> str:
+    text = str(value)
+    if layout.ends_at_nul and "\0" in text:
+        raise ExportError("a text with a NUL, which texts of the format cannot hold")
+    return text
+
+
 def _as_json(value: Any, layout: Layout) -> str:
     del layout
     return json.dumps(encode_custom(value), ensure_ascii=False)
@@ -282,7 +292,7 @@ def _as_json(value: Any, layout: Layout) -> str:
 _CONVERTERS: dict[str, Callable[[Any, Layout], Any]] = {
     "array": _as_array,
     "ragged": _as_ragged,
-    "text": lambda value, _: str(value),
+    "text": _as_text,
     "json": _as_json,
 }
 

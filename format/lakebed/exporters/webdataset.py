@@ -181,7 +181,7 @@ def _key(row: lakebed.Dataset, number: int, context: _Context, taken: set[str]) 
 
 
 def _as_json(value: Any) -> Any:
-    """Return a value as JSON holds it: arrays are lists, and those inside of documents what the format makes of them."""
+    """Return a value as JSON holds it: arrays are lists, and those inside of documents as the format has them."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     return [_as_json(one) for one in value] if isinstance(value, list) else encode_custom(value)

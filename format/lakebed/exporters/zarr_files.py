@@ -65,6 +65,7 @@ def plan(
         decode=decode,
         links=links,
         single_file=False,
+        ends_at_nul=False,
     )
 
 

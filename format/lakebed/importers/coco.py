@@ -333,7 +333,7 @@ class _Planner:
             where = f"{name}: images[{at}]"
             if isinstance(file_name, str) and not file_name.isascii():
                 file_name = file.element("images", at)["file_name"]
-            found = self._found(file_name, where)
+            found = self._found(file_name, where, split)
             if found is None:
                 continue
             if isinstance(key, list | dict) or key in by_id:
@@ -363,7 +363,7 @@ class _Planner:
                 annotations={**row.annotations, kind.name: (number, array("q", found_numbers))}
             )
 
-    def _found(self, file_name: Any, where: str) -> str | None:
+    def _found(self, file_name: Any, where: str, split: str) -> str | None:
         """Return the name of a picture's file in its source; None if it is not there."""
         if not isinstance(file_name, str):
             self._problem(where, "it has no file_name")
@@ -372,6 +372,10 @@ class _Planner:
             return self._pictures.find(file_name)
         except NotFoundError as error:
             near = self._by_name.get(file_name.rpartition("/")[2], ())
+            if len(near) > 1 and split:
+                # Each split may have a folder of its own, with names that others have too.
+                inside = [one for one in near if split in one.split("/")[:-1]]
+                near = inside if len(inside) == 1 else near
             if len(near) == 1:
                 return near[0]
             reason = f"{len(near)} files have its name" if near else str(error)

@@ -115,6 +115,8 @@ def columns_of(
     IngestionError
         If two columns have one name.
     """
+    import pyarrow as pa
+
     wishes.check(schema.names)
     if len(set(schema.names)) < len(schema.names):
         double = next(name for name in schema.names if schema.names.count(name) > 1)
@@ -123,11 +125,12 @@ def columns_of(
     described = described_columns(schema)
     columns, tensors = [], []
     taken: set[str] = set()
-    for field in schema:
+    for named in schema:
+        field = pa.field(named.name, _stored(named.type))
         name = tensor_name(field.name, taken)
         taken.add(name)
         feature = features.get(field.name) or {}
-        values = first.column(field.name) if first is not None else None
+        values = _storage(first.column(field.name)) if first is not None else None
         said = described.get(field.name) if not wishes.concern(field.name) else None
         told = described_column(name, field, said, values) if said is not None else None
         how, plan = told or _tensor_of(name, field, feature, wishes, values, source, problems)
@@ -136,6 +139,19 @@ def columns_of(
         columns.append(Column(field.name, name, how, said if told is not None else None))
         tensors.append(plan)
     return columns, tensors
+
+
+def _stored(kind: pa.DataType) -> pa.DataType:
+    """Return what an extension type stores: which types are known depends on what the program has imported."""
+    import pyarrow as pa
+
+    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+
+
+def _storage(values: Any) -> Any:
+    import pyarrow as pa
+
+    return values.storage if isinstance(values.type, pa.BaseExtensionType) else values
 
 
 def tensor_name(column: str, taken: set[str]) -> str:
@@ -177,7 +193,7 @@ def converted(
     wrong: dict[int, str] = {}
     count = 0
     for number, column in enumerate(columns):
-        values = batch.column(number)
+        values = _storage(batch.column(number))
         count = len(values)
         found[column.tensor] = _converted(values, column, source, wishes, wrong)
     for row, reason in sorted(wrong.items()):

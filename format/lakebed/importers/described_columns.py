@@ -68,6 +68,8 @@ def described_column(
         return ("items" if items else "parsed"), plan
     if said.storing is Storing.POLYGON and is_number and depth == 3 + items:
         return "items", plan
+    if said.is_file:
+        return None
     if said.storing is Storing.ARRAY and is_number and depth <= _MOST_AXES and depth >= items:
         return ("items" if items else "arrays" if depth else "plain"), plan
     return None
