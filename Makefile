@@ -187,7 +187,7 @@ $(FRAMEWORKS)/.ready: | .venv/.run
 $(FORMATS)/.ready: | .venv/.run
 	@echo "installing libraries of other data sets into $(@D)"
 	UV=no scripts/venv.sh $(@D) numpy pyarrow lz4 xxhash pillow simplejpeg tqdm click obstore boto3 cloudpickle \
-		pytest pytest-timeout pytest-randomly pytest-xdist hypothesis webdataset lmdb h5py zarr datasets
+		pytest pytest-timeout pytest-randomly pytest-xdist hypothesis webdataset lmdb h5py zarr datasets av pydicom nibabel laspy
 	touch $@
 
 $(RAY)/.ready: | .venv/.run

@@ -288,6 +288,10 @@ def test_datasets_reads_what_is_saved(ds: lakebed.Dataset, tmp_path: Path) -> No
         assert {name: len(split) for name, split in both.items()} == {"train": 12, "val": 12}
         theirs = both["train"]
         features = theirs.features
+        if "sound" in features:  # which they decode by torchcodec alone
+            assert isinstance(features["sound"], datasets.Audio)
+            both = both.remove_columns("sound")  # noqa: PLW2901 - without it
+            theirs = both["train"]
         assert isinstance(features["images"], datasets.Image)
         assert features["label"] == datasets.ClassLabel(names=["cat", "dög"])
         assert features["even"] == datasets.Array2D((2, 3), "float32")
@@ -305,8 +309,6 @@ def test_datasets_reads_what_is_saved(ds: lakebed.Dataset, tmp_path: Path) -> No
         assert np.array_equal(
             np.asarray(theirs[2]["sequence/images"][1]), ds["sequence/images"][2, 1].numpy()
         )
-        if "sound" in ds.tensors:
-            assert isinstance(features["sound"], datasets.Audio)
         raw = both.cast_column("images", datasets.Image(decode=False))
         assert raw["train"][0]["images"]["bytes"] == ds.images[0].tobytes()
     one = lakebed.export_to("huggingface", ds[:5], tmp_path / "one", split=None, progressbar=False)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lakebed.codecs.registry import sniff
 from lakebed.described import Described
 from lakebed.documents.json_style import encode_custom
 from lakebed.errors import ExportError, LakebedError
@@ -76,6 +77,7 @@ def plan(
         tensor_of(ds, "tensors", name)
     problems: list[tuple[str, str]] = []
     described = {name: Described.of(ds[name], shape=extents(ds[name])) for name in chosen}
+    described = {name: of.decoded() if of.is_chunked_file else of for name, of in described.items()}
     kinds: dict[str, str] = {}
     for name, of in described.items():
         kind = _kind(ds[name], of)
@@ -107,6 +109,7 @@ def write(view: lakebed.Dataset, piece: Piece, context: _Context, target: Target
     shard = f"{piece.split}-{number}.tar" if piece.split else f"{number}.tar"
     taken: set[str] = set()
     suffixes: dict[str, str] = {}
+    seen: dict[str, set[str]] = {}
     with target.open(shard) as file, tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as tar:
         for at, row in enumerate(piece.rows):
             try:
@@ -117,12 +120,14 @@ def write(view: lakebed.Dataset, piece: Piece, context: _Context, target: Target
                 continue
             for name, suffix, data in files:
                 suffixes[suffix] = name
+                if context.fields[name][0] == "media" and (of_file := sniff(data)):
+                    seen.setdefault(name, set()).add(of_file)
                 info = tarfile.TarInfo(f"{key}.{suffix}")
                 info.size, info.mode = len(data), 0o644
                 tar.addfile(info, io.BytesIO(data))
             taken.add(key)
             done.rows += 1
-    done.result = (shard, done.rows, suffixes)
+    done.result = (shard, done.rows, suffixes, seen)
     return done
 
 
@@ -132,11 +137,22 @@ def finish(results: Sequence[Any], context: _Context, target: Target) -> None:
         "shards": {},
         "tensors": {},
         "classes": context.classes,
-        "described": context.described,
+        "described": dict(context.described),
     }
-    for _, (shard, rows, suffixes) in results:
+    kinds: dict[str, set[str]] = {}
+    for _, (shard, rows, suffixes, seen) in results:
         told["shards"][shard] = rows
         told["tensors"].update(suffixes)
+        for name, of in seen.items():
+            kinds.setdefault(name, set()).update(of)
+    for name, of in kinds.items():
+        # Links may lead to files of other kinds than the tensor says.
+        kind = context.described[name].get("sample_compression")
+        if kind is not None and of != {kind}:
+            told["described"][name] = {
+                **context.described[name],
+                "sample_compression": "png" if len(of) > 1 else min(of),
+            }
     target.write("dataset.json", json.dumps(told, indent=2, ensure_ascii=False).encode())
 
 

@@ -191,7 +191,7 @@ def differences(
 ) -> list[str]:
     """Return what of a dataset is not in another one as it was."""
     told: list[str] = []
-    for name in names or list(wanted.tensors):
+    for name in list(wanted.tensors) if names is None else names:
         if name not in found.tensors:
             told.append(f"{name}: missing")
             continue
