@@ -105,7 +105,7 @@ def finish(results: Sequence[Any], context: _Context, target: Target) -> None:
         of.writer.close()
         features = features_of(of.schema.types, context.columns)
         about = {"citation": "", "description": "", "features": features, "homepage": "", "license": ""}
-        state = {
+        state: dict[str, Any] = {
             "_data_files": [{"filename": name.rpartition("/")[2]} for name in of.names],
             "_fingerprint": sha256(
                 f"{context.ds.path}\0{split}\0{of.rows}\0{of.nbytes}".encode()

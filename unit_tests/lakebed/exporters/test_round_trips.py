@@ -203,7 +203,7 @@ def test_rows_that_cannot_be_read_are_left_out_and_told(tmp_path: Path) -> None:
     Image.fromarray(np.zeros((4, 4, 3), np.uint8)).save(tmp_path / "a.png")
     ds = lakebed.empty(tmp_path / "lake")
     ds.create_tensor("number").extend(range(6))
-    make = {"create_shape_tensor": False, "create_sample_info_tensor": False, "verify": False}
+    make: dict[str, Any] = {"create_shape_tensor": False, "create_sample_info_tensor": False, "verify": False}
     ds.create_tensor("link", htype="link[image]", sample_compression="png", **make)
     ds.link.extend([lakebed.link(str(tmp_path / ("a.png" if row % 2 else "no.png"))) for row in range(6)])
     for trip in TRIPS:
