@@ -291,7 +291,7 @@ def test_datasets_reads_what_is_saved(ds: lakebed.Dataset, tmp_path: Path) -> No
         features = theirs.features
         if "sound" in features:  # which they decode by torchcodec alone
             assert isinstance(features["sound"], datasets.Audio)
-            both = both.remove_columns("sound")  # noqa: PLW2901 - without it
+            both = both.remove_columns("sound")
             theirs = both["train"]
         assert isinstance(features["images"], datasets.Image)
         assert features["label"] == datasets.ClassLabel(names=["cat", "dög"])
