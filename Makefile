@@ -191,7 +191,7 @@ $(FORMATS)/.ready: | .venv/.run
 	# Of datasets, a release that takes the huggingface-hub of mosaicml-streaming.
 	UV=no scripts/venv.sh $(@D) numpy pyarrow lz4 xxhash pillow simplejpeg tqdm click obstore boto3 cloudpickle \
 		pytest pytest-timeout pytest-randomly pytest-xdist hypothesis webdataset lmdb plyvel h5py zarr 'datasets<5' \
-		$(TORCH) mosaicml-streaming litdata tfrecord 'deeplake>=4' bcolz-zipline 'dask[array]'
+		av pydicom nibabel laspy $(TORCH) mosaicml-streaming litdata tfrecord 'deeplake>=4' bcolz-zipline 'dask[array]'
 	touch $@
 
 $(RAY)/.ready: | .venv/.run

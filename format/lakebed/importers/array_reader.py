@@ -20,7 +20,7 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from math import prod
@@ -29,9 +29,10 @@ from typing import IO, Any
 import numpy as np
 
 from lakebed.errors import IngestionError
-from lakebed.importers.arrays import Found, attribute, converted
+from lakebed.importers.arrays import Block, Context, Found, arrays_of, attribute, converted, made
 from lakebed.importers.plan import Problem
 from lakebed.importers.source import Source
+from lakebed.transforms.output import Skipped
 
 _LENGTH = struct.Struct("<Q")
 _MOST_JSON = 1 << 30
@@ -171,12 +172,35 @@ class _Array:
 _own = threading.local()
 
 
-def reader_of(source: Source, module: str) -> Reader:
+def new_reader(source: Source, module: str) -> Reader:
+    """Return a reader for a source that may have changed since this thread read it."""
+    reader = Reader(source, module)
+    _own.known = (_state(source), reader)
+    return reader
+
+
+def _reader_of(source: Source, module: str) -> Reader:
     """Return the reader that this thread has for a source."""
-    known: tuple[str, Reader] | None = getattr(_own, "known", None)
-    if known is None or known[0] != source.identity:
-        known = _own.known = (source.identity, Reader(source, module))
-    return known[1]
+    known: tuple[Any, Reader] | None = getattr(_own, "known", None)
+    return known[1] if known is not None and known[0] == _state(source) else new_reader(source, module)
+
+
+def _state(source: Source) -> tuple[Any, ...]:
+    """Return what changes with a source."""
+    if not source.is_local:
+        return (source.identity,)
+    with contextlib.suppress(OSError):
+        found = os.stat(source.address)  # noqa: PTH116 - addresses are strings here
+        return (source.identity, found.st_ino, found.st_mtime_ns)
+    return (source.identity, None)
+
+
+def blocks(item: Block, context: Context, module: str) -> Iterator[Any]:
+    """Yield some rows of all arrays, or why they cannot be read."""
+    try:
+        yield from made(arrays_of(_reader_of(context.source, module).found(), context), item, context)
+    except IngestionError as error:
+        yield Skipped(str(item), str(error), item.stop - item.start)
 
 
 def _send(stream: IO[bytes] | None, head: Mapping[str, Any], arrays: Sequence[Any] = ()) -> None:
