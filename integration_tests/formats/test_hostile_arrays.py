@@ -143,6 +143,19 @@ def test_five_hundred_damaged_sources(name: str, seed: int, tmp_path: Path) -> N
     tried(name, 500, seed, tmp_path)
 
 
+def _change(name: str, path: Path, array: str, row: int, value: str) -> None:
+    """Put a text in place of another one."""
+    if name == "hdf5":
+        import h5py
+
+        with h5py.File(path, "r+") as file:
+            file[array][row] = value
+    else:
+        import zarr
+
+        zarr.open_group(path, mode="r+")[array][row] = value
+
+
 @pytest.mark.parametrize("name", ["hdf5", "zarr"])
 def test_damage_in_what_was_exported_costs_its_rows(name: str, tmp_path: Path) -> None:
     """A damaged chunk of one of the arrays of a tensor is told with the rows that it costs."""
@@ -151,6 +164,10 @@ def test_damage_in_what_was_exported_costs_its_rows(name: str, tmp_path: Path) -
     whole = lakebed.import_from(name, path, "mem://", progressbar=False)
     assert (whole.written, whole.skipped) == (ROWS, 0)
     assert whole.dataset.boxes.htype == "sequence[bbox]"
+    _change(name, path, "about", 7, "{")
+    report = lakebed.import_from(name, path, "mem://", progressbar=False)
+    assert (report.written, report.skipped) == (ROWS - 1, 1)
+    assert [value["row"] for value in report.dataset.about.values()] == [*range(7), *range(8, ROWS)]
     if name == "hdf5":
         import h5py
 

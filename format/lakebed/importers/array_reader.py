@@ -28,7 +28,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from lakebed.errors import IngestionError
+from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.arrays import Block, Context, Found, arrays_of, attribute, converted, made
 from lakebed.importers.plan import Problem
 from lakebed.importers.source import Source
@@ -39,6 +39,7 @@ _MOST_JSON = 1 << 30
 _SECONDS = 60  # of CPU, for one answer
 _MEMORY = 16 << 30
 _IDLE_SECONDS = 20.0
+_MOST_FAILURES = 32  # in a block, before its rows are given up together
 
 _PROGRAM = (
     "import sys; sys.path[:] = {path!r}; from lakebed.importers.array_reader import serve; "
@@ -96,6 +97,11 @@ class Reader:
             return arrays[0]
         lengths, values = arrays
         return np.split(values, np.cumsum(lengths)[:-1]) if len(lengths) else []
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no process is there, as after a crash."""
+        return self._popen is None
 
     def close(self) -> None:
         """End the process."""
@@ -196,11 +202,30 @@ def _state(source: Source) -> tuple[Any, ...]:
 
 
 def blocks(item: Block, context: Context, module: str) -> Iterator[Any]:
-    """Yield some rows of all arrays, or why they cannot be read."""
+    """Yield some rows of all arrays, and why others cannot be read: halves are tried down to the rows that are damaged.
+
+    Where much is damaged, or the library crashes at it, what is left is told as a whole.
+    """
+    waiting, failures = [item], 0
     try:
-        yield from made(arrays_of(_reader_of(context.source, module).found(), context), item, context)
-    except IngestionError as error:
+        reader = _reader_of(context.source, module)
+        arrays = arrays_of(reader.found(), context)
+    except LakebedError as error:
         yield Skipped(str(item), str(error), item.stop - item.start)
+        return
+    while waiting:
+        block = waiting.pop()
+        try:
+            columns = list(made(arrays, block, context))
+        except LakebedError as error:
+            failures += _MOST_FAILURES if reader.is_closed else 1
+            half = (block.start + block.stop) // 2
+            if half > block.start and failures < _MOST_FAILURES:
+                waiting += [Block(half, block.stop), Block(block.start, half)]
+            else:
+                yield Skipped(str(block), str(error), block.stop - block.start)
+        else:
+            yield from columns
 
 
 def _send(stream: IO[bytes] | None, head: Mapping[str, Any], arrays: Sequence[Any] = ()) -> None:
