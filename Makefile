@@ -192,7 +192,8 @@ $(FORMATS)/.ready: | .venv/.run
 	# wheel is made for, by which LitData decodes: seven gigabytes.
 	UV=no scripts/venv.sh $(@D) numpy pyarrow lz4 xxhash pillow simplejpeg tqdm click obstore boto3 cloudpickle \
 		pytest pytest-timeout pytest-randomly pytest-xdist hypothesis webdataset lmdb plyvel h5py zarr 'datasets<5' \
-		torch torchvision mosaicml-streaming litdata tfrecord 'deeplake>=4' bcolz-zipline 'dask[array]'
+		torch torchvision mosaicml-streaming litdata tfrecord 'deeplake>=4' bcolz-zipline 'dask[array]' \
+		av pydicom nibabel laspy
 	touch $@
 
 $(RAY)/.ready: | .venv/.run

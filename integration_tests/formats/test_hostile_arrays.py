@@ -69,7 +69,41 @@ def zarr_folder(version: Any) -> Any:
     return make
 
 
-FAMILIES = {"hdf5": hdf5, "zarr 2": zarr_folder(2), "zarr 3": zarr_folder(3)}
+def exported(name: str) -> Any:
+    """Return what makes what our exporters write: tensors with arrays beside them."""
+
+    def make(root: Path) -> Path:
+        ds = lakebed.empty("mem://")
+        ds.create_tensor("images", htype="image", sample_compression="png")
+        ds.create_tensor("boxes", htype="sequence[bbox]")
+        ds.create_tensor("ragged", dtype="int16")
+        ds.create_tensor("text", htype="text")
+        ds.create_tensor("about", htype="json")
+        for row in range(ROWS):
+            ds.append(
+                {
+                    "images": np.full((4, 5, 3), row, np.uint8),
+                    "boxes": [np.ones((2, 4), np.float32)] * (row % 3),
+                    "ragged": np.ones((row % 3, 2), np.int16),
+                    "text": None if row % 5 == 3 else f"nº {row}",
+                    "about": {"row": row},
+                }
+            )
+        root.mkdir()
+        path = root / ("a.h5" if name == "hdf5" else "a.zarr")
+        lakebed.export_to(name, ds, path, progressbar=False, workers=0)
+        return path
+
+    return make
+
+
+FAMILIES = {
+    "hdf5": hdf5,
+    "zarr 2": zarr_folder(2),
+    "zarr 3": zarr_folder(3),
+    "hdf5 exported": exported("hdf5"),
+    "zarr exported": exported("zarr"),
+}
 
 
 def tried(name: str, count: int, seed: int, folder: Path) -> None:
@@ -97,7 +131,7 @@ def child(name: str, count: int, seed: int, folder: str) -> None:
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_damage(name: str, tmp_path: Path) -> None:
-    pytest.importorskip({"hdf5": "h5py"}.get(name, "zarr"))
+    pytest.importorskip("h5py" if name.startswith("hdf5") else "zarr")
     tried(name, 40, 0, tmp_path)
 
 
@@ -105,8 +139,48 @@ def test_damage(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_five_hundred_damaged_sources(name: str, seed: int, tmp_path: Path) -> None:
-    pytest.importorskip({"hdf5": "h5py"}.get(name, "zarr"))
+    pytest.importorskip("h5py" if name.startswith("hdf5") else "zarr")
     tried(name, 500, seed, tmp_path)
+
+
+def _change(name: str, path: Path, array: str, row: int, value: str) -> None:
+    """Put a text in place of another one."""
+    if name == "hdf5":
+        import h5py
+
+        with h5py.File(path, "r+") as file:
+            file[array][row] = value
+    else:
+        import zarr
+
+        zarr.open_group(path, mode="r+")[array][row] = value
+
+
+@pytest.mark.parametrize("name", ["hdf5", "zarr"])
+def test_damage_in_what_was_exported_costs_its_rows(name: str, tmp_path: Path) -> None:
+    """A damaged chunk of one of the arrays of a tensor is told with the rows that it costs."""
+    pytest.importorskip("h5py" if name == "hdf5" else "zarr")
+    path = exported(name)(tmp_path / "a")
+    whole = lakebed.import_from(name, path, "mem://", progressbar=False)
+    assert (whole.written, whole.skipped) == (ROWS, 0)
+    assert whole.dataset.boxes.htype == "sequence[bbox]"
+    _change(name, path, "about", 7, "{")
+    report = lakebed.import_from(name, path, "mem://", progressbar=False)
+    assert (report.written, report.skipped) == (ROWS - 1, 1)
+    assert [value["row"] for value in report.dataset.about.values()] == [*range(7), *range(8, ROWS)]
+    if name == "hdf5":
+        import h5py
+
+        with h5py.File(path, "r+") as file:
+            chunk = file["ragged.shape"].id.get_chunk_info(0)
+        data = bytearray(path.read_bytes())
+        data[chunk.byte_offset : chunk.byte_offset + chunk.size] = bytes(chunk.size)
+        path.write_bytes(data)
+    else:
+        (chunk_file,) = (one for one in (path / "ragged.shape/c").rglob("*") if one.is_file())
+        chunk_file.write_bytes(bytes(chunk_file.stat().st_size))
+    with pytest.raises(IngestionError, match="could be imported"):
+        lakebed.import_from(name, path, "mem://", progressbar=False)
 
 
 def test_links_that_lead_out_of_a_zarr_folder(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from math import prod
@@ -28,16 +28,18 @@ from typing import IO, Any
 
 import numpy as np
 
-from lakebed.errors import IngestionError
-from lakebed.importers.arrays import Found, attribute, converted
+from lakebed.errors import IngestionError, LakebedError
+from lakebed.importers.arrays import Block, Context, Found, arrays_of, attribute, converted, made
 from lakebed.importers.plan import Problem
 from lakebed.importers.source import Source
+from lakebed.transforms.output import Skipped
 
 _LENGTH = struct.Struct("<Q")
 _MOST_JSON = 1 << 30
 _SECONDS = 60  # of CPU, for one answer
 _MEMORY = 16 << 30
 _IDLE_SECONDS = 20.0
+_MOST_FAILURES = 32  # in a block, before its rows are given up together
 
 _PROGRAM = (
     "import sys; sys.path[:] = {path!r}; from lakebed.importers.array_reader import serve; "
@@ -95,6 +97,11 @@ class Reader:
             return arrays[0]
         lengths, values = arrays
         return np.split(values, np.cumsum(lengths)[:-1]) if len(lengths) else []
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no process is there, as after a crash."""
+        return self._popen is None
 
     def close(self) -> None:
         """End the process."""
@@ -171,12 +178,54 @@ class _Array:
 _own = threading.local()
 
 
-def reader_of(source: Source, module: str) -> Reader:
+def new_reader(source: Source, module: str) -> Reader:
+    """Return a reader for a source that may have changed since this thread read it."""
+    reader = Reader(source, module)
+    _own.known = (_state(source), reader)
+    return reader
+
+
+def _reader_of(source: Source, module: str) -> Reader:
     """Return the reader that this thread has for a source."""
-    known: tuple[str, Reader] | None = getattr(_own, "known", None)
-    if known is None or known[0] != source.identity:
-        known = _own.known = (source.identity, Reader(source, module))
-    return known[1]
+    known: tuple[Any, Reader] | None = getattr(_own, "known", None)
+    return known[1] if known is not None and known[0] == _state(source) else new_reader(source, module)
+
+
+def _state(source: Source) -> tuple[Any, ...]:
+    """Return what changes with a source."""
+    if not source.is_local:
+        return (source.identity,)
+    with contextlib.suppress(OSError):
+        found = os.stat(source.address)  # noqa: PTH116 - addresses are strings here
+        return (source.identity, found.st_ino, found.st_mtime_ns)
+    return (source.identity, None)
+
+
+def blocks(item: Block, context: Context, module: str) -> Iterator[Any]:
+    """Yield some rows of all arrays, and why others cannot be read: halves are tried down to the rows that are damaged.
+
+    Where much is damaged, or the library crashes at it, what is left is told as a whole.
+    """
+    waiting, failures = [item], 0
+    try:
+        reader = _reader_of(context.source, module)
+        arrays = arrays_of(reader.found(), context)
+    except LakebedError as error:
+        yield Skipped(str(item), str(error), item.stop - item.start)
+        return
+    while waiting:
+        block = waiting.pop()
+        try:
+            columns = list(made(arrays, block, context))
+        except LakebedError as error:
+            failures += _MOST_FAILURES if reader.is_closed else 1
+            half = (block.start + block.stop) // 2
+            if half > block.start and failures < _MOST_FAILURES:
+                waiting += [Block(half, block.stop), Block(block.start, half)]
+            else:
+                yield Skipped(str(block), str(error), block.stop - block.start)
+        else:
+            yield from columns
 
 
 def _send(stream: IO[bytes] | None, head: Mapping[str, Any], arrays: Sequence[Any] = ()) -> None:

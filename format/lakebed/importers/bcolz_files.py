@@ -20,11 +20,10 @@ from typing import Any
 import numpy as np
 
 from lakebed.errors import IngestionError
-from lakebed.importers.array_reader import reader_of
-from lakebed.importers.arrays import Block, Context, Found, attribute, made, planned
+from lakebed.importers.array_reader import blocks, new_reader
+from lakebed.importers.arrays import Block, Context, Found, attribute, planned
 from lakebed.importers.plan import Plan
 from lakebed.importers.source import Source
-from lakebed.transforms.output import Skipped
 
 BATCHED = True
 
@@ -59,16 +58,12 @@ def plan(source: Source, *, arrays: Sequence[str] = (), rows: str | None = None)
     if found is None:
         raise IngestionError(f"{source.shown} is no folder of bcolz")
     _check(source)
-    return planned(source, reader_of(source, __name__).found(), found, arrays, rows)
+    return planned(source, new_reader(source, __name__).found(), found, arrays, rows)
 
 
 def rows(item: Block, context: Context) -> Iterator[Any]:
     """Yield some rows of all columns."""
-    try:
-        arrays = reader_of(context.source, __name__).found().arrays
-        yield from made({name: arrays[name] for name in context.tensors}, item, context)
-    except IngestionError as error:
-        yield Skipped(str(item), str(error), item.stop - item.start)
+    return blocks(item, context, __name__)
 
 
 def describe(plan: Plan) -> dict[str, Any]:

@@ -201,7 +201,7 @@ class _Planner:
         self._problems: list[Problem] = []
         self._untold: dict[str, int] = {}
         self._by_name = _by_last_part(self._pictures)
-        self._files_of: dict[str, str] = {}  # file names in annotation files, as far as they were found
+        self._files_of: dict[tuple[str, str], str] = {}  # of a split and a name in its annotation file
         # By split and file name: the record, and annotations by kind.
         self._rows: dict[str, dict[str, _Row]] = {}
         self._unlisted: set[str] = set(self._pictures.files)
@@ -330,7 +330,7 @@ class _Planner:
             where = f"{name}: images[{at}]"
             if isinstance(file_name, str) and not file_name.isascii():
                 file_name = file.element("images", at)["file_name"]
-            found = self._found(file_name, where)
+            found = self._found(file_name, where, split)
             if found is None:
                 continue
             if isinstance(key, list | dict) or key in by_id:
@@ -360,24 +360,28 @@ class _Planner:
                 annotations={**row.annotations, kind.name: (number, array("q", found_numbers))}
             )
 
-    def _found(self, file_name: Any, where: str) -> str | None:
+    def _found(self, file_name: Any, where: str, split: str) -> str | None:
         """Return the name of a picture's file in its source; None if it is not there."""
         if not isinstance(file_name, str):
             self._problem(where, "it has no file_name")
             return None
-        found = self._files_of.get(file_name)
+        found = self._files_of.get((split, file_name))
         if found is not None:
             return found
         try:
             found = self._pictures.find(file_name)
         except NotFoundError as error:
             near = self._by_name.get(file_name.rpartition("/")[2], ())
+            if len(near) > 1 and split:
+                # Each split may have a folder of its own, with names that others have too.
+                inside = [one for one in near if split in one.split("/")[:-1]]
+                near = inside if len(inside) == 1 else near
             if len(near) != 1:
                 reason = f"{len(near)} files have its name" if near else str(error)
                 self._problem(file_name, reason)
                 return None
             found = near[0]
-        self._files_of[file_name] = found
+        self._files_of[split, file_name] = found
         return found
 
     def _merge_categories(self, kind: Kind, name: str, categories: Any) -> None:

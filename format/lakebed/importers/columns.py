@@ -29,7 +29,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import lakebed
+from lakebed.described import Described
 from lakebed.errors import IngestionError, InvalidTensorNameError, LakebedError
+from lakebed.importers.described_columns import as_described, described_column, described_columns
 from lakebed.importers.plan import LOSSY_KINDS, Problem, TensorPlan, kept, media, tensor
 from lakebed.importers.source import Source
 from lakebed.storage.address import scheme_of
@@ -70,6 +72,10 @@ class Wishes:
     compression: str | None = None
     documents: Sequence[str] = ()
 
+    def concern(self, name: str) -> bool:
+        """Whether the user says what a column is."""
+        return name in (*self.media, *self.labels, *self.embeddings, *self.documents) or self.link
+
     def check(self, names: Sequence[str]) -> None:
         """Refuse names that no column has.
 
@@ -85,11 +91,15 @@ class Wishes:
 
 @dataclass(frozen=True)
 class Column:
-    """A column, its tensor, and how it gets there: ``arrow``, ``text``, ``json``, ``label``, ``file`` or ``link``."""
+    """A column, its tensor, and how it gets there: ``arrow``, ``text``, ``json``, ``label``, ``file`` or ``link``.
+
+    ``described`` is what an exporter of lakebed said of it: ``how`` is then one of :mod:`described_columns`.
+    """
 
     name: str
     tensor: str
     how: str
+    described: Described | None = None
 
 
 @contextmanager
@@ -139,6 +149,8 @@ def columns_of(
     IngestionError
         If two columns have one name.
     """
+    import pyarrow as pa
+
     wishes.check(schema.names)
     if len(set(schema.names)) < len(schema.names):
         double = next(name for name in schema.names if schema.names.count(name) > 1)
@@ -146,19 +158,36 @@ def columns_of(
     features = _features(schema)
     if first is not None:
         first = next((piece for _, piece in _sound(first) if not isinstance(piece, str)), None)
+    described = described_columns(schema)
     columns, tensors = [], []
     taken: set[str] = set()
-    for field in schema:
+    for named in schema:
+        field = pa.field(named.name, _stored(named.type))
         name = tensor_name(field.name, taken)
         taken.add(name)
         feature = features.get(field.name) or {}
-        values = first.column(field.name) if first is not None else None
-        how, plan = _tensor_of(name, field, feature, wishes, values, source, problems)
+        values = _storage(first.column(field.name)) if first is not None else None
+        said = described.get(field.name) if not wishes.concern(field.name) else None
+        told = described_column(name, field, said, values) if said is not None else None
+        how, plan = told or _tensor_of(name, field, feature, wishes, values, source, problems)
         if name != field.name:
             plan = TensorPlan(plan.name, plan.arguments, {**plan.info, "column": field.name})
-        columns.append(Column(field.name, name, how))
+        columns.append(Column(field.name, name, how, said if told is not None else None))
         tensors.append(plan)
     return columns, tensors
+
+
+def _stored(kind: pa.DataType) -> pa.DataType:
+    """Return what an extension type stores: which types are known depends on what the program has imported."""
+    import pyarrow as pa
+
+    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+
+
+def _storage(values: Any) -> Any:
+    import pyarrow as pa
+
+    return values.storage if isinstance(values.type, pa.BaseExtensionType) else values
 
 
 def tensor_name(column: str, taken: set[str]) -> str:
@@ -209,7 +238,7 @@ def converted(
         wrong: dict[int, str] = {}
         rows = 0
         for number, column in enumerate(columns):
-            values = piece.column(number)
+            values = _storage(piece.column(number))
             rows = len(values)
             found[column.tensor] = _converted(values, column, source, wishes, wrong)
         for row, reason in sorted(wrong.items()):
@@ -245,6 +274,10 @@ def _converted(values: Any, column: Column, source: Source, wishes: Wishes, wron
     """Return the values of a tensor; note the rows for which there are none."""
     import pyarrow as pa
 
+    if column.described is not None:
+        return as_described(
+            values, column.how, column.described, wrong, lambda one: _file(one, "file", source, wishes)
+        )
     if column.how == "text":
         return values.cast(pa.string())
     if column.how == "json":

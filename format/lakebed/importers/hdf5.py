@@ -5,6 +5,7 @@ Links to other files, storage outside of the file, and virtual datasets of other
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -13,11 +14,10 @@ from typing import Any
 import numpy as np
 
 from lakebed.errors import IngestionError
-from lakebed.importers.array_reader import reader_of
-from lakebed.importers.arrays import Block, Context, Found, attribute, made, planned
+from lakebed.importers.array_reader import blocks, new_reader
+from lakebed.importers.arrays import Block, Context, Found, attribute, planned, with_stored
 from lakebed.importers.plan import Plan, Problem
 from lakebed.importers.source import Source
-from lakebed.transforms.output import Skipped
 
 BATCHED = True
 
@@ -46,16 +46,12 @@ def plan(source: Source, *, arrays: Sequence[str] = (), rows: str | None = None)
         Path of the array whose first axis is that of the rows; left out, the length that most arrays have.
     """
     _check_installed()
-    return planned(source, reader_of(source, __name__).found(), "an HDF5 file", arrays, rows)
+    return planned(source, with_stored(new_reader(source, __name__).found()), "an HDF5 file", arrays, rows)
 
 
 def rows(item: Block, context: Context) -> Iterator[Any]:
     """Yield some rows of all arrays."""
-    try:
-        arrays = reader_of(context.source, __name__).found().arrays
-        yield from made({name: arrays[name] for name in context.tensors}, item, context)
-    except IngestionError as error:
-        yield Skipped(str(item), str(error), item.stop - item.start)
+    return blocks(item, context, __name__)
 
 
 def describe(plan: Plan) -> dict[str, Any]:
@@ -75,6 +71,8 @@ def _check_installed() -> None:
 
 def opened(file: Any) -> Any:
     """Open a file, by its path or as a file that is open."""
+    # Others may write to the file as soon as it is read, though this process stays for a while.
+    os.environ["HDF5_USE_FILE_LOCKING"] = "FALSE"
     import h5py
 
     return h5py.File(file, "r")
@@ -170,15 +168,13 @@ def _kind(one: Any, full: str, problems: list[Problem]) -> str | None:
     elif h5py.check_string_dtype(one.dtype) is not None:
         return "text"
     elif (inner := h5py.check_vlen_dtype(one.dtype)) is not None:
-        if inner.kind in "biuf":
+        if inner.kind in "biufc":
             return "arrays"
         why = f"lists of {inner} have no tensor"
     elif h5py.check_ref_dtype(one.dtype) is not None or one.dtype.kind == "O":
         why = "references have no tensor"
     elif one.dtype.kind == "V" and not one.dtype.names:
         why = "opaque values have no tensor"
-    elif one.dtype.kind == "c":
-        why = "complex numbers have no tensor"
     if why:
         problems.append(Problem(full, f"{why}: it is left out", 0))
         return ""

@@ -20,6 +20,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 import lakebed
 from lakebed.errors import IngestionError
 from lakebed.importers.source import Source, kinds_of
@@ -248,7 +250,10 @@ class Media:
 
 def kept(columns: Mapping[str, Any], rows: list[int]) -> dict[str, Any]:
     """Return some rows of columns."""
-    return {
-        name: values.take(rows) if hasattr(values, "take") else [values[row] for row in rows]
-        for name, values in columns.items()
-    }
+    return {name: _taken(values, rows) for name, values in columns.items()}
+
+
+def _taken(values: Any, rows: list[int]) -> Any:
+    if isinstance(values, np.ndarray):
+        return values[rows]
+    return values.take(rows) if hasattr(values, "take") else [values[row] for row in rows]

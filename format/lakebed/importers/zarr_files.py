@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 
 from lakebed.errors import IngestionError
-from lakebed.importers.array_reader import reader_of
-from lakebed.importers.arrays import Block, Context, Found, attribute, made, planned
+from lakebed.importers.array_reader import blocks, new_reader
+from lakebed.importers.arrays import Block, Context, Found, attribute, planned, with_stored
 from lakebed.importers.plan import Plan, Problem
 from lakebed.importers.source import Source
-from lakebed.transforms.output import Skipped
 
 BATCHED = True
 
@@ -49,16 +48,12 @@ def plan(source: Source, *, arrays: Sequence[str] = (), rows: str | None = None)
         Path of the array whose first axis is that of the rows; left out, the length that most arrays have.
     """
     _check(source)
-    return planned(source, reader_of(source, __name__).found(), "a Zarr folder", arrays, rows)
+    return planned(source, with_stored(new_reader(source, __name__).found()), "a Zarr folder", arrays, rows)
 
 
 def rows(item: Block, context: Context) -> Iterator[Any]:
     """Yield some rows of all arrays."""
-    try:
-        arrays = reader_of(context.source, __name__).found().arrays
-        yield from made({name: arrays[name] for name in context.tensors}, item, context)
-    except IngestionError as error:
-        yield Skipped(str(item), str(error), item.stop - item.start)
+    return blocks(item, context, __name__)
 
 
 def describe(plan: Plan) -> dict[str, Any]:
@@ -128,7 +123,7 @@ def found_in(found: Any) -> Found:
             continue
         if one.dtype.kind in "OT":
             kinds[name] = "text"
-        elif one.dtype.kind in "cV" and not one.dtype.names:
+        elif one.dtype.kind == "V" and not one.dtype.names:
             problems.append(Problem(name, f"arrays of {one.dtype} have no tensor: it is left out", 0))
             continue
         known[name] = _Array(one)
