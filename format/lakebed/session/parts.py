@@ -215,7 +215,6 @@ class PartWriter:
         self._target = target
         self._linking = Linking(target.credentials)
         self._draft = self._new_draft()
-        self._changing: Draft | None = None
 
     def _new_draft(self) -> Draft:
         base = self._target.base
@@ -241,14 +240,12 @@ class PartWriter:
                 raise TensorDoesNotExistError.among(name, self._target.names)
             keys[name] = key
         values = columns_of(columns)
-        draft = self._changing = self._draft.fork()
+        draft = self._draft.fork()
         try:
             extend_draft(draft, {keys[name]: column for name, column in values.items()}, self._linking)
         except BaseException:
             draft.tensors.give_up()
             raise
-        finally:
-            self._changing = None
         self._draft = draft
 
     def savepoint(self) -> Savepoint:
@@ -298,12 +295,8 @@ class PartWriter:
 
     def _read(self, state: TensorState, row: int) -> bytes | memoryview:
         key = state.table.key(row)
-        # Rows that are being added may change chunks which they have made themselves.
-        for draft in (self._changing, self._draft):
-            pieces = None if draft is None else draft.tensors.new_chunks().get(key)
-            if pieces is not None:
-                return b"".join(pieces)
-        return self._target.storage.get(key)
+        pieces = self._draft.tensors.new_chunks().get(key)
+        return self._target.storage.get(key) if pieces is None else b"".join(pieces)
 
 
 def written(

@@ -226,20 +226,6 @@ def test_absent_values_among_numbers_and_arrays(batches: list[list[Any]], first:
     check_same(arrays, check_by, first=[{"a": first}])
 
 
-def test_the_first_array_after_absent_numbers_of_the_same_part() -> None:
-    """Batches of one part: what the part itself had made of the numbers is read back."""
-    storage = new_memory()
-    create_on(storage).create_tensor("a", dtype="int32", chunk_compression="lz4")
-    ds = open_on(storage)
-    with writing_parts(ds._table()) as target:
-        nothing = np.zeros(0, np.int32)
-        part = part_of(target, {"a": [[1], nothing, None, [2]]}, {"a": [np.array([1, 2], np.int32), nothing]})
-        adopt(ds._session, [part])
-    found = open_on(storage, read_only=True)
-    assert [one.tolist() for one in found.a.numpy(aslist=True)] == [[1], [], [], [2], [1, 2], []]
-    assert found.a.null_mask().tolist() == [False, True, True, False, False, False]
-
-
 # -- who writes them ---------------------------------------------------------------------------------------------
 
 
