@@ -5,7 +5,7 @@ The files are read and nothing else: no lock is taken, nothing is compacted, no 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any, BinaryIO, Literal
 
@@ -38,6 +38,7 @@ def plan(
     *,
     layout: Literal["auto", "keys", "columns"] = "auto",
     splits: bool = True,
+    kinds: Mapping[str, str] | None = None,
     compression: str | None = None,
 ) -> Plan:
     """Plan a row for each key.
@@ -50,6 +51,9 @@ def plan(
         Whether keys such as image-0001 and label-0001 are columns of a row, or each key is a row.
     splits
         Whether folders that have a word train, val, test are splits.
+    kinds
+        What values hold, where some of them do not tell it: value=text, or of columns image=bytes; image, audio, video,
+        dicom, array, json, text or bytes.
     compression
         Kind of image that is stored; left out, that of the images, and PNG where they differ.
     """
@@ -60,7 +64,9 @@ def plan(
     for folder in folders:
         by_split.setdefault(split_of(folder) if splits else "", []).append(folder)
     what = "a LevelDB database" if len(folders) == 1 else f"{len(folders):,} LevelDB databases"
-    return planned(source, by_split, opened, what, layout=layout, database=None, compression=compression)
+    return planned(
+        source, by_split, opened, what, layout=layout, database=None, kinds=kinds, compression=compression
+    )
 
 
 rows = made

@@ -28,7 +28,16 @@ from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.columns import tensor_name
-from lakebed.importers.contents import Content, Looked, content_of, document, tensor_of, value_of
+from lakebed.importers.contents import (
+    PICKLED,
+    Content,
+    Looked,
+    content_of,
+    decoded,
+    document,
+    tensor_of,
+    value_of,
+)
 from lakebed.importers.plan import Plan, Problem, TensorPlan, tensor
 from lakebed.importers.sample_shards import (
     PLAIN_MODES,
@@ -161,7 +170,7 @@ def plan(
         The folder of the index, or the one above those of the splits.
     kinds
         What values that are bytes hold, where the first samples do not tell it: photo=image, note=text; image, audio,
-        video, text, json or bytes.
+        video, dicom, array, json, text or bytes.
     compression
         Kind of file that tensors of images store.
     splits
@@ -521,7 +530,7 @@ def _tensor(
         content = Content()
         why = "no format that is known here"
         if kind == "pickle" or suffix == "pickle":
-            why = "pickled objects are not loaded, since that would run code"
+            why = PICKLED
         problems.append(Problem(name, f"{format_of}: {why}: they are stored as bytes", 0))
     if kind in _LEAST_FILES and content.kind == "bytes":
         problems.append(Problem(name, f"{format_of} files are stored as bytes", 0))
@@ -559,7 +568,7 @@ def _value(data: bytes, value: _Value) -> Any:
             raise IngestionError(f"{len(data):,} bytes are no {kind}")
         return np.frombuffer(data, dtype)[0]
     if kind in ("str", "text"):
-        return data.decode()
+        return decoded(data)
     if kind == "json":
         return nested(data)
     if kind in _ARRAYS:
@@ -613,6 +622,8 @@ def nested(data: bytes) -> Any:
 
     Raises
     ------
+    IngestionError
+        If they are no JSON.
     ValueError
         If they are damaged.
     """

@@ -10,7 +10,6 @@ What is pickled stays as bytes.
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +22,17 @@ from numpy.typing import NDArray
 import lakebed
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.columns import tensor_name
-from lakebed.importers.contents import Content, Looked, content_of, document, tensor_of, value_of
+from lakebed.importers.contents import (
+    PICKLED,
+    Content,
+    Looked,
+    content_of,
+    decoded,
+    document,
+    tensor_of,
+    value_of,
+)
+from lakebed.importers.numpy_files import loaded
 from lakebed.importers.plan import Plan, Problem, TensorPlan, tensor
 from lakebed.importers.sample_shards import (
     PLAIN_MODES,
@@ -165,7 +174,7 @@ def plan(
         The folder of the index, or the one above those of the splits.
     kinds
         What columns of bytes hold, where their first samples do not tell it: photo=image, note=text; image, audio,
-        video, text, json or bytes.
+        video, dicom, array, json, text or bytes.
     compression
         Kind of file that tensors of images store.
     splits
@@ -489,12 +498,11 @@ def _content(
     if kind not in _FILES:
         why = f"the encoding {encoding!r} is not known"
         if kind == "pkl":
-            why = "pickled objects are not loaded, since that would run code"
+            why = PICKLED
         problems.append(Problem(name, f"{why}: they are stored as bytes", 0))
         return Content()
     for value in values:
-        if value:
-            looked.add([value])
+        looked.add([value])
     if kind == "bytes":
         return content_of(name, looked, problems, wish=wish, compression=compression, texts=False)
     return content_of(name, looked, problems, wish=wish or "image", compression=compression, supposed=kind)
@@ -560,13 +568,11 @@ def _is_ours(told: Any) -> bool:
 def _value(data: bytes, into: _Column, encoding: str) -> Any:
     kind = encoding.partition(":")[0]
     if into.told == "npy" and kind == "bytes":
-        return np.load(io.BytesIO(data), allow_pickle=False) if data else None
+        return loaded(data) if data else None
     if into.told == "number" and kind == "json":
         number = document(data)
         return None if number is None else np.array(number, into.dtype)
     if into.content is not None:
-        if into.told == "file" and not data:
-            return None
         if encoding in _LISTS:
             inner, first = _LISTS[encoding]
             files = list_of(data, first)
@@ -575,7 +581,7 @@ def _value(data: bytes, into: _Column, encoding: str) -> Any:
     if kind in NUMBERS:
         found = _number_of(data, kind)
     elif kind in ("str", "str_int", "str_decimal"):
-        return data.decode()
+        return decoded(data)
     elif kind == "json":
         return document(data)
     else:

@@ -179,7 +179,7 @@ def plan(
         A file, or the folder that they are in.
     kinds
         What features of bytes hold, where the first records do not tell it: image/encoded=image, note=text; image,
-        audio, video, text, json or bytes.
+        audio, video, dicom, array, json, text or bytes.
     compression
         Kind of file that tensors of images store.
     look
@@ -381,7 +381,7 @@ def _objects(seen: _Look, taken: set[str], tensors: list[TensorPlan]) -> list[_O
         for name, kind in ((f"{prefix}class/text", "bytes"), (f"{prefix}class/label", "int")):
             of = seen.features.get(name)
             if classes is None and of is not None and set(of.kinds) == {kind}:
-                classes = name if not (of.looked.others or of.looked.files) else None
+                classes = name if {one.name for one in of.looked.kinds} <= {"text", "json"} else None
         labels = None
         if classes is not None:
             labels = tensor_name(f"{called}labels", taken)

@@ -25,10 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError, NotFoundError
+from lakebed.importers.contents import document
 from lakebed.importers.folder import SPLITS
 from lakebed.importers.plan import Problem
 from lakebed.importers.source import Source
-from lakebed.importers.values import parsed
 from lakebed.importers.yolo_layout import yaml_of
 
 IMAGES = "img"
@@ -188,7 +188,7 @@ def class_names(source: Source, name: str) -> list[str]:
     """
     data = source.document(name)
     if name.endswith(".json"):
-        entries = parsed(data)
+        entries = document(data)
         entries = entries.get("label_to_idx", entries) if isinstance(entries, Mapping) else entries
         if isinstance(entries, Mapping):
             try:
