@@ -36,9 +36,9 @@ from lakebed.importers.contents import (
     tensor_of,
     value_of,
 )
-from lakebed.importers.folder import SPLITS
 from lakebed.importers.plan import Plan, Problem, TensorPlan, tensor
 from lakebed.importers.source import Source
+from lakebed.importers.splits import SPLITS, in_order, ranges_of
 from lakebed.transforms.output import Skipped
 
 # Values by which kinds are told.
@@ -281,13 +281,7 @@ class _Found:
 
     def by_split(self) -> tuple[list[_Item], dict[str, range]]:
         """Return all items, and which belong to which split; none where there are no splits."""
-        order = {"train": 0, "val": 1, "test": 2}
-        splits: dict[str, range] = {}
-        items: list[_Item] = []
-        for split, of in sorted(self.items.items(), key=lambda pair: order.get(pair[0], 3)):
-            splits[split or "others"] = range(len(items), len(items) + len(of))
-            items += of
-        return items, {} if set(splits) == {"others"} else splits
+        return ranges_of(in_order(self.items))
 
 
 def planned(
@@ -390,15 +384,6 @@ def made(item: _Item, context: _Context) -> Iterator[Any]:
                 yield row
             except (LakebedError, OSError, ValueError, OverflowError) as error:
                 yield Skipped(f"{part.file}: {_shown(key)}", f"{error}")
-
-
-def split_of(name: str) -> str:
-    """Return the split that a word of a path names; "" for none."""
-    for part in reversed(name.lower().split("/")):
-        for word in re.split(r"[-_.]", part):
-            if word in SPLITS:
-                return SPLITS[word]
-    return ""
 
 
 # -- what keys say ----------------------------------------------------------------------------------------------------

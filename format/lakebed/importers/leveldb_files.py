@@ -10,10 +10,11 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, BinaryIO, Literal
 
 from lakebed.errors import IngestionError
-from lakebed.importers.key_values import Database, made, planned, split_of
+from lakebed.importers.key_values import Database, made, planned
 from lakebed.importers.leveldb_tables import Folder, Value, held
 from lakebed.importers.plan import Plan
 from lakebed.importers.source import Source
+from lakebed.importers.splits import split_of
 
 _BESIDE = ("LOCK", "LOG", "LOG.old", "CURRENT")
 _SUFFIXES = (".ldb", ".sst", ".log", ".txt", ".md", ".json", ".dbtmp")

@@ -60,6 +60,7 @@ from lakebed.importers.sample_shards import (
     unpacked,
 )
 from lakebed.importers.source import Source
+from lakebed.importers.splits import in_order, ranges_of
 from lakebed.transforms.output import Skipped
 
 _NUMBERS: Mapping[str, str] = {"int": "int64", "float": "float64", "bool": "bool"}
@@ -216,13 +217,9 @@ def plan(
         content, made = _tensor(called, name, format_of, seen, wishes.get(name), compression, info, problems)
         values.append(_Value(called, format_of, content))
         tensors.append(made)
-    items: list[Item] = []
-    ranges: dict[str, range] = {}
-    order = {"train": 0, "val": 1, "test": 2}
-    for split, of in sorted(shards.items(), key=lambda pair: (order.get(pair[0], 3), pair[0])):
-        first = len(items)
-        items += [item for shard in of for item in items_of(shard)]
-        ranges[split or "others"] = range(first, len(items))
+    items, ranges = ranges_of(
+        (split, [item for shard in of for item in items_of(shard)]) for split, of in in_order(shards)
+    )
     rows = sum(shard.samples for shard in every)
     return Plan(
         f"LitData of {len(every):,} chunks with {rows:,} samples",
@@ -231,7 +228,7 @@ def plan(
         _Context(source, values, is_bare, by_sample),
         rows=rows,
         nbytes=sum(source.files[shard.name] for shard in every),
-        splits={} if set(ranges) == {"others"} else ranges,
+        splits=ranges,
         problems=problems,
         about={
             "chunks": len(every),

@@ -11,10 +11,11 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from lakebed.errors import IngestionError
-from lakebed.importers.key_values import Database, made, planned, split_of
+from lakebed.importers.key_values import Database, made, planned
 from lakebed.importers.lmdb_pages import MAGIC, Damage, Entry, Environment, Tree, Value
 from lakebed.importers.plan import Plan
 from lakebed.importers.source import Source
+from lakebed.importers.splits import split_of
 
 _SUFFIXES = (".mdb", ".lmdb")
 _INTEGER_KEYS = 0x08

@@ -55,6 +55,7 @@ from lakebed.importers.sample_shards import (
     split_of,
 )
 from lakebed.importers.source import Source
+from lakebed.importers.splits import in_order, ranges_of
 from lakebed.transforms.output import Skipped
 
 TOLD = "dataset.json"
@@ -190,13 +191,9 @@ def plan(
         if name not in columns:
             raise IngestionError(f"{source.shown} has no column {name!r}: {', '.join(columns)}")
     planned, tensors = _tensors(source, found, columns, wishes, compression)
-    items: list[Item] = []
-    ranges: dict[str, range] = {}
-    order = {"train": 0, "val": 1, "test": 2}
-    for split, shards in sorted(found.shards.items(), key=lambda pair: (order.get(pair[0], 3), pair[0])):
-        first = len(items)
-        items += [item for shard in shards for item in items_of(shard)]
-        ranges[split or "others"] = range(first, len(items))
+    items, ranges = ranges_of(
+        (split, [item for shard in of for item in items_of(shard)]) for split, of in in_order(found.shards)
+    )
     every = [shard for shards in found.shards.values() for shard in shards]
     rows = sum(shard.samples for shard in every)
     return Plan(
@@ -206,7 +203,7 @@ def plan(
         _Context(source, found.layouts, planned),
         rows=rows,
         nbytes=sum(source.files[shard.name] for shard in every),
-        splits={} if set(ranges) == {"others"} else ranges,
+        splits=ranges,
         problems=found.problems,
         about={
             "shards": len(every),
