@@ -22,6 +22,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from math import prod
 from typing import IO, Any
@@ -31,7 +32,7 @@ import numpy as np
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.arrays import Block, Context, Found, arrays_of, attribute, converted, made
 from lakebed.importers.plan import Problem
-from lakebed.importers.source import Source
+from lakebed.importers.source import Ranges, Source
 from lakebed.transforms.output import Skipped
 
 _LENGTH = struct.Struct("<Q")
@@ -282,7 +283,11 @@ def serve(module: str, file: str | None, size: int, seconds: int) -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print
     _limit_memory()
-    raw: Any = file if file is not None else io.BufferedReader(_Asked(requests, answers, size), 1 << 20)
+    raw: Any = (
+        file
+        if file is not None
+        else io.BufferedReader(Ranges(partial(_asked, requests, answers), size), 1 << 20)
+    )
     found: Found | None = None
     while True:
         if not select.select([requests], [], [], _IDLE_SECONDS)[0]:
@@ -300,36 +305,12 @@ def serve(module: str, file: str | None, size: int, seconds: int) -> None:
             _send(answers, {"error": f"not of the format, or damaged: {error}"})
 
 
-class _Asked(io.RawIOBase):
-    """A file that the other side reads."""
-
-    def __init__(self, requests: IO[bytes], answers: IO[bytes], size: int) -> None:
-        self._requests, self._answers, self._size = requests, answers, size
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        self._at = max(0, base + offset)
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def readinto(self, buffer: Any) -> int:
-        count = min(len(buffer), max(0, self._size - self._at))
-        if not count:
-            return 0
-        _send(self._answers, {"bytes": [self._at, count]})
-        _, (data,) = _receive(self._requests)
-        buffer[: len(data)] = data.tobytes()  # as many as there were
-        self._at += len(data)
-        return len(data)
+def _asked(requests: IO[bytes], answers: IO[bytes], start: int, count: int) -> bytes:
+    """Return bytes of the file, which the other side reads; as many as there were."""
+    _send(answers, {"bytes": [start, count]})
+    _, (data,) = _receive(requests)
+    found: bytes = data.tobytes()
+    return found
 
 
 def _answered(request: Mapping[str, Any], found: Found) -> tuple[dict[str, Any], list[Any]]:

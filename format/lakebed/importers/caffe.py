@@ -17,18 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError
+from lakebed.importers.varints import BYTES, FIXED32, VARINT, fields
 
-_VARINT, _BYTES, _FLOAT = 0, 2, 5
 _TYPES = {
-    1: (_VARINT,),
-    2: (_VARINT,),
-    3: (_VARINT,),
-    4: (_BYTES,),
-    5: (_VARINT,),
-    6: (_BYTES, _FLOAT),
-    7: (_VARINT,),
+    1: (VARINT,),
+    2: (VARINT,),
+    3: (VARINT,),
+    4: (BYTES,),
+    5: (VARINT,),
+    6: (BYTES, FIXED32),
+    7: (VARINT,),
 }
-_MOST_BITS = 70
 
 
 @dataclass(frozen=True)
@@ -61,24 +60,16 @@ class Datum:
             If it is none, or its values are not as many as its shape says.
         """
         numbers: dict[int, int] = {}
-        data, floats, at = b"", [], 0
-        while at < len(message):
-            key, at = _varint(message, at)
-            field, kind = key >> 3, key & 7
-            if kind not in _TYPES.get(field, ()):
+        data, floats = b"", []
+        for field, wire, start, stop in fields(message, 0, len(message)):
+            if wire not in _TYPES.get(field, ()):
                 raise IngestionError("a value is no Datum")
-            if kind == _VARINT:
-                numbers[field], at = _varint(message, at)
-                continue
-            length, at = (4, at) if kind == _FLOAT else _varint(message, at)
-            if at + length > len(message):
-                raise IngestionError("a Datum is cut short")
-            part = message[at : at + length]
-            at += length
-            if field == 4:
-                data = part
+            if wire == VARINT:
+                numbers[field] = start
+            elif field == 4:
+                data = message[start:stop]
             else:
-                floats.append(part)
+                floats.append(message[start:stop])
         label = numbers.get(5)
         if label is not None and label >= 1 << 63:
             label -= 1 << 64
@@ -112,15 +103,3 @@ class Datum:
         if self.floats:
             return np.frombuffer(self.floats, "<f4").reshape(self.shape).astype(np.float32, copy=False)
         return np.frombuffer(self.data, np.uint8).reshape(self.shape)
-
-
-def _varint(message: bytes, at: int) -> tuple[int, int]:
-    value = bits = 0
-    while at < len(message) and bits < _MOST_BITS:
-        byte = message[at]
-        value |= (byte & 0x7F) << bits
-        at += 1
-        bits += 7
-        if byte < 0x80:
-            return value & (1 << 64) - 1, at
-    raise IngestionError("a Datum ends within a number")

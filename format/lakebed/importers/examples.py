@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-_MASK = (1 << 64) - 1
+from lakebed.importers.varints import BYTES, FIXED32, VARINT, fields, varint
+
 _FEW = 16
 _KINDS = {1: "bytes", 2: "float", 3: "int"}
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 class Feature(NamedTuple):
@@ -54,8 +54,8 @@ def parse(data: bytes) -> Example:
         If it is no message of these.
     """
     found = Example({}, {})
-    for number, wire, start, stop in _fields(data, 0, len(data)):
-        if wire != _BYTES:
+    for number, wire, start, stop in fields(data, 0, len(data)):
+        if wire != BYTES:
             continue
         if number == 1:
             for name, first, last in _entries(data, start, stop):
@@ -64,30 +64,30 @@ def parse(data: bytes) -> Example:
             for name, first, last in _entries(data, start, stop):
                 found.lists[name] = [
                     _feature(data, *inner)
-                    for number, wire, *inner in _fields(data, first, last)
-                    if number == 1 and wire == _BYTES
+                    for number, wire, *inner in fields(data, first, last)
+                    if number == 1 and wire == BYTES
                 ]
     return found
 
 
 def _entries(data: bytes, start: int, stop: int) -> Iterator[tuple[str, int, int]]:
     """Yield name, start and end of what a map holds."""
-    for number, wire, first, last in _fields(data, start, stop):
-        if number != 1 or wire != _BYTES:
+    for number, wire, first, last in fields(data, start, stop):
+        if number != 1 or wire != BYTES:
             continue
         name, value = "", (last, last)
-        for key, inner, begin, end in _fields(data, first, last):
-            if inner == _BYTES and key == 1:
+        for key, inner, begin, end in fields(data, first, last):
+            if inner == BYTES and key == 1:
                 name = data[begin:end].decode()
-            elif inner == _BYTES and key == 2:
+            elif inner == BYTES and key == 2:
                 value = (begin, end)
         yield name, *value
 
 
 def _feature(data: bytes, start: int, stop: int) -> Feature:
     kind, parts = "", list[Any]()
-    for number, wire, first, last in _fields(data, start, stop):
-        if wire != _BYTES or number not in _KINDS:
+    for number, wire, first, last in fields(data, start, stop):
+        if wire != BYTES or number not in _KINDS:
             continue
         if _KINDS[number] != kind:  # the last kind counts
             kind, parts = _KINDS[number], []
@@ -103,21 +103,21 @@ def _feature(data: bytes, start: int, stop: int) -> Feature:
 def _values(data: bytes, start: int, stop: int, kind: str) -> Iterator[Any]:
     """Yield the values of a list: of numbers in arrays, packed or not."""
     single: list[int] = []
-    for number, wire, first, last in _fields(data, start, stop):
+    for number, wire, first, last in fields(data, start, stop):
         if number != 1:
             continue
         if kind == "bytes":
-            if wire == _BYTES:
+            if wire == BYTES:
                 yield data[first:last]
         elif kind == "float":
-            if wire == _FIXED32 or (wire == _BYTES and not (last - first) % 4):
+            if wire == FIXED32 or (wire == BYTES and not (last - first) % 4):
                 found: NDArray[Any] = np.frombuffer(data, "<f4", (last - first) // 4, first)
                 yield found.astype(np.float32)
-            elif wire == _BYTES:
+            elif wire == BYTES:
                 raise ValueError(f"{last - first:,} bytes are no numbers of four")
-        elif wire == _VARINT:
+        elif wire == VARINT:
             single.append(first)
-        elif wire == _BYTES:
+        elif wire == BYTES:
             yield _varints(data, first, last)
     if single:
         yield np.array(single, np.uint64).view(np.int64)
@@ -128,7 +128,7 @@ def _varints(data: bytes, start: int, stop: int) -> NDArray[np.int64]:
     if stop - start <= _FEW:
         few, at = [], start
         while at < stop:
-            value, at = _varint(data, at, stop)
+            value, at = varint(data, at, stop)
             few.append(value)
         return np.array(few, np.uint64).view(np.int64)
     raw: NDArray[np.uint8] = np.frombuffer(data, np.uint8, stop - start, start)
@@ -145,40 +145,3 @@ def _varints(data: bytes, start: int, stop: int) -> NDArray[np.int64]:
         there = lengths > at
         found[there] |= (raw[starts[there] + at] & 0x7F).astype(np.uint64) << np.uint64(7 * at)
     return found.view(np.int64)
-
-
-def _fields(data: bytes, at: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield number and wire type of fields, and where they lie; of a number itself its value."""
-    while at < stop:
-        key, at = _varint(data, at, stop)
-        wire, number = key & 7, key >> 3
-        if number == 0:
-            raise ValueError("a field has no number")
-        if wire == _VARINT:
-            value, at = _varint(data, at, stop)
-            yield number, wire, value, at
-            continue
-        if wire == _BYTES:
-            length, at = _varint(data, at, stop)
-        elif wire in (_FIXED64, _FIXED32):
-            length = 8 if wire == _FIXED64 else 4
-        else:
-            raise ValueError(f"a field is of the unknown type {wire}")
-        if length > stop - at:
-            raise ValueError(f"a field of {length:,} bytes is cut short")
-        yield number, wire, at, at + length
-        at += length
-
-
-def _varint(data: bytes, at: int, stop: int) -> tuple[int, int]:
-    value = shift = 0
-    while at < stop:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value & _MASK, at
-        shift += 7
-        if shift >= 70:
-            raise ValueError("a number has more than 64 bits")
-    raise ValueError("a number is cut short")

@@ -25,12 +25,24 @@ import numpy as np
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.caffe import Datum
 from lakebed.importers.columns import tensor_name
-from lakebed.importers.folder import SPLITS
+from lakebed.importers.contents import (
+    NAMES,
+    Content,
+    Looked,
+    content_of,
+    decoded,
+    is_text,
+    kind_of,
+    tensor_of,
+    value_of,
+)
 from lakebed.importers.plan import Plan, Problem, TensorPlan, tensor
 from lakebed.importers.source import Source
-from lakebed.importers.values import BYTES, MOST_LOOKED_AT, Kind, Values, chosen, kind_of
+from lakebed.importers.splits import SPLITS, in_order, ranges_of
 from lakebed.transforms.output import Skipped
 
+# Values by which kinds are told.
+_MOST_LOOKED_AT = 256
 _ITEM_BYTES = 32 << 20
 _ITEM_ENTRIES = 4096
 _MOST_VALUE_BYTES = 1 << 30
@@ -43,8 +55,6 @@ _MOST_ASIDE_BYTES = 64 << 10
 
 _NUMBERED = re.compile(rb"([A-Za-z_][A-Za-z0-9_]*?[-_:/. ]?)([0-9]+)\Z")
 _SPECIAL = re.compile(rb"__\w+__\Z")
-_NAMES: Mapping[str, str] = {"image": "images", "audio": "audio", "video": "videos"}
-_DATUM = Kind("datum")
 
 
 class Value(Protocol):
@@ -133,9 +143,9 @@ class _Item(NamedTuple):
 
 
 class _Column(NamedTuple):
-    """How the values of a stream become tensors."""
+    """What the values of a stream are, of a Datum its files, and the tensors that they become."""
 
-    values: Values
+    content: Content
     tensors: Mapping[str, str]
 
 
@@ -169,7 +179,7 @@ class _Group:
         self._since = entries + 1, size + value.size + len(key)
         if self.count % self._stride == 0:
             self.samples.append(value)
-            if len(self.samples) >= 2 * MOST_LOOKED_AT:
+            if len(self.samples) >= 2 * _MOST_LOOKED_AT:
                 self.samples, self._stride = self.samples[::2], 2 * self._stride
         self.count += 1
         self.nbytes += value.size + len(key)
@@ -271,13 +281,7 @@ class _Found:
 
     def by_split(self) -> tuple[list[_Item], dict[str, range]]:
         """Return all items, and which belong to which split; none where there are no splits."""
-        order = {"train": 0, "val": 1, "test": 2}
-        splits: dict[str, range] = {}
-        items: list[_Item] = []
-        for split, of in sorted(self.items.items(), key=lambda pair: order.get(pair[0], 3)):
-            splits[split or "others"] = range(len(items), len(items) + len(of))
-            items += of
-        return items, {} if set(splits) == {"others"} else splits
+        return ranges_of(in_order(self.items))
 
 
 def planned(
@@ -288,6 +292,7 @@ def planned(
     *,
     layout: Literal["auto", "keys", "columns"],
     database: str | None,
+    kinds: Mapping[str, str] | None,
     compression: str | None,
 ) -> Plan:
     """Plan a row for each key.
@@ -304,6 +309,8 @@ def planned(
         Whether keys are words with numbers, a column for each word.
     database
         Name of the database that is taken; None for all.
+    kinds
+        What values are, by the name of their column, ``value`` where there is one; None for what they look like.
     compression
         Kind of image that is stored; None for that of the images.
 
@@ -323,7 +330,14 @@ def planned(
         raise IngestionError(f"{source.shown} has no entries{why}")
     key_kind = found.key_kinds.pop() if len(found.key_kinds) == 1 else "bytes"
     taken: set[str] = set()
-    columns, tensors = _columns(found.samples, compression, taken, problems)
+    wishes = {
+        name if name in found.samples or name != "value" else "": kind for name, kind in (kinds or {}).items()
+    }
+    for name in wishes:
+        if name not in found.samples:
+            there = ", ".join(stream or "value" for stream in found.samples)
+            raise IngestionError(f"{source.shown} has no column {name or 'value'!r}: {there}")
+    columns, tensors = _columns(found.samples, wishes, compression, taken, problems)
     key = _free("key", taken)
     items, splits = found.by_split()
     known = [count for count in found.counts if count is not None]
@@ -370,15 +384,6 @@ def made(item: _Item, context: _Context) -> Iterator[Any]:
                 yield row
             except (LakebedError, OSError, ValueError, OverflowError) as error:
                 yield Skipped(f"{part.file}: {_shown(key)}", f"{error}")
-
-
-def split_of(name: str) -> str:
-    """Return the split that a word of a path names; "" for none."""
-    for part in reversed(name.lower().split("/")):
-        for word in re.split(r"[-_.]", part):
-            if word in SPLITS:
-                return SPLITS[word]
-    return ""
 
 
 # -- what keys say ----------------------------------------------------------------------------------------------------
@@ -504,7 +509,7 @@ def _shown(key: bytes) -> str:
 
 def _read(store: Store, values: Sequence[Any]) -> Iterator[bytes]:
     held = 0
-    for at in np.unique(np.linspace(0, len(values) - 1, MOST_LOOKED_AT).astype(int)) if values else ():
+    for at in np.unique(np.linspace(0, len(values) - 1, _MOST_LOOKED_AT).astype(int)) if values else ():
         if values[at].size > _MOST_SAMPLE_BYTES:
             continue
         try:
@@ -530,15 +535,12 @@ def _keep_aside(
     if any(part.is_numbered and part.file == file for part in parts):
         others.update(scan.lone or {})
     for key, value in others.items():
-        kind, data = BYTES, b""
-        if value.size <= _MOST_ASIDE_BYTES:
-            try:
-                data = store.read(value)
-                kind = kind_of(data)
-            except LakebedError:
-                kind = BYTES
-        if kind.htype in ("text", "json"):
-            about.setdefault("others", {})[key.decode("utf-8", "backslashreplace")] = data.decode()
+        try:
+            data = store.read(value) if value.size <= _MOST_ASIDE_BYTES else None
+        except LakebedError:
+            data = None
+        if data is not None and is_text(data):
+            about.setdefault("others", {})[key.decode("utf-8", "backslashreplace")] = decoded(data)
             continue
         told = f"an entry of {value.size:,} bytes that is of no row is left out"
         problems.append(Problem(f"{file}: {_shown(key)}", told, 0))
@@ -549,6 +551,7 @@ def _keep_aside(
 
 def _columns(
     samples: Mapping[str, Sequence[bytes]],
+    wishes: Mapping[str, str],
     compression: str | None,
     taken: set[str],
     problems: list[Problem],
@@ -556,16 +559,17 @@ def _columns(
     columns: dict[str, _Column] = {}
     tensors: list[TensorPlan] = []
     for stream, values in samples.items():
-        data = [_datum(value) for value in values]
+        wish = wishes.get(stream)
+        data = [_datum(value) for value in values] if wish is None else []
         found = [one for one in data if one is not None]
         if found and 2 * len(found) > len(data):
             column, plans = _datum_column(stream, found, compression, taken, problems)
         else:
-            kinds = [kind_of(value) for value in values if value]
-            how = chosen(kinds, stream or "values", compression, problems)
-            name = stream or (_NAMES.get(how.kind.htype, "value"))
-            name = _free(name, taken)
-            column, plans = _Column(how, {"value": name}), [how.tensor(name)]
+            content = content_of(
+                stream or "value", Looked.at(values), problems, wish=wish, compression=compression
+            )
+            name = _free(stream or NAMES.get(content.kind, "value"), taken)
+            column, plans = _Column(content, {"value": name}), [tensor_of(name, content)]
         columns[stream] = column
         tensors += plans
     return columns, tensors
@@ -582,7 +586,7 @@ def _datum(value: bytes) -> Datum | None:
         found = Datum.from_bytes(value)
     except IngestionError:
         return None
-    return found if not found.is_encoded or kind_of(found.data).htype == "image" else None
+    return found if not found.is_encoded or kind_of(found.data).name == "image" else None
 
 
 def _datum_column(
@@ -591,12 +595,12 @@ def _datum_column(
     """Return the tensors of Caffe's messages: files, arrays, labels."""
     names: dict[str, str] = {}
     tensors: list[TensorPlan] = []
-    kinds = [kind_of(one.data) for one in found if one.is_encoded]
-    how = chosen(kinds, stream or "values", compression, problems) if kinds else Values(BYTES)
+    files = [one.data for one in found if one.is_encoded]
+    content = content_of(stream or "value", Looked.at(files), problems, compression=compression)
     before = f"{stream}_" if stream else ""
-    if kinds:
+    if files:
         names["file"] = _free(f"{before}images", taken)
-        tensors.append(how.tensor(names["file"]))
+        tensors.append(tensor_of(names["file"], content))
     for key, name, dtype in (("uint8", "arrays", "uint8"), ("float32", "floats", "float32")):
         if any(not one.is_encoded and bool(one.floats) == (key == "float32") for one in found):
             names[key] = _free(before + name, taken)
@@ -604,7 +608,7 @@ def _datum_column(
             tensors.append(tensor(names[key], dtype=dtype, info=info, chunk_compression="lz4"))
     names["label"] = _free(f"{before}labels", taken)
     tensors.append(tensor(names["label"], "class_label", dtype="int64"))
-    return _Column(Values(how.kind if kinds else _DATUM, how.converts), names), tensors
+    return _Column(content, names), tensors
 
 
 def _entries(
@@ -633,11 +637,11 @@ def _made(store: Store, value: Any, column: _Column) -> Iterator[tuple[str, Any]
         raise IngestionError(f"a value of {value.size:,} bytes is longer than {_MOST_VALUE_BYTES:,}")
     data = store.read(value)
     if "label" not in column.tensors:
-        yield column.tensors["value"], column.values.of(data)
+        yield column.tensors["value"], value_of(data, column.content)
         return
     datum = Datum.from_bytes(data)
     key = "file" if datum.is_encoded else ("float32" if datum.floats else "uint8")
     if key not in column.tensors:
         raise IngestionError(f"a Datum holds a {key}, and others do not")
-    yield column.tensors[key], column.values.of(datum.data) if datum.is_encoded else datum.values
+    yield column.tensors[key], value_of(datum.data, column.content) if datum.is_encoded else datum.values
     yield column.tensors["label"], None if datum.label is None else np.int64(datum.label)

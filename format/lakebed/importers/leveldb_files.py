@@ -5,15 +5,16 @@ The files are read and nothing else: no lock is taken, nothing is compacted, no 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any, BinaryIO, Literal
 
 from lakebed.errors import IngestionError
-from lakebed.importers.key_values import Database, made, planned, split_of
+from lakebed.importers.key_values import Database, made, planned
 from lakebed.importers.leveldb_tables import Folder, Value, held
 from lakebed.importers.plan import Plan
 from lakebed.importers.source import Source
+from lakebed.importers.splits import split_of
 
 _BESIDE = ("LOCK", "LOG", "LOG.old", "CURRENT")
 _SUFFIXES = (".ldb", ".sst", ".log", ".txt", ".md", ".json", ".dbtmp")
@@ -38,6 +39,7 @@ def plan(
     *,
     layout: Literal["auto", "keys", "columns"] = "auto",
     splits: bool = True,
+    kinds: Mapping[str, str] | None = None,
     compression: str | None = None,
 ) -> Plan:
     """Plan a row for each key.
@@ -50,6 +52,9 @@ def plan(
         Whether keys such as image-0001 and label-0001 are columns of a row, or each key is a row.
     splits
         Whether folders that have a word train, val, test are splits.
+    kinds
+        What values hold, where some of them do not tell it: value=text, or of columns image=bytes; image, audio, video,
+        dicom, array, json, text or bytes.
     compression
         Kind of image that is stored; left out, that of the images, and PNG where they differ.
     """
@@ -60,7 +65,9 @@ def plan(
     for folder in folders:
         by_split.setdefault(split_of(folder) if splits else "", []).append(folder)
     what = "a LevelDB database" if len(folders) == 1 else f"{len(folders):,} LevelDB databases"
-    return planned(source, by_split, opened, what, layout=layout, database=None, compression=compression)
+    return planned(
+        source, by_split, opened, what, layout=layout, database=None, kinds=kinds, compression=compression
+    )
 
 
 rows = made

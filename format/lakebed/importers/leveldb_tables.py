@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError
+from lakebed.importers.varints import unsnapped, varint
 
 _MAGIC = 0xDB4775248B80FB57
 _FOOTER_BYTES = 48
@@ -43,7 +44,6 @@ _MOST_LOG_BYTES = 2 << 30
 _MOST_BLOCK_BYTES = 1 << 30
 # More than snappy can.
 _MOST_RATIO = 32
-_MOST_VARINT_BITS = 63
 _CRC_BYTES = 4096
 
 
@@ -166,25 +166,25 @@ class Folder:
         for record in _records(data, damage):
             at = 0
             while at < len(record):
-                tag, at = _varint(record, at)
+                tag, at = varint(record, at)
                 if tag == 1:
                     order, at = _part(record, at)
                     if order != _ORDER:
                         raise IngestionError(f"keys are in an order of the writer's own, {order[:100]!r}")
                 elif tag in (2, 3, 4, 9):
-                    number, at = _varint(record, at)
+                    number, at = varint(record, at)
                     self._first_log = number if tag == 2 else self._first_log
                     self._previous_log = number if tag == 9 else self._previous_log
                 elif tag == 5:
-                    _, at = _varint(record, at)
+                    _, at = varint(record, at)
                     _, at = _part(record, at)
                 elif tag in (6, 7):
-                    level, at = _varint(record, at)
-                    number, at = _varint(record, at)
+                    level, at = varint(record, at)
+                    number, at = varint(record, at)
                     if tag == 6:
                         found.pop(number, None)
                         continue
-                    size, at = _varint(record, at)
+                    size, at = varint(record, at)
                     first, at = _part(record, at)
                     last, at = _part(record, at)
                     found[number] = Table(level, number, size, first[:-8], last[:-8])
@@ -264,13 +264,13 @@ class Folder:
             raise IngestionError(f"{name} is no table, or cut short")
         at, numbers = 0, []
         for _ in range(4):
-            number, at = _varint(footer, at)
+            number, at = varint(footer, at)
             numbers.append(number)
         budget = size
         index = self._block(name, numbers[2], numbers[3])
         for key, start, length in _entries(index):
-            offset, after = _varint(index[start : start + length], 0)
-            taken, _ = _varint(index[start : start + length], after)
+            offset, after = varint(index[start : start + length], 0)
+            taken, _ = varint(index[start : start + length], after)
             budget -= taken + _TRAILER_BYTES
             if budget < 0:
                 raise IngestionError(f"{name}: blocks are named more than once")
@@ -308,16 +308,7 @@ def _unpacked(data: bytes, compression: int) -> bytes:
         return data
     if compression != 1:
         raise IngestionError(f"a block is compressed by method {compression}, and only snappy is read")
-    import pyarrow as pa
-
-    size, _ = _varint(data, 0)
-    if size > _MOST_RATIO * len(data) + _CRC_BYTES or size > _MOST_BLOCK_BYTES:
-        raise IngestionError(f"a block of {len(data):,} bytes says that it unpacks to {size:,}")
-    try:
-        found: bytes = pa.decompress(data, decompressed_size=size, codec="snappy", asbytes=True)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise IngestionError(f"a block cannot be unpacked: {error}") from error
-    return found
+    return unsnapped(data, min(_MOST_RATIO * len(data) + _CRC_BYTES, _MOST_BLOCK_BYTES))
 
 
 def _entries(content: bytes) -> Iterator[tuple[bytes, int, int]]:
@@ -328,9 +319,9 @@ def _entries(content: bytes) -> Iterator[tuple[bytes, int, int]]:
         raise IngestionError("the restarts of a block lie beyond it")
     at, key = 0, b""
     while at < end:
-        shared, at = _varint(content, at)
-        own, at = _varint(content, at)
-        size, at = _varint(content, at)
+        shared, at = varint(content, at)
+        own, at = varint(content, at)
+        size, at = varint(content, at)
         if shared > len(key) or at + own + size > end:
             raise IngestionError("an entry goes beyond its block")
         key = key[:shared] + content[at : at + own]
@@ -410,20 +401,8 @@ def _changes(record: bytes) -> Iterator[Change]:
             raise IngestionError(f"a change is of an unknown kind {kind}")
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = bits = 0
-    while at < len(data) and bits <= _MOST_VARINT_BITS:
-        byte = data[at]
-        value |= (byte & 0x7F) << bits
-        at += 1
-        bits += 7
-        if byte < 0x80:
-            return value, at
-    raise IngestionError("a number is cut short")
-
-
 def _part(data: bytes, at: int) -> tuple[bytes, int]:
-    length, at = _varint(data, at)
+    length, at = varint(data, at)
     if at + length > len(data):
         raise IngestionError("a key or value is cut short")
     return data[at : at + length], at + length

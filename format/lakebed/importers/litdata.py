@@ -28,7 +28,16 @@ from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.columns import tensor_name
-from lakebed.importers.contents import Content, Looked, content_of, document, tensor_of, value_of
+from lakebed.importers.contents import (
+    PICKLED,
+    Content,
+    Looked,
+    content_of,
+    decoded,
+    document,
+    tensor_of,
+    value_of,
+)
 from lakebed.importers.plan import Plan, Problem, TensorPlan, tensor
 from lakebed.importers.sample_shards import (
     PLAIN_MODES,
@@ -51,6 +60,7 @@ from lakebed.importers.sample_shards import (
     unpacked,
 )
 from lakebed.importers.source import Source
+from lakebed.importers.splits import in_order, ranges_of
 from lakebed.transforms.output import Skipped
 
 _NUMBERS: Mapping[str, str] = {"int": "int64", "float": "float64", "bool": "bool"}
@@ -161,7 +171,7 @@ def plan(
         The folder of the index, or the one above those of the splits.
     kinds
         What values that are bytes hold, where the first samples do not tell it: photo=image, note=text; image, audio,
-        video, text, json or bytes.
+        video, dicom, array, json, text or bytes.
     compression
         Kind of file that tensors of images store.
     splits
@@ -207,13 +217,9 @@ def plan(
         content, made = _tensor(called, name, format_of, seen, wishes.get(name), compression, info, problems)
         values.append(_Value(called, format_of, content))
         tensors.append(made)
-    items: list[Item] = []
-    ranges: dict[str, range] = {}
-    order = {"train": 0, "val": 1, "test": 2}
-    for split, of in sorted(shards.items(), key=lambda pair: (order.get(pair[0], 3), pair[0])):
-        first = len(items)
-        items += [item for shard in of for item in items_of(shard)]
-        ranges[split or "others"] = range(first, len(items))
+    items, ranges = ranges_of(
+        (split, [item for shard in of for item in items_of(shard)]) for split, of in in_order(shards)
+    )
     rows = sum(shard.samples for shard in every)
     return Plan(
         f"LitData of {len(every):,} chunks with {rows:,} samples",
@@ -222,7 +228,7 @@ def plan(
         _Context(source, values, is_bare, by_sample),
         rows=rows,
         nbytes=sum(source.files[shard.name] for shard in every),
-        splits={} if set(ranges) == {"others"} else ranges,
+        splits=ranges,
         problems=problems,
         about={
             "chunks": len(every),
@@ -521,7 +527,7 @@ def _tensor(
         content = Content()
         why = "no format that is known here"
         if kind == "pickle" or suffix == "pickle":
-            why = "pickled objects are not loaded, since that would run code"
+            why = PICKLED
         problems.append(Problem(name, f"{format_of}: {why}: they are stored as bytes", 0))
     if kind in _LEAST_FILES and content.kind == "bytes":
         problems.append(Problem(name, f"{format_of} files are stored as bytes", 0))
@@ -559,7 +565,7 @@ def _value(data: bytes, value: _Value) -> Any:
             raise IngestionError(f"{len(data):,} bytes are no {kind}")
         return np.frombuffer(data, dtype)[0]
     if kind in ("str", "text"):
-        return data.decode()
+        return decoded(data)
     if kind == "json":
         return nested(data)
     if kind in _ARRAYS:
@@ -613,6 +619,8 @@ def nested(data: bytes) -> Any:
 
     Raises
     ------
+    IngestionError
+        If they are no JSON.
     ValueError
         If they are damaged.
     """

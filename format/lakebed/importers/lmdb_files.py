@@ -6,15 +6,16 @@ bucket or on a disk that cannot be written to.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
 
 from lakebed.errors import IngestionError
-from lakebed.importers.key_values import Database, made, planned, split_of
+from lakebed.importers.key_values import Database, made, planned
 from lakebed.importers.lmdb_pages import MAGIC, Damage, Entry, Environment, Tree, Value
 from lakebed.importers.plan import Plan
 from lakebed.importers.source import Source
+from lakebed.importers.splits import split_of
 
 _SUFFIXES = (".mdb", ".lmdb")
 _INTEGER_KEYS = 0x08
@@ -41,6 +42,7 @@ def plan(
     layout: Literal["auto", "keys", "columns"] = "auto",
     database: str | None = None,
     splits: bool = True,
+    kinds: Mapping[str, str] | None = None,
     compression: str | None = None,
 ) -> Plan:
     """Plan a row for each key.
@@ -55,6 +57,9 @@ def plan(
         Name of the database that is taken, of a file with several; left out, all of them side by side.
     splits
         Whether files whose folders or names have a word train, val, test are splits.
+    kinds
+        What values hold, where some of them do not tell it: value=text, or of columns image=bytes; image, audio, video,
+        dicom, array, json, text or bytes.
     compression
         Kind of image that is stored; left out, that of the images, and PNG where they differ.
     """
@@ -65,7 +70,9 @@ def plan(
     for name in names:
         by_split.setdefault(split_of(name) if splits else "", []).append(name)
     what = "an LMDB file" if len(names) == 1 else f"{len(names):,} LMDB files"
-    return planned(source, by_split, opened, what, layout=layout, database=database, compression=compression)
+    return planned(
+        source, by_split, opened, what, layout=layout, database=database, kinds=kinds, compression=compression
+    )
 
 
 rows = made

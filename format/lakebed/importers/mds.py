@@ -10,7 +10,6 @@ What is pickled stays as bytes.
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +22,17 @@ from numpy.typing import NDArray
 import lakebed
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.columns import tensor_name
-from lakebed.importers.contents import Content, Looked, content_of, document, tensor_of, value_of
+from lakebed.importers.contents import (
+    PICKLED,
+    Content,
+    Looked,
+    content_of,
+    decoded,
+    document,
+    tensor_of,
+    value_of,
+)
+from lakebed.importers.numpy_files import loaded
 from lakebed.importers.plan import Plan, Problem, TensorPlan, tensor
 from lakebed.importers.sample_shards import (
     PLAIN_MODES,
@@ -46,6 +55,7 @@ from lakebed.importers.sample_shards import (
     split_of,
 )
 from lakebed.importers.source import Source
+from lakebed.importers.splits import in_order, ranges_of
 from lakebed.transforms.output import Skipped
 
 TOLD = "dataset.json"
@@ -165,7 +175,7 @@ def plan(
         The folder of the index, or the one above those of the splits.
     kinds
         What columns of bytes hold, where their first samples do not tell it: photo=image, note=text; image, audio,
-        video, text, json or bytes.
+        video, dicom, array, json, text or bytes.
     compression
         Kind of file that tensors of images store.
     splits
@@ -181,13 +191,9 @@ def plan(
         if name not in columns:
             raise IngestionError(f"{source.shown} has no column {name!r}: {', '.join(columns)}")
     planned, tensors = _tensors(source, found, columns, wishes, compression)
-    items: list[Item] = []
-    ranges: dict[str, range] = {}
-    order = {"train": 0, "val": 1, "test": 2}
-    for split, shards in sorted(found.shards.items(), key=lambda pair: (order.get(pair[0], 3), pair[0])):
-        first = len(items)
-        items += [item for shard in shards for item in items_of(shard)]
-        ranges[split or "others"] = range(first, len(items))
+    items, ranges = ranges_of(
+        (split, [item for shard in of for item in items_of(shard)]) for split, of in in_order(found.shards)
+    )
     every = [shard for shards in found.shards.values() for shard in shards]
     rows = sum(shard.samples for shard in every)
     return Plan(
@@ -197,7 +203,7 @@ def plan(
         _Context(source, found.layouts, planned),
         rows=rows,
         nbytes=sum(source.files[shard.name] for shard in every),
-        splits={} if set(ranges) == {"others"} else ranges,
+        splits=ranges,
         problems=found.problems,
         about={
             "shards": len(every),
@@ -489,12 +495,11 @@ def _content(
     if kind not in _FILES:
         why = f"the encoding {encoding!r} is not known"
         if kind == "pkl":
-            why = "pickled objects are not loaded, since that would run code"
+            why = PICKLED
         problems.append(Problem(name, f"{why}: they are stored as bytes", 0))
         return Content()
     for value in values:
-        if value:
-            looked.add([value])
+        looked.add([value])
     if kind == "bytes":
         return content_of(name, looked, problems, wish=wish, compression=compression, texts=False)
     return content_of(name, looked, problems, wish=wish or "image", compression=compression, supposed=kind)
@@ -560,13 +565,11 @@ def _is_ours(told: Any) -> bool:
 def _value(data: bytes, into: _Column, encoding: str) -> Any:
     kind = encoding.partition(":")[0]
     if into.told == "npy" and kind == "bytes":
-        return np.load(io.BytesIO(data), allow_pickle=False) if data else None
+        return loaded(data) if data else None
     if into.told == "number" and kind == "json":
         number = document(data)
         return None if number is None else np.array(number, into.dtype)
     if into.content is not None:
-        if into.told == "file" and not data:
-            return None
         if encoding in _LISTS:
             inner, first = _LISTS[encoding]
             files = list_of(data, first)
@@ -575,7 +578,7 @@ def _value(data: bytes, into: _Column, encoding: str) -> Any:
     if kind in NUMBERS:
         found = _number_of(data, kind)
     elif kind in ("str", "str_int", "str_decimal"):
-        return data.decode()
+        return decoded(data)
     elif kind == "json":
         return document(data)
     else:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lakebed.errors import IngestionError
 from lakebed.importers.columns import Column, Wishes, check_rows, columns_of, converted, reading
-from lakebed.importers.folder import SPLITS
 from lakebed.importers.plan import Plan, Problem
 from lakebed.importers.source import Source
+from lakebed.importers.splits import SPLITS
 from lakebed.transforms.output import Skipped
 
 if TYPE_CHECKING:

@@ -22,9 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError, LakebedError
-from lakebed.importers.folder import SPLITS
 from lakebed.importers.plan import Problem
 from lakebed.importers.source import Source
+from lakebed.importers.splits import SPLITS
+from lakebed.importers.varints import unsnapped
 from lakebed.transforms.output import Skipped
 
 INDEX = "index.json"
@@ -304,14 +305,9 @@ def unpacked(packed: bytes, compression: str, limit: int) -> bytes:
     """
     import pyarrow as pa
 
+    if compression == "snappy":  # without the frames that PyArrow would read as a stream
+        return unsnapped(packed, limit)
     try:
-        if compression == "snappy":
-            # Without the frames that PyArrow would read as a stream: the length comes first.
-            length = _length_of_snappy(packed)
-            if length > limit:
-                raise IngestionError(f"it unpacks to more than the {limit:,} bytes that the index says")
-            whole: bytes = pa.decompress(packed, decompressed_size=length, codec="snappy", asbytes=True)
-            return whole
         out = io.BytesIO()
         with pa.CompressedInputStream(pa.BufferReader(packed), COMPRESSIONS[compression]) as stream:
             while block := stream.read(_BLOCK_BYTES):
@@ -321,15 +317,6 @@ def unpacked(packed: bytes, compression: str, limit: int) -> bytes:
         return out.getvalue()
     except (pa.ArrowException, OSError) as error:
         raise IngestionError(f"it cannot be unpacked: {error}") from error
-
-
-def _length_of_snappy(packed: bytes) -> int:
-    found = 0
-    for at, byte in enumerate(packed[:5]):
-        found |= (byte & 0x7F) << 7 * at
-        if byte < 0x80:
-            return found
-    raise IngestionError("it cannot be unpacked: it has no length")
 
 
 def _read(file: BinaryIO, start: int, count: int, size: int) -> bytes:

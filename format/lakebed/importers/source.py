@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
 from stat import S_ISREG
@@ -254,9 +254,9 @@ class Source:
             with _reading(path):
                 return open(path, "rb")  # noqa: PTH123 - the caller closes it
         if self.is_file:
-            raw = _Ranges(self._one, self._name, self._size_elsewhere())
+            raw = Ranges(partial(self._one.get_range, self._name), self._size_elsewhere())
         else:
-            raw = _Ranges(self._storage, name, self.files[name])
+            raw = Ranges(partial(self._storage.get_range, name), self.files[name])
         return io.BufferedReader(raw, _BLOCK_BYTES)
 
     def media(self, name: str) -> Sample:
@@ -365,33 +365,48 @@ def _reading(path: str) -> Iterator[None]:
         ) from error
 
 
-class _Ranges(io.RawIOBase):
-    """A file in a bucket, read by ranges."""
+class Ranges(io.RawIOBase):
+    """A file of which ranges are asked for: it is in a bucket, or the other side of a pipe has it.
 
-    def __init__(self, storage: Storage, key: str, size: int) -> None:
-        self._storage, self._key, self._size = storage, key, size
+    Parameters
+    ----------
+    ranged
+        Returns the bytes from a place on, as many as are asked for; fewer at the end.
+    size
+        Bytes of the file.
+    """
+
+    def __init__(self, ranged: Callable[[int, int], bytes], size: int) -> None:
+        self._ranged, self._size = ranged, size
         self._at = 0
 
     def readable(self) -> bool:
+        """Tell that it can be read."""
         return True
 
     def seekable(self) -> bool:
+        """Tell that it can be positioned."""
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Move to a position."""
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
         self._at = max(0, base + offset)
         return self._at
 
     def tell(self) -> int:
+        """Return the position."""
         return self._at
 
     def readinto(self, buffer: Any) -> int:
+        """Read what is left, and no more than fits."""
         count = min(len(buffer), max(0, self._size - self._at))
-        if count:
-            buffer[:count] = self._storage.get_range(self._key, self._at, count)
-            self._at += count
-        return count
+        if not count:
+            return 0
+        data = self._ranged(self._at, count)
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
 
 
 def suffix_of(name: str) -> str:

@@ -6,7 +6,6 @@ and classes of the TensorFlow Object Detection API become ``boxes`` and ``labels
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,10 +18,10 @@ from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.columns import tensor_name
 from lakebed.importers.contents import Content, Looked, content_of, tensor_of, value_of
 from lakebed.importers.examples import Example, Feature, parse
-from lakebed.importers.folder import SPLITS
 from lakebed.importers.objects import each
 from lakebed.importers.plan import Plan, Problem, TensorPlan, tensor
 from lakebed.importers.source import Source
+from lakebed.importers.splits import SPLITS, in_order, ranges_of, split_of
 from lakebed.importers.tfds import Told, told_of
 from lakebed.importers.tfrecord_files import DAMAGE, NAMES, Item, files_of, items_of, only_files, records_of
 from lakebed.transforms.output import Skipped
@@ -179,7 +178,7 @@ def plan(
         A file, or the folder that they are in.
     kinds
         What features of bytes hold, where the first records do not tell it: image/encoded=image, note=text; image,
-        audio, video, text, json or bytes.
+        audio, video, dicom, array, json, text or bytes.
     compression
         Kind of file that tensors of images store.
     look
@@ -204,17 +203,11 @@ def plan(
     by_split: dict[str, list[str]] = {}
     for name in names:
         by_split.setdefault(_split_of(name, told) if splits else "", []).append(name)
-    items: list[Item] = []
-    ranges: dict[str, range] = {}
-    counts: list[int | None] = []
-    order = {"train": 0, "val": 1, "test": 2}
-    for split, of in sorted(by_split.items(), key=lambda pair: (order.get(pair[0], 3), pair[0])):
-        first = len(items)
-        for name in of:
-            found, count = items_of(source, name)
-            items += found
-            counts.append(count)
-        ranges[split or "others"] = range(first, len(items))
+    parts = {name: items_of(source, name) for name in names}
+    items, ranges = ranges_of(
+        (split, [item for name in of for item in parts[name][0]]) for split, of in in_order(by_split)
+    )
+    counts = [count for _, count in parts.values()]
     known = [count for count in counts if count is not None]
     rows = sum(known) if len(known) == len(counts) else told.rows if set(names) <= set(told.files) else None
     shown = f" with {rows:,} records" if rows is not None else ""
@@ -225,7 +218,7 @@ def plan(
         context,
         rows=rows,
         nbytes=sum(source.files[name] for name in names),
-        splits={} if set(ranges) == {"others"} else ranges,
+        splits=ranges,
         problems=problems,
         about={**told.about, "files": len(names), "looked_at": seen.records + seen.others},
     )
@@ -265,9 +258,7 @@ def _split_of(name: str, told: Told) -> str:
     for split in told.splits:
         if stem == split or stem.endswith(f"-{split}"):
             return SPLITS.get(split.lower(), split)
-    words = [*folder.split("/"), *re.split(r"[-_.]", stem)]
-    found = [SPLITS[word.lower()] for word in words if word.lower() in SPLITS]
-    return found[-1] if found else ""
+    return split_of(f"{folder}/{stem}")
 
 
 def _looked_at(source: Source, names: Sequence[str], look: int) -> _Look:
@@ -381,7 +372,7 @@ def _objects(seen: _Look, taken: set[str], tensors: list[TensorPlan]) -> list[_O
         for name, kind in ((f"{prefix}class/text", "bytes"), (f"{prefix}class/label", "int")):
             of = seen.features.get(name)
             if classes is None and of is not None and set(of.kinds) == {kind}:
-                classes = name if not (of.looked.others or of.looked.files) else None
+                classes = name if {one.name for one in of.looked.kinds} <= {"text", "json"} else None
         labels = None
         if classes is not None:
             labels = tensor_name(f"{called}labels", taken)

@@ -15,9 +15,10 @@ import numpy as np
 
 import lakebed
 from lakebed.errors import IngestionError, LakebedError
+from lakebed.importers.contents import Content
 from lakebed.importers.plan import Plan, Problem, TensorPlan, tensor
 from lakebed.importers.source import Source
-from lakebed.importers.tsv_columns import Field, Role, field_of, free_name, magic, values_of
+from lakebed.importers.tsv_columns import Field, Role, Wishes, field_of, free_name, magic, values_of
 from lakebed.importers.tsv_layout import (
     Offsets,
     Table,
@@ -28,7 +29,6 @@ from lakebed.importers.tsv_layout import (
     sequence_of,
     tables_of,
 )
-from lakebed.importers.values import MOST_LOOKED_AT, TEXT, Values
 from lakebed.links.span import Span
 from lakebed.storage.address import scheme_of
 from lakebed.transforms.output import Skipped
@@ -40,8 +40,9 @@ _MOST_LINE_BYTES = 1 << 30
 _HEAD_BYTES = 64 << 10
 _TAIL_BYTES = 4  # of base64: two =, and the end of a line
 _MOST_OPEN = 64
-# Longer lines are not looked at to see what they hold; and no more than so many bytes of all.
-_MOST_LOOKED_AT = 32 << 20
+# Lines by which it is told what columns hold: so many, none that are longer, and no more than so many bytes of all.
+_MOST_LOOKED_AT = 256
+_MOST_LOOKED_AT_BYTES = 32 << 20
 _MOST_HELD = 256 << 20
 # Files of a folder without an index whose first lines are looked at.
 _MOST_SNIFFED = 8
@@ -108,6 +109,7 @@ def plan(
     splits: bool = True,
     link: bool = False,
     creds_key: str | None = None,
+    kinds: Mapping[str, str] | None = None,
     compression: str | None = None,
 ) -> Plan:
     """Plan a row for each line.
@@ -122,10 +124,15 @@ def plan(
         Store links to the places of the images in the files, in place of the images.
     creds_key
         Name of the credentials that the links need.
+    kinds
+        What columns hold, by the names of their tensors, where their lines do not tell it: column_2=image; image,
+        audio, video, dicom and array are in base64, json, text and bytes as they stand there.
     compression
         Kind of image that is stored; left out, that of the images, and PNG where they differ.
     """
-    return plan_splits(source, (), splits=splits, link=link, creds_key=creds_key, compression=compression)
+    return plan_splits(
+        source, (), splits=splits, link=link, creds_key=creds_key, kinds=kinds, compression=compression
+    )
 
 
 def plan_splits(
@@ -135,6 +142,7 @@ def plan_splits(
     splits: bool = True,
     link: bool = False,
     creds_key: str | None = None,
+    kinds: Mapping[str, str] | None = None,
     compression: str | None = None,
 ) -> Plan:
     """Plan as :func:`plan` does, and read nothing of other splits than some; none for all."""
@@ -161,7 +169,8 @@ def plan_splits(
                 about.update(tables.about)
         ranges[split or "others"] = range(first, len(items))
     names = _classes(root, found, problems)
-    specs, tensors = _roles(root, roles, items, names, compression, link, problems)
+    wishes = Wishes(kinds or {}, compression)
+    specs, tensors = _roles(root, roles, items, names, wishes, link, problems)
     files = {one for item in items for lines in item.lines for one in lines.files if one is not None}
     return Plan(
         f"{count:,} rows of {len(files):,} TSV files",
@@ -472,7 +481,7 @@ def _roles(
     roles: Sequence[str],
     items: Sequence[_Item],
     classes: Sequence[str],
-    compression: str | None,
+    wishes: Wishes,
     link: bool,
     problems: list[Problem],
 ) -> tuple[list[Role], list[TensorPlan]]:
@@ -490,16 +499,18 @@ def _roles(
         has_key = columns > 1 and (number == 0 or 2 * sum(same) > len(same))
         fields = []
         if has_key and number == 0:
-            fields.append(Field(0, "text", (free_name("key", taken),), Values(TEXT)))
+            fields.append(Field(0, "text", (free_name("key", taken),), Content("text")))
             tensors.append(tensor(fields[0].tensors[0], "text"))
         for at in range(int(has_key), columns):
             values = [one[at] for one in split if one[at]]
-            field, of = field_of(
-                role, at, columns - has_key, values, classes, taken, compression, link, problems
-            )
+            field, of = field_of(role, at, columns - has_key, values, classes, taken, wishes, link, problems)
             fields.append(field)
             tensors += of
         found.append(Role(role, columns, tuple(fields), has_key))
+    there = [field.tensors[0] for role in found for field in role.fields if field.how in ("media", "value")]
+    for name in wishes.kinds:
+        if name not in there:
+            raise IngestionError(f"{source.shown} has no column {name!r}: {', '.join(there)}")
     return found, tensors
 
 
@@ -512,16 +523,16 @@ def _some_lines(source: Source, roles: int, items: Sequence[_Item]) -> list[list
     found: list[list[bytes | None]] = []
     held = 0
     with _Files(source) as files:
-        for number in np.unique(np.linspace(0, len(items) - 1, MOST_LOOKED_AT).astype(int)) if items else ():
+        for number in np.unique(np.linspace(0, len(items) - 1, _MOST_LOOKED_AT).astype(int)) if items else ():
             item = items[number]
             count = len(item.lines[0].starts)
-            share = max(1, MOST_LOOKED_AT // len(items))
+            share = max(1, _MOST_LOOKED_AT // len(items))
             for row in np.unique(np.linspace(0, count - 1, share).astype(int)):
                 one: list[bytes | None] = []
                 for lines in item.lines[:roles]:
                     start, stop = int(lines.starts[row]), int(lines.stops[row])
                     name = lines.files[0 if lines.file is None else int(lines.file[row])]
-                    is_there = name is not None and start >= 0 and stop - start <= _MOST_LOOKED_AT
+                    is_there = name is not None and start >= 0 and stop - start <= _MOST_LOOKED_AT_BYTES
                     one.append(
                         files.read(str(name), start, stop - start).rstrip(b"\r\n") if is_there else None
                     )

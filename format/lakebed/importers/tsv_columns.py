@@ -13,6 +13,7 @@ Most lines that are looked at say which it is; lines that hold something else ar
 from __future__ import annotations
 
 import binascii
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -20,25 +21,43 @@ import numpy as np
 
 from lakebed.errors import IngestionError
 from lakebed.importers.columns import tensor_name
+from lakebed.importers.contents import (
+    FILES,
+    NAMES,
+    Content,
+    Kind,
+    Looked,
+    content_of,
+    document,
+    kind_of,
+    tensor_of,
+    value_of,
+)
 from lakebed.importers.plan import Problem, TensorPlan, tensor
 from lakebed.importers.tsv_layout import IMAGES
-from lakebed.importers.values import JSON, TEXT, Kind, Values, chosen, kind_of, parsed
 
-# Enough of a field to know the magic of what it encodes, and fewer than any image has.
-_MAGIC_CHARACTERS = 64
+# Enough of a field to know what it encodes, two frames of MP3 for one; and fewer than any image has.
+_MAGIC_CHARACTERS = 4096
 _FEWEST_CHARACTERS = 40
-_MEDIA = frozenset({"image", "audio", "video"})
-_NAMES: Mapping[str, str] = {"image": "images", "audio": "audio", "video": "videos"}
+# What is in base64 where the user names it.
+_ENCODED = FILES | {"array"}
 _BOXES = {"type": "pixel", "mode": "LTRB"}
 
 
 class Field(NamedTuple):
-    """A column of a file: its place, what it holds, and the tensors that it becomes."""
+    """A column of a file: its place, how it is read, the tensors that it becomes, what bytes of it are."""
 
     at: int
     how: str
     tensors: tuple[str, ...]
-    values: Values
+    content: Content
+
+
+class Wishes(NamedTuple):
+    """What the user says: the kinds of columns by the names of their tensors, and the kind of image that is stored."""
+
+    kinds: Mapping[str, str]
+    compression: str | None
 
 
 class Role(NamedTuple):
@@ -62,7 +81,7 @@ def values_of(field: Field, data: bytes, classes: Sequence[str]) -> Sequence[Any
         if not _is_number(data):
             raise IngestionError("a class is no number, as others are")
         return (np.int64(int(data)),)
-    return (field.values.of(_bytes(data) if field.how == "media" else data),)
+    return (value_of(_bytes(data) if field.how == "media" else data, field.content),)
 
 
 def _bytes(text: bytes) -> bytes:
@@ -75,7 +94,7 @@ def _bytes(text: bytes) -> bytes:
 
 def _objects(data: bytes, classes: Sequence[str], *, has_boxes: bool) -> Sequence[Any]:
     """Return boxes, labels, and what objects have besides."""
-    found = parsed(data)
+    found = document(data)
     if not _are_objects(found, has_boxes=has_boxes):
         raise IngestionError("a label is no list of objects with class and rect, as others are")
     labels = [_class(one["class"], classes) for one in found]
@@ -122,7 +141,7 @@ def _size(data: bytes) -> tuple[int, int]:
     words = data.split()
     if len(words) == 2 and all(word.isdigit() and len(word) < 10 for word in words):
         return int(words[0]), int(words[1])
-    found = parsed(data)
+    found = document(data)
     found = found[0] if isinstance(found, list) and len(found) == 1 else found
     if isinstance(found, Mapping) and set(found) == {"height", "width"}:
         height, width = found["height"], found["width"]
@@ -141,7 +160,7 @@ def magic(field: bytes) -> Kind | None:
         found = kind_of(binascii.a2b_base64(head, strict_mode=True))
     except binascii.Error:
         return None
-    return found if found.htype in _MEDIA else None
+    return found if found.name in FILES else None
 
 
 def free_name(name: str, taken: set[str]) -> str:
@@ -158,19 +177,29 @@ def field_of(
     values: Sequence[bytes],
     classes: Sequence[str],
     taken: set[str],
-    compression: str | None,
+    wishes: Wishes,
     link: bool,
     problems: list[Problem],
 ) -> tuple[Field, list[TensorPlan]]:
     """Return what a column holds, and its tensors."""
     media = [kind for kind in map(magic, values) if kind is not None]
-    if 2 * len(media) > len(values):
-        name = free_name(_NAMES[media[0].htype], taken)
-        usual = max(media, key=media.count)
-        how = Values(usual) if link else chosen(media, name, compression, problems)
-        return Field(at, "media", (name,), how), [how.tensor(name, link=link)]
+    is_media = 2 * len(media) > len(values)
     called = role if role != IMAGES else "column"
     name = called if columns == 1 else f"{called}_{at}"
+    wanted = tensor_name(NAMES[media[0].name] if is_media else name, taken)
+    wish = wishes.kinds.get(wanted)
+    if wish in _ENCODED or (is_media and wish in (None, "bytes")):
+        taken.add(wanted)
+        looked = Looked(Counter(media))
+        if link:
+            content = _linked(wanted, looked, wish)
+        else:
+            content = content_of(wanted, looked, problems, wish=wish, compression=wishes.compression)
+        return Field(at, "media", (wanted,), content), [tensor_of(wanted, content, link=link)]
+    if wish is not None:
+        taken.add(wanted)
+        content = content_of(wanted, Looked(), problems, wish=wish)
+        return Field(at, "value", (wanted,), content), [tensor_of(wanted, content)]
     if role == "label" and columns == 1 and values:
         documents = [_parsed(value) for value in values]
         boxed = sum(_are_objects(one, has_boxes=True) for one in documents)
@@ -182,14 +211,22 @@ def field_of(
         if 2 * max(numbers, known) > len(values):
             labels = free_name("labels", taken)
             plan = tensor(labels, "class_label", class_names=list(classes) or None)
-            return Field(at, "number" if numbers >= known else "value", (labels,), Values(TEXT)), [plan]
+            return Field(at, "number" if numbers >= known else "name", (labels,), Content("text")), [plan]
     if role == "hw" and values and 2 * sum(map(_is_size, values)) > len(values):
         name = free_name("hw", taken)
-        return Field(at, "size", (name,), Values(TEXT)), [tensor(name, dtype="int64")]
+        return Field(at, "size", (name,), Content("text")), [tensor(name, dtype="int64")]
     name = free_name(name, taken)
-    is_json = bool(values) and all(kind_of(value) == JSON for value in values)
-    how = Values(JSON if is_json else TEXT)
-    return Field(at, "value", (name,), how), [how.tensor(name)]
+    is_json = bool(values) and all(kind_of(value).name == "json" for value in values)
+    content = Content("json" if is_json else "text")
+    return Field(at, "value", (name,), content), [tensor_of(name, content)]
+
+
+def _linked(name: str, looked: Looked, wish: str | None) -> Content:
+    """Return what files are that are linked, whatever kinds of them there are: the usual one."""
+    usual = looked.kinds.most_common(1)
+    if not usual or wish not in (None, usual[0][0].name):
+        raise IngestionError(f"{name} cannot be links to {wish} files: import it without link")
+    return Content(*usual[0][0])
 
 
 def _object_field(
@@ -202,12 +239,12 @@ def _object_field(
     ]
     if has_boxes:
         plans.insert(0, tensor(names[0], "bbox", dtype="float64", coords=_BOXES))
-    return Field(at, "objects", tuple(names), Values(JSON)), plans
+    return Field(at, "objects", tuple(names), Content("json")), plans
 
 
 def _parsed(value: bytes) -> Any:
     try:
-        return parsed(value)
+        return document(value)
     except IngestionError:
         return None
 

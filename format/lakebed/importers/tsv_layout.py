@@ -25,10 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError, NotFoundError
-from lakebed.importers.folder import SPLITS
+from lakebed.importers.contents import document
 from lakebed.importers.plan import Problem
 from lakebed.importers.source import Source
-from lakebed.importers.values import parsed
+from lakebed.importers.splits import SPLITS, in_order
 from lakebed.importers.yolo_layout import yaml_of
 
 IMAGES = "img"
@@ -188,7 +188,7 @@ def class_names(source: Source, name: str) -> list[str]:
     """
     data = source.document(name)
     if name.endswith(".json"):
-        entries = parsed(data)
+        entries = document(data)
         entries = entries.get("label_to_idx", entries) if isinstance(entries, Mapping) else entries
         if isinstance(entries, Mapping):
             try:
@@ -235,11 +235,7 @@ def _plain(source: Source, name: str | None, problems: list[Problem]) -> list[Ta
     by_split: dict[str, list[str]] = {}
     for base in bases:
         by_split.setdefault(_split_of(base), []).append(base)
-    order = {"train": 0, "val": 1, "test": 2}
-    found = [
-        _shards(source, split, [bases[base] for base in of], of)
-        for split, of in sorted(by_split.items(), key=lambda pair: order.get(pair[0], 3))
-    ]
+    found = [_shards(source, split, [bases[base] for base in of], of) for split, of in in_order(by_split)]
     if name is None:
         used = {one for tables in found for table in tables.tables for one in table.shards}
         used |= {one for tables in found for one in (tables.sequence, tables.labelmap)}

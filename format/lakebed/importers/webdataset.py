@@ -28,11 +28,12 @@ from lakebed.documents.json_style import load
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.htypes.base import Storing
 from lakebed.importers.columns import tensor_name
+from lakebed.importers.contents import PICKLED, decoded, document
 from lakebed.importers.described_columns import file_value, nested_value
-from lakebed.importers.folder import SPLITS
 from lakebed.importers.numpy_files import loaded
 from lakebed.importers.plan import IMAGE_KINDS, Plan, Problem, TensorPlan, media, tensor
 from lakebed.importers.source import Source, suffix_of
+from lakebed.importers.splits import SPLITS, in_order
 from lakebed.transforms.output import Skipped
 
 _COMPRESSIONS: Mapping[str, str] = {
@@ -133,9 +134,8 @@ def plan(source: Source, *, shards: str | None = None, splits: bool = True) -> P
     by_split: dict[str, list[str]] = {}
     for name in names:
         by_split.setdefault(_split_of(name) if splits else "", []).append(name)
-    order = {"train": 0, "val": 1, "test": 2}
     scan, ranges = _Scan(problems=problems), {}
-    for split, of in sorted(by_split.items(), key=lambda pair: order.get(pair[0], 3)):
+    for split, of in in_order(by_split):
         first = len(scan.items)
         for name in of:
             _scan(source, name, scan)
@@ -442,7 +442,7 @@ def _tensor(suffix: str, name: str, problems: list[Problem], classes: list[str] 
     if htype == "array":
         return tensor(name, chunk_compression="lz4")
     pickled = suffix.rpartition(".")[2] in _PICKLED
-    why = "pickled objects are not loaded, since that would run code" if pickled else "of an unknown kind"
+    why = PICKLED if pickled else "of an unknown kind"
     problems.append(Problem(f"files .{suffix}", f"{why}: they are stored as bytes", 0))
     return tensor(name, dtype="uint8", chunk_compression="lz4")
 
@@ -452,9 +452,9 @@ def _value(suffix: str, data: bytes) -> Any:
     if compression is not None:
         return lakebed.read(data)
     if htype == "text":
-        return data.decode()
+        return decoded(data)
     if htype == "json":
-        return json.loads(data)
+        return document(data)
     if htype == "array":
         return loaded(data)
     if htype == "class_label":

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakebed.errors import IngestionError, ModuleNotInstalledException
-from lakebed.importers.folder import SPLITS
 from lakebed.importers.plan import IMAGE_KINDS, Problem
 from lakebed.importers.source import Source, stem_of, suffix_of
+from lakebed.importers.splits import SPLITS
 
 # What a file of classes or data.yaml may have at most; such files of 10,000 classes have 200 kB.
 _DOCUMENT_BYTES = 1 << 20

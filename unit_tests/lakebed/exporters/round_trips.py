@@ -141,7 +141,7 @@ def values_of(tensor: lakebed.Tensor) -> list[Any]:
     for row in range(len(tensor)):
         sample = tensor[row]
         if tensor.is_sequence:
-            found.append([tensor[row, at].tobytes() for at in range(sample.shape[0])])
+            found.append([tensor[row, at].tobytes() for at in range(sample.shape[0] or 0)])
         elif (nulls is not None and nulls[row]) or 0 in sample.shape:
             found.append(None)
         else:

@@ -101,7 +101,7 @@ def test_numbered_words_are_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert ds.label.null_mask().tolist() == [at == 2 for at in range(12)]
     assert ds.label.text()[11] == "wörd 12"
     assert ds.info["imports"][0]["about"]["others"] == {"num-samples": "12"}
-    monkeypatch.setattr(key_values, "MOST_LOOKED_AT", 1)
+    monkeypatch.setattr(key_values, "_MOST_LOOKED_AT", 1)
     report = load(tmp_path / "words", layout="keys")
     assert (report.written, report.skipped) == (12, 12)
     write(tmp_path / "pets", files(tmp_path / "photos", 3))
@@ -143,6 +143,25 @@ def test_kinds_of_values(tmp_path: Path) -> None:
         assert check(ds), values
     write(tmp_path / "db", {b"\xff\x00": b"x", b"\xfe": b"y"})
     assert [one.numpy().tobytes() for one in load(tmp_path / "db").dataset.key] == [b"\xfe", b"\xff\x00"]
+
+
+def test_what_the_user_says_that_values_are(tmp_path: Path) -> None:
+    """Also of columns, and of what looks like something else."""
+    write(tmp_path / "db", {b"a!": b"[1]", b"b!": b"{}"})
+    assert load(tmp_path / "db", kinds={"value": "text"}).dataset.value.text() == ["[1]", "{}"]
+    with pytest.raises(IngestionError, match="no column 'a': value"):
+        load(tmp_path / "db", kinds={"a": "text"})
+    with pytest.raises(IngestionError, match="kinds are"):
+        load(tmp_path / "db", kinds={"value": "picture"})
+    entries = numbered(tmp_path / "photos")
+    write(tmp_path / "db", entries)
+    ds = load(tmp_path / "db", kinds={"image": "bytes"}).dataset
+    assert ds.image[0].numpy().tobytes() == entries[b"image-000000001"]
+    assert ds.label.text()[11] == "wörd 12"
+    datums = {f"{at}!".encode(): datum((1, 2, 2), bytes(4), label=at) for at in range(3)}
+    write(tmp_path / "db", datums)
+    ds = load(tmp_path / "db", kinds={"value": "bytes"}).dataset
+    assert [one.numpy().tobytes() for one in ds.value] == list(datums.values())
 
 
 def datum(
