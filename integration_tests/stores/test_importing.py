@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from unit_tests.lakebed.importers import (
     test_yolo,
 )
 
-MAKERS = {
+MAKERS: dict[str, Callable[..., Any]] = {
     "coco": test_coco.make_coco,
     "yolo": test_yolo.pets,
     "voc": test_voc.pets,
