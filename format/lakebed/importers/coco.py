@@ -239,7 +239,7 @@ class _Planner:
         if self._plain:
             tensors += [
                 tensor("file", "text"),
-                tensor("image_id", dtype="int64"),
+                tensor("image_id", dtype="int64", create_shape_tensor=False),
                 tensor("image_info", "json"),
             ]
         self._tell_problems()

@@ -57,6 +57,10 @@ class Reader:
 
 KINDS = {int: "int", float: "float", str: "text"}
 
+# Htypes whose samples are large enough for a record of their shapes of its own; of numbers chunks tell them as fast.
+# Ids, by which versions are merged, all tensors have.
+_WITH_SHAPES = ("polygon", "binary_mask", "instance_label")
+
 
 class Looking:
     """Looks at the annotations of a file: which keys they have, and what they hold.
@@ -147,6 +151,8 @@ def tensors_of(
     def add(key: str, **arguments: Any) -> None:
         name = f"{kind.prefix}{names.get(key, key)}"
         tensors_by_key[key] = name
+        if dedicated and arguments.get("htype") not in _WITH_SHAPES:
+            arguments["create_shape_tensor"] = False
         made[name] = tensor(name, **arguments)
 
     for key in keys:
