@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 
 import pytest
 
 from lakebed.importers.collecting import ASIDE, NO_SEARCH
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_frozen() -> Iterator[None]:
+    """Undo what the run of all tests has frozen."""
+    was_frozen = gc.get_freeze_count()
+    gc.unfreeze()
+    yield
+    if was_frozen:
+        gc.freeze()
 
 
 def test_the_search_rests_until_the_last_one_leaves() -> None:
