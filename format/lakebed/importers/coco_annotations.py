@@ -270,12 +270,12 @@ def _segmentations(
     mask_owners: list[int] = []
     for number, one in enumerate(found):
         of = one.get("segmentation")
-        if isinstance(of, dict):
-            masks.append(decode_rle(of, size))
-            mask_owners.append(number)
-        elif isinstance(of, list):
+        if type(of) is list:
             parts += of
             owners += [number] * len(of)
+        elif type(of) is dict:
+            masks.append(decode_rle(of, size))
+            mask_owners.append(number)
     if "segmentation" in name:
         row[name["segmentation"]] = _polygons(parts, dtype)
         row[name["segmentation_object"]] = np.array(owners, np.int32)
@@ -289,18 +289,20 @@ def _segmentations(
 
 def _polygons(parts: list[Any], dtype: str) -> list[NDArray[Any]]:
     """Return the points of polygons, each given as numbers in a row: shape (points, 2)."""
+    if not parts:
+        return []
     flat = array("d")
-    ends = []
+    ends = [0]
     try:
         for part in parts:
             flat.extend(part)
-            ends.append(len(flat) // 2)
+            ends.append(len(flat))
     except (TypeError, OverflowError):  # not numbers in a row, which NumPy may yet understand
         return [np.array(part, dtype).reshape(-1, 2) for part in parts]
-    if any(len(part) % 2 for part in parts):
+    if any(end % 2 for end in ends):
         raise ValueError("a polygon has half a point")
     points = np.array(flat, dtype).reshape(-1, 2)
-    return [points[start:end] for start, end in pairwise([0, *ends])]
+    return [points[start // 2 : end // 2] for start, end in pairwise(ends)]
 
 
 def _segments(

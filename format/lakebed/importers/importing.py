@@ -532,7 +532,7 @@ def _each(
     drawn: Callable[[int], str] | None = _drawn(splits, number) if splits.names else None
     at = 0
     for row in importer.rows(item, context):
-        if not isinstance(row, Mapping):
+        if type(row) is not dict and not isinstance(row, Mapping):
             yield row
             continue
         if drawn is None:
