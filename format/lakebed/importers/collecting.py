@@ -40,7 +40,7 @@ class _Inside(ABC):
 
 
 class _NoSearch(_Inside):
-    """The search rests. What was made meanwhile is not young then, so that it is looked at once and not in each generation."""
+    """The search rests. What was made meanwhile is old then: it is looked at once, not in each generation."""
 
     def _begin(self) -> bool:
         was_on = gc.isenabled()
@@ -55,7 +55,7 @@ class _NoSearch(_Inside):
 
 
 class _Aside(_Inside):
-    """What there is already is not looked at; what is made from now on is. What a program has frozen itself stays so."""
+    """What there is already is not looked at, only what is made from now on. What the program has frozen stays so."""
 
     def _begin(self) -> bool:
         if gc.get_freeze_count():

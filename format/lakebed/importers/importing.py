@@ -455,7 +455,7 @@ class _Import:
         ds.info[INFO] = [*before, {**last, **told}]
 
     def _over(self, ds: lakebed.Dataset) -> dict[str, Any]:
-        """Return what is remembered of an import whose rows are all there; ``below``: the commit that its own follows."""
+        """Return what is remembered of an import whose rows are all there; ``below``: the commit before its own."""
         told = {"state": "done", "finished": datetime.now(UTC).isoformat(timespec="seconds")}
         return {**told, "below": ds.commit_id} if self._how.commit else told
 

@@ -39,9 +39,17 @@ def test_a_search_that_the_program_switched_off_stays_off() -> None:
 
 
 def test_what_was_set_aside_comes_back_after_an_error() -> None:
-    with pytest.raises(ValueError, match="stop"), ASIDE:
-        assert gc.get_freeze_count()
-        raise ValueError("stop")
+    found = 0
+
+    def stops() -> None:
+        nonlocal found
+        with ASIDE:
+            found = gc.get_freeze_count()
+            raise ValueError("stop")
+
+    with pytest.raises(ValueError, match="stop"):
+        stops()
+    assert found
     assert not gc.get_freeze_count()
 
 
