@@ -33,6 +33,8 @@ from lakebed.transforms.output import Skipped
 _ARRAYS = ("images", "annotations")
 # Annotations after which no new keys are looked for.
 _INSPECTED = 1_000_000
+# What JSON has that is no key of a dictionary.
+_NO_KEYS = (list, dict)
 # Problems of annotations that are told one by one; all are counted.
 _TOLD = 100
 
@@ -239,7 +241,7 @@ class _Planner:
         if self._plain:
             tensors += [
                 tensor("file", "text"),
-                tensor("image_id", dtype="int64"),
+                tensor("image_id", dtype="int64", create_shape_tensor=False),
                 tensor("image_info", "json"),
             ]
         self._tell_problems()
@@ -291,9 +293,9 @@ class _Planner:
         looking = Looking(kind)
 
         def seen(array: str, first: int, values: list[Any]) -> None:
-            for at, value in enumerate(values, first):
-                if not isinstance(value, dict):
-                    raise IngestionError(f"{name}: {array}[{at}] is no object")
+            if set(map(type, values)) != {dict}:
+                at = next(at for at, value in enumerate(values) if type(value) is not dict)
+                raise IngestionError(f"{name}: {array}[{first + at}] is no object")
             if array == "images":
                 records.extend([(value.get("id"), value.get("file_name")) for value in values])
                 return
@@ -333,7 +335,7 @@ class _Planner:
             found = self._found(file_name, where, split)
             if found is None:
                 continue
-            if isinstance(key, list | dict) or key in by_id:
+            if type(key) in _NO_KEYS or key in by_id:
                 self._problem(where, f"the id {key!r} is there twice")
                 continue
             by_id[key] = found
@@ -342,13 +344,15 @@ class _Planner:
                 self._unlisted.discard(found)
         numbers: dict[str, list[int]] = {}
         for at, owner in enumerate(owners):
-            of = None if isinstance(owner, list | dict) else by_id.get(owner)
+            of = None if type(owner) in _NO_KEYS else by_id.get(owner)
             if of is None:
                 self._problem(
                     f"{name}: annotations[{at}]", f"its image_id {owner!r} is none of the pictures'", rows=0
                 )
+            elif of in numbers:
+                numbers[of].append(at)
             else:
-                numbers.setdefault(of, []).append(at)
+                numbers[of] = [at]
         for of, found_numbers in numbers.items():
             row = rows[of]
             if kind.name in row.annotations:

@@ -57,6 +57,10 @@ class Reader:
 
 KINDS = {int: "int", float: "float", str: "text"}
 
+# Htypes whose samples are large enough for a record of their shapes of its own; of numbers chunks tell them as fast.
+# Ids, by which versions are merged, all tensors have.
+_WITH_SHAPES = ("polygon", "binary_mask", "instance_label")
+
 
 class Looking:
     """Looks at the annotations of a file: which keys they have, and what they hold.
@@ -147,6 +151,8 @@ def tensors_of(
     def add(key: str, **arguments: Any) -> None:
         name = f"{kind.prefix}{names.get(key, key)}"
         tensors_by_key[key] = name
+        if dedicated and arguments.get("htype") not in _WITH_SHAPES:
+            arguments["create_shape_tensor"] = False
         # What each object has one of, an image has a list of.
         is_list = arguments.get("htype") in (None, "class_label")
         made[name] = tensor(name, is_list=is_list, **arguments)
@@ -266,12 +272,12 @@ def _segmentations(
     mask_owners: list[int] = []
     for number, one in enumerate(found):
         of = one.get("segmentation")
-        if isinstance(of, dict):
-            masks.append(decode_rle(of, size))
-            mask_owners.append(number)
-        elif isinstance(of, list):
+        if type(of) is list:
             parts += of
             owners += [number] * len(of)
+        elif type(of) is dict:
+            masks.append(decode_rle(of, size))
+            mask_owners.append(number)
     if "segmentation" in name:
         row[name["segmentation"]] = _polygons(parts, dtype)
         row[name["segmentation_object"]] = np.array(owners, np.int32)
@@ -285,18 +291,20 @@ def _segmentations(
 
 def _polygons(parts: list[Any], dtype: str) -> list[NDArray[Any]]:
     """Return the points of polygons, each given as numbers in a row: shape (points, 2)."""
+    if not parts:
+        return []
     flat = array("d")
-    ends = []
+    ends = [0]
     try:
         for part in parts:
             flat.extend(part)
-            ends.append(len(flat) // 2)
+            ends.append(len(flat))
     except (TypeError, OverflowError):  # not numbers in a row, which NumPy may yet understand
         return [np.array(part, dtype).reshape(-1, 2) for part in parts]
-    if any(len(part) % 2 for part in parts):
+    if any(end % 2 for end in ends):
         raise ValueError("a polygon has half a point")
     points = np.array(flat, dtype).reshape(-1, 2)
-    return [points[start:end] for start, end in pairwise([0, *ends])]
+    return [points[start // 2 : end // 2] for start, end in pairwise(ends)]
 
 
 def _segments(

@@ -130,7 +130,7 @@ def plan(
     classes = sorted({label for _, label in named if label}) if has_labels else []
     tensors, names = _tensors(source, named, compression, problems, link=link)
     if has_labels:
-        tensors.append(tensor("labels", "class_label", class_names=classes))
+        tensors.append(tensor("labels", "class_label", class_names=classes, create_shape_tensor=False))
     tensors.append(tensor("file", "text"))
     ranges: dict[str, range] = {}
     items: list[_Row] = []

@@ -2,7 +2,7 @@
 
 The info of the dataset, ``ds.info["imports"]``, says of each import where it came from and how far it is: what is
 killed and called again goes on, and what is done is not done twice. The last rows and the word that they are all there
-are published at once.
+are published at once; what was killed before the commit that follows is only committed.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from lakebed.errors import (
     SamePathException,
     TransformError,
 )
+from lakebed.importers.collecting import ASIDE, NO_SEARCH
 from lakebed.importers.plan import Plan, Problem, TensorPlan, kept, tensor
 from lakebed.importers.registry import Importer, importer_of, recognised
 from lakebed.importers.report import ImportReport
@@ -36,6 +37,8 @@ _MOST_WORKERS = 8
 # A checkpoint is made after about so many bytes of the source, or so many items where those are unknown.
 _CHECKPOINT_BYTES = 2_000_000_000
 _CHECKPOINT_ITEMS = 100_000
+# States of imports whose rows are all there; "rows" is how releases called it that published their end by itself.
+_OVER = ("rows", "done")
 # Nulls that are appended at a time to tensors which older rows lack.
 _NULLS = 100_000
 
@@ -138,7 +141,8 @@ def import_from(
         if report is not None:
             return report
     only = [name for name, share in wanted.items() if share is None]
-    planned = importer.plan_for(source, only, options)
+    with NO_SEARCH:
+        planned = importer.plan_for(source, only, options)
     planned.problems += [Problem(name, reason, 0) for name, reason in source.left_out.items()]
     plan, splits = splits_of(planned, wanted, seed)
     if not len(plan.items):
@@ -294,7 +298,10 @@ class _Import:
         self._how = how
         self._tensors = list(plan.tensors)
         if splits.names and splits.only is None:
-            self._tensors.append(tensor(splits.tensor, "class_label", class_names=list(splits.names)))
+            names = list(splits.names)
+            self._tensors.append(
+                tensor(splits.tensor, "class_label", class_names=names, create_shape_tensor=False)
+            )
         self._report = ImportReport.of(importer.name, source.shown, plan)
         self._earlier: Mapping[str, Any] = {}
 
@@ -305,9 +312,10 @@ class _Import:
         report = self._report
         report.dest = ds.path
         report._open = lambda: ds  # noqa: SLF001 - a field of its own class's
-        if self._earlier.get("state") != "rows":
+        if self._earlier.get("state") not in _OVER:
             try:
-                self._rows(ds)
+                with ASIDE:
+                    self._rows(ds)
             except AllSamplesSkippedError as error:
                 if created:
                     ds.delete()
@@ -334,8 +342,10 @@ class _Import:
                 ds = lakebed.empty(dest, overwrite=how.overwrite, creds=how.creds)
         if there:
             last = (ds.info.get(INFO) or [{}])[-1]
-            if last.get("state") in ("running", "rows"):
+            is_interrupted = last.get("state") in ("running", "rows")
+            if is_interrupted:
                 self._check_same(last, ds.path)
+            if is_interrupted or self._lacks_commit(last, ds):
                 self._earlier, self._report.resumed = last, True
                 return ds, False
             if not isinstance(dest, lakebed.Dataset) and ds.tensors and not how.append:
@@ -355,6 +365,11 @@ class _Import:
             }
             ds.info[INFO] = [*(ds.info.get(INFO) or []), record]
         return ds, not there
+
+    def _lacks_commit(self, last: Mapping[str, Any], ds: lakebed.Dataset) -> bool:
+        """Whether this import was ended before its commit; a commit since then is another one than it was made on."""
+        is_this = last.get("state") == "done" and last.get("identity") == self._identity()
+        return is_this and self._how.commit and last.get("below", "") == ds.commit_id
 
     def _check_same(self, last: Mapping[str, Any], path: str) -> None:
         if last.get("identity") != self._identity():
@@ -389,8 +404,9 @@ class _Import:
 
         def remember(done: Any) -> None:
             self._report.count(done, self._earlier)
-            state = "rows" if done.resumed_at + done.items >= len(plan.items) else "running"
-            self._remember(ds, {**self._report.record(), "state": state})
+            is_over = done.resumed_at + done.items >= len(plan.items)
+            state = self._over(ds) if is_over else {"state": "running"}
+            self._remember(ds, {**self._report.record(), **state})
 
         try:
             done = lakebed.transform(
@@ -438,14 +454,19 @@ class _Import:
         *before, last = ds.info[INFO]
         ds.info[INFO] = [*before, {**last, **told}]
 
+    def _over(self, ds: lakebed.Dataset) -> dict[str, Any]:
+        """Return what is remembered of an import whose rows are all there; ``below``: the commit before its own."""
+        told = {"state": "done", "finished": datetime.now(UTC).isoformat(timespec="seconds")}
+        return {**told, "below": ds.commit_id} if self._how.commit else told
+
     def _finish(self, ds: lakebed.Dataset) -> None:
-        """Save the splits, and commit."""
+        """Count the splits, and commit."""
         splits, report = self._splits, self._report
-        with ds:
-            if splits.names and splits.only is None:
-                report.splits = _split_counts(ds, splits.tensor, ds.info[INFO][-1]["first"])
-            finished = datetime.now(UTC).isoformat(timespec="seconds")
-            self._remember(ds, {"state": "done", "finished": finished})
+        if splits.names and splits.only is None:
+            report.splits = _split_counts(ds, splits.tensor, ds.info[INFO][-1]["first"])
+        if self._earlier.get("state") == "rows":
+            with ds:
+                self._remember(ds, self._over(ds))
         if self._how.commit:
             ds.commit(f"Imported {report.written:,} rows of {report.format} from {report.source}")
 
@@ -511,7 +532,7 @@ def _each(
     drawn: Callable[[int], str] | None = _drawn(splits, number) if splits.names else None
     at = 0
     for row in importer.rows(item, context):
-        if not isinstance(row, Mapping):
+        if type(row) is not dict and not isinstance(row, Mapping):
             yield row
             continue
         if drawn is None:

@@ -6,13 +6,11 @@ while it is looked through, so that positions of characters are those of bytes; 
 
 from __future__ import annotations
 
-import gc
 import json
 import mmap
 import os
 import re
 import tempfile
-import threading
 import weakref
 from array import array
 from collections.abc import Callable, Collection, Sequence
@@ -22,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from lakebed.errors import IngestionError, LakebedError
+from lakebed.importers.collecting import NO_SEARCH
 from lakebed.importers.source import Source
 
 # What is looked at in one go; an element may be larger, up to the second.
@@ -139,7 +138,7 @@ def open_json(
 
 def _held(data: bytes, name: str, arrays: Collection[str], seen: Seen) -> JsonFile:
     try:
-        with _NO_CYCLES:
+        with NO_SEARCH:
             whole = json.loads(data.decode("utf-8-sig"))
     except ValueError as error:
         raise IngestionError(f"{name} is no JSON: {error}") from error
@@ -154,39 +153,6 @@ def _held(data: bytes, name: str, arrays: Collection[str], seen: Seen) -> JsonFi
         else:
             found.values[key] = value
     return found
-
-
-class _NoCycles:
-    """``with`` it, the search for unreachable cycles rests: of JSON there are none, and it looks at all objects.
-
-    It is as it was when the last of the threads that are inside leaves. What was made meanwhile is not young then, so
-    that it is looked at once and not in each generation.
-    """
-
-    def __init__(self) -> None:
-        self._mutex = threading.Lock()
-        self._inside = 0
-        self._was_on = False
-
-    def __enter__(self) -> None:
-        with self._mutex:
-            if not self._inside:
-                self._was_on = gc.isenabled()
-                gc.disable()
-            self._inside += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._mutex:
-            self._inside -= 1
-            if self._inside or not self._was_on:
-                return
-            if not gc.get_freeze_count():
-                gc.freeze()
-                gc.unfreeze()
-            gc.enable()
-
-
-_NO_CYCLES = _NoCycles()
 
 
 class _Scanner:

@@ -27,15 +27,18 @@ _NOT_SUPPORTED = (
 
 # What values hold besides what is counted of them.
 _OBJECT = 64
+_SMALL_ONES = frozenset({int, float, bool, type(None), list, dict, tuple})
 
 
 def held_bytes(value: Any) -> int:
     """Return about how many bytes a value takes."""
     kind = type(value)
-    if kind is str or kind is bytes:
-        return len(value) + _OBJECT
     if kind is np.ndarray:
         return int(value.nbytes) + _OBJECT
+    if kind is str or kind is bytes:
+        return len(value) + _OBJECT
+    if kind in _SMALL_ONES:
+        return _OBJECT
     if isinstance(value, Sample):
         return value.held_bytes + _OBJECT
     return int(value.nbytes) + _OBJECT if isinstance(value, np.ndarray) else _OBJECT

@@ -43,8 +43,9 @@ SCHEDULERS = ("threaded", "serial", "processed", "ray")
 
 # A task is to take about so long: long enough to fill chunks, short enough to end all workers at about the same time.
 _TASK_SECONDS = 2.0
-# The last ones are smaller, but not so small that their parts take longer than their items.
+# The last ones are smaller, but not so small that what a part takes at its end is much of what its items take.
 _LEAST_SECONDS = 0.25
+_ENDINGS = 5
 # After so many tasks, tensors without a dtype are left to each part.
 _SETTLING_TASKS = 3
 
@@ -197,6 +198,7 @@ class _Run:
         self._in_place = in_place
         self._settled: Part | None = None
         self._seconds_per_item = 0.0
+        self._ending = 0.0  # seconds that the end of a part takes
         self._checkpoint: int | None = None  # items that the last one holds
 
     def run(self) -> None:
@@ -274,7 +276,8 @@ class _Run:
         rest = 1 << 40 if length is None else length - at
         if not self._seconds_per_item:
             return max(1, min(16, -(-rest // (2 * workers))))
-        most, least = (int(seconds / self._seconds_per_item) for seconds in (_TASK_SECONDS, _LEAST_SECONDS))
+        shortest = max(_LEAST_SECONDS, _ENDINGS * self._ending)
+        most, least = (int(seconds / self._seconds_per_item) for seconds in (_TASK_SECONDS, shortest))
         return max(1, min(most, max(least, -(-rest // (2 * workers)))))
 
     def _is_settled(self, target: PartTarget) -> bool:
@@ -314,6 +317,7 @@ class _Run:
             self._report.items += task.stop - task.start
             self._report.rows += outcome.rows
             self._seconds_per_item = max(outcome.seconds / (task.stop - task.start), 1e-7)
+            self._ending = outcome.ending
             if outcome.part is not None:
                 parts.append(outcome.part)
                 if target is not None:

@@ -102,6 +102,8 @@ class Outcome:
         Why it ended early; its part is None then.
     seconds
         Time that the items took, without what a part takes however many they are: waiting for the disk at its end.
+    ending
+        Time that the end of the part took.
     """
 
     task: Task
@@ -111,6 +113,7 @@ class Outcome:
     left_out: list[LeftOut] = field(default_factory=list)
     failure: Failure | None = None
     seconds: float = 0.0
+    ending: float = 0.0
 
 
 class Cancelled(Exception):
@@ -238,7 +241,9 @@ class Worker:
             with PartWriter(settled, self._pool.take) as writer:
                 self._run(task, outcome, writer)
                 if outcome.failure is None and outcome.rows:
+                    started = perf_counter()
                     outcome.part = writer.finish()
+                    outcome.ending = perf_counter() - started
         return outcome
 
     def _run(self, task: Task, outcome: Outcome, writer: PartWriter | None) -> None:

@@ -17,9 +17,8 @@ def companions_of(meta: DatasetMeta, name: str) -> dict[str, str]:
     start = f"{group}{slash}_{base}_"
     found = {}
     for other, key in meta.tensor_names.items():
-        kind = other.removeprefix(start)
-        if other.startswith(start) and key in meta.hidden_tensors and _is_kind(kind):
-            found[kind] = other
+        if other.startswith(start) and key in meta.hidden_tensors and _is_kind(other.removeprefix(start)):
+            found[other.removeprefix(start)] = other
     return found
 
 

@@ -158,6 +158,30 @@ def test_an_import_that_was_killed_between_checkpoints_goes_on(
     assert calls == 6 + 3
 
 
+def test_an_import_that_was_killed_before_its_commit_is_only_committed(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stops(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lakebed.Dataset, "commit", stops)
+        with pytest.raises(KeyboardInterrupt):
+            lakebed.import_from("folder", photos, tmp_path / "lake", progressbar=False)
+    killed = lakebed.load(tmp_path / "lake")
+    assert (len(killed), killed.commit_id) == (6, None)
+    report = lakebed.import_from("folder", photos, tmp_path / "lake", progressbar=False)
+    assert report.resumed
+    assert (report.written, report.skipped, report.splits) == (6, 1, {"train": 4, "val": 2})
+    ds = lakebed.load(tmp_path / "lake")
+    assert len(ds) == 6
+    assert [one["message"] for one in ds.commits] == [f"Imported 6 rows of folder from {photos}"]
+    with pytest.raises(DatasetExistsError):
+        lakebed.import_from("folder", photos, tmp_path / "lake", progressbar=False)
+    again = lakebed.import_from("folder", photos, tmp_path / "lake", append=True, progressbar=False)
+    assert (again.resumed, len(lakebed.load(tmp_path / "lake"))) == (False, 12)
+
+
 def test_links_in_place_of_copies(photos: Path, tmp_path: Path) -> None:
     (photos / "train/dog/broken.jpg").unlink()
     ds = lakebed.import_from("folder", photos, tmp_path / "lake", link=True, progressbar=False).dataset

@@ -1,0 +1,65 @@
+"""The search for cycles is as it was after an import, whatever the program has made of it."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from lakebed.importers.collecting import ASIDE, NO_SEARCH
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_frozen() -> Iterator[None]:
+    """Undo what the run of all tests has frozen."""
+    was_frozen = gc.get_freeze_count()
+    gc.unfreeze()
+    yield
+    if was_frozen:
+        gc.freeze()
+
+
+def test_the_search_rests_until_the_last_one_leaves() -> None:
+    with NO_SEARCH:
+        with NO_SEARCH:
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_a_search_that_the_program_switched_off_stays_off() -> None:
+    gc.disable()
+    try:
+        with NO_SEARCH:
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_what_was_set_aside_comes_back_after_an_error() -> None:
+    found = 0
+
+    def stops() -> None:
+        nonlocal found
+        with ASIDE:
+            found = gc.get_freeze_count()
+            raise ValueError("stop")
+
+    with pytest.raises(ValueError, match="stop"):
+        stops()
+    assert found
+    assert not gc.get_freeze_count()
+
+
+def test_what_the_program_has_frozen_stays_frozen() -> None:
+    gc.freeze()
+    try:
+        with ASIDE:
+            pass
+        with NO_SEARCH:
+            pass
+        assert gc.get_freeze_count()
+    finally:
+        gc.unfreeze()
