@@ -176,8 +176,9 @@ def _rows_of(source: Source, *, splits: bool) -> tuple[dict[str, list[tuple[list
     grouped: dict[tuple[str, str], list[str]] = {}
     problems = []
     for name in source.files:
-        if suffix_of(name) in _OF_SUFFIX:
-            grouped.setdefault((name[: -len(suffix_of(name))], ""), []).append(name)
+        suffix = suffix_of(name)
+        if suffix in _OF_SUFFIX:
+            grouped.setdefault((name[: -len(suffix)], ""), []).append(name)
         else:
             problems.append(Problem(name, "a file of an unknown kind is not imported", 0))
     found: dict[str, list[tuple[list[str], str]]] = {}
@@ -192,6 +193,9 @@ def _rows_of(source: Source, *, splits: bool) -> tuple[dict[str, list[tuple[list
 
 def _apart(files: list[str]) -> Iterator[list[str]]:
     """Yield files of one stem in rows: those of different htypes share one."""
+    if len(files) == 1:
+        yield files
+        return
     rows: list[dict[str, str]] = []
     for name in files:
         htype = _OF_SUFFIX[suffix_of(name)]

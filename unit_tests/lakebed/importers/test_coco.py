@@ -132,6 +132,27 @@ def test_one_kind_needs_no_group_and_a_file_is_enough(coco: Path) -> None:
     assert "area" not in renamed.tensors
 
 
+def test_versions_are_merged_by_ids_and_numbers_need_no_record_of_their_shapes(
+    coco: Path, tmp_path: Path
+) -> None:
+    lakebed.import_from("coco", coco, tmp_path / "lake", progressbar=False)
+    hidden = {path.name for path in (tmp_path / "lake/versions").rglob("_*_*") if path.is_dir()}
+    assert {"_bbox_id", "_area_id", "_image_id_id", "_segmentation_shape", "_rle_mask_shape"} <= hidden
+    assert (
+        not {"_bbox_shape", "_area_shape", "_iscrowd_shape", "_category_id_shape", "_image_id_shape"} & hidden
+    )
+    ds = lakebed.load(tmp_path / "lake")
+    ds.checkout("other", create=True)
+    ds["instances/area"][0] = np.array([5.0])
+    ds.commit()
+    ds.checkout("main")
+    ds.pop(2)
+    ds.merge("other")
+    assert len(ds) == 2
+    assert ds["instances/area"][0].numpy().tolist() == [5.0]
+    assert ds["instances/bbox"].shapes().tolist() == [[0, 4], [2, 4]]
+
+
 def test_pictures_that_are_missing_or_broken_are_left_out(coco: Path) -> None:
     (coco / "train2026/a.jpg").unlink()
     (coco / "val2026/ü.jpg").write_bytes(b"no picture")
