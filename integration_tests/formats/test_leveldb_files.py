@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-import plyvel
 import pytest
 
 import lakebed
 from lakebed.importers.leveldb_files import opened
 from lakebed.importers.source import Source
+
+plyvel = pytest.importorskip("plyvel")
 
 pytestmark = [pytest.mark.formats, pytest.mark.timeout(300)]
 

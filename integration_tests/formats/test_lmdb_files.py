@@ -7,13 +7,14 @@ import random
 from pathlib import Path
 from typing import Any
 
-import lmdb
 import numpy as np
 import PIL.Image
 import pytest
 
 import lakebed
 from lakebed.importers.lmdb_pages import Entry, Environment
+
+lmdb = pytest.importorskip("lmdb")
 
 pytestmark = [pytest.mark.formats, pytest.mark.timeout(300)]
 

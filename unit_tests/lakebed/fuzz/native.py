@@ -244,6 +244,17 @@ def _gather_arrays(rng: random.Random) -> None:
         assert len(shapes) == len(values)
 
 
+def _copy_samples(rng: random.Random) -> None:
+    """Samples somewhere in buffers, at their ends and beyond them, to places that are aligned or not."""
+    count, size, at = rng.randrange(5), rng.choice((0, 1, 63, 64, 200)), rng.randrange(70)
+    sources = [rng.randbytes(size + rng.choice((0, 1, 100))) for _ in range(count + rng.choice((0, 0, 0, 1)))]
+    starts = [rng.choice((0, 1, len(one) - size, *EDGES)) for one in sources]
+    out = np.zeros(at + count * size, np.uint8)[at:].reshape(count, size)
+    gather.copy_samples(sources, np.array(starts, np.int64), out, rng.random() < 0.5)
+    for sample, source, start in zip(out, sources, starts, strict=True):
+        assert sample.tobytes() == source[start : start + size]
+
+
 def _cut(rng: random.Random) -> None:
     """Arrays cut from a buffer; what comes back is written to, so that a sanitizer sees where it lies."""
     base = np.zeros(_size(rng), np.uint8)
@@ -469,6 +480,7 @@ CALLS: dict[str, Callable[[random.Random], None]] = {
     "locate_rows": _locate,
     "image headers": _image_headers,
     "gather_arrays": _gather_arrays,
+    "copy_samples": _copy_samples,
     "cut": _cut,
     "decode_regions": _decode_regions,
     "resize_regions": _resize_regions,
