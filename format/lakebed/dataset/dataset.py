@@ -16,6 +16,7 @@ from lakebed.dataset._rows import RowMethods
 from lakebed.dataset._schema import SchemaMethods
 from lakebed.dataset._selection import SelectionMethods
 from lakebed.dataset._splits import SplitMethods
+from lakebed.dataset._tables import TableMethods
 from lakebed.dataset._transforms import TransformMethods
 from lakebed.dataset._versions import VersionMethods
 from lakebed.dataset.info import Edit, Info
@@ -27,7 +28,6 @@ from lakebed.errors import (
 )
 from lakebed.errors.root import instead
 from lakebed.printable import printable
-from lakebed.session.branches import check_info_changeable
 from lakebed.session.handle import Handle, Live
 from lakebed.writing.names import normalize
 
@@ -42,6 +42,7 @@ class Dataset(
     SelectionMethods,
     RowMethods,
     ColumnMethods,
+    TableMethods,
     VersionMethods,
     MergeMethods,
     CopyMethods,
@@ -96,6 +97,8 @@ class Dataset(
         self.info.replace_with(value)
 
     def _change_info(self, edit: Edit) -> None:
+        from lakebed.session.branches import check_info_changeable
+
         check_info_changeable(self._session)
         with self._session.mutex, self._session.writing() as draft:
             draft.schema.set_info(edit(self._session.schema().info))

@@ -11,6 +11,7 @@ from lakebed.dataset._info import InfoMethods
 from lakebed.dataset._operators import OperatorMethods
 from lakebed.dataset._read import ReadMethods
 from lakebed.dataset._shape import ShapeMethods
+from lakebed.dataset._tables import TensorTableMethods
 from lakebed.reading.index import Index
 from lakebed.session.handle import Handle
 from lakebed.session.inputs import StoredSamples, encode_sample, encode_samples, encode_singly
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from lakebed.session.pickling import Address
 
 
-class Tensor(InfoMethods, ShapeMethods, ReadMethods, OperatorMethods, StoredSamples):
+class Tensor(InfoMethods, ShapeMethods, ReadMethods, TensorTableMethods, OperatorMethods, StoredSamples):
     """A column of samples; indexing gives lazily selected parts, ``numpy()`` and its kin read them.
 
     Examples

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,9 @@ from lakebed.reading.index import Rows
 from lakebed.reading.remote.prefetch import prefetch
 from lakebed.reading.scan import ColumnScan
 from lakebed.session.table import Table
+
+if TYPE_CHECKING:
+    from lakebed.reading.shown import ShownColumn
 
 Batch = dict[str, Any]
 
@@ -115,45 +119,83 @@ def _ahead(scans: Mapping[str, ColumnScan], start: int, stop: int) -> AbstractCo
     return prefetch([wanted for scan in scans.values() for wanted in scan.wanted(range(start, stop))])
 
 
-def arrow_stream(table: Table) -> Any:
-    """Return the rows of a table as a ``pyarrow.RecordBatchReader``."""
+def arrow_stream(table: Table, *, labels: bool = False, files: bool = False) -> Any:
+    """Return the rows of a table as a ``pyarrow.RecordBatchReader``.
+
+    Parameters
+    ----------
+    labels
+        Class labels are dictionary columns with their names, else numbers.
+    files
+        Files are their bytes and links their addresses, else arrays.
+    """
     import pyarrow as pa
 
-    from lakebed.reading.arrow import arrow_type
+    from lakebed.reading.shown import ShownColumn
 
     if table.index.inside:
         raise InvalidOperationError(
             "an Arrow stream runs over rows; drop the subscripts for the inside of samples"
         )
     scans = table.scans()
-    schema = pa.schema([pa.field(name, arrow_type(scan.reader)) for name, scan in scans.items()])
+    columns = {name: ShownColumn.of(scan, labels=labels, files=files) for name, scan in scans.items()}
+    schema = pa.schema([pa.field(name, column.kind) for name, column in columns.items()])
     rows = table.index.rows(_length(scans))
     window = row_window(rows)
     batches = (
-        _picked_batches(scans, schema, rows) if window is None else _batches_ahead(scans, schema, *window)
+        _picked_batches(columns, schema, rows)
+        if window is None
+        else _batches_ahead(scans, columns, schema, *window)
     )
     return pa.RecordBatchReader.from_batches(schema, batches)
 
 
-def _batches_ahead(scans: Mapping[str, ColumnScan], schema: Any, start: int, stop: int) -> Iterator[Any]:
-    from lakebed.reading.arrow import record_batches
+@dataclass(frozen=True)
+class ArrowRows:
+    """Rows that are read anew whenever they are asked for; what takes Arrow data takes these.
 
-    with _ahead(scans, start, stop):
-        yield from record_batches(scans, schema, start, stop)
+    Parameters
+    ----------
+    labels, files
+        As for :func:`arrow_stream`.
+    """
+
+    table: Table
+    labels: bool = False
+    files: bool = False
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Export the rows as an Arrow stream."""
+        stream = arrow_stream(self.table, labels=self.labels, files=self.files)
+        return stream.__arrow_c_stream__(requested_schema)
 
 
-def _picked_batches(scans: Mapping[str, ColumnScan], schema: Any, rows: Rows) -> Iterator[Any]:
-    """Yield record batches for rows that are not consecutive: runs of neighbours are read, then put together."""
+def _batches_ahead(
+    scans: Mapping[str, ColumnScan], columns: Mapping[str, ShownColumn], schema: Any, start: int, stop: int
+) -> Iterator[Any]:
+    """Yield record batches of consecutive rows."""
     import pyarrow as pa
 
-    from lakebed.reading.arrow import BATCH_ROWS, arrow_column
+    size = _batch_rows(columns)
+    with _ahead(scans, start, stop):
+        for first in range(start, stop, size):
+            last = min(first + size, stop)
+            arrays = [column.column(first, last) for column in columns.values()]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-    wanted = np.asarray(rows, dtype=np.int64)
-    for first in range(0, len(wanted), BATCH_ROWS):
-        part = wanted[first : first + BATCH_ROWS]
-        cuts = np.flatnonzero(np.diff(part) != 1) + 1
-        runs = [(int(run[0]), int(run[-1]) + 1) for run in np.split(part, cuts)]
-        columns = []
-        for scan, field in zip(scans.values(), schema, strict=True):
-            columns.append(pa.concat_arrays([arrow_column(scan, a, b, field.type) for a, b in runs]))
-        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+def _picked_batches(columns: Mapping[str, ShownColumn], schema: Any, rows: Rows) -> Iterator[Any]:
+    """Yield record batches of rows that are not consecutive; of each batch, every chunk is read once."""
+    import pyarrow as pa
+
+    wanted, size = np.asarray(rows, dtype=np.int64), _batch_rows(columns)
+    for first in range(0, len(wanted), size):
+        part = wanted[first : first + size]
+        yield pa.RecordBatch.from_arrays([column.taken(part) for column in columns.values()], schema=schema)
+
+
+def _batch_rows(columns: Mapping[str, ShownColumn]) -> int:
+    from lakebed.reading.arrow import BATCH_ROWS
+    from lakebed.reading.shown import FILE_ROWS
+
+    return FILE_ROWS if any(column.how == "files" for column in columns.values()) else BATCH_ROWS
