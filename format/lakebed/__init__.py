@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from lakebed.api_copies import copy, deepcopy, like, materialize, pack, unpack
     from lakebed.exporters.export_yolo import export_yolo
     from lakebed.exporters.exporting import export_to
+    from lakebed.importers.from_tables import from_arrow, from_pandas, from_polars, from_rows
     from lakebed.importers.importing import import_from
     from lakebed.importers.ingest import ingest_coco
     from lakebed.importers.ingest_classification import ingest_classification, ingest_kaggle
@@ -90,6 +91,10 @@ __all__ = [
     "export_to",
     "export_yolo",
     "file_kinds",
+    "from_arrow",
+    "from_pandas",
+    "from_polars",
+    "from_rows",
     "gc",
     "htype",
     "htypes",
@@ -128,6 +133,10 @@ _LATER = {
     "deepcopy": "lakebed.api_copies",
     "export_to": "lakebed.exporters.exporting",
     "export_yolo": "lakebed.exporters.export_yolo",
+    "from_arrow": "lakebed.importers.from_tables",
+    "from_pandas": "lakebed.importers.from_tables",
+    "from_polars": "lakebed.importers.from_tables",
+    "from_rows": "lakebed.importers.from_tables",
     "import_from": "lakebed.importers.importing",
     "ingest_classification": "lakebed.importers.ingest_classification",
     "ingest_coco": "lakebed.importers.ingest",
