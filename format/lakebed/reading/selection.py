@@ -40,7 +40,7 @@ class Selection:
     ) -> None:
         self.reader = reader
         self.index = index
-        self._companion = companion
+        self.companion = companion
         self._pad = pad
         sequence = reader.state.sequence
         self._spans = None if sequence is None else Spans(sequence)
@@ -80,7 +80,7 @@ class Selection:
 
     def _nulls(self, rows: Rows) -> NDArray[np.bool_] | None:
         """Return True for rows whose null is on record, or None when none is."""
-        reader = self._companion("null")
+        reader = self.companion("null")
         if reader is None or not len(rows):
             return None
         wanted = np.asarray(rows, dtype=np.int64)
@@ -199,7 +199,9 @@ class Selection:
         share = (
             f"{count:,} of {len(rows):,} rows {'is' if count == 1 else 'are'} null, the first is row {first}"
         )
-        return DynamicTensorNumpyError(f"{error}. {share}; ds.batches(), null_mask() and Arrow tell which")
+        return DynamicTensorNumpyError(
+            f"{error}. {share}: pass masked=True, or fill=... to give them a value"
+        )
 
     def _stacked(self, rows: Rows) -> NDArray[Any]:
         reader, inside = self.reader, self.index.inside
@@ -285,7 +287,7 @@ class Selection:
     # -- shapes ----------------------------------------------------------------------------------------------
 
     def _extents(self) -> Extents:
-        return Extents(self.reader, self._companion("shape"))
+        return Extents(self.reader, self.companion("shape"))
 
     def shape(self) -> tuple[int | None, ...]:
         """Return the number of rows, then the extent of each axis, None where samples differ."""
@@ -399,7 +401,7 @@ class Selection:
 
     def infos(self) -> Any:
         """Return what is on record of the samples' files: a dict for a single one, else a list; None if nothing."""
-        reader = self._companion("info")
+        reader = self.companion("info")
         if reader is None:
             return None
         known = reader.state.meta.length

@@ -14,12 +14,17 @@ from lakebed.errors import InvalidInputError, InvalidOperationError
 from lakebed.reading.index import Rows
 from lakebed.reading.remote.prefetch import prefetch
 from lakebed.reading.scan import ColumnScan
+from lakebed.session.schema import approximate_size
 from lakebed.session.table import Table
 
 if TYPE_CHECKING:
     from lakebed.reading.shown import ShownColumn
 
 Batch = dict[str, Any]
+
+# What is read at a time of rows that are not consecutive.
+_MOST_ROWS = 1 << 16
+_MOST_BYTES = 1 << 26
 
 
 def row_window(rows: Rows) -> tuple[int, int] | None:
@@ -84,7 +89,7 @@ def _check_rows(scans: Mapping[str, ColumnScan], first: int, last: int, count: i
 class Batches:
     """Batches of columns over the rows of a table; each iteration starts anew."""
 
-    def __init__(self, table: Table, batch_size: int) -> None:
+    def __init__(self, table: Table, batch_size: int, *, datetimes: bool = False) -> None:
         if batch_size < 1:
             raise InvalidInputError(f"batch_size is {batch_size}; it must be at least 1")
         if table.index.inside:
@@ -93,6 +98,7 @@ class Batches:
             )
         self._table = table
         self._batch_size = batch_size
+        self._datetimes = datetimes
 
     def __len__(self) -> int:
         """Return the number of batches."""
@@ -100,18 +106,60 @@ class Batches:
 
     def __iter__(self) -> Iterator[Batch]:
         scans = self._table.scans()
+        if not self._datetimes:
+            yield from self._plain(scans)
+            return
+        from lakebed.reading.filled import as_moments, moments_dtype
+
+        infos = {name: scan.reader.state.info.get("logical_type") for name, scan in scans.items()}
+        dtypes = {name: dtype for name, info in infos.items() if (dtype := moments_dtype(info)) is not None}
+        for batch in self._plain(scans):
+            yield {
+                name: as_moments(column, dtypes[name]) if name in dtypes else column
+                for name, column in batch.items()
+            }
+
+    def _plain(self, scans: Mapping[str, ColumnScan]) -> Iterator[Batch]:
         rows = self._table.index.rows(_length(scans))
         window = row_window(rows)
         size = self._batch_size
         if window is None:
-            for first in range(0, len(rows), size):
-                yield {name: scan.picked(rows[first : first + size]) for name, scan in scans.items()}
+            yield from self._scattered(scans, np.asarray(rows, np.int64))
             return
         start, stop = window
         with _ahead(scans, start, stop):
             for first in range(start, stop, size):
                 last = min(first + size, stop)
                 yield {name: scan.column(first, last) for name, scan in scans.items()}
+
+    def _scattered(self, scans: Mapping[str, ColumnScan], rows: NDArray[np.int64]) -> Iterator[Batch]:
+        """Yield batches of rows that are not consecutive.
+
+        Numbers and text come many batches at a time, so that a chunk is read once for all of them.
+        """
+        size = self._batch_size
+        step = size * max(1, _window_rows(scans) // size)
+        for first in range(0, len(rows), step):
+            part = rows[first : first + step]
+            order = np.argsort(part, kind="stable")
+            dense = {name: scan for name, scan in scans.items() if scan.is_dense}
+            far = [scan for scan in dense.values() if scan.reader.source.remote is not None]
+            with prefetch([one for scan in far for one in scan.wanted(part[order])]):
+                window = {name: scan.gathered(part, order) for name, scan in dense.items()}
+            for at in range(0, len(part), size):
+                yield {
+                    name: window[name][at : at + size]
+                    if name in window
+                    else scan.picked(part[at : at + size])
+                    for name, scan in scans.items()
+                }
+
+
+def _window_rows(scans: Mapping[str, ColumnScan]) -> int:
+    """Return how many rows of numbers and text are read at a time."""
+    states = [scan.reader.state for scan in scans.values() if scan.is_dense]
+    row = sum(approximate_size(state) / max(1, state.length) for state in states)
+    return int(min(_MOST_ROWS, _MOST_BYTES / max(1.0, row)))
 
 
 def _ahead(scans: Mapping[str, ColumnScan], start: int, stop: int) -> AbstractContextManager[object]:
