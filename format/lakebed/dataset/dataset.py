@@ -12,6 +12,7 @@ from lakebed.dataset._copy import CopyMethods
 from lakebed.dataset._creds import CredsMethods
 from lakebed.dataset._loaders import LoaderMethods
 from lakebed.dataset._merge import MergeMethods
+from lakebed.dataset._row_values import RowValueMethods
 from lakebed.dataset._rows import RowMethods
 from lakebed.dataset._schema import SchemaMethods
 from lakebed.dataset._selection import SelectionMethods
@@ -37,10 +38,15 @@ if TYPE_CHECKING:
     from lakebed.storage.base import Storage
 
 
+_YIELDING = {"data": "_data_of", "map": "_map", "rows": "_rows_of"}
+"""Methods that 3.x does not have: where a script has a tensor of such a name, it gets that."""
+
+
 class Dataset(
     SchemaMethods,
     SelectionMethods,
     RowMethods,
+    RowValueMethods,
     ColumnMethods,
     TableMethods,
     VersionMethods,
@@ -153,8 +159,8 @@ class Dataset(
         except TensorDoesNotExistError as error:
             if name == "tags":  # no property, as in 3.x it is a name like any other for a tensor
                 return self.get_tags()
-            if name == "map":  # 3.x has no such method: scripts may have tensors of this name
-                return self._map
+            if name in _YIELDING:
+                return getattr(self, _YIELDING[name])
             # Programs ask for names with _ all the time, only to hear that there are none.
             hint = "" if name.startswith("_") else instead(name, self._names())
             raise AttributeError(
@@ -169,7 +175,11 @@ class Dataset(
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and normalize(name, self._group) in self._session.schema().names()
 
-    def __iter__(self) -> Iterator[Self]:
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate over rows; over the names and values of a single row, which makes ``dict(ds[i])`` a dictionary."""
+        if self._index.is_single:
+            yield from self.to_dict().items()
+            return
         for i in range(self.max_len if self._pad else self.min_len):
             index = self._index[i]
             # Rows may be added while one iterates.

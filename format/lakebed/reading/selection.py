@@ -292,6 +292,11 @@ class Selection:
     def shape(self) -> tuple[int | None, ...]:
         """Return the number of rows, then the extent of each axis, None where samples differ."""
         rows = self.rows()
+        if self.is_single and not self.index.inside and self._spans is None and not self.reader.is_link:
+            meta, row = self.reader.state.meta, int(rows[0])
+            if row < meta.length and len(meta.max_shape):
+                known = tuple(meta.max_shape)
+                return known if known == tuple(meta.min_shape) else tuple(map(int, self.reader.shape(row)))
         low, high = self._bounds(rows)
         axes = tuple(a if a == b else None for a, b in zip(low, high, strict=True))
         return axes if self.is_single else (len(rows), *axes)

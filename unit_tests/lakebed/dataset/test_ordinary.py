@@ -377,7 +377,7 @@ def test_names_may_begin_with_underscores(ds: Dataset) -> None:
     assert ds["__temp_1"].numpy().ravel().tolist() == [5, 2]
     with pytest.raises(AttributeError):
         _ = ds.__temp_2
-    assert not hasattr(ds, "__array__")
+    assert not hasattr(ds, "__array_interface__")
 
 
 # -- info --------------------------------------------------------------------------------------------------------------
