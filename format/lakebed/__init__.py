@@ -48,6 +48,7 @@ from lakebed.storage.credentials import Given as Credentials
 
 if TYPE_CHECKING:
     from lakebed.api_copies import copy, deepcopy, like, materialize, pack, unpack
+    from lakebed.dataset.drawing import show
     from lakebed.exporters.export_yolo import export_yolo
     from lakebed.exporters.exporting import export_to
     from lakebed.importers.from_tables import from_arrow, from_pandas, from_polars, from_rows
@@ -116,6 +117,7 @@ __all__ = [
     "read",
     "rename",
     "repair",
+    "show",
     "tensor",
     "tiled",
     "transform",
@@ -147,6 +149,7 @@ _LATER = {
     "like": "lakebed.api_copies",
     "materialize": "lakebed.api_copies",
     "pack": "lakebed.api_copies",
+    "show": "lakebed.dataset.drawing",
     "transform": "lakebed.transforms.function",
     "unpack": "lakebed.api_copies",
 }
@@ -159,3 +162,8 @@ def __getattr__(name: str) -> object:
 
         return getattr(import_module(_LATER[name]), name)
     raise AttributeError(f"module 'lakebed' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Return the names that users need; others, the exceptions of 3.x among them, can be imported all the same."""
+    return sorted({*__all__, "__version__"})

@@ -16,6 +16,7 @@ from lakebed.dataset._row_values import RowValueMethods
 from lakebed.dataset._rows import RowMethods
 from lakebed.dataset._schema import SchemaMethods
 from lakebed.dataset._selection import SelectionMethods
+from lakebed.dataset._show import ShowMethods
 from lakebed.dataset._splits import SplitMethods
 from lakebed.dataset._tables import TableMethods
 from lakebed.dataset._transforms import TransformMethods
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from lakebed.storage.base import Storage
 
 
-_YIELDING = {"data": "_data_of", "map": "_map", "rows": "_rows_of"}
+_YIELDING = {"data": "_data_of", "map": "_map", "plot": "_plot", "rows": "_rows_of"}
 """Methods that 3.x does not have: where a script has a tensor of such a name, it gets that."""
 
 
@@ -57,6 +58,7 @@ class Dataset(
     SplitMethods,
     TransformMethods,
     CompatMethods,
+    ShowMethods,
 ):
     """Tensors of equal meaning row by row, versioned; made by ``lakebed.empty``, ``load`` and ``dataset``.
 
@@ -254,7 +256,8 @@ class Dataset(
         tensors = self.tensors
         print(printing.summary_table({name: tensors[name] for name in self._shown(self._session.schema())}))
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
+        """Return what 3.x prints; ``repr`` says more."""
         session = self._handle.session  # of an outdated view, too
         read_only = ", read_only=True" if session.read_only else ""
         group = f", group_index={self._group!r}" if self._group else ""
@@ -268,9 +271,6 @@ class Dataset(
         handle = self._handle
         place = Address.of(handle.session), handle.path
         return _reopened, (type(self), place, self._group, self._index, self._columns, self._pad)
-
-    def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self._names()]
 
 
 def _names_of(item: Sequence[Any]) -> list[str] | None:

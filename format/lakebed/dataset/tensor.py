@@ -11,6 +11,7 @@ from lakebed.dataset._info import InfoMethods
 from lakebed.dataset._operators import OperatorMethods
 from lakebed.dataset._read import ReadMethods
 from lakebed.dataset._shape import ShapeMethods
+from lakebed.dataset._show import TensorShowMethods
 from lakebed.dataset._tables import TensorTableMethods
 from lakebed.reading.index import Index
 from lakebed.session.handle import Handle
@@ -21,7 +22,15 @@ if TYPE_CHECKING:
     from lakebed.session.pickling import Address
 
 
-class Tensor(InfoMethods, ShapeMethods, ReadMethods, TensorTableMethods, OperatorMethods, StoredSamples):
+class Tensor(
+    InfoMethods,
+    ShapeMethods,
+    ReadMethods,
+    TensorTableMethods,
+    TensorShowMethods,
+    OperatorMethods,
+    StoredSamples,
+):
     """A column of samples; indexing gives lazily selected parts, ``numpy()`` and its kin read them.
 
     Examples
@@ -219,7 +228,8 @@ class Tensor(InfoMethods, ShapeMethods, ReadMethods, TensorTableMethods, Operato
 
     # -- showing -----------------------------------------------------------------------------------------------
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
+        """Return what 3.x prints; ``repr`` says more."""
         index = "" if self._index.is_trivial else f", index={self._index!r}"
         return f"Tensor(key={self._name!r}{index})"
 

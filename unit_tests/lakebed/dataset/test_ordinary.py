@@ -609,12 +609,12 @@ def test_tensors_are_printed_as_made_and_sorted_once_they_are_committed(
 ) -> None:
     for name in ("x", "images", "a"):
         ds.create_tensor(name)
-    assert repr(ds) == "Dataset(path='mem://', tensors=['x', 'images', 'a'])"
+    assert str(ds) == "Dataset(path='mem://', tensors=['x', 'images', 'a'])"
     ds.commit()
     ds.create_tensor("b")
-    assert repr(ds) == "Dataset(path='mem://', tensors=['a', 'images', 'x', 'b'])"
+    assert str(ds) == "Dataset(path='mem://', tensors=['a', 'images', 'x', 'b'])"
     ds.rename_tensor("images", "c")
-    assert repr(ds) == "Dataset(path='mem://', tensors=['a', 'x', 'b', 'c'])"
+    assert str(ds) == "Dataset(path='mem://', tensors=['a', 'x', 'b', 'c'])"
     ds.summary()
     rows = [
         line.split()[0]

@@ -343,7 +343,8 @@ def test_the_error_of_numbers_with_nulls_names_them() -> None:
     ds = new({"dtype": "int32"})
     ds.extend({"t": [1, 2, None, 4, None, None]})
     with pytest.raises(
-        lakebed.errors.DynamicTensorNumpyError, match=r"3 of 6 rows are null, the first is row 2: pass masked=True"
+        lakebed.errors.DynamicTensorNumpyError,
+        match=r"3 of 6 rows are null, the first is row 2: pass masked=True",
     ):
         ds.t.numpy()
     with pytest.raises(
