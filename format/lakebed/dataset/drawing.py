@@ -301,12 +301,12 @@ def _draw_points(base: Image, value: NDArray[Any], htype: str) -> None:
 
 def _write(base: Image, at: tuple[int, int], text: str, color: tuple[int, int, int]) -> None:
     """Write on a dark ground, inside of the image."""
-    from PIL import ImageDraw
+    from PIL import ImageDraw, ImageFont
 
-    draw = ImageDraw.Draw(base)
+    draw, font = ImageDraw.Draw(base), ImageFont.load_default(max(11, base.width // 32))
     shown = printable(text)[:_MOST_TEXT].encode("latin-1", "replace").decode("latin-1")
-    left, top, right, bottom = draw.textbbox((0, 0), shown)
+    left, top, right, bottom = draw.textbbox((0, 0), shown, font=font)
     x = max(0, min(at[0], base.width - int(right - left) - 2))
     y = max(0, min(at[1], base.height - int(bottom - top) - 4))
     draw.rectangle((x, y, x + right - left + 2, y + bottom + 2), fill=(0, 0, 0))
-    draw.text((x + 1, y), shown, fill=color)
+    draw.text((x + 1, y), shown, fill=color, font=font)

@@ -109,4 +109,4 @@ def test_str(ds: lakebed.Dataset) -> None:
     assert str(ds["g"].ragged[[1, 2]]) == "Tensor(key='g/ragged', index=Index([(1, 2)]))"
     assert str(ds.a[0][0:1]) == "Tensor(key='a', index=Index([0, slice(0, 1, None)]))"
     reader = lakebed.load("mem://printing", read_only=True)
-    assert repr(reader[["a"]]) == f"Dataset({path}, read_only=True, tensors=['a'])"
+    assert str(reader[["a"]]) == f"Dataset({path}, read_only=True, tensors=['a'])"
