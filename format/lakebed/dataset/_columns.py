@@ -71,12 +71,12 @@ class ColumnMethods(DatasetBase):
     def take_rows(
         self, rows: NDArray[np.integer] | Sequence[int], tensors: Sequence[str] | None = None
     ) -> dict[str, Any]:
-        """Read rows as Arrow arrays; each chunk that they lie in is read once.
+        """Read rows as Arrow arrays, in the order given; each chunk that they lie in is read once.
 
         Parameters
         ----------
         rows
-            Row numbers, ascending, each once.
+            Row numbers.
         tensors
             Names of the tensors to read; None reads all.
 
@@ -89,7 +89,7 @@ class ColumnMethods(DatasetBase):
         IndexError
             If there is no such row.
         InvalidInputError
-            If the rows do not ascend.
+            If they are no row numbers.
         TensorDoesNotExistError
             If there is no such tensor.
         """

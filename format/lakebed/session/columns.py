@@ -51,14 +51,39 @@ def read_columns(table: Table, start: int, stop: int) -> dict[str, Any]:
 
 
 def take_rows(table: Table, rows: NDArray[np.int64]) -> dict[str, Any]:
-    """Return rows, ascending, of tensors as Arrow arrays; see ``Dataset.take_rows``."""
-    from lakebed.reading.arrow import arrow_type, taken_column
+    """Return rows of tensors, in the order given, as Arrow arrays; see ``Dataset.take_rows``."""
+    from lakebed.reading.arrow import arrow_type, number_array, taken_column
 
-    wanted = ascending(rows)
+    given = row_numbers(rows)
+    wanted, order = given, None
+    if not bool((given[1:] > given[:-1]).all()):
+        wanted, order = np.unique(given, return_inverse=True)
     scans = table.scans()
     _check_rows(scans, *((int(wanted[0]), int(wanted[-1])) if len(wanted) else (0, 0)), len(wanted))
     with prefetch([part for scan in scans.values() for part in scan.wanted(wanted)]):
-        return {name: taken_column(scan, wanted, arrow_type(scan.reader)) for name, scan in scans.items()}
+        found = {name: taken_column(scan, wanted, arrow_type(scan.reader)) for name, scan in scans.items()}
+    if order is None:
+        return found
+    import pyarrow as pa
+
+    places = number_array(order.astype(np.int64), pa.int64())
+    return {name: array.take(places) for name, array in found.items()}
+
+
+def row_numbers(rows: Any) -> NDArray[np.int64]:
+    """Return row numbers as int64.
+
+    Raises
+    ------
+    InvalidInputError
+        If they are no row numbers.
+    """
+    found = np.asarray(rows)
+    if found.ndim != 1 or (len(found) and found.dtype.kind not in "iu"):
+        raise InvalidInputError(
+            f"rows are a one-dimensional array of row numbers, not {found.dtype} {found.shape}"
+        )
+    return found.astype(np.int64, copy=False)
 
 
 def ascending(rows: Any) -> NDArray[np.int64]:
@@ -69,12 +94,7 @@ def ascending(rows: Any) -> NDArray[np.int64]:
     InvalidInputError
         If they are no row numbers, do not ascend, or one is there twice.
     """
-    found = np.asarray(rows)
-    if found.ndim != 1 or (len(found) and found.dtype.kind not in "iu"):
-        raise InvalidInputError(
-            f"rows are a one-dimensional array of row numbers, not {found.dtype} {found.shape}"
-        )
-    found = found.astype(np.int64, copy=False)
+    found = row_numbers(rows)
     if not bool((found[1:] > found[:-1]).all()):
         raise InvalidInputError("the rows must ascend, each once; sort them, for example with numpy.unique")
     return found
