@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lakebed.dataset._base import TensorBase
 from lakebed.errors import InvalidInputError, InvalidOperationError, LakebedError
 from lakebed.printable import printable
 
@@ -107,15 +108,13 @@ def show(
     TensorDoesNotExistError
         If there is no such tensor.
     """
-    from lakebed.dataset.tensor import Tensor
-
-    if isinstance(source, Tensor):
+    if isinstance(source, TensorBase):
         singles = [source] if source.is_single else [source[i] for i in range(min(rows, len(source)))]
         pictures = [one.pil() for one in singles]
     else:
         name = image or _image_of(source)
         chosen = [source[one] for one in (name, *(tensors or ()))]
-        if not all(isinstance(one, Tensor) for one in chosen):
+        if not all(isinstance(one, TensorBase) for one in chosen):
             raise InvalidInputError("groups cannot be drawn; name tensors")
         count = 1 if source.index.is_single else min(rows, len(source))
         views = [source] if source.index.is_single else [source[i] for i in range(count)]

@@ -67,19 +67,19 @@ def _of_rows(rows: list[Any]) -> dict[str, list[Any]]:
     """Turn rows into columns; all have the keys of the first."""
     if not rows:
         return {}
-    plain = [row if isinstance(row, Mapping) else _of_dataset(row) for row in rows]
-    for at, row in enumerate(plain):
-        if not isinstance(row, Mapping):
-            raise _refused(rows[at], f"row {at} is of type {type(rows[at]).__name__}")
-    names = list(plain[0])
-    for at, row in enumerate(plain):
-        if row.keys() != plain[0].keys():
-            different = set(row) ^ set(names)
+    plain: list[Mapping[str, Any]] = []
+    for at, row in enumerate(rows):
+        found = row if isinstance(row, Mapping) else _of_dataset(row)
+        if found is None:
+            raise _refused(row, f"row {at} is of type {type(row).__name__}")
+        if plain and found.keys() != plain[0].keys():
+            different = set(found) ^ set(plain[0])
             raise SampleExtendingError(
                 f"Cannot extend: row {at} and row 0 differ in {', '.join(sorted(map(str, different)))}; give each row "
                 "the same keys, with None for what is missing"
             )
-    return {name: [row[name] for row in plain] for name in names}
+        plain.append(found)
+    return {name: [row[name] for row in plain] for name in plain[0]}
 
 
 def _of_dataset(row: Any) -> dict[str, Any] | None:
