@@ -67,6 +67,9 @@ def test_a_label_without_a_name_is_told(ds: lakebed.Dataset, samples: Any) -> No
     with pytest.warns(UnusualSampleWarning, match="names of 2 classes, and the label"):
         ds.label.extend(samples)
     assert len(ds.label) == 1
+    with pytest.warns(UnusualSampleWarning, match="the label"):
+        ds.label.append(samples[0])  # however quickly single samples are taken
+    assert len(ds.label) == 2
 
 
 def test_boxes_that_are_none_are_told_and_others_are_not(ds: lakebed.Dataset) -> None:
