@@ -216,7 +216,8 @@ class _Numbers:
         if self._ndim != 1:
             return None
         if isinstance(value, np.generic) and value.dtype == self._dtype:
-            return value.item() if not self._classes or value < self._classes else None
+            number = value.item()
+            return number if not self._classes or number < self._classes else None
         if kind is self._kind:
             return value if kind is bool or self._low <= value <= self._high else None
         return value if kind is str and value in self._names else None
