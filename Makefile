@@ -80,6 +80,7 @@ bench: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready ## speed and memory agains
 	.venv/bin/python -m benchmarks.remote $(BENCH_REMOTE)
 	.venv/bin/python -m benchmarks.loader $(BENCH_LOADER)
 	.venv/bin/python -m benchmarks.transform $(BENCH_TRANSFORM)
+	[[ -z "$$LAKEBED_COCO" ]] || .venv/bin/python -m benchmarks.imports $(BENCH_IMPORTS)
 	[[ -z "$$BENCH_PHOTOS" ]] || .venv/bin/python -m benchmarks.regions "$$BENCH_PHOTOS"
 
 .PHONY: interop
@@ -103,11 +104,12 @@ ray: .venv/.run $(RAY)/.ready ## transforms on a Ray cluster whose nodes are kil
 .PHONY: formats
 formats: .venv/.run $(FORMATS)/.ready ## data sets that other libraries write come in as these read them
 	@$(IN_MEMORY)
-	PYTHONPATH=$(CURDIR):$(CURDIR)/format $(FORMATS)/bin/python -m pytest -m formats integration_tests/formats $(TESTS)
+	PYTHONPATH=$(CURDIR):$(CURDIR)/format $(FORMATS)/bin/python -m pytest -m "formats and not soak" integration_tests/formats $(TESTS)
 
 .PHONY: soak
-soak: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready $(DEEPLAKE3)/.ready .cache/stores/.ready ## the long tests: kills, a million rows, fuzz with sanitizers
+soak: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready $(DEEPLAKE3)/.ready .cache/stores/.ready $(FORMATS)/.ready ## the long tests: kills, a million rows, fuzz with sanitizers
 	@LAKEBED_TESTS=soak $(PYTEST) -m "soak or not (interop or image)" --timeout=86400 -o faulthandler_timeout=7200 $(TESTS)
+	PYTHONPATH=$(CURDIR):$(CURDIR)/format $(FORMATS)/bin/python -m pytest -m "formats and soak" integration_tests/formats
 	scripts/sanitize.sh $(SANITIZE)
 
 .PHONY: docs
@@ -186,8 +188,12 @@ $(FRAMEWORKS)/.ready: | .venv/.run
 
 $(FORMATS)/.ready: | .venv/.run
 	@echo "installing libraries of other data sets into $(@D)"
+	# Of datasets, a release that takes the huggingface-hub of mosaicml-streaming. Of PyTorch, the one that torchvision's
+	# wheel is made for, by which LitData decodes: seven gigabytes.
 	UV=no scripts/venv.sh $(@D) numpy pyarrow lz4 xxhash pillow simplejpeg tqdm click obstore boto3 cloudpickle \
-		pytest pytest-timeout pytest-randomly pytest-xdist hypothesis webdataset lmdb h5py zarr datasets
+		pytest pytest-timeout pytest-randomly pytest-xdist hypothesis webdataset lmdb plyvel h5py zarr 'datasets<5' \
+		torch torchvision mosaicml-streaming litdata tfrecord 'deeplake>=4' bcolz-zipline 'dask[array]' \
+		av pydicom nibabel laspy
 	touch $@
 
 $(RAY)/.ready: | .venv/.run

@@ -194,10 +194,12 @@ def main(contestant: Contestant) -> None:
         first = first or time.perf_counter()
         rows.append(np.asarray(found).reshape(-1))
         values += images.size if isinstance(images, np.ndarray) else sum(image.size for image in images)
-    wall = time.perf_counter() - clock.began
+    wall, used = time.perf_counter() - clock.began, cpu()
     check(task, np.concatenate(rows).astype(np.int64), values)
+    ended = cpu(resource.RUSAGE_CHILDREN)
     gc.collect()  # worker processes end with their iterators
-    found = {"wall": wall, "cpu": cpu() - clock.used, "first": first - clock.began, "base": base}
+    used += cpu(resource.RUSAGE_CHILDREN) - ended
+    found = {"wall": wall, "cpu": used - clock.used, "first": first - clock.began, "base": base}
     found["first after opening"] = first - clock.opened
     print(json.dumps({**found, "samples": task.count, "values": values / sum(map(len, rows)) * task.count}))
 
@@ -221,9 +223,9 @@ def check(task: Task, rows: NDArray[np.int64], values: int) -> None:
         raise RuntimeError(f"{values} values in {len(rows)} crops")
 
 
-def cpu() -> float:
-    """CPU seconds of this process and of its children that ended."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+def cpu(*whose: int) -> float:
+    """CPU seconds, by default of this process and of its children that ended."""
+    used = [resource.getrusage(who) for who in whose or (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 

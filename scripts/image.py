@@ -1,7 +1,7 @@
 """What the Dockerfile's build stage does besides installing: image.py requirements | slim PREFIX | verify SOURCE.
 
 requirements
-    Print what `pyproject.toml`, beside the working directory, says the project depends on.
+    Print what `pyproject.toml`, beside the working directory, says the project depends on, with the extra `import`.
 slim PREFIX
     Delete from an environment what no path of the connector loads.
 verify SOURCE
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import importlib
 import shutil
+import subprocess
 import sys
 import tomllib
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -31,12 +32,20 @@ UNUSED = (
     "pyarrow/libarrow_s3*",
     "pyarrow/*_tests*",
     "numpy/**/tests",
+    "h5py/tests",
+    "numcodecs/tests",
     "numpy/_core/include",
     "boto3/examples",
     "**/*.pxd",
     "**/*.pyx",
 )
 """Headers, sources, tests, and parts of Arrow that nobody here imports, relative to the folder of packages."""
+
+WITH_SYMBOLS = ("numcodecs",)
+"""Packages whose wheels come with symbols for debuggers, most of what they take."""
+
+IMPORTED = ("lakebed", "boto3", "obstore", "destination_deeplake.run", "destination_deeplake.sync")
+IMPORTED_ON_DEMAND = ("yaml", "h5py", "zarr", "numcodecs.blosc", "numcodecs.zstd")
 
 
 def project(folder: Path) -> dict[str, Any]:
@@ -65,11 +74,16 @@ def slim(prefix: Path) -> None:
         elif path.exists():
             freed += path.stat().st_size
             path.unlink()
+    for name in WITH_SYMBOLS:
+        for path in (folder / name).rglob("*.so"):
+            freed += path.stat().st_size
+            subprocess.run(["strip", "--strip-debug", path], check=True)
+            freed -= path.stat().st_size
     print(f"{freed / 1e6:.0f} MB deleted")
 
 
 def verify(source: Path) -> None:
-    """Import the compiled modules and what a sync imports.
+    """Import the compiled modules, and what syncs, imports and exports import.
 
     Raises
     ------
@@ -85,7 +99,7 @@ def verify(source: Path) -> None:
             sys.exit(f"{name} is not compiled: {file}")
     if not importlib.import_module("destination_deeplake.pages").pages():
         sys.exit("the pages of the documentation are missing")
-    for name in ("lakebed", "boto3", "obstore", "destination_deeplake.run", "destination_deeplake.sync"):
+    for name in IMPORTED + IMPORTED_ON_DEMAND:
         importlib.import_module(name)
     print(f"{len(modules)} compiled modules: {', '.join(modules)}")
 
@@ -94,7 +108,8 @@ def main() -> None:
     """Run one command."""
     command, *arguments = sys.argv[1:]
     if command == "requirements":
-        print("\n".join(project(Path())["project"]["dependencies"]))
+        told = project(Path())["project"]
+        print("\n".join([*told["dependencies"], *told["optional-dependencies"]["import"]]))
     elif command == "slim":
         slim(Path(arguments[0]))
     elif command == "verify":

@@ -47,7 +47,18 @@ from lakebed.links.read import read
 from lakebed.storage.credentials import Given as Credentials
 
 if TYPE_CHECKING:
-    from lakebed.api_copies import copy, deepcopy, like, materialize, pack, unpack
+    from lakebed.api_copies import (
+        backup,
+        backups,
+        copy,
+        deepcopy,
+        like,
+        materialize,
+        pack,
+        restore,
+        unpack,
+        verify_backups,
+    )
     from lakebed.dataset.drawing import show
     from lakebed.exporters.export_yolo import export_yolo
     from lakebed.exporters.exporting import export_to
@@ -77,6 +88,8 @@ __all__ = [
     "Skipped",
     "Tensor",
     "allow_links",
+    "backup",
+    "backups",
     "compose",
     "compressions",
     "compute",
@@ -117,18 +130,22 @@ __all__ = [
     "read",
     "rename",
     "repair",
+    "restore",
     "show",
     "tensor",
     "tiled",
     "transform",
     "unpack",
     "verify",
+    "verify_backups",
 ]
 
 
 _LATER = {
     "Loader": "lakebed.loaders.loader",
     "Skipped": "lakebed.transforms.output",
+    "backup": "lakebed.api_copies",
+    "backups": "lakebed.api_copies",
     "compose": "lakebed.transforms.function",
     "compute": "lakebed.transforms.function",
     "copy": "lakebed.api_copies",
@@ -149,9 +166,11 @@ _LATER = {
     "like": "lakebed.api_copies",
     "materialize": "lakebed.api_copies",
     "pack": "lakebed.api_copies",
+    "restore": "lakebed.api_copies",
     "show": "lakebed.dataset.drawing",
     "transform": "lakebed.transforms.function",
     "unpack": "lakebed.api_copies",
+    "verify_backups": "lakebed.api_copies",
 }
 
 

@@ -1,4 +1,4 @@
-"""Module-level functions of the 3.x API that make datasets from others; and datasets in one file."""
+"""Module-level functions of the 3.x API that make datasets from others; datasets in one file; backups."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from lakebed.api import check_options, load, opened, place_of
 from lakebed.dataset.dataset import Dataset
-from lakebed.session.places import Path
+from lakebed.history.timestamps import posix_seconds
+from lakebed.session.open_sessions import flush_open
+from lakebed.session.places import Path, whole
+from lakebed.storage.base import Storage
 from lakebed.storage.credentials import Creds, kept
+from lakebed.storage.url import open_storage
 
 if TYPE_CHECKING:
+    from lakebed.copying.check_backups import BackupFindings
     from lakebed.copying.resolve_links import BrokenLink
+    from lakebed.documents.backup import BackupPoint
+    from lakebed.history.timestamps import Timestamp
 
 
 def like(
@@ -325,3 +332,200 @@ def unpack(
     return deepcopy(
         src, dest, overwrite=overwrite, progressbar=progressbar, src_creds=src_creds, dest_creds=dest_creds
     )
+
+
+def backup(
+    src: Dataset | Path,
+    dest: Path,
+    keep_last: int = 0,
+    keep_daily: int = 0,
+    keep_weekly: int = 0,
+    keep_monthly: int = 0,
+    *,
+    moved: bool = False,
+    keep_damaged: bool = False,
+    verify: bool = False,
+    progressbar: bool = True,
+    src_creds: Creds | None = None,
+    dest_creds: Creds | None = None,
+) -> BackupPoint:
+    """Back up a dataset with all its versions: only what the backups before do not have is copied.
+
+    The backup is there as a whole or not at all; after a kill, the same call goes on. The dataset may be written
+    meanwhile. What is copied is compared with its checksums. Links stay links.
+
+    Parameters
+    ----------
+    src
+        A whole dataset or its address.
+    dest
+        Where the backups of this dataset lie: a new place, or that of the backups before.
+    keep_last, keep_daily, keep_weekly, keep_monthly
+        Which backups stay: so many of the newest, and the newest of each of so many days, weeks and months that have
+        one; without any of these, all.
+    moved
+        The place holds backups of the same dataset at another address, and no version of it is in them.
+    keep_damaged
+        Back up also a dataset that is damaged, as far as it is there.
+    verify
+        Read what earlier backups have brought and this one needs, and copy again what is damaged there.
+    progressbar
+        Show how far it is.
+    src_creds
+        Credentials of the object store that is read; None asks the environment for them.
+    dest_creds
+        Credentials of the object store that is written.
+
+    Returns
+    -------
+    The new backup.
+
+    Raises
+    ------
+    DatasetHandlerError
+        If there is no dataset at ``src``, or ``dest`` lies within it.
+    ChecksumError
+        If the dataset is damaged, and ``keep_damaged`` is false; there is no new backup then.
+    LockedException
+        If another backup to this place is being made.
+    InvalidInputError
+        If the place holds backups of another dataset.
+    PathNotEmptyException
+        If it holds something else.
+    """
+    from lakebed.copying.backup import backup as make
+    from lakebed.copying.retention import Retention
+
+    rule = Retention(keep_last, keep_daily, keep_weekly, keep_monthly)
+    if isinstance(src, Dataset):
+        if not src._index.is_trivial or src._group:  # noqa: SLF001
+            raise TypeError("a view has no history to back up: give the dataset, or its address")
+        src.flush()
+        source = src.storage
+    else:
+        source = _storage(src, src_creds)
+        flush_open(source)
+    return make(
+        source,
+        _storage(dest, dest_creds),
+        rule,
+        moved=moved,
+        keep_damaged=keep_damaged,
+        verify=verify,
+        progressbar=progressbar,
+    ).point
+
+
+def backups(dest: Path, creds: Creds | None = None) -> list[BackupPoint]:
+    """List the backups at a place, the oldest first.
+
+    Parameters
+    ----------
+    dest
+        Where they lie.
+    creds
+        Credentials of an object store; None asks the environment for them.
+
+    Returns
+    -------
+    What the catalog says of each: id, time, size.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If there are none.
+    ChecksumError
+        If the list is damaged.
+    """
+    from lakebed.copying.repository import Repository
+
+    points = Repository(_storage(dest, creds)).catalog().points
+    return sorted(points, key=lambda point: point.time)
+
+
+def verify_backups(dest: Path, creds: Creds | None = None, *, progressbar: bool = True) -> BackupFindings:
+    """Read everything that the backups at a place consist of, and tell what is damaged.
+
+    Parameters
+    ----------
+    dest
+        Where they lie.
+    creds
+        Credentials of an object store; None asks the environment for them.
+    progressbar
+        Show how far it is.
+
+    Returns
+    -------
+    What was read, and what is damaged in which backup; ``is_sound`` if nothing is.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If there are none.
+    ChecksumError
+        If the list of them is damaged.
+    """
+    from lakebed.copying.check_backups import verify_backups as check
+
+    return check(_storage(dest, creds), progressbar=progressbar)
+
+
+def restore(
+    backup: Path,
+    dest: Path,
+    at: str | Timestamp | None = None,
+    overwrite: bool = False,
+    progressbar: bool = True,
+    src_creds: Creds | None = None,
+    dest_creds: Creds | None = None,
+) -> Dataset:
+    """Make the dataset of a backup again, with all its versions; after a kill, the same call goes on.
+
+    Parameters
+    ----------
+    backup
+        Where the backups lie.
+    dest
+        Address of the dataset: an empty or new place.
+    at
+        Id of the backup, or its first characters; or a time, of which the last backup before is meant, as in
+        ``load(as_of=...)``; None is the newest.
+    overwrite
+        Replace a dataset that is there.
+    progressbar
+        Show how far it is.
+    src_creds
+        Credentials of the object store that is read; None asks the environment for them.
+    dest_creds
+        Credentials of the object store that is written.
+
+    Returns
+    -------
+    The dataset.
+
+    Raises
+    ------
+    DatasetHandlerError
+        If there are no backups, or there is a dataset at ``dest`` and ``overwrite`` is false.
+    InvalidInputError
+        If there is no such backup.
+    ChecksumError
+        If it is damaged; no dataset is at ``dest`` then.
+    """
+    from lakebed.copying.restore import is_id
+    from lakebed.copying.restore import restore as make
+
+    chosen = at if at is None or (isinstance(at, str) and is_id(at)) else posix_seconds(at)
+    handle = make(
+        _storage(backup, src_creds),
+        place_of(dest, kept(dest_creds)),
+        chosen,
+        overwrite=overwrite,
+        progressbar=progressbar,
+    )
+    return Dataset(handle)
+
+
+def _storage(path: Path, creds: Creds | None) -> Storage:
+    return open_storage(whole(place_of(path, kept(creds), existing=True)))

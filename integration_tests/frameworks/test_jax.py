@@ -24,6 +24,7 @@ def test_batches(ds: lakebed.Dataset) -> None:
     whole = np.concatenate([np.asarray(batch["images"]) for batch in batches])
     assert np.array_equal(whole, ds.images.numpy()), "no batch lies where a later one was made"
     assert batches[0]["texts"][:2] == ["row 0", "row 1"]
+    assert len(next(iter(ds.dataloader().jax(tensors=["labels"]).batch(8)))["labels"]) == 8
     placed = next(iter(ds.dataloader().batch(8).jax(tensors=["images"], sharding=jax.devices()[0])))
     assert placed["images"].devices() == {jax.devices()[0]}
 

@@ -83,6 +83,16 @@ def test_a_loader_is_made_once(ds: lakebed.Dataset) -> None:
         loader.numpy()
 
 
+def test_settings_may_follow(ds: lakebed.Dataset) -> None:
+    """As in 3.x: each method returns a loader of its own. Those of ``ds.pytorch`` take arguments."""
+    loader = ds.dataloader().pytorch(tensors=["labels"], return_index=False).batch(8).shuffle()
+    assert isinstance(loader, torch.utils.data.DataLoader)
+    labels = torch.cat([batch["labels"] for batch in loader]).ravel().tolist()
+    assert (labels != sorted(labels), sorted(labels)) == (True, sorted(ds.labels.numpy().ravel().tolist()))
+    with pytest.raises(InvalidOperationError, match=r"ds\.pytorch\(\.\.\.\) takes everything as arguments"):
+        ds.pytorch().batch(2)
+
+
 def test_samples_of_other_kinds(ds: lakebed.Dataset) -> None:
     batch = next(iter(ds.pytorch(tensors=["facts", "boxes"], batch_size=1)))
     assert batch["facts"] == [{"row": 0}]

@@ -155,6 +155,39 @@ def test_what_3_9_52_did_in_between_is_seen(place: Place, what: str, ends: str) 
     assert place.done(f"assert ds.x.numpy().ravel().tolist() == {[*expected, 5]}") == 0
 
 
+@pytest.mark.parametrize(
+    ("what", "options"),
+    [*((what, "") for what in (*CHANGES, "info", "clear")), ("update", ", lock_enabled=False")],
+)
+@pytest.mark.parametrize("ends", ["properly", "killed"])
+def test_what_3_9_52_did_to_a_copied_dataset_is_seen(
+    s3: Server, tmp_path: Path, what: str, options: str, ends: str
+) -> None:
+    """Its head has no lock file before, nor afterwards: the list of its files tells that 3.9.52 was there."""
+    code, expected = {**CHANGES, "info": ("ds.x.info['a'] = 1", [1, 2, 3]), "clear": ("ds.x.clear()", [])}[
+        what
+    ]
+    place = Place(s3)
+    local = lakebed.empty(tmp_path / "d")
+    with local:
+        local.create_tensor("x", dtype="int64")
+        local.x.extend([1, 2, 3])
+    local.close()
+    place.url = place.url.replace("visited", "copied")
+    servers.copy_folder(s3, tmp_path / "d", place.url)
+    place.storage = open_storage(parse(place.url, creds=place.creds))
+    assert not read_lock(place.storage, place.head()).data
+    assert place.load(read_only=True).x.numpy().ravel().tolist() == [1, 2, 3]
+    if options:
+        code = f"ds = deeplake.load(sys.argv[1], read_only=False, verbose=False{options})\n{code}"
+    assert place.done(code if ends == "properly" else f"{code}; ds.flush(); os._exit(7)") in (0, 7)
+    if ends == "killed" and read_lock(place.storage, place.head()).data:
+        place.storage.delete(lock_key(place.head()))  # as whoever takes it over does, at the end
+    ds = place.load(read_only=True)
+    assert ds.x.numpy().ravel().tolist() == expected
+    assert dict(ds.x.info) == ({"a": 1} if what == "info" else {})
+
+
 def test_each_keeps_the_other_out_while_it_writes(place: Place) -> None:
     """A longer lock file means the same to 3.9.52 as its own; ours goes by its, and names it."""
     with place.load() as ds:

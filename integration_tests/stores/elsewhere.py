@@ -74,6 +74,8 @@ LOCAL_ONLY: dict[str, str] = {
     r"test_views\.py::test_pickling": "another process knows no credentials but those of its environment",
     # A store copies within itself without reading, many objects at once: see test_copying.
     r"test_deepcopy\.py::test_(what_has_arrived|damage_|one_version_cut_off)": "damage is not seen, and order not kept",
+    r"copying/test_backup\.py": "looks into folders, or backs up for every call: see test_backups",
+    r"test_pack\.py::test_(there_and|damage_makes|an_error_on|from_a_shell)": "looks into the folder: see test_packed",
     r"test_deepcopy\.py::test_(another_call|a_finished_copy)": "expects the address of a memory",
     r"test_deepcopy\.py::test_(a_place_under_two_names|what_3_9_52_wrote)": "is about local folders",
 }

@@ -236,6 +236,27 @@ def _s3(name: str, endpoint: str, key: str, secret: str) -> Server:
     return Server(name, "s3", endpoint, creds, make_bucket)
 
 
+def copy_folder(server: Server, folder: Path, url: str) -> None:
+    """Copy the files of a folder to S3 as `aws s3 cp --recursive` does: lakebed has no part in it."""
+    import boto3
+    from botocore.config import Config
+
+    bucket, _, prefix = url.partition("://")[2].partition("/")
+    client = boto3.client(
+        "s3",
+        endpoint_url=server.creds["endpoint_url"],
+        aws_access_key_id=server.creds["aws_access_key_id"],
+        aws_secret_access_key=server.creds["aws_secret_access_key"],
+        region_name="us-east-1",
+        config=Config(s3={"addressing_style": "path"}),
+    )
+    for path in folder.rglob("*"):
+        if path.is_file():
+            key = f"{prefix}/{path.relative_to(folder).as_posix()}"
+            client.put_object(Bucket=bucket, Key=key, Body=path.read_bytes())
+    client.close()
+
+
 @contextlib.contextmanager
 def moto(*, checks_keys: bool = False) -> Iterator[Server]:
     """S3 as a Python program; conditional writes are enforced, signatures are not.

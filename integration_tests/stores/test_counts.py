@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -78,6 +79,25 @@ def test_opening_and_reading(place: Counted) -> None:
     old = place.load(f"@{commit}", read_only=True)
     assert place.asked() == {"GET": 2}
     assert old.t2[1].numpy().tolist() == [1]
+    assert place.asked() == {"GET": 1}
+
+
+@pytest.mark.parametrize("tensors", [1, 20])
+def test_opening_what_another_program_copied(
+    place: Counted, moto: Server, tmp_path: Path, tensors: int
+) -> None:
+    """Tree, manifest, no lock file, and one list, which is a GET, too."""
+    ds = lakebed.empty(tmp_path / "d")
+    with ds:
+        for number in range(tensors):
+            ds.create_tensor(f"t{number}", dtype="int64")
+        ds.append(dict.fromkeys(ds.tensors, 5))
+    ds.close()
+    servers.copy_folder(moto, tmp_path / "d", place.url)
+    place.book.clear()
+    there = place.load()
+    assert place.asked() == {"GET": 4}
+    assert there[f"t{tensors - 1}"].numpy().tolist() == [[5]]
     assert place.asked() == {"GET": 1}
 
 

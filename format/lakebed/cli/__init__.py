@@ -9,6 +9,8 @@ import click
 
 import lakebed
 from lakebed.cli import (
+    backup,
+    backups,
     branch,
     cp,
     creds,
@@ -24,7 +26,9 @@ from lakebed.cli import (
     materialize,
     pack,
     repair,
+    restore,
     tag,
+    upgrade,
     verify,
 )
 from lakebed.cli.output import Commands
@@ -37,6 +41,8 @@ def main() -> None:
 
 
 for _command in (
+    backup.backup,
+    backups.backups,
     branch.branch,
     cp.cp,
     creds.creds,
@@ -53,7 +59,9 @@ for _command in (
     pack.pack,
     pack.unpack,
     repair.repair,
+    restore.restore,
     tag.tag,
+    upgrade.upgrade,
     verify.verify,
 ):
     main.add_command(_command)

@@ -9,8 +9,9 @@ import click
 
 import lakebed
 from lakebed.cli.output import json_option, say_json, say_lines, with_errors
-from lakebed.errors import IngestionError
-from lakebed.importers.registry import importer_of, importers
+from lakebed.errors import IngestionError, LakebedError
+from lakebed.importers.registry import importer_of, importers, recognised
+from lakebed.importers.source import Source
 from lakebed.options import Option
 
 _COMMON = (
@@ -45,7 +46,7 @@ _COMMON = (
 
 
 class Formats(click.Group):
-    """A command for each format."""
+    """A command for each format; ``auto SRC`` takes the options of the format that the source turns out to be."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Return the names of all formats."""
@@ -54,12 +55,31 @@ class Formats(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
         """Return the command of a format."""
         if name == "auto":
-            return _command("auto", "Find out the format of SRC, say what it is, and import it.", [])
+            return _command(
+                "auto",
+                "Find out the format of SRC, say what it is, and import it; its options may follow SRC.",
+                [],
+            )
         try:
             importer = importer_of(name)
         except IngestionError as error:
             raise click.UsageError(str(error)) from error
         return _command(name, f"Import {importer.summary}.", importer.options())
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that is asked for."""
+        found = super().resolve_command(ctx, args)
+        name, command, rest = found
+        if name != "auto" or command is None or not _more_than(command, rest):
+            return found
+        try:
+            source = Source.of(rest[0], None, follow_symlinks="--follow-symlinks" in rest)
+            importer = recognised(source)[0]
+        except LakebedError as error:
+            raise click.ClickException(str(error)) from error
+        return importer.name, self.get_command(ctx, importer.name), rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List the formats without importing any."""
@@ -77,6 +97,15 @@ def import_() -> None:
     What cannot be imported is left out, counted and listed. After a kill, the same command goes on. SRC and DEST are
     paths or addresses of buckets, whose credentials come from the environment.
     """
+
+
+def _more_than(command: click.Command, args: list[str]) -> bool:
+    """Tell whether a source comes first, and options follow that the command does not know."""
+    if not args or args[0].startswith("-"):
+        return False
+    known = {flag for one in command.params for flag in (*one.opts, *one.secondary_opts)} | {"--help"}
+    given = (arg.partition("=")[0] for arg in args[1:] if arg.startswith("--") and arg != "--")
+    return any(flag not in known for flag in given)
 
 
 def _command(name: str, summary: str, all_options: list[Option]) -> click.Command:

@@ -23,7 +23,7 @@ from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import ChecksumError, CorruptError, DatasetExistsError, KeyNotFound
 from lakebed.progress import bytes_bar
 from lakebed.session.copy_journal import FOLDER, Journal, Origin
-from lakebed.storage.base import Storage, traits_of
+from lakebed.storage.base import Stat, Storage, traits_of
 from lakebed.storage.concurrently import concurrently
 from lakebed.versions.add_digests import add_digests, renew_digests
 from lakebed.versions.digests import digests_of
@@ -170,13 +170,7 @@ class _Plan:
 
 
 def _plan(source: Storage, tree: VersionTree, tensors: Sequence[str] | None) -> _Plan:
-    listed = {key: stat for key, stat in source.list("") if not _stays(key)}
-    nested = tuple(
-        key.removesuffix(name)
-        for key in listed
-        for name in (TREE_KEY, f"{FOLDER}source.json")
-        if key.endswith(f"/{name}") and not key.startswith(".queries/")
-    )
+    listed = own_objects(source)
     chosen = _Choice.of(source, tree, tensors)
     sums: dict[str, Sums] = {}
     damaged: dict[str, str] = {}
@@ -194,11 +188,23 @@ def _plan(source: Storage, tree: VersionTree, tensors: Sequence[str] | None) -> 
     items = [
         Item(key, stat, known if (known := sums.get(key)) and known[0] else None)
         for key, stat in listed.items()
-        if not key.startswith(nested) and chosen.has(key) and key not in chosen.rewritten
+        if chosen.has(key) and key not in chosen.rewritten
     ]
     return _Plan(
         items, chosen.rewritten, {key: known for key, known in sums.items() if known[0]}, damaged, trusted
     )
+
+
+def own_objects(source: Storage) -> dict[str, Stat]:
+    """Return the objects that are the dataset's content, by key, and none of another dataset in a folder below it."""
+    listed = {key: stat for key, stat in source.list("") if not _stays(key)}
+    nested = tuple(
+        key.removesuffix(name)
+        for key in listed
+        for name in (TREE_KEY, f"{FOLDER}source.json")
+        if key.endswith(f"/{name}") and not key.startswith(".queries/")
+    )
+    return {key: stat for key, stat in listed.items() if not key.startswith(nested)}
 
 
 def _stays(key: str) -> bool:
@@ -334,10 +340,14 @@ def report(source: Storage, damaged: Mapping[str, str]) -> None:
     """
     if not damaged:
         return
-    lines = "; ".join(f"{key}: {why}" for key, why in sorted(damaged.items())[:_SHOWN])
-    more = f"; and {len(damaged) - _SHOWN:,} more" if len(damaged) > _SHOWN else ""
     raise ChecksumError(
-        f"{source.url} is damaged and was not copied as a whole: {lines}{more}. Everything else has been copied: bring "
-        "the damaged objects back, or repair the dataset (lakebed repair), and copy it again to go on",
+        f"{source.url} is damaged and was not copied as a whole: {describe(damaged)}. Everything else has been copied: "
+        "bring the damaged objects back, or repair the dataset (lakebed repair), and copy it again to go on",
         dataset=source.url,
     )
+
+
+def describe(damaged: Mapping[str, str]) -> str:
+    """Return the first keys, and what is wrong with each."""
+    lines = "; ".join(f"{key}: {why}" for key, why in sorted(damaged.items())[:_SHOWN])
+    return f"{lines}; and {len(damaged) - _SHOWN:,} more" if len(damaged) > _SHOWN else lines

@@ -343,6 +343,9 @@ def _fill(found: list[dict[str, Any]], row: lakebed.Dataset, group: _Group, size
         )
     if "category_id" in tensors:
         labels = row[tensors["category_id"]].numpy().reshape(-1)
+        unknown = [int(label) for label in labels if not int(label) < len(group.category_ids)]
+        if unknown:
+            raise ExportError(f"class {unknown[0]} has no name in class_names of {tensors['category_id']}")
         _set(found, "category_id", [group.category_ids[int(label)] for label in labels], "category_id")
     if "keypoints" in tensors and found:
         points = row[tensors["keypoints"]].numpy()

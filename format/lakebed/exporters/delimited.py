@@ -13,7 +13,7 @@ import pyarrow as pa
 
 import lakebed
 from lakebed.errors import ExportError
-from lakebed.exporters.plan import ExportPlan, Piece, Written
+from lakebed.exporters.plan import ExportPlan, Piece, Written, without_splits
 from lakebed.exporters.target import Target
 from lakebed.session.columns import arrow_stream
 
@@ -33,7 +33,7 @@ class _Context:
 def recognise(ds: lakebed.Dataset) -> str | None:
     """Say how many columns there are; None without any."""
     found = _columns(ds)
-    return f"{len(ds):,} rows of {len(found)} columns" if found else None
+    return f"{ds.min_len:,} rows of {len(found)} columns" if found else None
 
 
 def plan(ds: lakebed.Dataset, *, tensors: Sequence[str] = (), delimiter: str = ",") -> ExportPlan:
@@ -48,7 +48,8 @@ def plan(ds: lakebed.Dataset, *, tensors: Sequence[str] = (), delimiter: str = "
     delimiter
         What is between fields; a tab makes .tsv files.
     """
-    chosen = list(tensors) or _columns(ds)
+    columns = _columns(ds)
+    chosen = list(tensors) or [name for name in without_splits(ds) if name in columns]
     for name in chosen:
         if name not in ds.tensors:
             raise ExportError(f"the dataset has no tensor {name!r}: {', '.join(ds.tensors)}")
@@ -59,9 +60,10 @@ def plan(ds: lakebed.Dataset, *, tensors: Sequence[str] = (), delimiter: str = "
         for name in chosen
         if ds[name].htype == "class_label"
     }
-    problems = [(name, f"{ds[name].htype} has no text") for name in ds.tensors if name not in chosen]
+    problems = [(name, f"{ds[name].htype} has no text") for name in ds.tensors if name not in columns]
+    problems += [(name, told) for name in chosen if (told := _loss(ds[name]))]
     context = _Context(chosen, labels, delimiter, ".tsv" if delimiter == "\t" else ".csv")
-    found = f"{len(ds):,} rows of {len(chosen)} columns"
+    found = f"{ds.min_len:,} rows of {len(chosen)} columns"
     return ExportPlan(found, {name: name for name in chosen}, context, piece_rows=_ROWS, problems=problems)
 
 
@@ -99,6 +101,22 @@ def finish(results: Sequence[tuple[Piece, bytes]], context: _Context, target: Ta
 
 def _columns(ds: lakebed.Dataset) -> list[str]:
     return [name for name in ds.tensors if _base(str(ds[name].htype)) not in _MEDIA]
+
+
+def _loss(tensor: lakebed.Tensor) -> str | None:
+    """Return what of a tensor does not come back from a table of texts."""
+    if (
+        tensor.htype == "class_label"
+        and len(tensor.meta.max_shape) <= 1
+        and max(tensor.meta.max_shape, default=0) <= 1
+    ):
+        return f"names of classes are texts when they come back, unless they are said to be (labels={tensor.key})"
+    is_number = (
+        str(tensor.base_htype or "generic") == "generic" and max(tensor.meta.max_shape, default=0) <= 1
+    )
+    if tensor.htype == "text" or (is_number and not tensor.is_sequence):
+        return None
+    return f"{tensor.htype} is written as JSON, which comes back as text"
 
 
 def _base(htype: str) -> str:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+
 import lakebed
 from lakebed.errors import ExportError
 from lakebed.exporters.plan import ExportPlan, Piece, Written, splits_of
@@ -171,7 +173,9 @@ def export_to(
     plan.rows = splits_of(ds, wanted)
     report = ExportReport(exporter.name, ds.path, os.fspath(dest), plan.found, dict(plan.tensors))
     report.splits = {name: len(rows) for name, rows in plan.rows.items()}
-    report.problems = list(plan.problems)
+    if plan.is_ordered:
+        plan.rows = {"": np.sort(np.concatenate(list(plan.rows.values())))}
+    report.problems = [*plan.problems, *_cut(ds, plan)]
     report.dry_run = dry_run
     if dry_run:
         return report
@@ -196,6 +200,16 @@ def export_to(
         report.files, report.nbytes = target.files, target.nbytes
     report.seconds = perf_counter() - started
     return report
+
+
+def _cut(ds: lakebed.Dataset, plan: ExportPlan) -> Iterator[tuple[str, str]]:
+    """Yield which of the tensors are longer than the shortest of the dataset."""
+    used = {name for names in plan.tensors.values() for name in names.split(", ")}
+    count = ds.min_len
+    for name in ds.tensors:
+        if name in used and len(ds[name]) > count:
+            told = f"of its {len(ds[name]):,} rows the first {count:,} are written, which all tensors have"
+            yield name, f"{told}: those of some tensors alone go out as ds[[...]]"
 
 
 def _written(

@@ -35,7 +35,7 @@ class _Context:
 def recognise(ds: lakebed.Dataset) -> str | None:
     """Say how many media files there are; None without any."""
     found = tensors_of(ds, *_MEDIA)
-    return f"{len(ds):,} rows with files of {', '.join(found)}" if found else None
+    return f"{ds.min_len:,} rows with files of {', '.join(found)}" if found else None
 
 
 def plan(
@@ -77,7 +77,14 @@ def plan(
     tensors = {"media": ", ".join(chosen), **{part: one for part, one in parts.items() if one}}
     taken = {*chosen, *(one for one in parts.values() if one), "split"}
     problems = [(one, "this tensor is not written") for one in ds.tensors if one not in taken]
-    found = f"{len(ds):,} rows with files of {', '.join(chosen)}"
+    if len(chosen) > 1:
+        problems += [(one, "which of the files belong to one row is not told") for one in chosen]
+    problems += [
+        (one, "the files that its links lead to are written, not the links")
+        for one in chosen
+        if ds[one].is_link
+    ]
+    found = f"{ds.min_len:,} rows with files of {', '.join(chosen)}"
     return ExportPlan(found, tensors, _Context(chosen, beside, label, name), problems=problems)
 
 
@@ -87,7 +94,7 @@ def write(view: lakebed.Dataset, piece: Piece, context: _Context, target: Target
     for at, row in enumerate(piece.rows):
         try:
             _write_row(view[at], int(row), piece.split, context, target)
-        except (LakebedError, ValueError) as error:
+        except (LakebedError, ValueError, NotImplementedError) as error:
             done.skipped.append((int(row), str(error)))
         else:
             done.rows += 1
@@ -101,12 +108,14 @@ def finish(results: Sequence[Any], context: _Context, target: Target) -> None:
 def _write_row(row: lakebed.Dataset, number: int, split: str, context: _Context, target: Target) -> None:
     folders = [split] if split else []
     if context.labels is not None:
-        names = row[context.labels].data()["text"]
+        found = row[context.labels].data()
+        names = found.get("text", found["value"])
         folders.append(str(names[0]) if len(names) else "")
     stem = f"{number:08d}"
     if context.names is not None:
         stem = str(PurePosixPath(str(row[context.names].text())).with_suffix("").name) or stem
     several = len(context.media) > 1
+    is_there = False
     for name in context.media:
         tensor = row[name]
         if not tensor.shape or 0 in tensor.shape:
@@ -114,7 +123,10 @@ def _write_row(row: lakebed.Dataset, number: int, split: str, context: _Context,
         folder = [*folders, name] if several and context.labels is None else folders
         path = target.free("/".join([*folder, stem + suffix_of(tensor)]))
         target.put(path, file_of(tensor))
+        is_there = True
         stem = PurePosixPath(path).stem if not several else stem
+    if not is_there:
+        raise ExportError("the row has no file: its media are null")
     if context.text is not None:
         text = str(row[context.text].text())
         if text:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lakebed.errors import ExportError
+from lakebed.errors import ExportError, InvalidInputError
 
 if TYPE_CHECKING:
     import lakebed
+    from lakebed.described import Described
 
+_PNG_CHANNELS = (1, 3, 4)
 _SUFFIXES = {"jpeg": ".jpg", "jpeg2000": ".jp2", "tiff": ".tif"}
 
 
@@ -35,9 +37,35 @@ def file_of(sample: lakebed.Tensor) -> bytes:
         If it is no image.
     """
     if sample.meta.sample_compression not in (None, "lz4") or str(sample.htype).startswith("link["):
-        found: bytes = sample.tobytes()
+        try:
+            found: bytes = sample.tobytes()
+        except (NotImplementedError, InvalidInputError):
+            return png_of(sample.numpy())  # its tiles are files, which are put together
         return found
     return png_of(sample.numpy())
+
+
+def has_tiles(tensor: lakebed.Tensor) -> bool:
+    """Whether samples may be cut into tiles, of which :func:`file_of` makes PNG files."""
+    return bool(tensor._reader.has_tiles)  # noqa: SLF001 - nothing public tells it
+
+
+def is_drawn(tensor: lakebed.Tensor, described: Described) -> bool:
+    """Whether the arrays of a tensor are images that PNG holds as they are."""
+    if not described.base.startswith("image") or described.is_sequence or tensor.is_link:
+        return False
+    low, high = tensor.meta.min_shape, tensor.meta.max_shape
+    is_gray = len(high) == 2 or (len(high) == 3 and high[2] == 1)
+    if described.dtype == "uint16":
+        return is_gray
+    is_even = len(high) == 3 and high[2] in _PNG_CHANNELS and low[2] in (0, high[2])
+    return described.dtype == "uint8" and (is_gray or is_even)
+
+
+def extents(tensor: lakebed.Tensor) -> list[int | None]:
+    """Return the shape of samples, None where it varies; nulls and empty samples do not count."""
+    pairs = zip(tensor.meta.min_shape, tensor.meta.max_shape, strict=True)
+    return [int(high) if low == high or (at and not low) else None for at, (low, high) in enumerate(pairs)]
 
 
 def png_of(array: Any) -> bytes:
@@ -58,5 +86,10 @@ def png_of(array: Any) -> bytes:
     if pixels.dtype not in (np.uint8, np.uint16) or pixels.ndim not in (2, 3):
         raise ExportError(f"an array of {pixels.dtype} and shape {pixels.shape} is no image")
     out = io.BytesIO()
-    Image.fromarray(pixels).save(out, "PNG", compress_level=3)
+    try:
+        Image.fromarray(pixels).save(out, "PNG", compress_level=3)
+    except (TypeError, OSError) as error:
+        raise ExportError(
+            f"an array of {pixels.dtype} and shape {pixels.shape} is no PNG: {error}"
+        ) from error
     return out.getvalue()

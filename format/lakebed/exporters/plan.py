@@ -89,6 +89,8 @@ class ExportPlan:
         (where, reason) of what does not go into the format.
     single_file
         What is written is one file, at the address itself.
+    is_ordered
+        Rows stay in the order of the dataset, whatever their splits.
     rows
         Rows that are exported, by split; filled in by the caller of ``plan``.
     """
@@ -99,6 +101,7 @@ class ExportPlan:
     piece_rows: int = PIECE_ROWS
     problems: list[tuple[str, str]] = field(default_factory=list)
     single_file: bool = False
+    is_ordered: bool = False
     rows: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
 
     def pieces(self) -> list[Piece]:
@@ -123,11 +126,11 @@ def splits_of(ds: lakebed.Dataset, wanted: Sequence[str] = ()) -> dict[str, NDAr
     ExportError
         If there is no such split.
     """
-    everything = np.arange(len(ds), dtype=np.int64)
+    everything = np.arange(ds.min_len, dtype=np.int64)
     found: dict[str, NDArray[np.int64]] = {}
-    if _SPLIT in ds.tensors and ds[_SPLIT].htype == "class_label" and len(ds):
+    if _SPLIT in ds.tensors and ds[_SPLIT].htype == "class_label" and len(everything):
         names = list(ds[_SPLIT].info.get("class_names") or ())
-        labels = ds[:].tensors[_SPLIT].numpy(aslist=True)
+        labels = ds[_SPLIT][: len(everything)].numpy(aslist=True)
         column = np.array([int(label[0]) if len(label) else -1 for label in labels], np.int64)
         found = {name: everything[column == number] for number, name in enumerate(names)}
         found[""] = everything[column < 0]
@@ -141,6 +144,12 @@ def splits_of(ds: lakebed.Dataset, wanted: Sequence[str] = ()) -> dict[str, NDAr
             there = ", ".join(name for name in found if name) or "it has none"
             raise ExportError(f"the dataset has no split {name!r}: {there}")
     return {name: found[name] for name in wanted}
+
+
+def without_splits(ds: lakebed.Dataset) -> list[str]:
+    """Return the names of all tensors but the one of the splits, which names of files tell; of it alone, that."""
+    is_told = _SPLIT in ds.tensors and ds[_SPLIT].htype == "class_label"
+    return [name for name in ds.tensors if name != _SPLIT or not is_told] or list(ds.tensors)
 
 
 def tensors_of(ds: lakebed.Dataset, *htypes: str) -> list[str]:

@@ -73,8 +73,14 @@ _BUILT_IN = (
         "lakebed.exporters.parquet",
         "Parquet files, with images and classes as Hugging Face knows them",
     ),
+    Exporter(
+        "huggingface", "lakebed.exporters.huggingface", "what load_from_disk of Hugging Face's datasets reads"
+    ),
     Exporter("webdataset", "lakebed.exporters.webdataset", "WebDataset: tar files of samples"),
+    Exporter("mds", "lakebed.exporters.mds", "MosaicML MDS: shards that StreamingDataset reads"),
     Exporter("csv", "lakebed.exporters.delimited", "CSV or TSV files"),
+    Exporter("hdf5", "lakebed.exporters.hdf5", "an HDF5 file: an array for each tensor"),
+    Exporter("zarr", "lakebed.exporters.zarr_files", "a Zarr folder: an array for each tensor"),
     Exporter("folder", "lakebed.exporters.folder", "a folder of media files, a class each"),
 )
 

@@ -10,6 +10,7 @@ what was put is removed again if the export fails.
 # ruff: noqa: PTH123, PTH202, PTH208
 from __future__ import annotations
 
+import mmap
 import os
 import shutil
 import tempfile
@@ -112,6 +113,11 @@ class Target:
         self._take(name, 0)
         return self._staged(name)
 
+    @property
+    def folder(self) -> str:
+        """Folder in which a library may write any files by itself; they go to a bucket at the end."""
+        return self._staging
+
     def free(self, name: str) -> str:
         """Return a safe name that no file has, like this one: ``a/b.jpg``, or ``a/b-2.jpg``, and reserve it.
 
@@ -186,13 +192,14 @@ class Target:
             self._storage.delete_prefix("")
 
     def _upload(self, storage: Storage) -> None:
-        for folder, _, files in os.walk(self._staging):
+        # What says that a folder is something, such as zarr.json, lies at its top, and comes last.
+        for folder, _, files in os.walk(self._staging, topdown=False):
             for name in sorted(files):
                 path = os.path.join(folder, name)
                 key = os.path.relpath(path, self._staging)
                 key = self._prefix if self.single_file else key
-                with open(path, "rb") as file:
-                    storage.put(key, file.read())
+                with _content(path) as data:
+                    storage.put(key, data)
                 with self._lock:
                     self._names.add("" if self.single_file else key)
         self._count_staged()
@@ -227,6 +234,20 @@ class Target:
 
 
 _FILE = "file"
+
+
+@contextmanager
+def _content(path: str) -> Iterator[bytes | memoryview]:
+    """Open a file as its bytes, which stay on the disk until they are sent."""
+    if not os.path.getsize(path):
+        yield b""
+        return
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        view = memoryview(mapped)
+        try:
+            yield view
+        finally:
+            view.release()
 
 
 def _clean(part: str) -> str:

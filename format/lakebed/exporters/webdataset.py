@@ -4,9 +4,10 @@
         00000000.jpg                 an image, as it is stored
         00000000.cls                 number of its class
         00000000.txt, .json, .npy    texts, JSON, arrays; caption.txt where several tensors would have one suffix
-    DEST/dataset.json                tensors by suffix, names of classes, samples of each shard: the importer reads it
+    DEST/dataset.json                tensors by suffix, what they were, names of classes, samples of each shard: the
+                                     importer reads it
 
-What is null has no file.
+Sequences and polygons are lists in JSON. What is null has no file.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lakebed.codecs.registry import sniff
+from lakebed.described import Described
+from lakebed.documents.json_style import encode_custom
 from lakebed.errors import ExportError, LakebedError
-from lakebed.exporters.media import file_of, suffix_of
+from lakebed.exporters.media import extents, file_of, is_drawn, suffix_of
 from lakebed.exporters.plan import ExportPlan, Piece, Written, tensor_of
+from lakebed.htypes.base import Storing
 
 if TYPE_CHECKING:
     import lakebed
     from lakebed.exporters.target import Target
-
-_MEDIA = ("image", "image.rgb", "image.gray", "audio", "video", "dicom", "nifti", "point_cloud", "mesh")
-_TEXTS = ("text", "tag")
-_DOCUMENTS = ("json", "list", "dict")
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,12 @@ class _Context:
     key: str | None
     rows: int
     classes: Mapping[str, Sequence[str]]
+    described: Mapping[str, Mapping[str, Any]]
 
 
 def recognise(ds: lakebed.Dataset) -> str | None:
     """Say how many samples there are; None without tensors."""
-    return f"{len(ds):,} samples of {len(ds.tensors)} files" if ds.tensors else None
+    return f"{ds.min_len:,} samples of {len(ds.tensors)} files" if ds.tensors else None
 
 
 def plan(
@@ -73,18 +75,31 @@ def plan(
     chosen = list(tensors) or [name for name in ds.tensors if name not in ("split", key)]
     for name in chosen:
         tensor_of(ds, "tensors", name)
-    if not chosen:
+    problems: list[tuple[str, str]] = []
+    described = {name: Described.of(ds[name], shape=extents(ds[name])) for name in chosen}
+    described = {name: of.decoded() if of.is_chunked_file else of for name, of in described.items()}
+    kinds: dict[str, str] = {}
+    for name, of in described.items():
+        kind = _kind(ds[name], of)
+        if kind is None:
+            problems.append((name, "a sample is one file, and its rows hold several: it is left out"))
+            continue
+        kinds[name] = kind
+        if ds[name].is_link:
+            problems.append((name, "the files that its links lead to are written, not the links"))
+    if not kinds:
         raise ExportError("the dataset has no tensors to write")
-    kinds = {name: _kind(ds[name]) for name in chosen}
     fields = {name: (kind, _field(name, kind, kinds)) for name, kind in kinds.items()}
     classes = {
         name: list(ds[name].info.get("class_names") or ())
         for name, kind in kinds.items()
         if kind in ("cls", "labels")
     }
-    parts = {"files": ", ".join(chosen), **({"key": key} if key else {})}
-    context = _Context(fields, key, rows, {name: names for name, names in classes.items() if names})
-    return ExportPlan(f"{len(ds):,} samples of {len(chosen)} files", parts, context, piece_rows=rows)
+    parts = {"files": ", ".join(kinds), **({"key": key} if key else {})}
+    told = {name: described[name].to_dict() for name in kinds}
+    context = _Context(fields, key, rows, {name: names for name, names in classes.items() if names}, told)
+    found = f"{ds.min_len:,} samples of {len(kinds)} files"
+    return ExportPlan(found, parts, context, piece_rows=rows, problems=problems)
 
 
 def write(view: lakebed.Dataset, piece: Piece, context: _Context, target: Target) -> Written:
@@ -94,6 +109,7 @@ def write(view: lakebed.Dataset, piece: Piece, context: _Context, target: Target
     shard = f"{piece.split}-{number}.tar" if piece.split else f"{number}.tar"
     taken: set[str] = set()
     suffixes: dict[str, str] = {}
+    seen: dict[str, set[str]] = {}
     with target.open(shard) as file, tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as tar:
         for at, row in enumerate(piece.rows):
             try:
@@ -104,35 +120,51 @@ def write(view: lakebed.Dataset, piece: Piece, context: _Context, target: Target
                 continue
             for name, suffix, data in files:
                 suffixes[suffix] = name
+                if context.fields[name][0] == "media" and (of_file := sniff(data)):
+                    seen.setdefault(name, set()).add(of_file)
                 info = tarfile.TarInfo(f"{key}.{suffix}")
                 info.size, info.mode = len(data), 0o644
                 tar.addfile(info, io.BytesIO(data))
             taken.add(key)
             done.rows += 1
-    done.result = (shard, done.rows, suffixes)
+    done.result = (shard, done.rows, suffixes, seen)
     return done
 
 
 def finish(results: Sequence[Any], context: _Context, target: Target) -> None:
     """Write what shards do not tell: the tensors, the names of the classes, how many samples each shard has."""
-    told: dict[str, Any] = {"shards": {}, "tensors": {}, "classes": context.classes}
-    for _, (shard, rows, suffixes) in results:
+    told: dict[str, Any] = {
+        "shards": {},
+        "tensors": {},
+        "classes": context.classes,
+        "described": dict(context.described),
+    }
+    kinds: dict[str, set[str]] = {}
+    for _, (shard, rows, suffixes, seen) in results:
         told["shards"][shard] = rows
         told["tensors"].update(suffixes)
+        for name, of in seen.items():
+            kinds.setdefault(name, set()).update(of)
+    for name, of in kinds.items():
+        # Links may lead to files of other kinds than the tensor says.
+        kind = context.described[name].get("sample_compression")
+        if kind is not None and of != {kind}:
+            told["described"][name] = {
+                **context.described[name],
+                "sample_compression": "png" if len(of) > 1 else min(of),
+            }
     target.write("dataset.json", json.dumps(told, indent=2, ensure_ascii=False).encode())
 
 
-def _kind(tensor: lakebed.Tensor) -> str:
-    htype = str(tensor.htype or "generic")
-    if htype.startswith("link["):
-        htype = htype[5:-1]
-    if htype in _MEDIA:
-        return "media"
-    if htype in _TEXTS:
-        return "txt"
-    if htype in _DOCUMENTS:
+def _kind(tensor: lakebed.Tensor, described: Described) -> str | None:
+    """Return what files of a tensor hold; None if a row is several files."""
+    if described.is_file or tensor.is_link or is_drawn(tensor, described):
+        return None if described.is_sequence else "media"
+    if described.is_sequence or described.storing not in (Storing.ARRAY, Storing.TEXT):
         return "json"
-    if htype == "class_label":
+    if described.storing is Storing.TEXT:
+        return "txt"
+    if described.base == "class_label":
         longest = tensor.shape_interval.upper[1:]
         return "cls" if not longest or max(int(length or 0) for length in longest) <= 1 else "labels"
     return "npy"
@@ -164,6 +196,13 @@ def _key(row: lakebed.Dataset, number: int, context: _Context, taken: set[str]) 
     return key
 
 
+def _as_json(value: Any) -> Any:
+    """Return a value as JSON holds it: arrays are lists, and those inside of documents as the format has them."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return [_as_json(one) for one in value] if isinstance(value, list) else encode_custom(value)
+
+
 def _files(row: lakebed.Dataset, context: _Context) -> list[tuple[str, str, bytes]]:
     """Return tensor, suffix and content of the files of a row."""
     files: list[tuple[str, str, bytes]] = []
@@ -180,7 +219,8 @@ def _files(row: lakebed.Dataset, context: _Context) -> list[tuple[str, str, byte
         elif kind == "txt":
             files.append((name, suffix, str(tensor.text()).encode()))
         elif kind == "json":
-            files.append((name, suffix, json.dumps(tensor.data()["value"], ensure_ascii=False).encode()))
+            value = _as_json(next(tensor.values()))
+            files.append((name, suffix, json.dumps(value, ensure_ascii=False).encode()))
         elif kind == "cls":
             labels = tensor.numpy().ravel()
             if len(labels):

@@ -252,7 +252,11 @@ def _unnested(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
     row_of = np.arange(len(array))
     items = array
     while _is_list(items.type):
-        lengths = pc.fill_null(pc.list_value_length(items), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+        # Neither to_numpy nor fill_null, which import pandas where that is installed.
+        counted = pc.list_value_length(items)
+        lengths, nulls = _plain_values(counted).astype(np.int64), null_rows(counted)
+        if nulls is not None:
+            lengths[nulls] = 0
         extent = np.zeros(len(array), dtype=np.int64)
         extent[row_of] = lengths
         if not np.array_equal(extent[row_of], lengths):

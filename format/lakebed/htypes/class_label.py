@@ -37,6 +37,8 @@ def to_indices(
         if isinstance(value, np.ndarray) and value.dtype.kind in "UO":
             return convert(value.tolist())
         if isinstance(value, list | tuple):
+            if set(map(type, value)) == {str} and index.keys() >= set(value):
+                return np.array([index[item] for item in value], np.uint32)
             return [convert(item) for item in value]
         return value
 

@@ -138,8 +138,7 @@ class Polygons:
         """Return the stored bytes of the sample."""
         if not self.data:
             return memoryview(b"")
-        head = np.array([len(self.data), *map(len, self.data)], dtype=_COUNT)
-        return memoryview(head.tobytes() + b"".join(item.tobytes() for item in self.data))
+        return memoryview(_stored(self.data))
 
     @classmethod
     def frombuffer(cls, buff: Buffer, dtype: Any, ndim: int) -> Polygons:
@@ -189,10 +188,37 @@ def encode_polygons(values: Iterable[Any], dtype: np.dtype[Any]) -> Block:
     parts: list[bytes] = []
     shapes: list[tuple[int, ...]] = []
     for value in values:
+        shape = _shape_as_stored(value, dtype)
+        if shape is not None:
+            parts.append(_stored(value))
+            shapes.append(shape)
+            continue
         sample = _sample(value, dtype)
         parts.append(bytes(sample.tobytes()) if sample is not None else b"")
         shapes.append(sample.shape if sample is not None else (0, 0, 0))
     return join_samples(parts, np.array(shapes, dtype=np.uint32).reshape(-1, 3))
+
+
+def _shape_as_stored(value: Any, dtype: np.dtype[Any]) -> tuple[int, int, int] | None:
+    """Return the shape of a list of arrays that are stored as they are; None of anything else, and of none."""
+    if type(value) is not list or not 0 < len(value) <= _MOST:
+        return None
+    most, axes = 0, set()
+    for item in value:
+        if type(item) is not np.ndarray or item.dtype != dtype or item.ndim != 2:
+            return None
+        points, wide = item.shape
+        if not 0 < points <= _MOST:
+            return None
+        most = max(most, points)
+        axes.add(wide)
+    return (len(value), most, axes.pop()) if len(axes) == 1 else None
+
+
+def _stored(polygons: Sequence[NDArray[Any]]) -> bytes:
+    """Return the stored bytes of a sample, of which there is a polygon at least."""
+    head = np.array([len(polygons), *map(len, polygons)], dtype=_COUNT)
+    return head.tobytes() + b"".join([item.tobytes() for item in polygons])
 
 
 def _sample(value: Any, dtype: np.dtype[Any]) -> Polygons | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, NamedTuple, Protocol
 
@@ -19,11 +19,17 @@ from lakebed.errors import IngestionError
 from lakebed.importers.columns import tensor_name
 from lakebed.importers.plan import Plan, Problem, TensorPlan, tensor
 from lakebed.importers.source import Source
+from lakebed.importers.stored import Stored, names_beside, sampled_bytes, size_of, stored_of
 
 _ITEM_BYTES = 16 << 20
 _MOST_IN_INFO = 64 << 10
 _CHUNKS = "lz4"
-_NUMBERS = "biuf"
+_NUMBERS = "biufc"
+
+# Bytes of arrays for each byte of the file that holds them: no compression of zeros reaches as many. Files that are not
+# large when they are unpacked may be compressed as they like.
+_MOST_PER_BYTE = 2000
+_SMALL = 1 << 30
 
 
 class Array(Protocol):
@@ -128,7 +134,11 @@ def planned(source: Source, found: Found, what: str, wanted: Sequence[str], rows
         tensors.append(_tensor(name, names[name], kind, array, found))
     if not tensors:
         raise IngestionError(f"{source.shown} has no arrays that can be imported: {problems[0].reason}")
-    step = _step([arrays[name] for name in names], max([found.steps.get(name, 1) for name in names]))
+    if not wanted:
+        _check_sizes(source, [arrays[name] for name in names])
+    step = _step(
+        [_row_bytes(arrays[name]) for name in names], max(found.steps.get(name, 1) for name in names)
+    )
     return Plan(
         f"{what} of {len(tensors)} arrays with {count:,} rows",
         tensors,
@@ -139,6 +149,37 @@ def planned(source: Source, found: Found, what: str, wanted: Sequence[str], rows
         problems=problems,
         about=about,
     )
+
+
+def with_stored(found: Found) -> Found:
+    """Put what an exporter of lakebed laid in arrays together again, and take what lies beside them away."""
+    arrays = dict(found.arrays)
+    for name in found.arrays:
+        one = stored_of(name, found.attributes.get(name) or {}, found.arrays.get)
+        if one is not None:
+            arrays[name] = one
+            for beside in names_beside(name):
+                arrays.pop(beside, None)
+    return replace(found, arrays=arrays)
+
+
+def arrays_of(found: Found, context: Context) -> dict[str, Array]:
+    """Return the arrays that were planned; of what is stored with others beside it, all of them.
+
+    Raises
+    ------
+    IngestionError
+        If the file has changed.
+    """
+    arrays: dict[str, Array] = {}
+    for name in context.tensors:
+        array = found.arrays.get(name)
+        if context.kinds[name] == "stored":
+            array = stored_of(name, found.attributes.get(name) or {}, found.arrays.get)
+        if array is None:
+            raise IngestionError(f"{name} is no more what it was: the file has changed")
+        arrays[name] = array
+    return arrays
 
 
 def made(arrays: Mapping[str, Array], block: Block, context: Context) -> Iterator[dict[str, Any]]:
@@ -154,23 +195,46 @@ def made(arrays: Mapping[str, Array], block: Block, context: Context) -> Iterato
         values = arrays[name].read(block.start, block.stop)
         if len(values) != block.stop - block.start:
             raise IngestionError(f"{name} ends before {block}")
-        columns[called] = _converted(values, context.kinds[name])
+        columns[called] = converted(values, context.kinds[name])
     yield columns
+
+
+def _check_sizes(source: Source, arrays: Sequence[Array]) -> None:
+    """Refuse what would fill the disk: a small file that says it holds arrays of any size.
+
+    Raises
+    ------
+    IngestionError
+        If the arrays are two thousand times as large as their file, and of more than 1 GB.
+    """
+    size = sum(
+        prod(part.shape) * max(1, part.dtype.itemsize)
+        for array in arrays
+        for part in (array.parts if isinstance(array, Stored) else (array,))
+    )
+    if size > max(_SMALL, _MOST_PER_BYTE * source.nbytes):
+        raise IngestionError(
+            f"{source.shown} says that its {source.nbytes:,} bytes hold arrays of {size:,}: if they are what they "
+            "seem, name those that are wanted, arrays=[...] (--arrays)"
+        )
 
 
 def _length(arrays: Mapping[str, Array], rows: str | None) -> int | None:
     if rows is not None:
         return arrays[rows].shape[0] if arrays[rows].shape else None
-    lengths = Counter(array.shape[0] for array in arrays.values() if array.shape and array.shape[0])
+    # Rows without bytes may be as many as a header says.
+    lengths = Counter(array.shape[0] for array in arrays.values() if array.shape and 0 not in array.shape)
     if not lengths:
-        return None
+        return (
+            0 if any(isinstance(array, Stored) and not array.shape[0] for array in arrays.values()) else None
+        )
     return max(lengths, key=lambda length: (lengths[length], length))
 
 
 def _aside(name: str, array: Array, count: int, about: dict[str, Any], problems: list[Problem]) -> None:
     """Keep what is no column of rows in the info, or tell that it is left out."""
     size = prod(array.shape) * max(1, array.dtype.itemsize)
-    if array.dtype.kind in _NUMBERS and size <= _MOST_IN_INFO:
+    if array.dtype.kind in "biuf" and size <= _MOST_IN_INFO:
         whole = array.read(0, array.shape[0]) if array.shape else array.read(0, 1)
         about.setdefault("arrays", {})[name] = {
             "dtype": str(array.dtype.newbyteorder("=")),
@@ -187,6 +251,8 @@ def _aside(name: str, array: Array, count: int, about: dict[str, Any], problems:
 
 
 def _kind(name: str, array: Array, found: Found) -> str | None:
+    if isinstance(array, Stored):
+        return "stored"
     if name in found.kinds:
         return found.kinds[name]
     kind = array.dtype.kind
@@ -200,6 +266,9 @@ def _kind(name: str, array: Array, found: Found) -> str | None:
 
 
 def _tensor(name: str, called: str, kind: str, array: Array, found: Found) -> TensorPlan:
+    if isinstance(array, Stored):
+        planned = array.plan
+        return TensorPlan(called, planned.arguments, planned.info)
     info = dict(found.attributes.get(name) or {})
     if called != name:
         info["column"] = name
@@ -213,16 +282,24 @@ def _tensor(name: str, called: str, kind: str, array: Array, found: Found) -> Te
     return tensor(called, dtype=array.dtype.newbyteorder("=").name, info=info, chunk_compression=compression)
 
 
-def _step(arrays: Sequence[Array], stored: int) -> int:
+def _row_bytes(array: Array) -> int:
+    if isinstance(array, Stored):
+        return array.row_bytes
+    if array.dtype.kind == "O" and len(array.shape) == 1:
+        return sampled_bytes(array.shape[0], lambda row: size_of(array.read(row, row + 1)))
+    return prod(array.shape[1:]) * max(1, array.dtype.itemsize)
+
+
+def _step(rows: Sequence[int], stored: int) -> int:
     """Return how many rows workers take at a time: whole pieces of what is stored together, about 16 MB."""
-    row = 1
-    for array in arrays:
-        row += prod(array.shape[1:]) * max(1, array.dtype.itemsize)
-    step = max(1, _ITEM_BYTES // row)
+    step = max(1, _ITEM_BYTES // (1 + sum(rows)))
     return step if step <= stored else step - step % stored
 
 
-def _converted(values: Any, kind: str) -> Any:
+def converted(values: Any, kind: str) -> Any:
+    """Return rows of an array as its tensor takes them."""
+    if kind == "stored":
+        return values
     if kind == "text":
         return [_text(value) for value in values]
     if kind == "json":

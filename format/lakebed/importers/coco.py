@@ -19,13 +19,12 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from lakebed.errors import IngestionError, LakebedError, NotFoundError
-from lakebed.importers.coco_annotations import KINDS, Kind, Reader, look, tensors_of, values_of
+from lakebed.importers.coco_annotations import Kind, Looking, Reader, tensors_of, values_of
 from lakebed.importers.json_index import JsonFile, open_json
 from lakebed.importers.plan import Media, Plan, Problem, kind_of_images, media, tensor
 from lakebed.importers.source import Source, stem_of
@@ -147,8 +146,7 @@ def rows(item: _Row, context: _Context) -> Iterator[Any]:
         size = (int(record.get("height") or 0), int(record.get("width") or 0))
         for kind, reader in context.readers.items():
             number, numbers = item.annotations.get(kind, (0, ()))
-            file = context.files[number]
-            found = [file.element("annotations", at) for at in numbers]
+            found = context.files[number].elements("annotations", numbers)
             row.update(values_of(found, reader, size, context.panoptic))
     except (LakebedError, OSError, ValueError, TypeError, KeyError) as error:
         yield Skipped(item.file, str(error) or type(error).__name__)
@@ -198,10 +196,12 @@ class _Planner:
         self._plain = plain
         self._kinds: dict[str, Kind] = {}
         self._json: list[JsonFile] = []
+        self._held_bytes = 0  # of those that are held in memory
         self._about: dict[str, Any] = {}
         self._problems: list[Problem] = []
         self._untold: dict[str, int] = {}
         self._by_name = _by_last_part(self._pictures)
+        self._files_of: dict[tuple[str, str], str] = {}  # of a split and a name in its annotation file
         # By split and file name: the record, and annotations by kind.
         self._rows: dict[str, dict[str, _Row]] = {}
         self._unlisted: set[str] = set(self._pictures.files)
@@ -288,27 +288,24 @@ class _Planner:
         kind.files.append(name)
         owners: list[Any] = []
         records: list[tuple[Any, Any]] = []
-        shapes: Counter[tuple[tuple[str, ...], tuple[type, ...]]] = Counter()
+        looking = Looking(kind)
 
-        def seen(array: str, at: int, value: Any) -> None:
-            if not isinstance(value, dict):
-                raise IngestionError(f"{name}: {array}[{at}] is no object")
+        def seen(array: str, first: int, values: list[Any]) -> None:
+            for at, value in enumerate(values, first):
+                if not isinstance(value, dict):
+                    raise IngestionError(f"{name}: {array}[{at}] is no object")
             if array == "images":
-                records.append((value.get("id"), value.get("file_name")))
+                records.extend([(value.get("id"), value.get("file_name")) for value in values])
                 return
-            owners.append(value.get("image_id"))
-            if at < self._inspect:
-                shapes[tuple(value), tuple(map(type, value.values()))] += 1
-                look(kind, value)
+            owners.extend([value.get("image_id") for value in values])
+            looking.at(values[: max(0, self._inspect - first)])
 
-        file = open_json(source, inside, _ARRAYS, seen)
+        file = open_json(source, inside, _ARRAYS, seen, self._held_bytes)
+        if file.held:
+            self._held_bytes += source.files[inside or source.name]
         if "images" not in file.arrays:
             raise IngestionError(f'{name} is no COCO file: it has no array "images"')
-        for (keys, types), count in shapes.items():
-            for key, of in zip(keys, types, strict=True):
-                kind.present[key] = kind.present.get(key, 0) + count
-                if of is not list:
-                    kind.keys.setdefault(key, set()).add(KINDS.get(of, "other"))
+        looking.end()
         self._json.append(file)
         kind.count += len(owners)
         self._merge_categories(kind, name, file.values.get("categories"))
@@ -333,7 +330,7 @@ class _Planner:
             where = f"{name}: images[{at}]"
             if isinstance(file_name, str) and not file_name.isascii():
                 file_name = file.element("images", at)["file_name"]
-            found = self._found(file_name, where)
+            found = self._found(file_name, where, split)
             if found is None:
                 continue
             if isinstance(key, list | dict) or key in by_id:
@@ -363,20 +360,29 @@ class _Planner:
                 annotations={**row.annotations, kind.name: (number, array("q", found_numbers))}
             )
 
-    def _found(self, file_name: Any, where: str) -> str | None:
+    def _found(self, file_name: Any, where: str, split: str) -> str | None:
         """Return the name of a picture's file in its source; None if it is not there."""
         if not isinstance(file_name, str):
             self._problem(where, "it has no file_name")
             return None
+        found = self._files_of.get((split, file_name))
+        if found is not None:
+            return found
         try:
-            return self._pictures.find(file_name)
+            found = self._pictures.find(file_name)
         except NotFoundError as error:
             near = self._by_name.get(file_name.rpartition("/")[2], ())
-            if len(near) == 1:
-                return near[0]
-            reason = f"{len(near)} files have its name" if near else str(error)
-            self._problem(file_name, reason)
-            return None
+            if len(near) > 1 and split:
+                # Each split may have a folder of its own, with names that others have too.
+                inside = [one for one in near if split in one.split("/")[:-1]]
+                near = inside if len(inside) == 1 else near
+            if len(near) != 1:
+                reason = f"{len(near)} files have its name" if near else str(error)
+                self._problem(file_name, reason)
+                return None
+            found = near[0]
+        self._files_of[split, file_name] = found
+        return found
 
     def _merge_categories(self, kind: Kind, name: str, categories: Any) -> None:
         known = {one.get("id"): one for one in kind.categories}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -56,9 +58,49 @@ class Reader:
 KINDS = {int: "int", float: "float", str: "text"}
 
 
-def look(kind: Kind, annotation: Mapping[str, Any]) -> None:
+class Looking:
+    """Looks at the annotations of a file: which keys they have, and what they hold.
+
+    Most annotations have the same keys with values of the same types: only their lists are looked at one by one, and
+    those only as long as they may say something new.
+    """
+
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
+        # Keys and types of annotations -> how many there are, and keys of lists that may hold anything.
+        self._shapes: dict[tuple[tuple[str, ...], tuple[type, ...]], tuple[list[int], list[str]]] = {}
+
+    def at(self, annotations: Iterable[dict[str, Any]]) -> None:
+        """Look at annotations."""
+        shapes = self._shapes
+        for annotation in annotations:
+            shape = tuple(annotation), tuple(map(type, annotation.values()))
+            known = shapes.get(shape)
+            if known is None:
+                _look(self._kind, annotation, annotation)
+                lists = [key for key, of in zip(*shape, strict=True) if of is list and key != "segmentation"]
+                shapes[shape] = [1], lists
+                continue
+            count, lists = known
+            count[0] += 1
+            if lists:
+                _look(self._kind, annotation, lists)
+                lists[:] = [key for key in lists if not _is_settled(self._kind, key)]
+
+    def end(self) -> None:
+        """Note what is not in lists, and how many annotations have each key."""
+        kind = self._kind
+        for (keys, types), ((count,), _) in self._shapes.items():
+            for key, of in zip(keys, types, strict=True):
+                kind.present[key] = kind.present.get(key, 0) + count
+                if of is not list:
+                    kind.keys.setdefault(key, set()).add(KINDS.get(of, "other"))
+
+
+def _look(kind: Kind, annotation: Mapping[str, Any], keys: Iterable[str]) -> None:
     """Note what the lists of an annotation hold."""
-    for key, value in annotation.items():
+    for key in keys:
+        value = annotation[key]
         if key == "segmentation":
             kind.has_rle |= isinstance(value, dict)
             kind.has_polygons |= isinstance(value, list)
@@ -71,10 +113,14 @@ def look(kind: Kind, annotation: Mapping[str, Any]) -> None:
                     kind.segments[inner] = None
                     found = _kind_of_list(of) if type(of) is list else KINDS.get(type(of), "other")
                     kind.keys.setdefault(inner, set()).add(found)
-        else:
-            known = kind.keys.setdefault(key, set())
-            if "other" not in known and ("floats" not in known or key not in ("bbox", "keypoints")):
-                known.add(_kind_of_list(value))
+        elif not _is_settled(kind, key):
+            kind.keys.setdefault(key, set()).add(_kind_of_list(value))
+
+
+def _is_settled(kind: Kind, key: str) -> bool:
+    """Whether no list of a key can say anything new."""
+    known = kind.keys.get(key, ())
+    return "other" in known or ("floats" in known and key in ("bbox", "keypoints"))
 
 
 def _kind_of_list(value: list[Any]) -> str:
@@ -191,7 +237,7 @@ def values_of(
         if key == "bbox":
             row[full] = np.array([one["bbox"] for one in found], reader.dtypes[key]).reshape(len(found), 4)
         elif key == "category_id":
-            row[full] = [reader.labels[one["category_id"]] for one in found]
+            row[full] = [reader.labels[one["category_id"]] for one in found] or np.zeros(0, np.uint32)
         elif key == "keypoints":
             points = np.array([one["keypoints"] for one in found], reader.dtypes[key])
             row[full] = points.T if found else None
@@ -212,7 +258,7 @@ def _segmentations(
     found: list[dict[str, Any]], reader: Reader, size: tuple[int, int], row: dict[str, Any]
 ) -> None:
     name, dtype = reader.names, reader.dtypes["segmentation"]
-    polygons: list[NDArray[Any]] = []
+    parts: list[Any] = []
     owners: list[int] = []
     masks: list[NDArray[np.bool_]] = []
     mask_owners: list[int] = []
@@ -222,15 +268,33 @@ def _segmentations(
             masks.append(decode_rle(of, size))
             mask_owners.append(number)
         elif isinstance(of, list):
-            for part in of:
-                polygons.append(np.array(part, dtype).reshape(-1, 2))
-                owners.append(number)
+            parts += of
+            owners += [number] * len(of)
     if "segmentation" in name:
-        row[name["segmentation"]] = polygons
+        row[name["segmentation"]] = _polygons(parts, dtype)
         row[name["segmentation_object"]] = np.array(owners, np.int32)
     if "rle_mask" in name:
-        row[name["rle_mask"]] = np.stack(masks, axis=2) if masks else None
+        if len(masks) == 1:
+            row[name["rle_mask"]] = masks[0][:, :, np.newaxis]
+        else:
+            row[name["rle_mask"]] = np.stack(masks, axis=2) if masks else None
         row[name["rle_object"]] = np.array(mask_owners, np.int32)
+
+
+def _polygons(parts: list[Any], dtype: str) -> list[NDArray[Any]]:
+    """Return the points of polygons, each given as numbers in a row: shape (points, 2)."""
+    flat = array("d")
+    ends = []
+    try:
+        for part in parts:
+            flat.extend(part)
+            ends.append(len(flat) // 2)
+    except (TypeError, OverflowError):  # not numbers in a row, which NumPy may yet understand
+        return [np.array(part, dtype).reshape(-1, 2) for part in parts]
+    if any(len(part) % 2 for part in parts):
+        raise ValueError("a polygon has half a point")
+    points = np.array(flat, dtype).reshape(-1, 2)
+    return [points[start:end] for start, end in pairwise([0, *ends])]
 
 
 def _segments(

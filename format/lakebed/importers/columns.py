@@ -24,11 +24,14 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import lakebed
+from lakebed.described import Described
 from lakebed.errors import IngestionError, InvalidTensorNameError, LakebedError
+from lakebed.importers.described_columns import as_described, described_column, described_columns
 from lakebed.importers.plan import LOSSY_KINDS, Problem, TensorPlan, kept, media, tensor
 from lakebed.importers.source import Source
 from lakebed.storage.address import scheme_of
@@ -46,6 +49,9 @@ _MEDIA = ("image", "audio", "video")
 # What stands for something else in the files of datasets.
 _NOT_IN_NAMES = re.compile(r"[,:\\\0.]")
 _LONGEST_PART = 200  # bytes of a part of a name; file systems take 255
+
+# Rows that a byte of a file may stand for: more are no table, but a way to keep this machine busy.
+_MOST_ROWS_PER_BYTE = 10_000
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,10 @@ class Wishes:
     compression: str | None = None
     documents: Sequence[str] = ()
 
+    def concern(self, name: str) -> bool:
+        """Whether the user says what a column is."""
+        return name in (*self.media, *self.labels, *self.embeddings, *self.documents) or self.link
+
     def check(self, names: Sequence[str]) -> None:
         """Refuse names that no column has.
 
@@ -81,11 +91,45 @@ class Wishes:
 
 @dataclass(frozen=True)
 class Column:
-    """A column, its tensor, and how it gets there: ``arrow``, ``text``, ``json``, ``label``, ``file`` or ``link``."""
+    """A column, its tensor, and how it gets there: ``arrow``, ``text``, ``json``, ``label``, ``file`` or ``link``.
+
+    ``described`` is what an exporter of lakebed said of it: ``how`` is then one of :mod:`described_columns`.
+    """
 
     name: str
     tensor: str
     how: str
+    described: Described | None = None
+
+
+@contextmanager
+def reading(where: str) -> Iterator[None]:
+    """Turn what Arrow raises at damage, which is of many kinds, into one error.
+
+    Raises
+    ------
+    IngestionError
+        If what is read is no table, or damaged.
+    """
+    try:
+        yield
+    except LakebedError:
+        raise
+    except (ArithmeticError, LookupError, MemoryError, OSError, RuntimeError, TypeError, ValueError) as error:
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise IngestionError(f"{where} is no table that Arrow knows, or damaged: {reason}") from error
+
+
+def check_rows(count: int, nbytes: int, where: str) -> None:
+    """Refuse numbers of rows that a file of so many bytes cannot mean.
+
+    Raises
+    ------
+    IngestionError
+        If there are more than ten thousand for each byte, or fewer than none.
+    """
+    if not 0 <= count <= _MOST_ROWS_PER_BYTE * nbytes:
+        raise IngestionError(f"{where} says that its {nbytes:,} bytes hold {count:,} rows: it is damaged")
 
 
 def columns_of(
@@ -105,24 +149,45 @@ def columns_of(
     IngestionError
         If two columns have one name.
     """
+    import pyarrow as pa
+
     wishes.check(schema.names)
     if len(set(schema.names)) < len(schema.names):
         double = next(name for name in schema.names if schema.names.count(name) > 1)
         raise IngestionError(f"two columns are called {double!r}")
     features = _features(schema)
+    if first is not None:
+        first = next((piece for _, piece in _sound(first) if not isinstance(piece, str)), None)
+    described = described_columns(schema)
     columns, tensors = [], []
     taken: set[str] = set()
-    for field in schema:
+    for named in schema:
+        field = pa.field(named.name, _stored(named.type))
         name = tensor_name(field.name, taken)
         taken.add(name)
         feature = features.get(field.name) or {}
-        values = first.column(field.name) if first is not None else None
-        how, plan = _tensor_of(name, field, feature, wishes, values, source, problems)
+        values = _storage(first.column(field.name)) if first is not None else None
+        said = described.get(field.name) if not wishes.concern(field.name) else None
+        told = described_column(name, field, said, values) if said is not None else None
+        how, plan = told or _tensor_of(name, field, feature, wishes, values, source, problems)
         if name != field.name:
             plan = TensorPlan(plan.name, plan.arguments, {**plan.info, "column": field.name})
-        columns.append(Column(field.name, name, how))
+        columns.append(Column(field.name, name, how, said if told is not None else None))
         tensors.append(plan)
     return columns, tensors
+
+
+def _stored(kind: pa.DataType) -> pa.DataType:
+    """Return what an extension type stores: which types are known depends on what the program has imported."""
+    import pyarrow as pa
+
+    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+
+
+def _storage(values: Any) -> Any:
+    import pyarrow as pa
+
+    return values.storage if isinstance(values.type, pa.BaseExtensionType) else values
 
 
 def tensor_name(column: str, taken: set[str]) -> str:
@@ -160,23 +225,59 @@ def converted(
     where
         What of the source the batch is of, for people.
     """
-    found: dict[str, Any] = {}
-    wrong: dict[int, str] = {}
-    count = 0
-    for number, column in enumerate(columns):
-        values = batch.column(number)
-        count = len(values)
-        found[column.tensor] = _converted(values, column, source, wishes, wrong)
-    for row, reason in sorted(wrong.items()):
-        yield Skipped(f"{where}, row {row:,} of {count:,}" if count > 1 else where, reason)
-    if len(wrong) < count:
-        yield kept(found, [row for row in range(count) if row not in wrong]) if wrong else found
+    count = len(batch.column(0)) if columns else 0
+
+    def called(row: int) -> str:
+        return f"{where}, row {row:,} of {count:,}" if count > 1 else where
+
+    for start, piece in _sound(batch):
+        if isinstance(piece, str):
+            yield Skipped(called(start), piece)
+            continue
+        found: dict[str, Any] = {}
+        wrong: dict[int, str] = {}
+        rows = 0
+        for number, column in enumerate(columns):
+            values = _storage(piece.column(number))
+            rows = len(values)
+            found[column.tensor] = _converted(values, column, source, wishes, wrong)
+        for row, reason in sorted(wrong.items()):
+            yield Skipped(called(start + row), reason)
+        if len(wrong) < rows:
+            yield kept(found, [row for row in range(rows) if row not in wrong]) if wrong else found
+
+
+def _sound(batch: Any, start: int = 0) -> Iterator[tuple[int, Any]]:
+    """Yield runs of rows whose values Arrow may look at, each with its first row; for a row that is damaged, why.
+
+    Files may say of texts and lists that they lie where no memory is, and nothing notices before they are looked at.
+    """
+    import pyarrow as pa
+
+    if not isinstance(batch, pa.RecordBatch):
+        yield start, batch
+        return
+    try:
+        batch.validate(full=True)
+    except (pa.ArrowInvalid, pa.ArrowIndexError) as error:
+        if batch.num_rows <= 1:
+            yield start, f"damaged values: {error}"
+            return
+        half = batch.num_rows // 2
+        yield from _sound(batch.slice(0, half), start)
+        yield from _sound(batch.slice(half), start + half)
+    else:
+        yield start, batch
 
 
 def _converted(values: Any, column: Column, source: Source, wishes: Wishes, wrong: dict[int, str]) -> Any:
     """Return the values of a tensor; note the rows for which there are none."""
     import pyarrow as pa
 
+    if column.described is not None:
+        return as_described(
+            values, column.how, column.described, wrong, lambda one: _file(one, "file", source, wishes)
+        )
     if column.how == "text":
         return values.cast(pa.string())
     if column.how == "json":

@@ -25,11 +25,11 @@ from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.cvat_index import SHAPES, Piece, element_of, scanned
-from lakebed.importers.folder import SPLITS
 from lakebed.importers.markup import plain
 from lakebed.importers.objects import Images, Object, checked, plain_number, tensors_of, values_of
 from lakebed.importers.plan import Media, Plan, Problem, kind_of_images, media, tensor
 from lakebed.importers.source import Source, stem_of
+from lakebed.importers.splits import SPLITS
 from lakebed.transforms.output import Skipped
 
 _HEAD_BYTES = 4096

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lakebed.errors import IngestionError
-from lakebed.importers.columns import Column, Wishes, columns_of, converted, tensor_name
+from lakebed.importers.columns import Column, Wishes, check_rows, columns_of, converted, reading, tensor_name
 from lakebed.importers.plan import Plan, Problem, TensorPlan, tensor
 from lakebed.importers.source import Source
 from lakebed.transforms.output import Skipped
@@ -89,7 +89,7 @@ def plan(
     count: int | None = None
     if isinstance(table, pa.Table):
         count = len(next(iter(arrays.values()))) if arrays else table.num_rows
-        first = next(iter(table.slice(0, 64).combine_chunks().to_batches()), None)
+        first = next(iter(table.slice(0, 64).to_batches()), None)
         items = [range(at, min(at + _ITEM_ROWS, count)) for at in range(0, count, _ITEM_ROWS)]
     columns, tensors = columns_of(table.schema, wishes, first, source, problems)
     apart = {name: (values, tensor(name, chunk_compression="lz4")) for name, values in arrays.items()}
@@ -198,7 +198,9 @@ def rows(item: range, context: _Context) -> Iterator[Any]:
         yield {name: values[item.start : item.stop] for name, values in context.beside.items()}
         return
     at = item.start
-    for batch in table.slice(item.start, len(item)).combine_chunks().to_batches():
+    piece = table.slice(item.start, len(item))
+    # Texts of damaged files are looked at when they are combined; nothing has said yet that they lie in memory.
+    for batch in (piece.combine_chunks() if context.source.is_object else piece).to_batches():
         yield from (
             _beside(batch, at, context, str(item))
             if context.beside
@@ -253,14 +255,14 @@ def _table(source: Source, without: Sequence[str] = (), *, nan: bool = False) ->
     """Return a table, or a reader of batches."""
     import pyarrow as pa
 
+    if not source.is_object:
+        with reading(source.shown), source.open() as file:
+            opened = pa.ipc.open_file(file) if _is_file(source) else pa.ipc.open_stream(file)
+            table = opened.read_all()
+            table.validate()
+            check_rows(table.num_rows, source.nbytes, source.shown)
+            return table
     try:
-        if not source.is_object:
-            with source.open() as file:
-                return (
-                    pa.ipc.open_file(file).read_all()
-                    if _is_file(source)
-                    else pa.ipc.open_stream(file).read_all()
-                )
         found = source.data
         if isinstance(found, pa.Table | pa.RecordBatchReader):
             return found

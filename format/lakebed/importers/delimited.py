@@ -7,14 +7,15 @@ text. An item is a file.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lakebed.errors import IngestionError
-from lakebed.importers.columns import Column, Wishes, columns_of, converted
-from lakebed.importers.folder import SPLITS
+from lakebed.importers.columns import Column, Wishes, columns_of, converted, reading
 from lakebed.importers.plan import Plan, Problem
 from lakebed.importers.source import Source, stem_of
+from lakebed.importers.splits import SPLITS
 from lakebed.transforms.output import Skipped
 
 if TYPE_CHECKING:
@@ -49,6 +50,11 @@ class _Style:
     encoding: str
     names: tuple[str, ...] | None
     nulls: tuple[str, ...]
+
+    @property
+    def codec(self) -> str:
+        """Name of the codec that decodes; also of UTF-8, since Arrow's parser does not look whether it is any."""
+        return "utf-8-sig" if self.encoding.lower() in ("utf8", "utf-8") else self.encoding
 
 
 @dataclass(frozen=True)
@@ -227,7 +233,8 @@ def _batches(
         )
         return "skip"
 
-    names = style.names or _header(source, name, style)
+    with reading(name):
+        names = style.names or _header(source, name, style)
     types = (
         {column: pa.string() for column in names}
         if schema is None
@@ -242,7 +249,7 @@ def _batches(
         false_values=["false", "False", "FALSE"],
     )
     read = pacsv.ReadOptions(
-        block_size=_BLOCK_BYTES, encoding=style.encoding, column_names=list(style.names) if style.names else None,
+        block_size=_BLOCK_BYTES, encoding=style.codec, column_names=list(style.names) if style.names else None,
         use_threads=False,
     )  # fmt: skip
     parse = pacsv.ParseOptions(
@@ -251,10 +258,23 @@ def _batches(
         newlines_in_values=style.quote is not None,
         invalid_row_handler=wrong,
     )
+    with (
+        reading(name),
+        _hinted(name, style),
+        _opened(source, name) as file,
+        pacsv.open_csv(file, read, parse, convert) as reader,
+    ):
+        _ = reader.schema.names  # which are no text of the encoding, perhaps
+        yield from reader
+
+
+@contextmanager
+def _hinted(name: str, style: _Style) -> Iterator[None]:
+    """Say what to do about a file of another encoding."""
+    import pyarrow as pa
+
     try:
-        with _opened(source, name) as file, pacsv.open_csv(file, read, parse, convert) as reader:
-            _ = reader.schema.names  # which are no text of the encoding, perhaps
-            yield from reader
+        yield
     except (pa.ArrowInvalid, UnicodeError) as error:
         hint = (
             f"; if it is of another encoding than {style.encoding}, name it (--encoding)"
@@ -269,9 +289,7 @@ def _header(source: Source, name: str, style: _Style) -> list[str]:
     import io
 
     with _opened(source, name) as file:
-        head = file.read(_HEAD_BYTES).decode(
-            style.encoding if style.encoding != "utf8" else "utf-8-sig", "replace"
-        )
+        head = file.read(_HEAD_BYTES).decode(style.codec, "replace")
     lines = (
         csv.reader(io.StringIO(head), delimiter=style.delimiter, quotechar=style.quote)
         if style.quote

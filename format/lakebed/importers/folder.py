@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from lakebed.errors import IngestionError, LakebedError
+from lakebed.importers.numpy_files import loaded
 from lakebed.importers.plan import (
     IMAGE_KINDS,
     Media,
@@ -25,19 +26,8 @@ from lakebed.importers.plan import (
     tensor,
 )
 from lakebed.importers.source import Source, kinds_of, suffix_of
+from lakebed.importers.splits import SPLITS, in_order
 from lakebed.transforms.output import Skipped
-
-SPLITS: Mapping[str, str] = {
-    "train": "train",
-    "training": "train",
-    "val": "val",
-    "valid": "val",
-    "validation": "val",
-    "dev": "val",
-    "test": "test",
-    "testing": "test",
-}
-"""Names of folders that are splits, and what the split is called."""
 
 _FILES: Mapping[str, Mapping[str, str]] = {
     "image": IMAGE_KINDS,
@@ -197,8 +187,7 @@ def _rows_of(source: Source, *, splits: bool) -> tuple[dict[str, list[tuple[list
         label = (rest if split else stem).rpartition("/")[0]
         for together in _apart(files):
             found.setdefault(split, []).append((together, label))
-    order = {"train": 0, "val": 1, "test": 2}
-    return dict(sorted(found.items(), key=lambda pair: order.get(pair[0], 3))), problems
+    return dict(in_order(found)), problems
 
 
 def _apart(files: list[str]) -> Iterator[list[str]]:
@@ -255,11 +244,7 @@ def _value(name: str, htype: str, held: Media) -> Any:
         return held.value(name)
     data = held.source.document(name)
     if htype == "array":
-        import io
-
-        import numpy as np
-
-        return np.load(io.BytesIO(data), allow_pickle=False)
+        return loaded(data)
     text = data.decode()
     if htype == "json":
         import json

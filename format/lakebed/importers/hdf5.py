@@ -5,16 +5,17 @@ Links to other files, storage outside of the file, and virtual datasets of other
 
 from __future__ import annotations
 
-import threading
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
 from lakebed.errors import IngestionError
-from lakebed.importers.arrays import Block, Context, Found, attribute, made, planned
+from lakebed.importers.array_reader import blocks, new_reader
+from lakebed.importers.arrays import Block, Context, Found, attribute, planned, with_stored
 from lakebed.importers.plan import Plan, Problem
 from lakebed.importers.source import Source
 
@@ -22,8 +23,6 @@ BATCHED = True
 
 _SUFFIXES = (".h5", ".hdf5", ".hdf", ".he5")
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
-# The HDF5 library works for one thread at a time, also on files that are open apart.
-_mutex = threading.RLock()
 
 
 def recognise(source: Source) -> str | None:
@@ -46,15 +45,13 @@ def plan(source: Source, *, arrays: Sequence[str] = (), rows: str | None = None)
     rows
         Path of the array whose first axis is that of the rows; left out, the length that most arrays have.
     """
-    with _opened(source) as file:
-        return planned(source, _found(file), "an HDF5 file", arrays, rows)
+    _check_installed()
+    return planned(source, with_stored(new_reader(source, __name__).found()), "an HDF5 file", arrays, rows)
 
 
 def rows(item: Block, context: Context) -> Iterator[Any]:
     """Yield some rows of all arrays."""
-    with _opened(context.source) as file:
-        columns = list(made({name: _Array(file[name]) for name in context.tensors}, item, context))
-    yield from columns
+    return blocks(item, context, __name__)
 
 
 def describe(plan: Plan) -> dict[str, Any]:
@@ -62,23 +59,23 @@ def describe(plan: Plan) -> dict[str, Any]:
     return plan.about
 
 
-@contextmanager
-def _opened(source: Source) -> Iterator[Any]:
-    try:
-        import h5py
-    except ImportError as error:
+def _check_installed() -> None:
+    if find_spec("h5py") is None:
         raise IngestionError(
             "HDF5 files need h5py: pip install h5py, or, in a checkout, pip install '.[hdf5]'"
-        ) from error
-    path = source.path(source.name)
-    with _mutex:
-        try:
-            with source.open() as raw, h5py.File(raw if path is None else path, "r") as file:
-                yield file
-        except (OSError, RuntimeError, KeyError, ValueError) as error:
-            if isinstance(error, IngestionError):
-                raise
-            raise IngestionError(f"{source.shown} is no HDF5 file, or damaged: {error}") from error
+        )
+
+
+# -- in the process of array_reader -------------------------------------------------------------------------------
+
+
+def opened(file: Any) -> Any:
+    """Open a file, by its path or as a file that is open."""
+    # Others may write to the file as soon as it is read, though this process stays for a while.
+    os.environ["HDF5_USE_FILE_LOCKING"] = "FALSE"
+    import h5py
+
+    return h5py.File(file, "r")
 
 
 @dataclass(frozen=True)
@@ -100,7 +97,8 @@ class _Array:
         return self.data[start:stop] if self.data.shape else self.data[()]
 
 
-def _found(file: Any) -> Found:
+def found_in(file: Any) -> Found:
+    """Return the arrays of a file and its groups."""
     arrays: dict[str, _Array] = {}
     kinds: dict[str, str] = {}
     attributes: dict[str, Mapping[str, Any]] = {"": _attributes(file)}
@@ -170,15 +168,13 @@ def _kind(one: Any, full: str, problems: list[Problem]) -> str | None:
     elif h5py.check_string_dtype(one.dtype) is not None:
         return "text"
     elif (inner := h5py.check_vlen_dtype(one.dtype)) is not None:
-        if inner.kind in "biuf":
+        if inner.kind in "biufc":
             return "arrays"
         why = f"lists of {inner} have no tensor"
     elif h5py.check_ref_dtype(one.dtype) is not None or one.dtype.kind == "O":
         why = "references have no tensor"
     elif one.dtype.kind == "V" and not one.dtype.names:
         why = "opaque values have no tensor"
-    elif one.dtype.kind == "c":
-        why = "complex numbers have no tensor"
     if why:
         problems.append(Problem(full, f"{why}: it is left out", 0))
         return ""

@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from lakebed.errors import IngestionError
-from lakebed.importers.columns import Column, Wishes, columns_of, converted
+from lakebed.importers.columns import Column, Wishes, check_rows, columns_of, converted, reading
 from lakebed.importers.plan import Plan, Problem
 from lakebed.importers.source import Source
 from lakebed.importers.splits import TENSOR
@@ -116,7 +116,7 @@ def plan(
                     f"{source.shown}: {part} has other columns than what comes before it: import it alone"
                 )
             schema = schema or table.schema
-            first = first if first is not None else next(iter(table.combine_chunks().to_batches()), None)
+            first = first if first is not None else next(iter(table.to_batches()), None)
             if rows is None:
                 items.append(_Item(part, 0, None))
                 count = None
@@ -145,7 +145,7 @@ def plan(
 def rows(item: _Item, context: _Context) -> Iterator[Any]:
     """Yield some rows of a file or dataset, or all batches of a stream."""
     for table in _tables(item, context):
-        for batch in _plain(table).combine_chunks().to_batches():
+        for batch in _plain(table).to_batches():
             yield from converted(batch, context.columns, context.source, context.wishes, str(item))
 
 
@@ -182,9 +182,12 @@ def _files(source: Source, folder: str) -> list[str]:
             "the datasets package, and import that"
         )
     try:
-        return [source.find(f"{folder}{file['filename']}") for file in state["_data_files"]]
+        names = [source.find(f"{folder}{file['filename']}") for file in state["_data_files"]]
     except (KeyError, TypeError) as error:
         raise IngestionError(f"{folder}{_STATE} of {source.shown} names no files") from error
+    if len(set(names)) < len(names):
+        raise IngestionError(f"{folder}{_STATE} of {source.shown} names a file twice")
+    return names
 
 
 def _json(source: Source, name: str) -> dict[str, Any]:
@@ -265,20 +268,21 @@ def _read(source: Source, name: str) -> Any:
 
 
 @lru_cache(maxsize=8)
-def _mapped(path: str, size: int) -> Any:  # noqa: ARG001 - another size is another file
+def _mapped(path: str, size: int) -> Any:
     import pyarrow as pa
 
-    try:
-        return pa.ipc.open_stream(pa.memory_map(path)).read_all()
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OSError) as error:
-        raise IngestionError(f"{path} is no Arrow file, or cut short: {error}") from error
+    with reading(path):
+        return _checked(pa.ipc.open_stream(pa.memory_map(path)).read_all(), size, path)
 
 
 def _read_elsewhere(source: Source, name: str) -> Any:
     import pyarrow as pa
 
-    try:
-        with source.open(name) as file:
-            return pa.ipc.open_stream(file).read_all()
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise IngestionError(f"{name} is no Arrow file, or cut short: {error}") from error
+    with reading(name), source.open(name) as file:
+        return _checked(pa.ipc.open_stream(file).read_all(), source.files[name], name)
+
+
+def _checked(table: Any, nbytes: int, name: str) -> Any:
+    table.validate()
+    check_rows(table.num_rows, nbytes, name)
+    return table

@@ -6,11 +6,14 @@ while it is looked through, so that positions of characters are those of bytes; 
 
 from __future__ import annotations
 
+import gc
 import json
 import mmap
 import os
 import re
 import tempfile
+import threading
+import weakref
 from array import array
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -18,18 +21,24 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from lakebed.errors import IngestionError
+from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.source import Source
 
 # What is looked at in one go; an element may be larger, up to the second.
 _WINDOW_BYTES = 4 << 20
 _MOST_ELEMENT_BYTES = 256 << 20
 
-# Files that are parsed at once and kept; the objects take about ten times as much.
-HELD_BYTES = 24 << 20
+# Files that are parsed at once and kept, so many bytes of all of them; the objects take about ten times as much.
+HELD_BYTES = 28 << 20
+
+# Elements that are handed out together.
+_TOGETHER = 1024
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _decode = json.JSONDecoder().raw_decode
+
+Seen = Callable[[str, int, list[Any]], object]
+"""Takes neighbouring elements of an array: its name, the number of the first, and the elements."""
 
 
 @dataclass
@@ -71,6 +80,13 @@ class JsonFile:
             return self.held[name][number]
         return self.between(self.starts[name][number], self.ends[name][number])
 
+    def elements(self, name: str, numbers: Sequence[int]) -> list[Any]:
+        """Return some elements of an array; errors as of :meth:`element`."""
+        held = self.held.get(name)
+        if held is not None:
+            return [held[number] for number in numbers]
+        return [self.element(name, number) for number in numbers]
+
     def between(self, start: int, end: int) -> Any:
         """Return the value that lies between two positions; errors as of :meth:`element`."""
         try:
@@ -82,7 +98,7 @@ class JsonFile:
 
 
 def open_json(
-    source: Source, name: str, arrays: Collection[str], seen: Callable[[str, int, Any], object]
+    source: Source, name: str, arrays: Collection[str], seen: Seen, held_bytes: int = 0
 ) -> JsonFile:
     """Look through a JSON file, all of which is held if it is small.
 
@@ -93,8 +109,10 @@ def open_json(
     arrays
         Names of the arrays whose elements stay in the file.
     seen
-        Called with each element of them: the array's name, its number, and the element. Text in it that is not ASCII
-        is to be read from :meth:`JsonFile.element`.
+        Called with all elements of them, some at a time. Text in them that is not ASCII is to be read from
+        :meth:`JsonFile.element`.
+    held_bytes
+        Bytes of other files that are held.
 
     Raises
     ------
@@ -103,18 +121,26 @@ def open_json(
     """
     called = name or source.name
     try:
-        if source.files[called] <= HELD_BYTES:
+        if held_bytes + source.files[called] <= HELD_BYTES:
             return _held(source.read(name), called, arrays, seen)
-        return _Scanner(source.path(name) or _copied(source, name), called).index(arrays, seen)
+        path = source.path(name)
+        return (
+            _scanned_copy(source, name, called, arrays, seen)
+            if path is None
+            else _Scanner(path, called).index(arrays, seen)
+        )
     except RecursionError:
         raise IngestionError(f"{called} is nested too deeply") from None
+    except OSError as error:
+        if isinstance(error, LakebedError):
+            raise
+        raise IngestionError(f"{called} cannot be read: {error}") from error
 
 
-def _held(
-    data: bytes, name: str, arrays: Collection[str], seen: Callable[[str, int, Any], object]
-) -> JsonFile:
+def _held(data: bytes, name: str, arrays: Collection[str], seen: Seen) -> JsonFile:
     try:
-        whole = json.loads(data.decode("utf-8-sig"))
+        with _NO_CYCLES:
+            whole = json.loads(data.decode("utf-8-sig"))
     except ValueError as error:
         raise IngestionError(f"{name} is no JSON: {error}") from error
     if not isinstance(whole, dict):
@@ -123,11 +149,44 @@ def _held(
     for key, value in whole.items():
         if key in arrays and isinstance(value, list):
             found.held[key] = value
-            for number, element in enumerate(value):
-                seen(key, number, element)
+            for first in range(0, len(value), _TOGETHER):
+                seen(key, first, value[first : first + _TOGETHER])
         else:
             found.values[key] = value
     return found
+
+
+class _NoCycles:
+    """``with`` it, the search for unreachable cycles rests: of JSON there are none, and it looks at all objects.
+
+    It is as it was when the last of the threads that are inside leaves. What was made meanwhile is not young then, so
+    that it is looked at once and not in each generation.
+    """
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._inside = 0
+        self._was_on = False
+
+    def __enter__(self) -> None:
+        with self._mutex:
+            if not self._inside:
+                self._was_on = gc.isenabled()
+                gc.disable()
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._mutex:
+            self._inside -= 1
+            if self._inside or not self._was_on:
+                return
+            if not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()
+            gc.enable()
+
+
+_NO_CYCLES = _NoCycles()
 
 
 class _Scanner:
@@ -142,7 +201,7 @@ class _Scanner:
         self._text = ""
         self._load(0)
 
-    def index(self, arrays: Collection[str], seen: Callable[[str, int, Any], object]) -> JsonFile:
+    def index(self, arrays: Collection[str], seen: Seen) -> JsonFile:
         found = JsonFile(self._path)
         if self._size >= 3 and self._data[:3] == b"\xef\xbb\xbf":
             self._at = 3
@@ -164,20 +223,23 @@ class _Scanner:
             if self._next() == "}":
                 return found
 
-    def _array(
-        self, key: str, seen: Callable[[str, int, Any], object]
-    ) -> tuple[Sequence[int], Sequence[int]]:
+    def _array(self, key: str, seen: Seen) -> tuple[Sequence[int], Sequence[int]]:
         starts, ends = array("q"), array("q")
+        together: list[Any] = []
         self._expect("[")
         if self._peek() == "]":
             self._at += 1
             return starts, ends
         while True:
             value, start, end = self._value()
-            seen(key, len(starts), value)
+            together.append(value)
             starts.append(start)
             ends.append(end)
-            if self._next("]") == "]":
+            is_last = self._next("]") == "]"
+            if is_last or len(together) == _TOGETHER:
+                seen(key, len(starts) - len(together), together)
+                together = []
+            if is_last:
                 return starts, ends
 
     def _value(self) -> tuple[Any, int, int]:
@@ -239,10 +301,28 @@ def _mapped(path: str) -> mmap.mmap | bytes:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
+def _scanned_copy(source: Source, name: str, called: str, arrays: Collection[str], seen: Seen) -> JsonFile:
+    """Look through a copy of a file, which stays as long as the plan of this process: workers open it by its path."""
+    copy = _copied(source, name)
+    try:
+        found = _Scanner(copy, called).index(arrays, seen)
+    except BaseException:
+        _remove(copy, os.getpid())
+        raise
+    weakref.finalize(found, _remove, copy, os.getpid())
+    return found
+
+
 def _copied(source: Source, name: str) -> str:
-    """Copy a file of a bucket to this machine; the copy is left to the system to remove."""
+    """Copy a file of a bucket to this machine."""
     with tempfile.NamedTemporaryFile(prefix="lakebed-", suffix=".json", delete=False) as file:
         with source.open(name) as other:
             while block := other.read(_WINDOW_BYTES):
                 file.write(block)
         return str(Path(file.name))
+
+
+def _remove(path: str, pid: int) -> None:
+    """Remove a copy; a forked child, which has a copy of the plan, leaves it alone."""
+    if os.getpid() == pid:
+        Path(path).unlink(missing_ok=True)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lakebed.errors import IngestionError
 from lakebed.importers.columns import Column, Wishes, columns_of, converted
-from lakebed.importers.folder import SPLITS
 from lakebed.importers.plan import Plan, Problem
 from lakebed.importers.source import Source, stem_of
+from lakebed.importers.splits import SPLITS
 from lakebed.transforms.output import Skipped
 
 if TYPE_CHECKING:

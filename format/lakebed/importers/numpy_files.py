@@ -6,6 +6,7 @@ they are read, in one pass.
 
 from __future__ import annotations
 
+import io
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,17 +18,21 @@ from typing import IO, Any
 
 import numpy as np
 from numpy.lib import format as npy
+from numpy.typing import NDArray
 
-from lakebed.errors import IngestionError
+from lakebed.errors import IngestionError, LakebedError
 from lakebed.importers.arrays import Block, Context, Found, made, planned
 from lakebed.importers.plan import Plan, Problem
 from lakebed.importers.source import Source, stem_of
+from lakebed.transforms.output import Skipped
 
 BATCHED = True
 
 # Arrays in Fortran order are read whole.
 _MOST_WHOLE = 1 << 30
 _MOST_HEADER = 65_536
+# Arrays of a source, all of which are open at a time.
+_MOST_ARRAYS = 4096
 _FAILURES = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError)
 
 
@@ -59,14 +64,20 @@ def plan(source: Source, *, arrays: Sequence[str] = (), rows: str | None = None)
 
 def rows(item: Block, context: Context) -> Iterator[Any]:
     """Yield some rows of all arrays."""
-    with ExitStack() as stack:
-        opened, _ = _opened(context.source, stack, list(context.tensors))
-        step = item.stop - item.start
-        if any(one.is_stream for one in opened.values()):
-            widest = max(one.row_bytes for one in opened.values())
-            step = max(1, (16 << 20) // max(1, widest))
-        for at in range(item.start, item.stop, step):
-            yield from made(opened, Block(at, min(at + step, item.stop)), context)
+    done = item.start
+    try:
+        with ExitStack() as stack:
+            opened, _ = _opened(context.source, stack, list(context.tensors))
+            step = item.stop - item.start
+            if any(one.is_stream for one in opened.values()):
+                widest = max(one.row_bytes for one in opened.values())
+                step = max(1, (16 << 20) // max(1, widest))
+            for at in range(item.start, item.stop, step):
+                columns = list(made(opened, Block(at, min(at + step, item.stop)), context))
+                done = at + step
+                yield from columns
+    except (*_FAILURES, KeyError) as error:
+        yield Skipped(str(item), f"{error}", item.stop - done)
 
 
 def describe(plan: Plan) -> dict[str, Any]:
@@ -133,22 +144,54 @@ def _opened(
     try:
         if source.suffix == ".npz":
             archive = stack.enter_context(zipfile.ZipFile(stack.enter_context(source.open())))
+            _check_count(source, len(archive.infolist()))
             for info in archive.infolist():
                 name = info.filename.removesuffix(".npy")
-                if info.filename.endswith(".npy") and (wanted is None or name in wanted):
+                if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    problems.append(Problem(name, "it is packed in a way that NumPy does not use", 0))
+                elif info.filename.endswith(".npy") and (wanted is None or name in wanted):
                     _add(name, stack.enter_context(archive.open(info)), found, problems, size=info.file_size)
         else:
             files = [source.name] if source.is_file else source.with_suffix(".npy")
+            _check_count(source, len(files))
             for file in files:
                 name = stem_of(file) if source.is_file else file.removesuffix(".npy")
                 if wanted is None or name in wanted:
                     size = source.files[file]
                     _add(name, stack.enter_context(source.open(file)), found, problems, size=size, seeks=True)
     except _FAILURES as error:
+        if isinstance(error, LakebedError):
+            raise
         raise IngestionError(f"{source.shown} is no NumPy file, or cut short: {error}") from error
     if not found and problems:
         raise IngestionError(f"{source.shown}: {problems[0].where}: {problems[0].reason}")
     return found, problems
+
+
+def _check_count(source: Source, count: int) -> None:
+    if count > _MOST_ARRAYS:
+        raise IngestionError(
+            f"{source.shown} holds {count:,} arrays; {_MOST_ARRAYS:,} are the most that are taken"
+        )
+
+
+def loaded(data: bytes) -> NDArray[Any]:
+    """Return the array of a ``.npy`` file.
+
+    Raises
+    ------
+    IngestionError
+        If it is none, is cut short, or holds pickled objects.
+    """
+    found: dict[str, _Array] = {}
+    problems: list[Problem] = []
+    _add("", io.BytesIO(data), found, problems, size=len(data), seeks=True)
+    if not found:
+        raise IngestionError(problems[0].reason)
+    array = found[""]
+    if not array.shape:
+        return np.asarray(array.read(0, 1))
+    return np.asarray(array.read(0, array.shape[0]))
 
 
 def _add(
@@ -169,7 +212,9 @@ def _add(
         problems.append(Problem(name, f"it is no array: {error}", 0))
         return
     begin = file.tell()
-    if dtype.hasobject:
+    if name in found:
+        problems.append(Problem(name, "an array of this name is there already: it is left out", 0))
+    elif dtype.hasobject:
         problems.append(
             Problem(name, "it holds pickled objects, which are not loaded, since that would run code", 0)
         )

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lakebed.errors import IngestionError
-from lakebed.importers.columns import Column, Wishes, columns_of, converted
-from lakebed.importers.folder import SPLITS
+from lakebed.importers.columns import Column, Wishes, check_rows, columns_of, converted, reading
 from lakebed.importers.plan import Plan, Problem
 from lakebed.importers.source import Source
+from lakebed.importers.splits import SPLITS
+from lakebed.transforms.output import Skipped
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,6 +31,7 @@ class _Group(NamedTuple):
 
     file: str
     group: int
+    rows: int
 
     def __str__(self) -> str:
         return f"{self.file}, row group {self.group}"
@@ -99,16 +101,18 @@ def plan(
     rows = 0
     for name in names:
         try:
-            with _opened(source, name) as file:
+            with reading(name), _opened(source, name) as file:
                 found = file.schema_arrow
                 groups = [file.metadata.row_group(at).num_rows for at in range(file.metadata.num_row_groups)]
-        except (OSError, ValueError) as error:  # ArrowInvalid is a ValueError
+                for count in groups:
+                    check_rows(count, source.files[name], name)
+        except IngestionError as error:
             problems.append(Problem(name, f"it is no Parquet file: {error}", 1))
             continue
         schema = found if schema is None else _same(schema, found, name)
         rows += sum(groups)
         of = by_split.setdefault(_split_of(name), [])
-        of += [_Group(name, at) for at, count in enumerate(groups) if count]
+        of += [_Group(name, at, count) for at, count in enumerate(groups) if count]
     if schema is None:
         raise IngestionError(f"{problems[0].where}: {problems[0].reason}")
     items = [group for groups in by_split.values() for group in groups]
@@ -131,14 +135,21 @@ def plan(
     )
 
 
-def rows(item: _Group, context: _Context) -> Iterator[dict[str, Any]]:
-    """Read a row group, some batches at a time."""
-    with _opened(context.source, item.file) as file:
-        for batch in file.iter_batches(_BATCH_ROWS, row_groups=[item.group], use_threads=False):
-            whole = (
-                batch.select(context.schema.names) if batch.schema.names != context.schema.names else batch
-            )
-            yield from converted(whole, context.columns, context.source, context.wishes, str(item))
+def rows(item: _Group, context: _Context) -> Iterator[Any]:
+    """Read a row group, some batches at a time; what follows damage is left out."""
+    done = 0
+    try:
+        with reading(item.file), _opened(context.source, item.file) as file:
+            for batch in file.iter_batches(_BATCH_ROWS, row_groups=[item.group], use_threads=False):
+                whole = (
+                    batch.select(context.schema.names)
+                    if batch.schema.names != context.schema.names
+                    else batch
+                )
+                done += batch.num_rows
+                yield from converted(whole, context.columns, context.source, context.wishes, str(item))
+    except IngestionError as error:
+        yield Skipped(str(item), str(error), max(1, item.rows - done))
 
 
 def describe(plan: Plan) -> dict[str, Any]:
@@ -184,7 +195,10 @@ def _split_of(name: str) -> str:
 
 def _first(source: Source, items: Sequence[_Group]) -> pa.RecordBatch | None:
     for item in items:
-        with _opened(source, item.file) as file:
-            for batch in file.iter_batches(_FIRST_ROWS, row_groups=[item.group], use_threads=False):
-                return batch
+        try:
+            with reading(item.file), _opened(source, item.file) as file:
+                for batch in file.iter_batches(_FIRST_ROWS, row_groups=[item.group], use_threads=False):
+                    return batch
+        except IngestionError:
+            continue  # told when its rows are read
     return None

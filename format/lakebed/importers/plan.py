@@ -8,7 +8,10 @@ An importer is a module with four functions::
                                           those that cannot be made; called by workers in any thread or process
     describe(plan) -> dict                what the info of the dataset says of the source: licences, categories, ...
 
+Where the source may be a dataset already, ``copied`` copies it with its history, or returns None.
+
 With ``BATCHED = True`` in the module, ``rows`` returns columns {tensor: values}, or an iterator over several.
+A function ``plan_splits(source, only, *, ...)`` is called in place of ``plan``, and told which splits are wanted.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+import numpy as np
 
 import lakebed
 from lakebed.errors import IngestionError
@@ -245,7 +250,10 @@ class Media:
 
 def kept(columns: Mapping[str, Any], rows: list[int]) -> dict[str, Any]:
     """Return some rows of columns."""
-    return {
-        name: values.take(rows) if hasattr(values, "take") else [values[row] for row in rows]
-        for name, values in columns.items()
-    }
+    return {name: _taken(values, rows) for name, values in columns.items()}
+
+
+def _taken(values: Any, rows: list[int]) -> Any:
+    if isinstance(values, np.ndarray):
+        return values[rows]
+    return values.take(rows) if hasattr(values, "take") else [values[row] for row in rows]

@@ -6,9 +6,10 @@ the format is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
@@ -45,7 +46,7 @@ class Importer:
     @property
     def functions(self) -> Any:
         """The module with the four functions."""
-        return import_module(self.module) if self.entry is None else self.entry.load()
+        return _loaded(self)
 
     @property
     def recognise(self) -> Callable[[Source], str | None]:
@@ -59,6 +60,14 @@ class Importer:
         found: Callable[..., Plan] = self.functions.plan
         return found
 
+    def plan_for(self, source: Source, only: Sequence[str], options: Mapping[str, Any]) -> Plan:
+        """Return what importing some splits of the source will do; none for all.
+
+        A format with a function ``plan_splits`` reads nothing of others for it.
+        """
+        of_splits: Callable[..., Plan] | None = getattr(self.functions, "plan_splits", None)
+        return self.plan(source, **options) if of_splits is None else of_splits(source, only, **options)
+
     @property
     def rows(self) -> Callable[[Any, Any], Iterable[Any]]:
         """What an item of the plan becomes."""
@@ -69,6 +78,12 @@ class Importer:
     def describe(self) -> Callable[[Plan], dict[str, Any]]:
         """What the info of the dataset says of the source."""
         found: Callable[[Plan], dict[str, Any]] = self.functions.describe
+        return found
+
+    @property
+    def copied(self) -> Callable[..., tuple[int, Any] | None] | None:
+        """What copies sources that are datasets already, with their history; None for most formats."""
+        found: Callable[..., tuple[int, Any] | None] | None = getattr(self.functions, "copied", None)
         return found
 
     @property
@@ -86,8 +101,18 @@ class Importer:
         return options_of(self.plan)
 
 
+@cache
+def _loaded(importer: Importer) -> Any:
+    return import_module(importer.module) if importer.entry is None else importer.entry.load()
+
+
 # In the order in which they are tried for a source whose format is not told: the most particular ones first.
 _BUILT_IN = (
+    Importer(
+        "deeplake",
+        "lakebed.importers.deeplake_datasets",
+        "Deep Lake datasets: 2 and 3 with their versions, and 4",
+    ),
     Importer("coco", "lakebed.importers.coco", "COCO instances, key points, captions and panoptic segments"),
     Importer(
         "cvat", "lakebed.importers.cvat", "CVAT XML of images and videos: all its shapes, tracks and tags"
@@ -101,13 +126,21 @@ _BUILT_IN = (
     Importer(
         "huggingface", "lakebed.importers.huggingface", "Hugging Face datasets, open or saved by save_to_disk"
     ),
+    Importer("tsv", "lakebed.importers.tsv", "TSV files of images in base64 with an index of their lines"),
     Importer("webdataset", "lakebed.importers.webdataset", "WebDataset shards: tar files of samples"),
+    Importer("mds", "lakebed.importers.mds", "MosaicML MDS shards"),
+    Importer("litdata", "lakebed.importers.litdata", "LitData chunks"),
+    Importer("tfrecord", "lakebed.importers.tfrecord", "TFRecord files of tf.train.Example"),
     Importer(
         "dataframe", "lakebed.importers.dataframe", "tables of pandas, polars and Arrow, and Arrow files"
     ),
     Importer("parquet", "lakebed.importers.parquet", "Parquet files"),
     Importer("hdf5", "lakebed.importers.hdf5", "HDF5 files: arrays with their attributes"),
     Importer("zarr", "lakebed.importers.zarr_files", "Zarr 2 and 3: arrays with their attributes"),
+    Importer("lmdb", "lakebed.importers.lmdb_files", "LMDB: files and Caffe's Datum by their keys"),
+    Importer("leveldb", "lakebed.importers.leveldb_files", "LevelDB: files and Caffe's Datum by their keys"),
+    Importer("bcolz", "lakebed.importers.bcolz_files", "bcolz tables and arrays in folders"),
+    Importer("dask", "lakebed.importers.dask_arrays", "arrays of Dask, one or several by name"),
     Importer("numpy", "lakebed.importers.numpy_files", "NumPy files: .npy and .npz"),
     Importer("csv", "lakebed.importers.delimited", "CSV and TSV files"),
     Importer("jsonl", "lakebed.importers.json_lines", "JSON lines"),

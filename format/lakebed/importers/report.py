@@ -53,7 +53,9 @@ class ImportReport:
     left_out
         The first 100 of them: {"where": ..., "reason": ...}.
     file
-        JSON lines of all of them; None if none was left out.
+        JSON lines of all of them; None if none was left out, or if there is no folder for temporary files.
+    no_file
+        Why there is no such file although it was needed.
     resumed
         Whether an earlier run was gone on with.
     seconds
@@ -77,6 +79,7 @@ class ImportReport:
     reasons: dict[str, int] = field(default_factory=dict)
     left_out: list[dict[str, str]] = field(default_factory=list)
     file: str | None = None
+    no_file: str | None = None
     resumed: bool = False
     seconds: float = 0.0
     dry_run: bool = False
@@ -122,7 +125,7 @@ class ImportReport:
         self.skipped = int(earlier.get("skipped", 0)) + done.skipped + done.skipped_rows
         self.reasons = dict(earlier.get("reasons", {}))
         self.left_out = list(earlier.get("left_out", []))
-        self.file = done.file
+        self.file, self.no_file = done.file, done.no_file
         told = 0
         for problem in self.problems:
             if problem.rows and not earlier:
@@ -130,8 +133,8 @@ class ImportReport:
                 told += problem.rows
         self.skipped += told
         for entry in done.errors:
-            self._note(entry.item or f"item {entry.index}", entry.cause)
-        untold = done.skipped + done.skipped_rows - len(done.errors)
+            self._note(entry.item or f"item {entry.index}", entry.cause, entry.rows)
+        untold = done.skipped + done.skipped_rows - sum(entry.rows for entry in done.errors)
         if untold:
             self.reasons["others"] = self.reasons.get("others", 0) + untold
 
@@ -170,6 +173,7 @@ class ImportReport:
             "read": self.read,
             "resumed": self.resumed,
             "file": self.file,
+            "no_file": self.no_file,
             "seconds": round(self.seconds, 3),
         }
 
@@ -212,6 +216,8 @@ class ImportReport:
         lines += [f"    {entry['where']}: {entry['reason']}" for entry in self.left_out[:_SHOWN]]
         if self.file is not None:
             lines.append(f"  all of them: {self.file}")
+        if self.no_file is not None:
+            lines.append(f"  there is no list of all of them: {self.no_file}")
         return lines + _problem_lines([problem for problem in self.problems if not problem.rows])
 
 

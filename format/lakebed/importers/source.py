@@ -5,20 +5,22 @@ root is ever opened: names that an annotation or an archive gives go through :me
 """
 
 # Paths are strings here, as in storage.
-# ruff: noqa: PTH100, PTH110, PTH111, PTH116, PTH117
+# ruff: noqa: PTH100, PTH110, PTH111, PTH112, PTH113, PTH116, PTH117
 from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import lakebed
-from lakebed.errors import IngestionError, InvalidPathException, KeyNotFound, NotFoundError
+from lakebed.errors import IngestionError, InvalidPathException, KeyNotFound, NotFoundError, StorageError
 from lakebed.storage.address import scheme_of, shown
 from lakebed.storage.url import open_storage, parse
 
@@ -74,6 +76,8 @@ class Source:
                 raise InvalidPathException(
                     f"nothing is at {text!r}: a file or folder to import was expected there"
                 )
+            if not os.path.isfile(text) and not os.path.isdir(text):
+                raise InvalidPathException(f"{text!r} is neither a file nor a folder that can be imported")
             text = os.path.abspath(text)  # links stay
         return cls(text, None, creds, follow_symlinks)
 
@@ -151,12 +155,19 @@ class Source:
         if self.is_object:
             return {}
         if self.is_file:
-            stat = os.stat(self.address).st_size if self.is_local else self._size_elsewhere()
-            return {self.name: stat}
-        found = dict(sorted(self._walk() if self.is_local else self._listed()))
+            if not self.is_local:
+                return {self.name: self._size_elsewhere()}
+            with _reading(self.address):
+                return {self.name: os.stat(self.address).st_size}
+        found = self._listing[0]
         if not found:
             raise InvalidPathException(f"{self.shown} holds no files")
         return found
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """Why by name of what is in the folder and no file of the source: links that lead out, pipes, devices."""
+        return self._listing[1] if self.is_folder and self.is_local else {}
 
     @cached_property
     def folders(self) -> dict[str, list[str]]:
@@ -215,7 +226,8 @@ class Source:
         """
         path = self.path(name)
         if path is not None:
-            return Path(path).read_bytes()
+            with _reading(path):
+                return Path(path).read_bytes()
         if self.is_file:
             return self._one.get(self._name)
         return self._storage.get(name)
@@ -236,14 +248,15 @@ class Source:
         return self.read(name)
 
     def open(self, name: str = "") -> BinaryIO:
-        """Open a file for reading; of a bucket's, only what is read is fetched."""
+        """Open a file for reading; of a bucket's, only what is read is fetched. Errors as of :meth:`read`."""
         path = self.path(name)
         if path is not None:
-            return open(path, "rb")  # noqa: PTH123 - the caller closes it
+            with _reading(path):
+                return open(path, "rb")  # noqa: PTH123 - the caller closes it
         if self.is_file:
-            raw = _Ranges(self._one, self._name, self._size_elsewhere())
+            raw = Ranges(partial(self._one.get_range, self._name), self._size_elsewhere())
         else:
-            raw = _Ranges(self._storage, name, self.files[name])
+            raw = Ranges(partial(self._storage.get_range, name), self.files[name])
         return io.BufferedReader(raw, _BLOCK_BYTES)
 
     def media(self, name: str) -> Sample:
@@ -268,12 +281,24 @@ class Source:
 
     # -- where the files are -----------------------------------------------------------------------------------
 
-    def _walk(self) -> Iterator[tuple[str, int]]:
+    @cached_property
+    def _listing(self) -> tuple[dict[str, int], dict[str, str]]:
+        """Sizes of the files, and what is none of them."""
+        left_out: dict[str, str] = {}
+        found = dict(sorted(self._walk(left_out) if self.is_local else self._listed()))
+        return found, dict(sorted(left_out.items()))
+
+    def _walk(self, left_out: dict[str, str]) -> Iterator[tuple[str, int]]:
         root = os.path.realpath(self.address)
         folders, seen = [""], {root}
         while folders:
             folder = folders.pop()
-            with os.scandir(f"{self.address}/{folder}" if folder else self.address) as entries:
+            try:
+                entries = os.scandir(f"{self.address}/{folder}" if folder else self.address)
+            except OSError as error:
+                left_out[folder or "."] = f"it cannot be listed: {error.strerror}"
+                continue
+            with entries:
                 for entry in entries:
                     name = f"{folder}/{entry.name}" if folder else entry.name
                     if entry.name.startswith("."):
@@ -281,14 +306,26 @@ class Source:
                     if entry.is_symlink():
                         target = os.path.realpath(entry.path)
                         if not self.follow_symlinks and target != root and not target.startswith(f"{root}/"):
+                            left_out[name] = (
+                                "a symbolic link that leads out of the folder is not followed; to follow such links: "
+                                "follow_symlinks=True (--follow-symlinks)"
+                            )
                             continue
                         if entry.is_dir() and target in seen:
                             continue  # a link to a folder above: no end
                         seen.add(target)
                     if entry.is_dir():
                         folders.append(name)
-                    elif entry.is_file():
-                        yield name, entry.stat().st_size
+                        continue
+                    try:
+                        stat = entry.stat()
+                    except OSError as error:
+                        left_out[name] = f"it is not there: {error.strerror}"
+                        continue
+                    if S_ISREG(stat.st_mode):
+                        yield name, stat.st_size
+                    else:
+                        left_out[name] = "a pipe, a socket or a device is no file"
 
     def _listed(self) -> Iterator[tuple[str, int]]:
         for key, stat in self._storage.list(""):
@@ -315,33 +352,61 @@ class Source:
         return self.address.rpartition("/")[2]
 
 
-class _Ranges(io.RawIOBase):
-    """A file in a bucket, read by ranges."""
+@contextmanager
+def _reading(path: str) -> Iterator[None]:
+    """Turn errors of the operating system into ours."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise NotFoundError(f"the file {path!r} is gone") from error
+    except OSError as error:
+        raise StorageError(
+            f"the file {path!r} cannot be read: {error.strerror}", errno=error.errno
+        ) from error
 
-    def __init__(self, storage: Storage, key: str, size: int) -> None:
-        self._storage, self._key, self._size = storage, key, size
+
+class Ranges(io.RawIOBase):
+    """A file of which ranges are asked for: it is in a bucket, or the other side of a pipe has it.
+
+    Parameters
+    ----------
+    ranged
+        Returns the bytes from a place on, as many as are asked for; fewer at the end.
+    size
+        Bytes of the file.
+    """
+
+    def __init__(self, ranged: Callable[[int, int], bytes], size: int) -> None:
+        self._ranged, self._size = ranged, size
         self._at = 0
 
     def readable(self) -> bool:
+        """Tell that it can be read."""
         return True
 
     def seekable(self) -> bool:
+        """Tell that it can be positioned."""
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Move to a position."""
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
         self._at = max(0, base + offset)
         return self._at
 
     def tell(self) -> int:
+        """Return the position."""
         return self._at
 
     def readinto(self, buffer: Any) -> int:
+        """Read what is left, and no more than fits."""
         count = min(len(buffer), max(0, self._size - self._at))
-        if count:
-            buffer[:count] = self._storage.get_range(self._key, self._at, count)
-            self._at += count
-        return count
+        if not count:
+            return 0
+        data = self._ranged(self._at, count)
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
 
 
 def suffix_of(name: str) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,7 +16,51 @@ from lakebed.importers.plan import Plan
 
 TENSOR = "split"
 
+SPLITS: Mapping[str, str] = {
+    "train": "train",
+    "training": "train",
+    "val": "val",
+    "valid": "val",
+    "validation": "val",
+    "dev": "val",
+    "test": "test",
+    "testing": "test",
+}
+"""Words of names that tell a split, and what the split is called."""
+
+_ORDER = {"train": 0, "val": 1, "test": 2}
+
 _TOLERANCE = 1e-6  # by which shares may add up to more than 1
+
+
+T = TypeVar("T")
+
+
+def split_of(name: str) -> str:
+    """Return the split that the last word of a path names that names one; "" for none."""
+    words = re.split(r"[-_./]", name.lower())
+    return next((SPLITS[word] for word in reversed(words) if word in SPLITS), "")
+
+
+def in_order(by_split: Mapping[str, T]) -> list[tuple[str, T]]:
+    """Return splits in their order: train, val and test, then others by their names."""
+    return sorted(by_split.items(), key=lambda pair: (_ORDER.get(pair[0], len(_ORDER)), pair[0]))
+
+
+def ranges_of(by_split: Iterable[tuple[str, Sequence[T]]]) -> tuple[list[T], dict[str, range]]:
+    """Return the items of all splits, and which of them are whose; none of the latter if there is no split.
+
+    Parameters
+    ----------
+    by_split
+        Name of a split, "" for what belongs to none, and its items, in order.
+    """
+    items: list[T] = []
+    ranges: dict[str, range] = {}
+    for split, of in by_split:
+        ranges[split or "others"] = range(len(items), len(items) + len(of))
+        items += of
+    return items, {} if set(ranges) == {"others"} else ranges
 
 
 @dataclass(frozen=True)
@@ -44,7 +91,7 @@ class Splits:
     def of(self, item: int, rows: int) -> list[str]:
         """Return the split of each of the first rows of an item."""
         if self.ends:
-            return [self.names[int(np.searchsorted(self.ends, item, side="right"))]] * rows
+            return [self.names[bisect_right(self.ends, item)]] * rows
         draws = np.random.default_rng([self.seed, item]).random(rows)
         found = np.searchsorted(np.cumsum(self.shares), draws, side="right")
         return [self.names[min(index, len(self.names) - 1)] for index in found]

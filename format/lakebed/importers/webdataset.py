@@ -23,11 +23,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import lakebed
+from lakebed.described import Described
+from lakebed.documents.json_style import load
 from lakebed.errors import IngestionError, LakebedError
+from lakebed.htypes.base import Storing
 from lakebed.importers.columns import tensor_name
-from lakebed.importers.folder import SPLITS
+from lakebed.importers.contents import PICKLED, decoded, document
+from lakebed.importers.described_columns import file_value, nested_value
+from lakebed.importers.numpy_files import loaded
 from lakebed.importers.plan import IMAGE_KINDS, Plan, Problem, TensorPlan, media, tensor
 from lakebed.importers.source import Source, suffix_of
+from lakebed.importers.splits import SPLITS, in_order
 from lakebed.transforms.output import Skipped
 
 _COMPRESSIONS: Mapping[str, str] = {
@@ -71,11 +77,12 @@ class _Item(NamedTuple):
 
 @dataclass(frozen=True)
 class _Context:
-    """What workers know: the tensor of each suffix, and the one of the keys."""
+    """What workers know: the tensor of each suffix, the one of the keys, and what is said of tensors."""
 
     source: Source
     tensors: Mapping[str, str]
     key: str
+    described: Mapping[str, Described] = field(default_factory=dict)
 
 
 @dataclass
@@ -127,23 +134,27 @@ def plan(source: Source, *, shards: str | None = None, splits: bool = True) -> P
     by_split: dict[str, list[str]] = {}
     for name in names:
         by_split.setdefault(_split_of(name) if splits else "", []).append(name)
-    order = {"train": 0, "val": 1, "test": 2}
     scan, ranges = _Scan(problems=problems), {}
-    for split, of in sorted(by_split.items(), key=lambda pair: order.get(pair[0], 3)):
+    for split, of in in_order(by_split):
         first = len(scan.items)
         for name in of:
             _scan(source, name, scan)
         ranges[split or "others"] = range(first, len(scan.items))
     if not scan.items and problems:
         raise IngestionError(f"{source.shown}: {problems[0].where}: {problems[0].reason}")
-    named, classes = _told(source, _named(scan.suffixes))
+    named, classes, described = _told(source, _named(scan.suffixes))
     key = "key" if "key" not in named.values() else "key_of_sample"
-    tensors = [_tensor(suffix, name, scan.problems, classes.get(name)) for suffix, name in named.items()]
+    tensors = [
+        TensorPlan(name, described[name].arguments(), dict(described[name].info))
+        if name in described
+        else _tensor(suffix, name, scan.problems, classes.get(name))
+        for suffix, name in named.items()
+    ]
     return Plan(
         f"WebDataset of {len(names):,} shards with {scan.rows:,} samples",
         [*tensors, tensor(key, "text")],
         scan.items,
-        _Context(source, named, key),
+        _Context(source, named, key, described),
         rows=scan.rows,
         nbytes=sum(source.files[name] for name in names),
         splits={} if set(ranges) == {"others"} else ranges,
@@ -174,8 +185,9 @@ def rows(item: _Item, context: _Context) -> Iterator[Any]:
                     name = context.tensors[suffix]
                     if name in row:
                         raise IngestionError(f"the sample has two files of the suffix {suffix!r}")
-                    row[name] = _value(suffix, _content(tar, member))
-                except (LakebedError, *_FAILURES, KeyError, RecursionError) as error:
+                    data, said = _content(tar, member), context.described.get(name)
+                    row[name] = _value(suffix, data) if said is None else _described_value(suffix, data, said)
+                except (LakebedError, *_FAILURES, KeyError, TypeError, RecursionError) as error:
                     wrong = f"{member.name}: {error}"
     except _FAILURES as error:
         wrong = f"the shard is damaged: {error}"
@@ -337,15 +349,18 @@ def _named(suffixes: Mapping[str, int]) -> dict[str, str]:
     return found
 
 
-def _told(source: Source, named: dict[str, str]) -> tuple[dict[str, str], dict[str, list[str]]]:
-    """Return the names of tensors, and of classes by tensor, as far as the exporter's ``dataset.json`` tells them."""
+def _told(
+    source: Source, named: dict[str, str]
+) -> tuple[dict[str, str], dict[str, list[str]], dict[str, Described]]:
+    """Return names of tensors, of classes, and what tensors were, as far as the exporter's ``dataset.json`` tells."""
     if _TOLD not in source.files or source.files[_TOLD] > _MAX_TOLD_BYTES:
-        return named, {}
+        return named, {}, {}
     try:
         told = json.loads(source.read(_TOLD))
         tensors, classes = dict(told["tensors"]), dict(told["classes"])
+        said = dict(told.get("described") or {})
     except (ValueError, KeyError, TypeError, RecursionError):
-        return named, {}  # a file of that name that is none of ours
+        return named, {}, {}  # a file of that name that is none of ours
     found = dict(named)
     for suffix, name in tensors.items():
         others = {other for of, other in found.items() if of != suffix}
@@ -356,7 +371,45 @@ def _told(source: Source, named: dict[str, str]) -> tuple[dict[str, str], dict[s
         for name, of in classes.items()
         if isinstance(of, list) and all(isinstance(one, str) for one in of)
     }
-    return found, names
+    described: dict[str, Described] = {}
+    for name, value in said.items():
+        one = Described.from_json(value)
+        suffixes = [suffix for suffix, other in found.items() if other == name]
+        if one is None or not all(_fits(suffix, one) for suffix in suffixes):
+            continue
+        if not suffixes:
+            if tensor_name(name, set(found.values())) != name:
+                continue
+            found[f"/{name}"] = name  # all null; no suffix has a slash
+        described[name] = one
+    return found, names, described
+
+
+def _fits(suffix: str, said: Described) -> bool:
+    """Whether files of a suffix can be the samples of a tensor."""
+    htype, compression = _kind(suffix)
+    if htype == "json":
+        return said.is_sequence or said.storing is not Storing.TEXT
+    if htype in ("array", "class_label"):
+        return said.storing is Storing.ARRAY and not said.is_file
+    if htype == "text":
+        return said.storing is Storing.TEXT
+    is_media = compression is not None or said.is_file
+    return said.storing is Storing.ARRAY and is_media and not said.is_sequence
+
+
+def _described_value(suffix: str, data: bytes, said: Described) -> Any:
+    """Return the value of a tensor that an exporter described."""
+    htype, _ = _kind(suffix)
+    if htype == "text":
+        return data.decode()
+    if htype == "array":
+        return np.load(io.BytesIO(data), allow_pickle=False)
+    if htype == "class_label":
+        return np.array([int(data.decode().strip())], said.dtype)
+    if htype == "json":
+        return nested_value(load(data, "a file"), said)
+    return file_value(data, said)
 
 
 def _kind(suffix: str) -> tuple[str, str | None]:
@@ -389,7 +442,7 @@ def _tensor(suffix: str, name: str, problems: list[Problem], classes: list[str] 
     if htype == "array":
         return tensor(name, chunk_compression="lz4")
     pickled = suffix.rpartition(".")[2] in _PICKLED
-    why = "pickled objects are not loaded, since that would run code" if pickled else "of an unknown kind"
+    why = PICKLED if pickled else "of an unknown kind"
     problems.append(Problem(f"files .{suffix}", f"{why}: they are stored as bytes", 0))
     return tensor(name, dtype="uint8", chunk_compression="lz4")
 
@@ -399,11 +452,11 @@ def _value(suffix: str, data: bytes) -> Any:
     if compression is not None:
         return lakebed.read(data)
     if htype == "text":
-        return data.decode()
+        return decoded(data)
     if htype == "json":
-        return json.loads(data)
+        return document(data)
     if htype == "array":
-        return np.load(io.BytesIO(data), allow_pickle=False)
+        return loaded(data)
     if htype == "class_label":
         return np.int64(int(data.decode().strip()))
     return np.frombuffer(data, np.uint8)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakebed.errors import IngestionError, ModuleNotInstalledException
-from lakebed.importers.folder import SPLITS
 from lakebed.importers.plan import IMAGE_KINDS, Problem
 from lakebed.importers.source import Source, stem_of, suffix_of
+from lakebed.importers.splits import SPLITS
 
 # What a file of classes or data.yaml may have at most; such files of 10,000 classes have 200 kB.
 _DOCUMENT_BYTES = 1 << 20
@@ -197,7 +197,7 @@ def _described(source: Source, name: str, told: Layout) -> dict[str, Any]:
     raw = _document(source if inside else source.at(name), name if inside else "", name)
     if suffix_of(name) == ".data":
         return _darknet(source, name, raw, told)
-    entries = _yaml(raw, name)
+    entries = yaml_of(raw, name)
     if not isinstance(entries, Mapping):
         raise IngestionError(f"{name} is no mapping of train, val and names")
     names = entries.get("names")
@@ -231,7 +231,16 @@ def _darknet(source: Source, name: str, raw: bytes, told: Layout) -> dict[str, A
     return {"train": entries.get("train"), "val": val, "test": entries.get("test")}
 
 
-def _yaml(raw: bytes, name: str) -> Any:
+def yaml_of(raw: bytes, name: str) -> Any:
+    """Return what a YAML file says.
+
+    Raises
+    ------
+    IngestionError
+        If it cannot be read.
+    ModuleNotInstalledException
+        If pyyaml is missing.
+    """
     try:
         import yaml
     except ModuleNotFoundError as error:

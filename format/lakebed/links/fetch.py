@@ -1,21 +1,24 @@
 """Fetch the bytes behind an address, whole or in part: one fetcher per scheme.
 
-Links of a dataset are followed under a policy; what the user asks for directly has none.
+Links of a dataset are followed under a policy; what the user asks for directly has none. A part of a file that the
+address names itself (``span.py``) is read as if it were the file.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lakebed.errors import InvalidInputError, UnsupportedUrlError
+from lakebed import limits
+from lakebed.errors import FormatError, InvalidInputError, UnsupportedUrlError
 from lakebed.links.local import LocalFiles
-from lakebed.storage.address import scheme_of
+from lakebed.links.part import Part
+from lakebed.links.span import Span, span_of
+from lakebed.storage.address import scheme_of, shown
 from lakebed.storage.credentials import CredentialSource, Given
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lakebed.links.part import Part
     from lakebed.links.policy import Policy
     from lakebed.storage.credentials import Creds
 
@@ -153,6 +156,9 @@ def fetch(
     OSError, LookupError, UnsafePathError, LimitError
         As the fetcher of the scheme.
     """
+    span = span_of(url)
+    if span is not None:
+        return _part_of(span, url, 0, span.size, creds, policy, None).data
     return _fetcher(url).fetch(url, timeout=timeout, creds=creds, policy=policy)
 
 
@@ -172,7 +178,30 @@ def fetch_part(
     tag
         What an earlier part of the file came with: another content is an error.
     """
+    span = span_of(url)
+    if span is not None:
+        return _part_of(span, url, start, length, creds, policy, tag)
     return _fetcher(url).part(url, start, length, creds=creds, policy=policy, tag=tag)
+
+
+def _part_of(
+    span: Span, url: str, start: int, length: int, creds: Creds | None, policy: Policy | None, tag: str | None
+) -> Part:
+    """Read a part of what is itself a part of a file; see :func:`fetch_part`.
+
+    Raises
+    ------
+    FormatError
+        If the file ends before the part does, or the part is no base64 where it should be.
+    """
+    first, count = span.where(start, length)
+    limits.check("MAX_FETCH_BYTES", count, f"part of {shown(url)}, in bytes")
+    inner = policy.of_part(url, span.url) if policy is not None else None
+    found = _fetcher(span.url).part(span.url, first, count, creds=creds, policy=inner, tag=tag)
+    if len(found.data) != count:
+        raise FormatError(f"the file ends before byte {span.first + span.length - 1}, which the link names")
+    data = span.content(found.data, start, max(0, min(length, span.size - start)))
+    return Part(data, span.size, found.tag, found.has_ranges)
 
 
 def _values(creds: Creds | None) -> Mapping[str, Any] | None:

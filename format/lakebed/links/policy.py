@@ -59,9 +59,12 @@ class Policy:
     ----------
     dataset
         Address of the dataset: a path, or with a scheme.
+    own
+        A file that may be read though it is not linked as a whole: that of a part that this process has linked.
     """
 
     dataset: str
+    own: str | None = None
 
     def scheme(self, url: str) -> str:
         """Return the scheme of a link.
@@ -88,7 +91,19 @@ class Policy:
 
     def is_own(self, url: str) -> bool:
         """Tell whether this process has appended the link itself: it may go anywhere then, as the user may."""
-        return is_remembered(url)
+        return url == self.own or is_remembered(url)
+
+    def of_part(self, link: str, url: str) -> Policy:
+        """Return the policy for the file that a link to a part of it leads to.
+
+        Parameters
+        ----------
+        link
+            The link.
+        url
+            Path or address of the file.
+        """
+        return Policy(self.dataset, url) if self.is_own(link) else self
 
     # -- files -------------------------------------------------------------------------------------------------
 

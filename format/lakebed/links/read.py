@@ -79,7 +79,7 @@ def read(
         text = os.fspath(path) if isinstance(path, os.PathLike) else path
         if not isinstance(text, str):
             raise InvalidInputError(f"read takes a path, an address or bytes, not {type(text).__name__}")
-        if storage is None and scheme_of(text) == "file":
+        if storage is None and scheme_of(text) == "file" and "#bytes=" not in text:  # which may be a part
             sample = Sample(
                 path=text, compression=compression, fetch=partial(_disk, text), local=_local(text)
             )

@@ -4,19 +4,37 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
-from lakebed.errors import InvalidInputError, ModuleNotInstalledException
-from lakebed.loaders.arguments import Source
+from lakebed.errors import InvalidInputError, InvalidOperationError, ModuleNotInstalledException
+from lakebed.loaders.arguments import Source, Transform
 from lakebed.loaders.collate import collate
 from lakebed.loaders.loader import Loader
 from lakebed.loaders.samples import Fields
+
+BUFFER = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The settings of ``ds.dataloader()`` that a loader was made of, and how: method and arguments."""
+
+    settings: Any
+    method: str
+    arguments: Mapping[str, Any]
+
+    def with_setting(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Return the loader made anew, with a setting more."""
+        return getattr(getattr(self.settings, name)(*args, **kwargs), self.method)(**self.arguments)
 
 
 class Passes:
     """What loaders of frameworks leave to the `Loader` that makes their batches."""
 
     loader: Loader
+    chain: Chain | None = None
+    """Where the loader comes from; None if not from ``ds.dataloader()``."""
     framework: ClassVar[str]
     """The method of ``ds.dataloader()`` that returns such loaders."""
 
@@ -54,6 +72,40 @@ class Passes:
     def numpy(self, *_: Any, **__: Any) -> NoReturn:
         """Refuse, as 3.x does: the loader is one of a framework already."""
         self._refuse("numpy")
+
+    # As in 3.x, settings may follow the method that names the framework: each returns a loader of its own.
+
+    def batch(self, batch_size: int, drop_last: bool = False) -> Any:
+        """Return such a loader with batches of another size; see ``ds.dataloader().batch``."""
+        return self._set("batch", batch_size, drop_last)
+
+    def shuffle(self, shuffle: bool = True, buffer_size: int = BUFFER) -> Any:
+        """Return such a loader that mixes samples; see ``ds.dataloader().shuffle``."""
+        return self._set("shuffle", shuffle, buffer_size)
+
+    def transform(self, transform: Transform, **kwargs: Any) -> Any:
+        """Return such a loader that changes samples; see ``ds.dataloader().transform``."""
+        return self._set("transform", transform, **kwargs)
+
+    def sample_by(self, weights: Any, replace: bool = True, size: int | None = None) -> Any:
+        """Return such a loader that draws rows; see ``ds.dataloader().sample_by``."""
+        return self._set("sample_by", weights, replace, size)
+
+    def offset(self, off: int = 0) -> Any:
+        """Return such a loader that begins later; see ``ds.dataloader().offset``."""
+        return self._set("offset", off)
+
+    def query(self, query_string: str) -> Any:
+        """Refuse: there are no queries yet."""
+        return self._set("query", query_string)
+
+    def _set(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        if self.chain is None:
+            raise InvalidOperationError(
+                f".{name}() follows ds.dataloader(), as in ds.dataloader().{name}(...).{self.framework}(); "
+                f"ds.{self.framework}(...) takes everything as arguments"
+            )
+        return self.chain.with_setting(name, *args, **kwargs)
 
     def _refuse(self, name: str) -> NoReturn:
         if name == self.framework:

@@ -17,7 +17,8 @@ from lakebed.codecs.base import Buffer
 from lakebed.codecs.regions import decode_regions
 from lakebed.errors import FormatError, InvalidInputError
 from lakebed.htypes.base import Storing
-from lakebed.loaders.portions import Portion, Shape, as_array, read_portion, shape_in
+from lakebed.loaders.portions import Portion, Shape, read_portion, shape_in
+from lakebed.native import gather
 from lakebed.reading.buffers import BufferPool
 from lakebed.reading.index import Index, Rows
 from lakebed.reading.remote.tasks import LazyFuture, submit
@@ -33,6 +34,9 @@ RESIDENT_BYTES = 1 << 24
 
 RESIDENT_SMALL = 1 << 28, 1 << 10
 """So are those of no more bytes whose samples have no more than so many: single reads cost more than they bring."""
+
+STREAMED_BYTES = 8 << 20
+"""Batches of so many bytes are in no cache any more when they are used, and are written past it."""
 
 _ALIGNMENT = 64
 
@@ -96,6 +100,10 @@ class Column:
     def read(self, rows: Rows) -> Portion:
         """Read what the span of these rows needs; errors as in :func:`read_portion`."""
         return read_portion(self.reader, rows)
+
+    def whereabouts(self, row: int) -> tuple[str | None, tuple[int, int] | None]:
+        """Return the chunk that holds a sample, and its bytes there; see :meth:`StoredSamples.whereabouts`."""
+        return (None, None) if self.reader.state.sequence is not None else self.reader.whereabouts(row)
 
     def prepare(self) -> None:
         """Let what all batches need be asked for, where that takes time."""
@@ -227,19 +235,15 @@ class _GatheredRoom(_Filled):
         self._picked = picked
 
     def fill(self, start: int, stop: int) -> None:
-        portions, insides, out = self._picked.portions, self._picked.insides, self.out
-        i = start
-        while i < stop:
-            portion, end = portions[i], i + 1
-            while end < stop and portions[end] is portion and insides[end] == insides[end - 1] + 1:
-                end += 1
-            if end - i > 1 and portion.places is None and len(portion.buffers) == 1:
-                whole = as_array(portion.buffers[0], self._dtype, (-1, *out.shape[1:]))
-                out[i:end] = whole[insides[i] : insides[end - 1] + 1]
-            else:
-                for at in range(i, end):
-                    out[at] = portion.item(insides[at], self._dtype, out.shape[1:])
-            i = end
+        """Copy samples without Python's lock; to batches larger than a cache, past it."""
+        portions, insides = self._picked.portions, self._picked.insides
+        sources: list[Buffer] = []
+        starts = np.empty(stop - start, np.int64)
+        for i in range(start, stop):
+            data, starts[i - start] = portions[i].place(insides[i])
+            sources.append(data)
+        out = self.out[start:stop].reshape(stop - start, -1).view(np.uint8)
+        gather.copy_samples(sources, starts * out.shape[1], out, self.nbytes >= STREAMED_BYTES)
 
 
 # -- files ------------------------------------------------------------------------------------------------------

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 from numpy.typing import ArrayLike
 
 from lakebed.errors import InvalidInputError, InvalidOperationError
-from lakebed.loaders.adapters import NumpyLoader, adapter
+from lakebed.loaders.adapters import BUFFER, Chain, NumpyLoader, adapter
 from lakebed.loaders.arguments import Source, Transform
 
 if TYPE_CHECKING:
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from lakebed.loaders.jax import JaxLoader
 
 Collate = Callable[[list[Any]], Any]
-
-BUFFER = 2048
+L = TypeVar("L")
 
 
 class Rows(Protocol):
@@ -221,7 +220,18 @@ class DataLoader:
         loader: torch.utils.data.DataLoader = torch_adapter.TorchLoader(
             source, self.batch_size, collate_fn, drop_last=self.drop_last, pinned=False, ragged=ragged
         )
-        return loader
+        return self._chained(
+            loader,
+            "pytorch",
+            num_workers=num_workers,
+            collate_fn=collate_fn,
+            tensors=tensors,
+            ragged=ragged,
+            num_threads=num_threads,
+            distributed=distributed,
+            return_index=return_index,
+            decode_method=decode_method,
+        )
 
     def tensorflow(
         self,
@@ -253,7 +263,16 @@ class DataLoader:
         """
         made = self._numpy(tensors, num_workers, num_threads, decode_method, return_index)
         loader: JaxLoader = adapter("jax").JaxLoader(made, sharding)
-        return loader
+        return self._chained(
+            loader,
+            "jax",
+            num_workers=num_workers,
+            tensors=tensors,
+            num_threads=num_threads,
+            decode_method=decode_method,
+            return_index=return_index,
+            sharding=sharding,
+        )
 
     def numpy(
         self,
@@ -265,7 +284,19 @@ class DataLoader:
         persistent_workers: bool = False,
     ) -> NumpyLoader:
         """Return a loader of batches of NumPy arrays; parameters as of :meth:`pytorch`."""
-        return self._numpy(tensors, num_workers, num_threads, decode_method, return_index=False)
+        loader = self._numpy(tensors, num_workers, num_threads, decode_method, return_index=False)
+        return self._chained(
+            loader,
+            "numpy",
+            num_workers=num_workers,
+            tensors=tensors,
+            num_threads=num_threads,
+            decode_method=decode_method,
+        )
+
+    def _chained(self, loader: L, method: str, **arguments: Any) -> L:
+        loader.chain = Chain(self, method, arguments)  # type: ignore[attr-defined]
+        return loader
 
     def _numpy(
         self,

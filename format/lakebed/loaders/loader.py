@@ -204,7 +204,7 @@ class Loader:
         self._memory_kind = BufferPool
         self._print: str | None = None
         self._stats = Stats()
-        self._ordered: tuple[Any, SpanTable, Order] | None = None
+        self._ordered: tuple[Rows, int, SpanTable, Order] | None = None
         self._run: Run | None = None
         self._forget()
 
@@ -312,11 +312,9 @@ class Loader:
             digest = hashlib.blake2b(digest_size=12)
             digest.update(f"{self.mode} {self.window} {self.replace} {self.samples}".encode())
             if self.weights is not None:
-                digest.update(self.weights.tobytes())
-            digest.update(
-                repr(rows).encode() if isinstance(rows, range) else np.ascontiguousarray(rows).tobytes()
-            )
-            digest.update(spans.sizes.count.tobytes())
+                digest.update(np.ascontiguousarray(self.weights).data)
+            digest.update(repr(rows).encode() if isinstance(rows, range) else np.ascontiguousarray(rows).data)
+            digest.update(np.ascontiguousarray(spans.sizes.count).data)
             self._print = digest.hexdigest()
         return self._print
 
@@ -492,10 +490,12 @@ class Loader:
 
     def _order(self, epoch: int) -> tuple[SpanTable, Order]:
         """Return the spans and the order; of weighted rows they are other ones in each epoch."""
-        rows = self.table.rows()
-        key = (rows if isinstance(rows, range) else rows.tobytes(), epoch if self.weights is not None else 0)
-        if self._ordered is not None and self._ordered[0] == key:
-            return self._ordered[1:]
+        rows = wanted = self.table.rows()
+        number = epoch if self.weights is not None else 0
+        if self._ordered is not None:
+            known, of_epoch, spans, order = self._ordered
+            if of_epoch == number and _is_same(known, wanted):
+                return spans, order
         mode: Mode = self.mode
         if self.weights is not None:
             chosen = weighted(self.weights, self.replace, self.size, self.seed, epoch)
@@ -506,9 +506,9 @@ class Loader:
         spans = self._spans(rows)
         if mode != "none" and all(isinstance(column, Resident) for column in self._made_columns()):
             mode = "exact"  # it costs nothing
-        made = spans, Order(spans.sizes, mode=mode, seed=self.seed, window=self.window)
-        self._ordered = (key, *made)
-        return made
+        order = Order(spans.sizes, mode=mode, seed=self.seed, window=self.window)
+        self._ordered = wanted, number, spans, order
+        return spans, order
 
     def _spans(self, rows: Rows) -> SpanTable:
         """Return the spans of some rows; one for all where every tensor is in memory."""
@@ -543,6 +543,12 @@ def _table(source: Any, tensors: Sequence[str] | None, transform: Transform | No
     if not table.names:
         raise InvalidOperationError("there are no tensors to load; create one, or name some in tensors=")
     return table
+
+
+def _is_same(one: Rows, other: Rows) -> bool:
+    if isinstance(one, range) or isinstance(other, range):
+        return isinstance(one, range) and isinstance(other, range) and one == other
+    return one is other or np.array_equal(one, other)
 
 
 def _companions(table: Table, name: str) -> Callable[[str], SampleReader | None]:

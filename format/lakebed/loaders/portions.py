@@ -7,7 +7,6 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,13 +55,11 @@ class Portion:
         at = inside if self.places is None else int(self.places[inside])
         return self.buffers[at], self.shapes[at]
 
-    def item(self, inside: int, dtype: np.dtype[Any], shape: Shape) -> NDArray[Any]:
-        """Return a sample of a span of arrays of one shape."""
+    def place(self, inside: int) -> tuple[Buffer, int]:
+        """Return the buffer that holds a sample of a span of arrays of one shape, and its number there."""
         at = inside if self.places is None else int(self.places[inside])
         run = bisect_right(self.ends, at)
-        first = self.ends[run - 1] if run else 0
-        found: NDArray[Any] = as_array(self.buffers[run], dtype, (-1, *shape))[at - first]
-        return found
+        return self.buffers[run], at - (self.ends[run - 1] if run else 0)
 
 
 def read_portion(reader: SampleReader, rows: Rows, shape: Shape | None = None) -> Portion:
@@ -161,8 +158,3 @@ def shape_in(reader: SampleReader, data: Buffer, shape: Shape | None, row: int) 
         if shape is None:
             shape = reader.raw(row, decompress=False)[1]
     return reader.decoder.shape_of(shape)
-
-
-def as_array(data: Buffer, dtype: np.dtype[Any], shape: Shape) -> NDArray[Any]:
-    """Return stored bytes as an array that shares their memory."""
-    return np.frombuffer(data, dtype=dtype).reshape(shape)

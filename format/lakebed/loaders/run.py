@@ -364,19 +364,17 @@ class Run:
     def _read(self, entry: _Entry, share: float) -> tuple[Portion, ...]:
         """Read a span, of which a `share` will be used."""
         entry.began = began = time.perf_counter()
+        portions: tuple[Portion, ...] = ()
         try:
             portions = self._read_columns(entry.rows)
         finally:
             seconds = time.perf_counter() - began
-            self._stats.add(read_seconds=seconds)
+            self._stats.was_read(seconds, portions, share)
             if self._is_read_apart:
                 self._arrived(entry)
         if self._remote is not None:
             with self._mutex:
                 self._remote.hedging.answered(seconds)
-        nbytes = sum(portion.nbytes for portion in portions)
-        requests = sum(portion.requests for portion in portions)
-        self._stats.add(bytes_read=nbytes, bytes_wanted=nbytes * share, requests=requests)
         return portions
 
     def _read_columns(self, rows: Rows) -> tuple[Portion, ...]:
@@ -532,7 +530,16 @@ class Run:
 
     def _lost(self, job: _Job, i: int, error: Exception) -> None:
         job.bad[i] = error
-        self._stats.failed(error)
+        self._stats.failed(error, partial(self._where, error, int(job.step.rows[i])))
+
+    def _where(self, error: Exception, row: int) -> dict[str, Any]:
+        """Return where a sample lies that could not be had; of one that the transform refused, its row."""
+        tensor = getattr(error, "tensor", None)
+        for column in self._columns:
+            if column.reader.name == tensor:
+                chunk, span = column.whereabouts(row)
+                return {"tensor": column.name, "row": row, "chunk": chunk, "range": span}
+        return {"tensor": None, "row": row, "chunk": None, "range": None}
 
     def _rooms(self, job: _Job, portions: Sequence[tuple[Portion, ...]]) -> dict[str, Room]:
         step = job.step

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from lakebed.loaders.portions import Portion
 from lakebed.reading.fetch import ChunkSource
 from lakebed.storage.traffic import Counts
+
+_MOST_TOLD = 100
+"""Samples that could not be had of which it is told where they lie."""
 
 
 @dataclass(slots=True)
@@ -30,6 +34,7 @@ class Stats:
     peak_bytes: int = 0
     errors: int = 0
     last_error: str | None = None
+    failures: list[Mapping[str, Any]] = field(default_factory=list)
     threads: int = 0
     hedged: int = 0
     _asked: Counts = field(default_factory=Counts)
@@ -43,6 +48,18 @@ class Stats:
             for name, value in values.items():
                 setattr(self, name, getattr(self, name) + value)
             self.peak_bytes = max(self.peak_bytes, self.held_bytes)
+
+    def was_read(self, seconds: float, portions: Sequence[Portion], share: float) -> None:
+        """Add what was read of a span, of which a share is used."""
+        nbytes = requests = 0
+        for portion in portions:
+            nbytes += portion.nbytes
+            requests += portion.requests
+        with self._mutex:
+            self.read_seconds += seconds
+            self.bytes_read += nbytes
+            self.bytes_wanted += nbytes * share
+            self.requests += requests
 
     def watch(self, source: ChunkSource | None) -> None:
         """Count what is asked of a store from now on, None for nothing more."""
@@ -62,11 +79,15 @@ class Stats:
         source, before, hits = watched
         return asked.plus(traffic.counts().since(before)), self._hits + source.hits - hits
 
-    def failed(self, error: BaseException) -> None:
-        """Count a sample that could not be had."""
+    def failed(self, error: BaseException, where: Callable[[], Mapping[str, Any]] = dict) -> None:
+        """Count a sample that could not be had; where it lies is asked for the first ones, and told."""
+        text = f"{type(error).__name__}: {error}"
+        told = {**where(), "error": text} if self.errors < _MOST_TOLD else None
         with self._mutex:
             self.errors += 1
-            self.last_error = f"{type(error).__name__}: {error}"
+            self.last_error = text
+            if told is not None and len(self.failures) < _MOST_TOLD:
+                self.failures.append(told)
 
     @property
     def bottleneck(self) -> str:
@@ -83,6 +104,7 @@ class Stats:
         """Return all figures by name."""
         with self._mutex:
             asked, hits = self._reads()
+            failures = list(self.failures)
         if not asked.requests:  # of this machine, where each span is one
             asked = Counts(int(self.requests), nbytes=int(self.bytes_read))
         seconds = self.start_seconds + self.loader_wait_seconds + self.consumer_seconds
@@ -107,5 +129,6 @@ class Stats:
             "peak_bytes": self.peak_bytes,
             "errors": self.errors,
             "last_error": self.last_error,
+            "failures": failures,
             "bottleneck": self.bottleneck,
         }

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lakebed import config, process_hooks
@@ -112,6 +113,19 @@ class ChunkSource:
     def is_here(self, key: str) -> bool:
         """Whether a whole chunk is in memory."""
         return key in self.cache or key in self._unpublished
+
+    def place_on_disk(self, table: ChunkTable, row: int, inside: int) -> SamplePlace | None:
+        """Look up where a sample lies in its chunk file, for messages; None of what does not lie on this machine.
+
+        Raises
+        ------
+        GetChunkError, FormatError
+            If the chunk is missing, or does not tell.
+        """
+        key = table.key(row)
+        if self.remote is not None or key in self._unpublished:
+            return None
+        return probe(partial(self._files.range, key), self._files.size(key), table.samples(row), inside)
 
     # -- single samples --------------------------------------------------------------------------------------
 
@@ -221,7 +235,7 @@ class ChunkSource:
         starts = None if self.remote is None else chunk.starts()
         header = chunk.header
         if starts is None:
-            header = self.header(table, row)
+            header = self._header(chunk, table.samples(row))
             if header is None or header.is_unwritten:
                 return None
             starts = header.offsets
@@ -250,13 +264,16 @@ class ChunkSource:
     def header(self, table: ChunkTable, row: int) -> ChunkHeader | None:
         """Read the header of a large chunk; None if it must be read as a whole."""
         chunk = self.by_range(table, row)
-        if chunk is None:
-            return None
+        return None if chunk is None else self._header(chunk, table.samples(row))
+
+    def _header(self, chunk: OpenChunk, count: int) -> ChunkHeader | None:
+        if chunk.header is not None:
+            return chunk.header
         if self.remote is not None:
-            self._place(chunk, table.samples(row), 0)
+            self._place(chunk, count, 0)
             return chunk.header
         with self._mutex:
-            self._place(chunk, table.samples(row), 0)
+            self._place(chunk, count, 0)
         return chunk.header
 
     def _opened(self, table: ChunkTable, row: int, size: int, key: str) -> OpenChunk:

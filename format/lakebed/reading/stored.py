@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -198,6 +199,20 @@ class StoredSamples:
         if not isinstance(error, CorruptError) or error.dataset is None:
             text += f" (chunk {self.state.table.key(self._place(row)[0])} of {self.source.url})"
         return kind(text, dataset=self.source.url, tensor=self.name, row=row)
+
+    def whereabouts(self, row: int) -> tuple[str, tuple[int, int] | None]:
+        """Return the chunk that holds a sample, and the sample's first byte there and how many it has.
+
+        None for the bytes where the chunk is compressed as a whole or so damaged that it does not tell, and over a
+        network, which is not asked for it.
+        """
+        ordinal, inside = self._place(row)
+        table = self.state.table
+        found = None
+        if self._codec is None:
+            with suppress(LakebedError):
+                found = self.source.place_on_disk(table, ordinal, inside)
+        return table.key(ordinal), None if found is None else (found.start, found.nbytes)
 
     # -- stored samples --------------------------------------------------------------------------------------
 

@@ -108,7 +108,7 @@ def extend_draft(draft: Draft, columns: Mapping[str, Any], linking: Linking) -> 
     if not unread:
         draft.rows.extend({key: _encoded(values, states[key], linking) for key, values in columns.items()})
         return
-    for part in slices(columns, unread):
+    for part in slices(columns, unread, draft.tensors.allocate):
         draft.rows.extend(
             {key: _encoded(rows, draft.tensors.seen[key].state, linking) for key, rows in part.items()}
         )

@@ -38,6 +38,7 @@ from lakebed.versions.state import Snapshot, TensorState, empty_table, folder_of
 from lakebed.writing.draft.draft import Draft
 from lakebed.writing.encode.column import encode_column
 from lakebed.writing.encode.links import Linking
+from lakebed.writing.replace_samples import Allocate, fresh
 from lakebed.writing.tensor_chunks import Files
 
 _log = logging.getLogger(__name__)
@@ -209,16 +210,23 @@ class PartWriter:
     """Encodes rows and writes their chunks; ``with`` removes what was written if the rows come to no end.
 
     Not for several threads at once: each has a writer of its own.
+
+    Parameters
+    ----------
+    allocate
+        Supplies memory for files that are read and chunks that are rewritten.
     """
 
-    def __init__(self, target: PartTarget) -> None:
+    def __init__(self, target: PartTarget, allocate: Allocate = fresh) -> None:
         self._target = target
+        self._allocate = allocate
         self._linking = Linking(target.credentials)
         self._draft = self._new_draft()
+        self._work: Draft | None = None  # the fork that rows are being added to
 
     def _new_draft(self) -> Draft:
         base = self._target.base
-        return Draft(base, base.version_id, self._target.storage, self._read)
+        return Draft(base, base.version_id, self._target.storage, self._read, allocate=self._allocate)
 
     def extend(self, columns: Mapping[str, Any]) -> None:
         """Add rows given as columns: {column: ndarray, list or Arrow array}, all or nothing.
@@ -240,12 +248,14 @@ class PartWriter:
                 raise TensorDoesNotExistError.among(name, self._target.names)
             keys[name] = key
         values = columns_of(columns)
-        draft = self._draft.fork()
+        draft = self._work = self._draft.fork()
         try:
             extend_draft(draft, {keys[name]: column for name, column in values.items()}, self._linking)
         except BaseException:
             draft.tensors.give_up()
             raise
+        finally:
+            self._work = None
         self._draft = draft
 
     def savepoint(self) -> Savepoint:
@@ -295,7 +305,8 @@ class PartWriter:
 
     def _read(self, state: TensorState, row: int) -> bytes | memoryview:
         key = state.table.key(row)
-        pieces = self._draft.tensors.new_chunks().get(key)
+        draft = self._draft if self._work is None else self._work
+        pieces = draft.tensors.new_chunks().get(key)
         return self._target.storage.get(key) if pieces is None else b"".join(pieces)
 
 

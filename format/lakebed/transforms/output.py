@@ -25,6 +25,22 @@ _NOT_SUPPORTED = (
 )
 
 
+# What values hold besides what is counted of them.
+_OBJECT = 64
+
+
+def held_bytes(value: Any) -> int:
+    """Return about how many bytes a value takes."""
+    kind = type(value)
+    if kind is str or kind is bytes:
+        return len(value) + _OBJECT
+    if kind is np.ndarray:
+        return int(value.nbytes) + _OBJECT
+    if isinstance(value, Sample):
+        return value.held_bytes + _OBJECT
+    return int(value.nbytes) + _OBJECT if isinstance(value, np.ndarray) else _OBJECT
+
+
 @dataclass(frozen=True, slots=True)
 class Skipped:
     """What a function returns or yields in place of a row that it leaves out, where errors are ignored.
@@ -35,10 +51,13 @@ class Skipped:
         Which row that would have been, for people: a file, a line.
     reason
         Why it is no row.
+    rows
+        How many rows it stands for.
     """
 
     where: str
     reason: str
+    rows: int = 1
 
 
 class SampleOut:

@@ -16,11 +16,12 @@ SHOWN_FAILURES = 1000
 
 @dataclass(frozen=True, slots=True)
 class SkippedItem:
-    """An input sample or a row of one that was left out: its number, its text (None of rows of datasets), the cause."""
+    """An input sample or rows of one that were left out: number, text (None of rows of datasets), cause, how many."""
 
     index: int
     item: str | None
     cause: str
+    rows: int = 1
 
 
 @dataclass(slots=True)
@@ -44,7 +45,9 @@ class TransformReport:
     errors
         The first 1,000 of both.
     file
-        JSON lines of all of them; None if none was left out.
+        JSON lines of all of them; None if none was left out, or if there is no folder for temporary files.
+    no_file
+        Why there is no such file although it was needed.
     seconds
         Time that it took.
     """
@@ -57,6 +60,7 @@ class TransformReport:
     skipped_rows: int = 0
     errors: list[SkippedItem] = field(default_factory=list)
     file: str | None = None
+    no_file: str | None = None
     seconds: float = 0.0
 
     def __str__(self) -> str:
@@ -71,10 +75,13 @@ class TransformReport:
             lines.append(f"  sample {entry.index}{what}: {entry.cause}")
         if self.skipped_rows:
             lines.insert(2, f"No. of rows skipped: {self.skipped_rows}")
-        if self.skipped + self.skipped_rows > len(self.errors[:10]):
-            lines.append(f"  and {self.skipped + self.skipped_rows - len(self.errors[:10])} more")
+        more = self.skipped + self.skipped_rows - sum(entry.rows for entry in self.errors[:10])
+        if more:
+            lines.append(f"  and {more} more")
         if self.file is not None:
             lines.append(f"All of them: {self.file}")
+        if self.no_file is not None:
+            lines.append(f"They are not listed in a file: {self.no_file}")
         return "\n".join(lines)
 
 
@@ -98,20 +105,29 @@ class SkippedLog:
     def add_rows(self, rows: list[LeftOut]) -> None:
         """Note rows that were left out."""
         for row in rows:
-            self._report.skipped_rows += 1
-            self._add(SkippedItem(row.index, row.where, row.reason))
+            self._report.skipped_rows += row.rows
+            self._add(SkippedItem(row.index, row.where, row.reason, row.rows))
         if rows and self._file is not None:
             self._file.flush()
 
     def _add(self, found: SkippedItem) -> None:
         if len(self._report.errors) < SHOWN_FAILURES:
             self._report.errors.append(found)
-        if self._file is None:
-            number, path = tempfile.mkstemp(
-                prefix=f"lakebed-{self._report.name[:40].replace(' ', '-')}-", suffix=".jsonl"
-            )
-            self._file, self._report.file = os.fdopen(number, "w", encoding="utf-8"), path
-        self._file.write(json.dumps({"index": found.index, "item": found.item, "cause": found.cause}) + "\n")
+        if self._file is None and self._report.no_file is None:
+            self._open()
+        if self._file is not None:
+            told = {"index": found.index, "item": found.item, "cause": found.cause, "rows": found.rows}
+            self._file.write(json.dumps(told) + "\n")
+
+    def _open(self) -> None:
+        """Begin the file; containers may have no folder for it, which is no reason to end what they do."""
+        prefix = f"lakebed-{self._report.name[:40].replace(' ', '-')}-"
+        try:
+            number, path = tempfile.mkstemp(prefix=prefix, suffix=".jsonl")
+        except OSError as error:
+            self._report.no_file = f"{error}; name a folder by TMPDIR"
+            return
+        self._file, self._report.file = os.fdopen(number, "w", encoding="utf-8"), path
 
     def close(self) -> None:
         """End the file."""

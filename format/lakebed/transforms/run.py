@@ -43,6 +43,8 @@ SCHEDULERS = ("threaded", "serial", "processed", "ray")
 
 # A task is to take about so long: long enough to fill chunks, short enough to end all workers at about the same time.
 _TASK_SECONDS = 2.0
+# The last ones are smaller, but not so small that their parts take longer than their items.
+_LEAST_SECONDS = 0.25
 # After so many tasks, tensors without a dtype are left to each part.
 _SETTLING_TASKS = 3
 
@@ -270,8 +272,10 @@ class _Run:
             return 1
         length = self._source.length
         rest = 1 << 40 if length is None else length - at
-        by_time = int(_TASK_SECONDS / self._seconds_per_item) if self._seconds_per_item else 16
-        return max(1, min(by_time, -(-rest // (2 * workers))))
+        if not self._seconds_per_item:
+            return max(1, min(16, -(-rest // (2 * workers))))
+        most, least = (int(seconds / self._seconds_per_item) for seconds in (_TASK_SECONDS, _LEAST_SECONDS))
+        return max(1, min(most, max(least, -(-rest // (2 * workers)))))
 
     def _is_settled(self, target: PartTarget) -> bool:
         return not self._so_far(target).open_tensors

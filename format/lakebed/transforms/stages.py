@@ -7,10 +7,25 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from lakebed.errors import InvalidTransformDataset, TensorMismatchError
-from lakebed.transforms.output import RowIn, SampleOut, Skipped
+from lakebed.transforms.output import RowIn, SampleOut, Skipped, held_bytes
 
 Rows = dict[str, Any]
 """Column by tensor: values of as many rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class WholeRows:
+    """Rows as a function returned them, {tensor: value}: each of all tensors, and not many for one item.
+
+    Parameters
+    ----------
+    nbytes
+        About what they hold.
+    """
+
+    rows: list[dict[str, Any]]
+    nbytes: int
+
 
 # How a function hands out its rows: it adds them to a second argument, or returns them; of one item, or of a batch.
 Style = Literal["out", "return", "batch"]
@@ -60,12 +75,17 @@ class Stages:
         self._inner = [SampleOut(None) for _ in first]
         self._out = SampleOut(tensors, overflow, limit, copy=self._last.copy)
         self._overflow = overflow
+        self._limit = limit
+        # Rows that nobody changes any more wait as they are.
+        self._whole = (
+            frozenset(tensors) if not first and self._last.style == "return" and not self._last.copy else None
+        )
         self._sent: dict[str, int] = {}  # rows of a batch that were handed over before its end, by tensor
         self.is_batched = self._last.style == "batch"
         self.left_out: list[Skipped] = []
 
-    def rows(self, item: Any) -> Rows:
-        """Return the rows that an item (or a batch) becomes: {tensor: values}; empty if it becomes none.
+    def rows(self, item: Any) -> Rows | WholeRows:
+        """Return the rows that an item (or a batch) becomes; no columns if it becomes none.
 
         Raises
         ------
@@ -81,6 +101,11 @@ class Stages:
         try:
             if self._last.style == "batch":
                 found = self._batches(self._call(self._last, item))
+            elif self._whole is not None:
+                whole = self._whole_rows(self._call(self._last, item), self._whole)
+                found = out.take()
+                if whole is not None and not found and not self.overflowed:
+                    return whole
             else:
                 self._through(item, 0)
                 found = out.take()
@@ -117,10 +142,37 @@ class Stages:
             self._through(row, at + 1)
 
     def _take_returned(self, found: Any) -> None:
+        for row in self._returned(found):
+            self._out.append(row)
+
+    def _whole_rows(self, found: Any, names: frozenset[str]) -> WholeRows | None:
+        """Return the rows that a function returned if they are whole and few; otherwise hand them over."""
+        rows: list[dict[str, Any]] = []
+        nbytes = 0
+        returned = self._returned(found)
+        for row in returned:
+            if type(row) is not dict or row.keys() != names:
+                break
+            rows.append(row)
+            nbytes += sum(map(held_bytes, row.values()))
+            if nbytes > self._limit:
+                break
+        else:
+            return WholeRows(rows, nbytes) if rows else None
+        for before in rows:
+            self._out.append(before)
+        if not rows or row is not rows[-1]:
+            self._out.append(row)
+        for row in returned:
+            self._out.append(row)
+        return None
+
+    def _returned(self, found: Any) -> Iterator[Mapping[str, Any]]:
+        """Yield the rows that a function returned; note those that it left out."""
         if found is None:
             return
         if isinstance(found, Mapping):
-            self._out.append(found)
+            yield found
             return
         if isinstance(found, Skipped):
             self.left_out.append(found)
@@ -128,10 +180,10 @@ class Stages:
         if isinstance(found, str | bytes) or not hasattr(found, "__iter__"):
             raise _no_row(self._last, found)
         for row in found:
-            if isinstance(row, Skipped):
+            if type(row) is dict or isinstance(row, Mapping):
+                yield row
+            elif isinstance(row, Skipped):
                 self.left_out.append(row)
-            elif isinstance(row, Mapping):
-                self._out.append(row)
             else:
                 raise _no_row(self._last, row)
 

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-
-from lakebed.codecs.sample import Sample
 from lakebed.errors import SampleAppendError, SkippedRowError
+from lakebed.reading.buffers import BufferPool
 from lakebed.session.parts import Part, PartTarget, PartWriter, Savepoint
-from lakebed.transforms.output import Skipped
+from lakebed.transforms.output import Skipped, held_bytes
 from lakebed.transforms.source import Source
-from lakebed.transforms.stages import Rows, Stage, Stages
+from lakebed.transforms.stages import Rows, Stage, Stages, WholeRows
 
 # Rows that wait to be encoded together, however small.
 _MOST_ROWS = 32_768
+# Memory for files that are read, which tasks use one after the other.
+_BUFFERS = 4
+_BUFFER_BYTES = 1 << 26
 _SHOWN = 1000  # characters of an item in a message
 
 
@@ -75,11 +76,12 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A row that was left out of those of an item: the item's number, which row, and why."""
+    """Rows that were left out of those of an item: the item's number, which rows, why, and how many."""
 
     index: int
     where: str
     reason: str
+    rows: int = 1
 
 
 @dataclass(slots=True)
@@ -99,7 +101,7 @@ class Outcome:
     failure
         Why it ended early; its part is None then.
     seconds
-        Time that it took.
+        Time that the items took, without what a part takes however many they are: waiting for the disk at its end.
     """
 
     task: Task
@@ -116,38 +118,63 @@ class Cancelled(Exception):
 
 
 class _Waiting:
-    """Rows of items that wait to be encoded together, and which rows are whose."""
+    """Rows of items that wait to be encoded together, and which rows are whose: as columns, or as they came."""
 
     def __init__(self) -> None:
-        self.columns: dict[str, list[Any]] = {}
+        self._columns: dict[str, list[Any]] = {}
+        self._whole: list[dict[str, Any]] = []
         self.items: list[tuple[int, Any]] = []
         self.ends: list[int] = []
         self.nbytes = 0
 
-    def add(self, index: int, item: Any, rows: Rows) -> None:
-        for name, values in rows.items():
-            self.columns.setdefault(name, []).extend(values)
-            self.nbytes += _size(values)
+    def takes(self, rows: Rows | WholeRows) -> bool:
+        """Whether rows can wait together with these: all as they came, or as columns of the same tensors."""
+        if not self.items:
+            return True
+        if isinstance(rows, WholeRows):
+            return bool(self._whole)
+        return not self._whole and rows.keys() == self._columns.keys()
+
+    def add(self, index: int, item: Any, rows: Rows | WholeRows) -> None:
+        if isinstance(rows, WholeRows):
+            self._whole += rows.rows
+            self.nbytes += rows.nbytes
+            count = len(rows.rows)
+        else:
+            for name, values in rows.items():
+                self._columns.setdefault(name, []).extend(values)
+                self.nbytes += sum(map(held_bytes, values))
+            count = len(next(iter(rows.values())))
         self.items.append((index, item))
-        self.ends.append((self.ends[-1] if self.ends else 0) + len(next(iter(rows.values()))))
+        self.ends.append(self.rows + count)
 
     @property
     def rows(self) -> int:
         return self.ends[-1] if self.ends else 0
 
+    def columns(self) -> Rows:
+        """Return all rows as columns."""
+        if self._whole:
+            return {name: [row[name] for row in self._whole] for name in self._whole[0]}
+        return self._columns
+
     def one_by_one(self) -> Iterator[tuple[int, Any, Rows]]:
         """Yield the rows of each item."""
-        start = 0
+        start, columns = 0, self.columns()
         for (index, item), end in zip(self.items, self.ends, strict=True):
-            yield index, item, {name: values[start:end] for name, values in self.columns.items()}
+            yield index, item, {name: values[start:end] for name, values in columns.items()}
             start = end
 
 
 class _LargeItem:
-    """An item whose rows are written while it makes them: all of them stay, or none."""
+    """An item whose rows are written while it makes them: all of them stay, or none.
+
+    Of batches, where errors are ignored, the rows that cannot be written are left out: ``lost`` counts them.
+    """
 
     def __init__(self) -> None:
         self.is_begun = False
+        self.lost = 0
         self._writer: PartWriter | None = None
         self._point: Savepoint | None = None
         self._error: SampleAppendError | None = None
@@ -193,28 +220,30 @@ class Worker:
         self._stages = Stages(
             job.stages, job.tensors, skip_ok=job.skip_ok, overflow=self._overflow, limit=job.cache_bytes
         )
+        self._pool = BufferPool(_BUFFERS, _BUFFER_BYTES)
         self._large = _LargeItem()
+        self._index = 0
         self._waiting = _Waiting()
         self._outcome: Outcome | None = None
         self._writer: PartWriter | None = None
 
     def do(self, task: Task) -> Outcome:
         """Return what became of a task; errors of functions and of samples are told, others raised."""
-        started = perf_counter()
         outcome = Outcome(task)
         target = self._job.target
         if target is None:
             self._run(task, outcome, None)
         else:
-            with PartWriter(target if task.settled is None else target.settled(task.settled)) as writer:
+            settled = target if task.settled is None else target.settled(task.settled)
+            with PartWriter(settled, self._pool.take) as writer:
                 self._run(task, outcome, writer)
                 if outcome.failure is None and outcome.rows:
                     outcome.part = writer.finish()
-        outcome.seconds = perf_counter() - started
         return outcome
 
     def _run(self, task: Task, outcome: Outcome, writer: PartWriter | None) -> None:
         self._waiting, self._outcome, self._writer = _Waiting(), outcome, writer
+        started = perf_counter()
         try:
             for index, item in self._items(task):
                 self._begin(index)
@@ -223,30 +252,40 @@ class Worker:
         except _Ended:
             return
         finally:
+            outcome.seconds = perf_counter() - started
             self._waiting, self._outcome, self._writer = _Waiting(), None, None
 
     def _take(self, index: int, item: Any, outcome: Outcome) -> None:
         """Let an item become rows, which are encoded now or together with those of others."""
         large = self._large = _LargeItem()
+        self._index, before = index, len(outcome.left_out)
         try:
             rows = self._stages.rows(item)
-            if large.is_begun and rows:
-                large.add(rows)
+            if large.is_begun and rows and not isinstance(rows, WholeRows):
+                self._add(rows)
             self._leave_out(index, self._stages.left_out)
         except Exception as error:  # noqa: BLE001 - told, with the item
             large.give_up()
+            del outcome.left_out[before:]
             self._failed(index, item, error)
+            return
+        if isinstance(rows, WholeRows):
+            self._wait(index, item, rows)
             return
         if large.is_begun:
             name, count = next(iter(self._stages.overflowed.items()))
-            outcome.rows += count + len(rows.get(name, ()))
+            outcome.rows += count + len(rows.get(name, ())) - large.lost
             return
         if not rows:
             return
         if self._stages.is_batched:
             self._write(rows, index, item)
             return
-        if self._waiting.items and rows.keys() != self._waiting.columns.keys():
+        self._wait(index, item, rows)
+
+    def _wait(self, index: int, item: Any, rows: Rows | WholeRows) -> None:
+        """Let rows wait to be encoded together with those of others."""
+        if not self._waiting.takes(rows):
             self._encode()  # rows of the same tensors only are encoded together
         waiting = self._waiting
         waiting.add(index, item, rows)
@@ -258,7 +297,18 @@ class Worker:
         if not self._large.is_begun:
             self._encode()
             self._large.begin(self._writer)
-        self._large.add(rows)
+        self._add(rows)
+
+    def _add(self, rows: Rows) -> None:
+        """Write rows of an item that goes on making them, or made the last of many."""
+        if self._writer is None or not (self._stages.is_batched and self._job.ignore_errors):
+            self._large.add(rows)
+            return
+        try:
+            self._writer.extend(rows)
+        except SampleAppendError:
+            count = len(next(iter(rows.values())))
+            self._large.lost += count - self._one_by_one(self._writer, rows, self._index)
 
     def _items(self, task: Task) -> Iterator[tuple[int, Any]]:
         source, size = self._job.source, self._job.batch_size
@@ -277,14 +327,14 @@ class Worker:
             return
         if self._writer is not None and len(waiting.items) > 1:
             try:
-                self._writer.extend(waiting.columns)
+                self._writer.extend(waiting.columns())
             except SampleAppendError:
                 # Which item it is shows one by one.
                 for index, item, rows in waiting.one_by_one():
                     self._write(rows, index, item)
                 return
         elif self._writer is not None:
-            self._write(waiting.columns, *waiting.items[0])
+            self._write(waiting.columns(), *waiting.items[0])
             return
         self._told().rows += waiting.rows
 
@@ -323,7 +373,7 @@ class Worker:
         """
         if rows and not self._job.ignore_errors:
             raise SkippedRowError(f"{rows[0].where}: {rows[0].reason}")
-        self._told().left_out.extend(LeftOut(index, row.where, row.reason) for row in rows)
+        self._told().left_out.extend(LeftOut(index, row.where, row.reason, row.rows) for row in rows)
 
     def _told(self) -> Outcome:
         if self._outcome is None:
@@ -345,23 +395,6 @@ def _cause(error: BaseException) -> str:
     while error.__cause__ is not None:
         error = error.__cause__
     return str(error)
-
-
-def _size(values: Sequence[Any]) -> int:
-    """Return about how many bytes values take."""
-    if isinstance(values, np.ndarray):
-        return values.nbytes
-    total = 0
-    for value in values:
-        if isinstance(value, np.ndarray):
-            total += value.nbytes + 100
-        elif isinstance(value, str | bytes):
-            total += len(value) + 50
-        elif isinstance(value, Sample):
-            total += value.held_bytes + 64
-        else:
-            total += 64
-    return total
 
 
 def item_text(source: Source, task: Task, index: int) -> str | None:

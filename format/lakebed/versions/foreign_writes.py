@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from lakebed.documents.chunk_ids import ChunkIds, chunk_name
 from lakebed.documents.dataset_meta import DatasetMeta
 from lakebed.documents.manifest import Manifest
 from lakebed.documents.tensor_meta import TensorMeta
-from lakebed.documents.version_tree import VersionTree
-from lakebed.errors import FormatError
-from lakebed.storage.base import Storage, traits_of
+from lakebed.documents.version_tree import FIRST, VersionTree
+from lakebed.errors import FormatError, StorageError
+from lakebed.storage.base import Stat, Storage, traits_of
 from lakebed.versions.digests import digest_time, digests_of
-from lakebed.versions.locks.marker import LockFile, read_lock
+from lakebed.versions.locks.marker import LOCK_NAME, LockFile, read_lock
 from lakebed.versions.state import TILES, Snapshot, folder_of
+
+# Larger heads are not listed: two pages of most stores.
+_MOST_LISTED = 2_000
+_MD5 = re.compile("[0-9a-f]{32}")
 
 
 def has_lock_marker(storage: Storage, tree: VersionTree, version_id: str) -> bool:
@@ -46,6 +57,89 @@ def is_unmodified(
         found = read_lock(storage, version_id) if lock is None else lock
         return found.digest != "" and found.digest == digests_of(tree).get(version_id)
     return _is_unmodified_folder(storage, tree, manifest)
+
+
+def would_tell(manifest: Manifest) -> bool:
+    """Whether 3.9.52 cannot have opened a head for writing that has the files of a manifest, and no others.
+
+    It begins with the tile encoders that are missing, of all tensors, whatever it does then. (Tested for append,
+    extend, update, pop, clear, info, create, rename, delete, flush and nothing at all, with its lock and without.)
+    Of a tensor that it clears or deletes later it removes the encoder again, and changes or removes the other files.
+    """
+    files = manifest.files
+    return any(
+        f"{key}/{TILES}" not in files and not _is_empty(files.get(f"{key}/tensor_meta.json", b""))
+        for key in manifest.chunks
+    )
+
+
+def is_whole_copy(storage: Storage, manifest: Manifest) -> bool:
+    """Whether the list of a head's folder says that it holds what the manifest describes, and nothing else.
+
+    A head that another program has copied to a store has no lock file that could tell; nor has one that 3.9.52 has
+    closed. The list tells them apart: 3.9.52 leaves tile encoders (:func:`would_tell`), other sizes, more chunks. Where
+    the store's etags are the MD5 of what it holds, as on S3, they have to be those of the metadata, too.
+
+    Returns
+    -------
+    False, too, where the store gives no list, or the head is so large that it would take many requests.
+    """
+    if manifest.version_id == FIRST or not would_tell(manifest):
+        return False
+    folder, files = folder_of(manifest.version_id), manifest.files
+    if len(files) + sum(len(_own_rows(manifest, tensor)) for tensor in manifest.chunks) > _MOST_LISTED:
+        return False
+    try:
+        chunks = dict(_own_chunks(manifest))
+        left: dict[str, Stat] = {}
+        for key, stat in storage.list(folder):
+            name = key[len(folder) :]
+            if name in files or name in chunks:
+                left[name] = stat
+            elif name != LOCK_NAME and name and not name.endswith("/"):
+                return False
+    except (FormatError, StorageError):
+        return False
+    if left.keys() != files.keys() | chunks.keys():
+        return False
+    if any(left[name].size != size for name, size in chunks.items() if size):
+        return False
+    return all(left[name].size == len(data) for name, data in files.items()) and _has_etags_of(files, left)
+
+
+def _own_rows(manifest: Manifest, tensor: str) -> list[int]:
+    """Return which chunks of a tensor lie in the version's own folder."""
+    places = manifest.chunks[tensor]
+    own = [place for place, (commit, _) in enumerate(places.folders) if commit == manifest.version_id]
+    rows: list[int] = np.flatnonzero(np.isin(places.folder_of, own)).tolist()
+    return rows
+
+
+def _own_chunks(manifest: Manifest) -> Iterator[tuple[str, int]]:
+    """Iterate over names in the version's folder, and sizes, of the chunks that lie there."""
+    for tensor, places in manifest.chunks.items():
+        rows = _own_rows(manifest, tensor)
+        if not rows:
+            continue
+        names = ChunkIds.from_bytes(manifest.files.get(f"{tensor}/chunks_index/unsharded", b"")).ids
+        if len(names) != len(places.sizes):
+            raise FormatError(f"{tensor}: {len(places.sizes)} places are known of {len(names)} chunks")
+        for row in rows:
+            _, key = places.folders[int(places.folder_of[row])]
+            yield f"{key}/chunks/{chunk_name(int(names[row]))}", int(places.sizes[row])
+
+
+def _has_etags_of(files: Mapping[str, bytes], found: Mapping[str, Stat]) -> bool:
+    """Whether etags do not contradict what files hold: all that look like an MD5 are one, or none is.
+
+    Those of objects in parts do not look like one; of objects that the store encrypts they do, and are none.
+    """
+    told = [
+        found[name].etag == hashlib.md5(data, usedforsecurity=False).hexdigest()
+        for name, data in files.items()
+        if _MD5.fullmatch(found[name].etag)
+    ]
+    return all(told) or not any(told)
 
 
 def is_as_read(storage: Storage, tree: VersionTree, head: Snapshot, lock: LockFile) -> bool:

@@ -28,7 +28,7 @@ from lakebed.errors import DatasetCorruptError, FormatError, KeyNotFound, LimitE
 from lakebed.storage.base import Storage, is_cache, traits_of
 from lakebed.storage.concurrently import concurrently, together
 from lakebed.versions.digests import digests_of
-from lakebed.versions.foreign_writes import has_lock_marker, is_unmodified
+from lakebed.versions.foreign_writes import has_lock_marker, is_unmodified, is_whole_copy, would_tell
 from lakebed.versions.locks.marker import LockFile, read_lock
 from lakebed.versions.manifests import load_manifest, manifest_key, origin_of
 from lakebed.versions.state import (
@@ -89,9 +89,10 @@ def read_version(storage: Storage, tree: VersionTree, version_id: str) -> Openin
 
     Two reads serve a dataset that lakebed wrote last: the version tree and the manifest; three a large one, whose
     manifest may build on another. On a store without locks of its own, the lock file of a head is read at the same time
-    as the manifest. Where the tree lacks the manifest's digest, or Deep Lake 3.9.52 has had an uncommitted head open
-    for writing since, the manifest counts only if every file in it still reads back the same, and then not for chunks
-    that 3.9.52 may have rewritten in place.
+    as the manifest; where there is none, as in a head that another program has copied, its folder is listed. Where the
+    tree lacks the manifest's digest, or Deep Lake 3.9.52 has had an uncommitted head open for writing since, the
+    manifest counts only if every file in it still reads back the same, and then not for chunks that 3.9.52 may have
+    rewritten in place.
 
     Raises
     ------
@@ -103,10 +104,15 @@ def read_version(storage: Storage, tree: VersionTree, version_id: str) -> Openin
         found, lock = _read_manifest(storage, tree, version_id, digest)
         if found is not None and found.manifest.version_id == version_id:
             manifest = found.manifest
-            if digest == found.digest and is_unmodified(storage, tree, manifest, lock):
-                opened = _assemble(version_id, manifest.files, manifest.chunks, keep=True)
-                return Opening(replace(opened, origin=origin_of(found)), lock)
+            # Another program copied the head, or 3.9.52 was there and is gone.
+            is_doubtful = digest == found.digest and lock is not None and lock.etag is None
+            if (digest == found.digest and is_unmodified(storage, tree, manifest, lock)) or (
+                is_doubtful and is_whole_copy(storage, manifest)
+            ):
+                return _as_described(found, lock)
             if _matches_files(storage, manifest):
+                if is_doubtful and would_tell(manifest):
+                    return _as_described(found, lock)
                 chunks = {
                     key: _without_own_checksums(places, version_id) for key, places in manifest.chunks.items()
                 }
@@ -119,6 +125,13 @@ def read_version(storage: Storage, tree: VersionTree, version_id: str) -> Openin
         ) from error
     except LimitError as error:
         raise located(error, f"version {version_id} of {storage.url}", storage.url) from error
+
+
+def _as_described(found: Read, lock: LockFile | None) -> Opening:
+    """Return the version that a manifest describes, checksums of its chunks included."""
+    manifest = found.manifest
+    opened = _assemble(manifest.version_id, manifest.files, manifest.chunks, keep=True)
+    return Opening(replace(opened, origin=origin_of(found)), lock)
 
 
 def _read_manifest(

@@ -52,7 +52,11 @@ INVOCATIONS: dict[str, list[list[str]]] = {
         ["DS:no" + EVIL, "OUT"],
     ],
     "pack": [["DS", "PACKED"], ["DS", "OUT"], ["BAD", "PACKED"], ["NO", "PACKED", "--overwrite"]],
+    "upgrade": [["DS", "COPIED"], ["DS"], ["NO", "OUT"], ["BAD", "UPGRADED"]],
     "unpack": [["DS", "OUT"], ["NO", "OUT"]],
+    "backup": [["DS", "BACKUPS"], ["BAD", "BACKUPS"], ["NO", "BACKUPS"]],
+    "backups": [["KEPT"], ["KEPT", "--verify"], ["DS"], ["NO", "--verify"]],
+    "restore": [["KEPT", "OUT"], ["KEPT", "OUT", "--at", "x" + EVIL], ["NO", "OUT"]],
     "doctor": [["DS"], ["NO"], ["DS", "--creds-key", "k" + EVIL]],
     "creds list": [["DS"]],
     "creds set": [["k" + EVIL], ["k" + EVIL, "-o", EVIL]],
@@ -100,6 +104,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ds.checkout("main")
     ds["n" + EVIL].append(3)
     ds.close()
+    lakebed.backup(ds.path, root / ("kept" + EVIL), progressbar=False)
     shutil.copytree(ds.path, root / ("bad" + EVIL))
     for chunk in (root / ("bad" + EVIL)).rglob("chunks/*"):
         chunk.write_bytes(chunk.read_bytes()[:-1] + b"?")
@@ -118,8 +123,8 @@ def _clean(text: str) -> bool:
 
 
 def _run(place: Path, name: str, arguments: list[str]) -> Result:
-    paths = {"DS": "ds" + EVIL, "BAD": "bad" + EVIL, "LAKE": "", "NO": "none" + EVIL}
-    paths |= {word: word + EVIL for word in ("OUT", "OUT2", "OUT3", "COPY", "FLAT")}
+    paths = {"DS": "ds" + EVIL, "BAD": "bad" + EVIL, "LAKE": "", "NO": "none" + EVIL, "KEPT": "kept" + EVIL}
+    paths |= {word: word + EVIL for word in ("OUT", "OUT2", "OUT3", "COPY", "FLAT", "BACKUPS")}
 
     paths["PACKED"] = f"packed{EVIL}.lake"
 

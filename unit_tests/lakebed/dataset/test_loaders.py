@@ -124,6 +124,31 @@ def test_a_loader_of_one_framework_becomes_none_of_another(ds: lakebed.Dataset) 
         loader.tensorflow()
 
 
+def test_settings_may_follow_the_framework(ds: lakebed.Dataset) -> None:
+    """As in 3.x, where each method returns a loader; the one that it was called on stays as it is."""
+    plain = ds.dataloader().numpy(tensors=["x"])
+    assert len(plain) == ROWS
+    made = (
+        plain.batch(4, drop_last=True).offset(8).transform(lambda sample, by: {"x": sample["x"] * by}, by=10)
+    )
+    assert [batch["x"].ravel().tolist() for batch in made] == [
+        [100 * n for n in range(start, start + 4)] for start in range(8, ROWS - ROWS % 4, 4)
+    ]
+    assert len(plain) == ROWS
+    wanted = xs(ds.dataloader().batch(4).shuffle())
+    assert wanted != sorted(wanted) == list(range(ROWS))
+    assert xs(plain.batch(4).shuffle()) == wanted
+    weights = np.zeros(ROWS)
+    weights[3] = 1
+    assert xs(plain.sample_by(weights, size=3).batch(2)) == [3, 3, 3]
+    with pytest.raises(InvalidInputError, match="batch size is already set"):
+        plain.batch(4).batch(4)
+    with pytest.raises(InvalidInputError, match=r"already called \.numpy"):
+        plain.batch(4).numpy()
+    with pytest.raises(InvalidOperationError, match="no queries"):
+        plain.query("select * where x > 3")
+
+
 def test_what_there_is_not_says_so(ds: lakebed.Dataset) -> None:
     with pytest.raises(InvalidOperationError, match="no queries"):
         ds.dataloader().query("select * where x > 3")

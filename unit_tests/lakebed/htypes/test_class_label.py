@@ -21,6 +21,13 @@ def test_indices_pass_and_nesting_stays() -> None:
     assert names == ["x", "y", "z"]
 
 
+def test_lists_of_known_names_become_arrays() -> None:
+    """Such samples are encoded together."""
+    indices, names = to_indices([["b", "a"], ["a", "c"], []], ["a", "b"])
+    assert (indices[0].tolist(), indices[0].dtype) == ([1, 0], np.uint32)
+    assert (indices[1:], names) == ([[0, 2], []], ["a", "b", "c"])
+
+
 def test_known_names_stay_untouched() -> None:
     """The list of the tensor's info is not changed in place."""
     known = ["a"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -67,7 +69,44 @@ def number(draw: random.Random, data: bytes) -> bytes:
     return data[:start] + draw.choice(_NUMBERS) + data[stop:]
 
 
-ANY: Sequence[Mutation] = (flip, truncate, remove, repeat, number)
+def escape(draw: random.Random, data: bytes) -> bytes:
+    """Put a name outside of the root in place of the name of a file."""
+    found = list(_FILE_NAMES.finditer(data))
+    if not found:
+        return data
+    one = draw.choice(found)
+    made = (
+        draw.choice((b"../", b"../../", b"a/../../", b"..\\\\", b"%s/" % draw.choice(_ROOTS)))
+        + b"outside/secret"
+    )
+    return data[: one.start()] + made + one[1] + data[one.end() :]
+
+
+_FILE_NAMES = re.compile(rb"[\w./-]+(\.(?:png|jpg|gif|txt|npy|wav|json|arrow))")
+_ROOTS: list[bytes] = [b"/"]  # the folder above, once it is known
+
+ANY: Sequence[Mutation] = (flip, truncate, remove, repeat, number, escape)
+
+
+class Outside:
+    """Files beside the root of a source, which no import may read; the system notes when a file was read."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / "outside"
+        self._folder.mkdir(parents=True, exist_ok=True)
+        _ROOTS[:] = [os.fsencode(folder)]
+        for suffix in ("png", "jpg", "gif", "txt", "npy", "wav", "json", "arrow"):
+            (self._folder / f"secret.{suffix}").write_bytes(b"secret")
+        self.forget()
+
+    def forget(self) -> None:
+        """Set the times at which the files were read to the beginning of time."""
+        for path in self._folder.iterdir():
+            os.utime(path, (0, 10))
+
+    def read(self) -> list[str]:
+        """Return the names of files that were read."""
+        return sorted(path.name for path in self._folder.iterdir() if path.stat().st_atime)
 
 
 def check_hostile(
@@ -79,6 +118,7 @@ def check_hostile(
     mutations: Sequence[Mutation] = ANY,
     seed: int = 0,
     suffixes: Sequence[str] = (),
+    seconds: float = _SECONDS,
     **options: Any,
 ) -> int:
     """Import a source as often as asked, each time with one or two of its files damaged; return how many were errors.
@@ -89,10 +129,11 @@ def check_hostile(
         Makes the valid source at a path that is not there; may return what is imported in its place.
     suffixes
         Only files of these are damaged.
+    seconds
+        How long one import may take.
     """
     failed = 0
-    valid = folder / "valid"
-    make(valid)
+    outside = Outside(folder)
     for case in range(count):
         draw = random.Random(seed * 1_000_003 + case)
         root = folder / "case"
@@ -110,7 +151,7 @@ def check_hostile(
         except BaseException as error:
             error.add_note(f"case {case} of seed {seed}")
             raise
-        assert monotonic() - started < _SECONDS, f"case {case} of seed {seed} took too long"
+        assert monotonic() - started < seconds, f"case {case} of seed {seed} took too long"
+        assert not outside.read(), f"case {case} of seed {seed} read files outside of the root"
         shutil.rmtree(root)
-    shutil.rmtree(valid)
     return failed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ from PIL import Image
 import lakebed
 from lakebed.errors import IngestionError
 from lakebed.importers import json_index
+from lakebed.importers.coco import plan
+from lakebed.importers.coco_annotations import _polygons
+from lakebed.importers.source import Source
 
 CATEGORIES = [
     {"id": 7, "name": "cat", "supercategory": "animal"},
@@ -33,8 +37,11 @@ def written(
 
 @pytest.fixture
 def coco(tmp_path: Path) -> Path:
+    return make_coco(tmp_path / "coco")
+
+
+def make_coco(root: Path) -> Path:
     """Two pictures of train and one of val, with objects, a crowd, captions and a person."""
-    root = tmp_path / "coco"
     images: dict[str, list[dict[str, Any]]] = {"train": [], "val": []}
     for number, (split, name) in enumerate((("train", "b.jpg"), ("train", "a.jpg"), ("val", "ü.jpg"))):
         path = root / f"{split}2026" / name
@@ -180,3 +187,31 @@ def test_what_is_no_coco_file_is_told(
         monkeypatch.setattr(json_index, "HELD_BYTES", held)
         with pytest.raises(IngestionError, match=problem):
             lakebed.import_from("coco", tmp_path, "mem://", annotations=["x.json"], progressbar=False)
+
+
+def test_files_are_held_as_far_as_they_are_small_together(
+    coco: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = [path.stat().st_size for path in sorted((coco / "annotations").iterdir())]
+    monkeypatch.setattr(json_index, "HELD_BYTES", sum(sizes[:2]))
+    files = plan(Source.of(coco)).context.files
+    assert [bool(file.held) for file in files] == [True, True, False, False]
+
+
+def test_the_search_for_cycles_goes_on_after_a_file(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_bytes(b'{"images": [')
+    assert gc.isenabled()
+    with pytest.raises(IngestionError):
+        json_index.open_json(Source.of(tmp_path), "x.json", ["images"], lambda *_: None)
+    assert gc.isenabled()
+
+
+@pytest.mark.parametrize("part", [[1, 2, 3, 4.5], [[1, 2], [3, 4.5]], ["1", "2", "3", "4.5"]])
+def test_a_polygon_is_numbers_in_a_row_or_what_numpy_takes_for_them(part: list[Any]) -> None:
+    found = _polygons([[0, 0.5], part], "float64")
+    assert [one.tolist() for one in found] == [[[0, 0.5]], [[1, 2], [3, 4.5]]]
+
+
+def test_half_a_point_is_told() -> None:
+    with pytest.raises(ValueError, match="half a point"):
+        _polygons([[1, 2, 3], [4]], "float64")

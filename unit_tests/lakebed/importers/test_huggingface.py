@@ -114,9 +114,9 @@ def test_what_is_wrong_is_told(saved: Path, tmp_path: Path) -> None:
     file = saved / "test" / "data-00000-of-00001.arrow"
     whole = file.read_bytes()
     file.write_bytes(whole[: len(whole) // 2])
-    refused("cut short")
+    refused("damaged")
     file.write_bytes(b"nothing")
-    refused("no Arrow file")
+    refused("no table that Arrow knows")
     file.unlink()
     refused("missing", NotFoundError)
     state = saved / "test" / "state.json"

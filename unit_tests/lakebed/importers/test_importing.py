@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -188,3 +189,27 @@ def test_the_command_line_takes_the_options_of_the_format(photos: Path, tmp_path
     helped = CliRunner().invoke(main, ["import", "--help"])
     assert "folder" in helped.output
     assert "--labels [folders|none]" in CliRunner().invoke(main, ["import", "folder", "--help"]).output
+
+
+def test_a_format_that_is_found_out_takes_its_options_behind_the_source(photos: Path, tmp_path: Path) -> None:
+    arguments = ["import", "auto", str(photos), str(tmp_path / "lake"), "--no-progress", "--json"]
+    done = CliRunner().invoke(main, [*arguments, "--link", "--labels=none"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["format"] == "folder"
+    assert lakebed.load(tmp_path / "lake").images.htype == "link[image]"
+    wrong = CliRunner().invoke(main, [*arguments, "--lnik"])
+    assert wrong.exit_code == 2
+    assert "--link" in wrong.output
+    nothing = CliRunner().invoke(main, ["import", "auto", str(tmp_path / "nothing"), "lake", "--link"])
+    assert (nothing.exit_code, "nothing is at" in nothing.output) == (1, True)
+
+
+def test_without_a_folder_for_temporary_files_what_is_left_out_is_told_all_the_same(
+    photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container whose file system is read-only; the first hundred are in the dataset."""
+    monkeypatch.setattr(tempfile, "tempdir", str(photos / "nowhere"))
+    report = lakebed.import_from("folder", photos, "mem://", progressbar=False)
+    assert (report.written, report.skipped, report.file) == (6, 1, None)
+    assert "there is no list of all of them" in str(report)
+    assert len(report.dataset.info["imports"][0]["left_out"]) == 1

@@ -124,7 +124,7 @@ def header(text: str) -> bytes:
         header("{'descr': '|O', 'fortran_order': False, 'shape': (1,)}") + b"cos\nsystem\n",
         header("(" * 5000),
         header("__import__('os').system('x')"),
-        header("{'descr': '<c16', 'fortran_order': False, 'shape': (1,)}") + bytes(16),
+        header("{'descr': '|V16', 'fortran_order': False, 'shape': (1,)}") + bytes(16),
         header("{'descr': '<f8', 'fortran_order': False, 'shape': ()}") + bytes(8),
         header("{'descr': '<f8', 'fortran_order': False, 'shape': (0,)}"),
     ],

@@ -8,6 +8,7 @@ import pickle
 import threading
 from collections import Counter
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -237,6 +238,45 @@ def test_an_old_commit_and_a_dataset_that_grows(tmp_path: Path) -> None:
     assert flat(rows_of(lakebed.Loader(old, 4))) == list(range(10))
 
 
+def test_a_dataset_that_is_being_written_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_spans: None
+) -> None:
+    """Each pass has the version that was opened, though a writer changes every row and collects what it replaced."""
+    monkeypatch.setattr("lakebed.config.GRACE_SECONDS", 0)
+    monkeypatch.setattr("lakebed.config.KEEP_HEADS", 1)
+    monkeypatch.setattr("lakebed.versions.gc.collect._EVERY", 2)
+    fill(lakebed.empty(str(tmp_path / "ds")), 60)
+    read, writer = lakebed.load(str(tmp_path / "ds"), read_only=True), lakebed.load(str(tmp_path / "ds"))
+    stop, written = threading.Event(), []
+
+    def write() -> None:
+        while not stop.is_set():
+            number = len(written)
+            for row in range(number % 6, 60, 6):
+                writer.vector[row] = np.full(5, -1 - number, np.float32)
+                writer.image[row] = pixels(row + 1)
+            writer.append({"image": pixels(0), "label": 1, "vector": np.zeros(5, np.float32), "text": "new"})
+            writer.flush()
+            written.append(number)
+
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write)
+        try:
+            loader = lakebed.Loader(read, 8, shuffle=True, threads=2)
+            while len(written) < 8 and not writing.done():
+                batches = list(loader)
+                assert sorted(flat(batch.rows.tolist() for batch in batches)) == list(range(60))
+                for batch in batches:
+                    rows = batch.rows.tolist()
+                    assert batch["vector"][:, 0].tolist() == rows
+                    assert all(map(np.array_equal, batch["image"], map(pixels, rows)))
+                    assert batch["text"] == [f"row {row}" for row in rows]
+        finally:
+            stop.set()
+        writing.result(PATIENCE)
+    assert len(lakebed.load(str(tmp_path / "ds"), read_only=True)) == 60 + len(written)
+
+
 def test_empty_datasets_have_no_batches(tmp_path: Path) -> None:
     ds = lakebed.empty(str(tmp_path / "ds"))
     with pytest.raises(lakebed.errors.InvalidOperationError, match="no tensors"):
@@ -458,6 +498,12 @@ def test_a_damaged_image(damaged: lakebed.Dataset, threads: int) -> None:
     assert [row for batch in found for row in batch.rows] == [row for row in range(40) if row != 21]
     assert [v for batch in found for v in batch["label"].ravel()] == [row for row in range(40) if row != 21]
     assert loader.stats()["errors"] == 1
+    (failure,) = loader.stats()["failures"]
+    assert (failure["tensor"], failure["row"]) == ("image", 21)
+    assert "CorruptError" in failure["error"] or "Error: tensor 'image', row 21" in failure["error"]
+    start, length = failure["range"]
+    chunk = (Path(damaged.path) / failure["chunk"]).read_bytes()
+    assert chunk[start : start + length] == _broken(), "the bytes of the file as it is stored"
     substituted = list(lakebed.Loader(damaged, 8, threads=threads, on_error="substitute"))
     assert [len(batch.rows) for batch in substituted] == [8] * 5
     assert 21 not in {int(row) for batch in substituted for row in batch.rows}

@@ -10,6 +10,7 @@ import pytest
 
 import lakebed
 from lakebed.errors import DynamicTensorNumpyError, EmptyTensorError
+from lakebed.loaders import columns
 
 GOLDEN = [
     "f01_dtypes",
@@ -81,6 +82,21 @@ def test_values_are_those_of_the_tensors(
     assert seen or not any(len(ds[key]) for key in ds.tensors)
 
 
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_clips_of_videos(golden: Path, *, shuffle: bool) -> None:
+    """A view with a selection inside of samples: some frames of each video, and no others."""
+    ds = lakebed.load(str(golden / "f15_media"), read_only=True)
+    (name, *_) = [name for name in ds.tensors if str(ds[name].htype) == "video"]
+    videos = ds[name]
+    seen = []
+    for batch in lakebed.Loader(ds[:, 1:3], 2, shuffle=shuffle, tensors=[name], threads=2):
+        for row, clip in zip(batch.rows.tolist(), batch[name], strict=True):
+            assert clip.shape[0] == 2
+            assert np.array_equal(clip, videos[row].numpy()[1:3])
+            seen.append(row)
+    assert sorted(seen) == list(range(len(videos)))
+
+
 @pytest.mark.parametrize("is_committed", [False, True])
 @pytest.mark.parametrize("shuffle", [False, True, "exact"])
 def test_large_arrays_that_lie_across_checked_blocks(
@@ -94,5 +110,30 @@ def test_large_arrays_that_lie_across_checked_blocks(
         if is_committed:
             ds.commit()
     loaded = lakebed.load(str(tmp_path / "ds"), read_only=True)
-    for batch in lakebed.Loader(loaded, 8, shuffle=shuffle, threads=2):
-        assert np.array_equal(batch["x"], arrays[batch.rows])
+    assert 8 * arrays[0].nbytes < columns.STREAMED_BYTES < 20 * arrays[0].nbytes
+    for size in (8, 20):  # through the cache, and past it
+        for batch in lakebed.Loader(loaded, size, shuffle=shuffle, threads=2):
+            assert np.array_equal(batch["x"], arrays[batch.rows])
+
+
+@pytest.mark.parametrize("streamed", [0, 1 << 40])
+@pytest.mark.parametrize("dtype", ["bool", "int16", "float64", "complex64"])
+@pytest.mark.parametrize("shape", [(), (1,), (3, 5), (0, 2), (67,)])
+def test_arrays_of_one_shape_and_any_dtype(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, streamed: int, dtype: str, shape: tuple[int, ...]
+) -> None:
+    """Those are copied by bytes."""
+    monkeypatch.setattr(columns, "STREAMED_BYTES", streamed)
+    monkeypatch.setattr(columns, "RESIDENT_BYTES", 0)
+    monkeypatch.setattr(columns, "RESIDENT_SMALL", (0, 0))
+    values = (np.random.default_rng(3).random((40, *shape)) * 100).astype(dtype)
+    ds = lakebed.empty(str(tmp_path / "ds"))
+    with ds:
+        ds.create_tensor("x", dtype=dtype)
+        ds.x.extend(list(values))
+    for shuffle in (False, True):
+        for batch in lakebed.Loader(ds, 7, shuffle=shuffle, threads=1):
+            expected = values[batch.rows]
+            found = np.asarray(batch["x"]).reshape(expected.shape)
+            assert found.dtype == expected.dtype
+            assert np.array_equal(found, expected)

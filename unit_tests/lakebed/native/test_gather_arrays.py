@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -47,3 +48,50 @@ def test_arrays_stay_usable() -> None:
     gather.gather_arrays([values[0], 5], values[0].dtype, 1)
     values[0].resize(8, refcheck=False)
     assert len(values[0]) == 8
+
+
+@settings(max_examples=examples(80))
+@given(
+    st.integers(0, 2_500),
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 700)), min_size=1, max_size=6),
+    st.integers(0, 130),
+    st.booleans(),
+)
+def test_samples_of_one_size_are_copied_from_and_to_anywhere(
+    size: int, places: list[tuple[int, int]], shift: int, streamed: bool
+) -> None:
+    """Past the cache or through it, wherever both ends lie; what is beside the target stays as it is."""
+    buffers = [np.random.default_rng(n).integers(1, 255, 3_300, np.uint8) for n in range(3)]
+    sources: list[Any] = [(buffers[0], buffers[1].tobytes(), memoryview(buffers[2]))[n] for n, _ in places]
+    room = np.zeros(shift + len(places) * size + 70, np.uint8)
+    out = room[shift : shift + len(places) * size].reshape(len(places), size)
+    gather.copy_samples(sources, np.array([start for _, start in places]), out, streamed)
+    for row, (n, start) in zip(out, places, strict=True):
+        assert np.array_equal(row, buffers[n][start : start + size])
+    assert not room[:shift].any()
+    assert not room[shift + len(places) * size :].any()
+
+
+@pytest.mark.parametrize(
+    ("lengths", "starts", "rows"),
+    [([100, 100], [0, 37], 2), ([100], [-1], 1), ([63], [0], 1), ([100], [2**63 - 1], 1), ([100], [0, 0], 2),
+     ([100, 100], [0], 2), ([100, 100], [0, 0], 1)],
+)  # fmt: skip
+@pytest.mark.parametrize("streamed", [False, True])
+def test_samples_that_leave_their_buffers_are_refused(
+    lengths: list[int], starts: list[int], rows: int, streamed: bool
+) -> None:
+    out = np.zeros((rows, 64), np.uint8)
+    with pytest.raises(ValueError, match=r"its buffer has|sources and"):
+        gather.copy_samples([b"x" * n for n in lengths], np.array(starts, np.int64), out, streamed)
+    assert not out.any()
+
+
+def test_what_is_no_buffer_is_refused() -> None:
+    out = np.zeros((2, 4), np.uint8)
+    for wrong in (None, 7, np.zeros((4, 8), np.uint8)[:, ::2]):
+        with pytest.raises((TypeError, BufferError, ValueError)):
+            gather.copy_samples([b"four", wrong], np.zeros(2, np.int64), out, False)
+    out.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        gather.copy_samples([b"four", b"four"], np.zeros(2, np.int64), out, False)

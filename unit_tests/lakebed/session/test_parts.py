@@ -226,6 +226,35 @@ def test_absent_values_among_numbers_and_arrays(batches: list[list[Any]], first:
     check_same(arrays, check_by, first=[{"a": first}])
 
 
+def test_numbers_that_become_arrays_within_a_part() -> None:
+    """Empty ones among numbers are put on record when an array comes: chunks of the same call are read for it."""
+
+    def arrays(ds: lakebed.Dataset) -> None:
+        ds.create_tensor("a", dtype="int32")
+
+    one, none, two = (np.zeros(count, np.int32) for count in (1, 0, 2))
+    storage = new_memory()
+    ds = create_on(storage)
+    arrays(ds)
+    with writing_parts(ds._table()) as target:
+        adopt(ds._session, [part_of(target, {"a": [one, none] * 40}, {"a": [two, none]})])
+    assert [len(value) for value in ds.a.numpy(aslist=True)] == [1, 0] * 40 + [2, 0]
+
+
+def test_the_first_array_after_absent_numbers_of_the_same_part() -> None:
+    """Batches of one part: what the part itself had made of the numbers is read back."""
+    storage = new_memory()
+    create_on(storage).create_tensor("a", dtype="int32", chunk_compression="lz4")
+    ds = open_on(storage)
+    with writing_parts(ds._table()) as target:
+        nothing = np.zeros(0, np.int32)
+        part = part_of(target, {"a": [[1], nothing, None, [2]]}, {"a": [np.array([1, 2], np.int32), nothing]})
+        adopt(ds._session, [part])
+    found = open_on(storage, read_only=True)
+    assert [one.tolist() for one in found.a.numpy(aslist=True)] == [[1], [], [], [2], [1, 2], []]
+    assert found.a.null_mask().tolist() == [False, True, True, False, False, False]
+
+
 # -- who writes them ---------------------------------------------------------------------------------------------
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -12,14 +15,18 @@ import lakebed
 from lakebed import clock, config
 from lakebed.documents.lock import DatasetLock
 from lakebed.documents.tensor_meta import TensorMeta
+from lakebed.documents.tile_index import TileIndex
 from lakebed.errors import (
+    ChecksumError,
     CommitFailed,
+    CorruptError,
     LeaseLost,
     LockedException,
     StorageError,
+    StoragePermissionError,
     StorageUnavailableError,
 )
-from lakebed.storage.base import Data
+from lakebed.storage.base import Data, Stat
 from lakebed.testing import VirtualClock
 from lakebed.versions.add_digests import renew_digests
 from lakebed.versions.locks.leases import Lease, renew_all
@@ -61,15 +68,22 @@ def put_length(store: Afar, head: str, length: int) -> None:
     store.objects.put(key, meta.with_(length=length).to_bytes())
 
 
+def encoder_key(head: str) -> str:
+    return f"versions/{head}/x/tiles_index/unsharded"
+
+
 def leave(store: Afar, head: str) -> None:
+    store.objects.put(encoder_key(head), TileIndex.empty().to_bytes())
     store.objects.delete(lock_key(head))
 
 
 def crash(store: Afar, head: str) -> None:
+    leave(store, head)
     store.objects.put(lock_key(head), foreign(-1))
 
 
 def go_on(store: Afar, head: str) -> None:
+    leave(store, head)
     store.objects.put(lock_key(head), foreign(200))
 
 
@@ -96,6 +110,121 @@ def test_until_then_the_manifest_counts_and_nothing_else_is_read() -> None:
     put_length(store, head_of(store), 1)
     assert opened_on(store).x.numpy().ravel().tolist() == [1, 2, 3]
     assert read_lock(store, head_of(store)).lock is not None
+
+
+class Telling(Afar):
+    """A store whose etags are the MD5 of what it holds, as those of S3 are; some it keeps encrypted."""
+
+    encrypted = False
+
+    def list(self, prefix: str = "") -> Iterator[tuple[str, Stat]]:
+        for key, stat in super().list(prefix):
+            data = self.objects.get(key) + b"salt" * self.encrypted
+            yield key, replace(stat, etag=hashlib.md5(data, usedforsecurity=False).hexdigest())
+
+
+def copied(store: Afar) -> str:
+    """Write a dataset as another program copies it from a disk: nobody has the head open, so it has no lock file."""
+    written(store)
+    head = head_of(store)
+    store.objects.delete(lock_key(head))
+    store.forget()
+    return head
+
+
+@pytest.mark.parametrize("kind", [Afar, Telling])
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_a_copied_head_is_proven_by_one_list(kind: type[Afar], encrypted: bool) -> None:
+    """Nothing is read but tree, manifest and lock; checksums of its chunks count; writing gives it a lock file."""
+    store = kind()
+    store.encrypted = encrypted  # type: ignore[attr-defined]
+    head = copied(store)
+    ds = opened_on(store, read_only=True)
+    assert store.methods() == {"GET": 3, "LIST": 1}
+    assert ds.x.numpy().ravel().tolist() == [1, 2, 3]
+    put_chunk(store, head)
+    with pytest.raises(ChecksumError):
+        opened_on(store, read_only=True).x.numpy()
+    writer = opened_on(store)
+    writer.x.append(4)
+    writer.flush()
+    store.forget()
+    assert len(opened_on(store)) == 4
+    assert store.methods() == {"GET": 3}
+
+
+def test_a_copy_in_which_a_file_is_missing_or_too_much_is_compared() -> None:
+    """Whatever the list does not prove is read, and what was read counts."""
+    store = Afar()
+    head = copied(store)
+    opened_on(store)
+    for key in [key for key, _ in store.objects.list(f"versions/{head}/")]:
+        data = store.objects.get(key)
+        store.objects.delete(key)
+        store.forget()
+        with contextlib.suppress(CorruptError):
+            opened_on(store)
+        assert store.methods()["GET"] > 10, key
+        store.objects.put(key, data)
+    for name in ("x/chunks/0123456789abcdef", "x/commit_diff2", "x/tiles_index/unsharded"):
+        store.objects.put(f"versions/{head}/{name}", b"")
+        store.forget()
+        with contextlib.suppress(CorruptError):
+            opened_on(store)
+        assert store.methods()["GET"] > 10, name
+        store.objects.delete(f"versions/{head}/{name}")
+    store.objects._objects[f"versions/{head}/"] = (b"", "1", 0)  # as consoles mark folders
+    store.forget()
+    opened_on(store)
+    assert store.methods() == {"GET": 3, "LIST": 1}
+
+
+def test_a_file_of_the_same_size_is_told_from_ours_where_etags_tell() -> None:
+    """On other stores the tile encoders that 3.9.52 makes say it."""
+    store = Telling()
+    put_length(store, copied(store), 1)
+    store.forget()
+    assert opened_on(store).x.numpy().ravel().tolist() == [1]
+    assert store.methods()["GET"] > 10
+
+
+def test_a_copied_head_without_a_tensor_that_would_tell_is_compared() -> None:
+    """Of an empty tensor nothing would be seen of an append that was taken back."""
+    store = Afar()
+    ds = made_on(store)
+    ds.create_tensor("x", dtype="int64", create_id_tensor=False, create_shape_tensor=False)
+    ds.flush()
+    store.objects.delete(lock_key(head_of(store)))
+    store.forget()
+    assert len(opened_on(store)) == 0
+    assert "LIST" not in store.methods()
+    assert store.methods()["GET"] > 10
+
+
+class Unlisted(Afar):
+    """A store that gives no lists, as one does to whoever may only read."""
+
+    def list(self, prefix: str = "") -> Iterator[tuple[str, Stat]]:
+        raise StoragePermissionError(f"{prefix} cannot be listed")
+
+
+def test_a_copied_head_that_cannot_be_listed_is_compared_and_keeps_its_checksums() -> None:
+    """All of its files are as they were written, and none is there that 3.9.52 makes first."""
+    store = Unlisted()
+    head = copied(store)
+    assert opened_on(store, read_only=True).x.numpy().ravel().tolist() == [1, 2, 3]
+    put_chunk(store, head)
+    with pytest.raises(ChecksumError):
+        opened_on(store, read_only=True).x.numpy()
+
+
+def test_a_copied_head_of_many_chunks_is_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would take as many requests as there are thousands of them."""
+    monkeypatch.setattr("lakebed.versions.foreign_writes._MOST_LISTED", 4)
+    store = Afar()
+    copied(store)
+    opened_on(store)
+    assert "LIST" not in store.methods()
 
 
 @pytest.mark.parametrize("visit", [leave, crash])

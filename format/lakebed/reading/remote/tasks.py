@@ -33,24 +33,23 @@ class LazyFuture(Generic[T_co]):
 
     Attributes
     ----------
+    is_done
+        Whether there is a result, or an error.
     is_dropped
         No thread waits for it any more: if it was not begun it need not be.
     """
 
-    __slots__ = ("_call", "_claim", "_done", "_error", "_result", "is_dropped")
+    __slots__ = ("_call", "_claim", "_error", "_result", "_waiting", "is_done", "is_dropped")
 
     def __init__(self, call: Callable[[], T_co]) -> None:
         self._call: Callable[[], T_co] | None = call
         self._claim = threading.Lock()
-        self._done = threading.Event()
+        # Most are done before a thread waits, and an event costs more than all the rest.
+        self._waiting: list[threading.Event] = []
         self._error: BaseException | None = None
         self._result: T_co | None = None
+        self.is_done = False
         self.is_dropped = False
-
-    @property
-    def is_done(self) -> bool:
-        """Whether there is a result, or an error."""
-        return self._done.is_set()
 
     def run(self) -> None:
         """Make the call unless another thread has begun it."""
@@ -66,7 +65,9 @@ class LazyFuture(Generic[T_co]):
             raise
         finally:
             self._call = None
-            self._done.set()
+            self.is_done = True
+            for event in tuple(self._waiting):
+                event.set()
 
     def result(self) -> T_co:
         """Return what the call returned, waiting for it, or making it now.
@@ -77,7 +78,11 @@ class LazyFuture(Generic[T_co]):
             What the call raised.
         """
         self.run()
-        self._done.wait()
+        if not self.is_done:
+            event = threading.Event()
+            self._waiting.append(event)
+            if not self.is_done:  # if it is by now, the event may have come too late
+                event.wait()
         if self._error is not None:
             raise self._error
         return self._result  # type: ignore[return-value]  # there is one where there is no error

@@ -74,12 +74,12 @@ class Tensors(MutableMapping[str, TensorDraft]):
 
     __slots__ = (
         "_all",
-        "_allocate",
         "_is_changed",
         "_own",
         "_read",
         "_spill",
         "_spilled_before",
+        "allocate",
         "version_id",
     )
 
@@ -97,7 +97,7 @@ class Tensors(MutableMapping[str, TensorDraft]):
         self._spill = _Spill(storage, lambda: guard(version_id))
         self._spilled_before = 0
         self._read = read
-        self._allocate = allocate
+        self.allocate = allocate
         self._all = {key: self.new(state) for key, state in states.items()}
         self._own = set(self._all)
 
@@ -105,13 +105,13 @@ class Tensors(MutableMapping[str, TensorDraft]):
         """Return a copy to change, which may be given up; this one may not change any more."""
         copy = object.__new__(Tensors)
         copy.version_id, copy._is_changed, copy._spill = self.version_id, self._is_changed, self._spill
-        copy._spilled_before, copy._read, copy._allocate = len(self._spill.keys), self._read, self._allocate
+        copy._spilled_before, copy._read, copy.allocate = len(self._spill.keys), self._read, self.allocate
         copy._all, copy._own = self._all.copy(), set()
         return copy
 
     def new(self, state: TensorState) -> TensorDraft:
         """Return a tensor that holds what a state says; it is not among these yet."""
-        return TensorDraft(state, self.version_id, self._read, self._spill, self._allocate)
+        return TensorDraft(state, self.version_id, self._read, self._spill, self.allocate)
 
     def __getitem__(self, key: str) -> TensorDraft:
         """Return a tensor to change."""

@@ -7,7 +7,7 @@ bytes go from where they lie into chunk files before the next slice takes their 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,13 +62,20 @@ def is_unread(rows: Any, meta: TensorMeta) -> bool:
     return all(isinstance(row, Sample) and row.is_unread_as(meta.sample_compression) for row in rows)
 
 
-def slices(columns: Mapping[str, Any], unread: Sequence[str]) -> Iterator[dict[str, Any]]:
+def slices(
+    columns: Mapping[str, Any], unread: Sequence[str], allocate: Callable[[int], NDArray[np.uint8]]
+) -> Iterator[dict[str, Any]]:
     """Cut columns of one length into slices; those of the names in ``unread`` come as :class:`UnreadFiles`.
 
     A file that cannot be read, or is too large for a slice, comes alone and unread: encoding it tells why.
+
+    Parameters
+    ----------
+    allocate
+        Supplies memory for a slice.
     """
     count = len(next(iter(columns.values())))
-    rooms = {name: np.empty(_ROOM, np.uint8) for name in unread}
+    rooms = {name: allocate(_ROOM) for name in unread}
     paths = {name: [os.fsencode(row.unread_path or "") for row in columns[name]] for name in unread}
     start = 0
     while start < count:

@@ -1,0 +1,160 @@
+"""Whether backups are as they were made: everything is read, and compared with its checksums."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from lakebed import config
+from lakebed.copying.repository import Repository, sha256
+from lakebed.documents.backup import OBJECTS, BackupPoint, FileList, StoredFile
+from lakebed.errors import ChecksumError, KeyNotFound
+from lakebed.progress import Advance, bytes_bar
+from lakebed.storage.base import Storage, traits_of
+from lakebed.storage.concurrently import concurrently
+
+# Contents that are read at the same time: each is in memory as a whole.
+_WORKERS = 16
+_LOCAL_WORKERS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedFile:
+    """A file of a point that cannot be restored as it was.
+
+    Parameters
+    ----------
+    point
+        Id of the point.
+    key
+        The file in the dataset; empty if it is the list of all.
+    object
+        Where its content lies, or should.
+    why
+        What is wrong.
+    """
+
+    point: str
+    key: str
+    object: str
+    why: str
+
+    def __str__(self) -> str:
+        what = self.key or "the list of its files"
+        return f"point {self.point}, {what}: {self.object}: {self.why}"
+
+
+@dataclass
+class BackupFindings:
+    """What was found in a place of backups.
+
+    Attributes
+    ----------
+    url
+        The place.
+    points
+        Those that were looked at.
+    objects, bytes
+        Contents that were read.
+    damage
+        What is wrong.
+    """
+
+    url: str
+    points: tuple[BackupPoint, ...] = ()
+    objects: int = 0
+    bytes: int = 0
+    damage: list[DamagedFile] = field(default_factory=list)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.damage
+
+    def to_json(self) -> dict[str, Any]:
+        """Findings for programs."""
+        return {
+            "url": self.url,
+            "sound": self.is_sound,
+            "points": [point.id for point in self.points],
+            "objects": self.objects,
+            "bytes": self.bytes,
+            "damage": [
+                {"point": d.point, "key": d.key, "object": d.object, "why": d.why} for d in self.damage
+            ],
+        }
+
+
+def verify_backups(target: Storage, *, progressbar: bool = False) -> BackupFindings:
+    """Read everything that the points of a place consist of.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If there are no backups.
+    ChecksumError
+        If the catalog is damaged.
+    """
+    repository = Repository(target)
+    points = repository.catalog().points
+    findings = BackupFindings(repository.url, points)
+    lists: list[FileList] = []
+    for point in points:
+        try:
+            lists.append(repository.files(point.id))
+        except ChecksumError as error:
+            findings.damage.append(DamagedFile(point.id, "", f"points/{point.id}", str(error)))
+    contents = {key: file for found in lists for key, file in found.objects.items()}
+    findings.objects, findings.bytes = len(contents), sum(file.size for file in contents.values())
+    with bytes_bar("Verifying", findings.bytes, shown=progressbar) as advance:
+        wrong = wrong_objects(target, contents.values(), advance)
+    findings.damage += [
+        DamagedFile(found.id, file.key, file.object, wrong[file.object])
+        for found in lists
+        for file in found.files.values()
+        if file.object in wrong
+    ]
+    return findings
+
+
+def wrong_objects(
+    target: Storage, files: Iterable[StoredFile], advance: Advance = lambda _: None
+) -> dict[str, str]:
+    """Read contents, each once; return the keys of those that are missing or damaged, and what is wrong."""
+    here = {key: stat.size for key, stat in target.list(OBJECTS)}
+    wrong: dict[str, str] = {}
+
+    def check(some: Sequence[StoredFile]) -> None:
+        for file in some:
+            why = _difference(target, file, here.get(file.object))
+            if why is not None:
+                wrong[file.object] = why
+            advance(file.size)
+
+    ordered = sorted(files, key=lambda file: -file.size)
+    # Threads share what is large; what is small goes together.
+    workers = _LOCAL_WORKERS if traits_of(target).local else min(config.REQUESTS, _WORKERS)
+    runs = [ordered[first::64] for first in range(64)]
+    concurrently([partial(check, run) for run in runs if run], workers=workers)
+    return wrong
+
+
+def _difference(target: Storage, file: StoredFile, size: int | None) -> str | None:
+    if size is None:
+        return "it is missing"
+    if size != file.size:
+        return f"it has {size} bytes instead of {file.size}"
+    try:
+        data = target.get(file.object)
+    except KeyNotFound:
+        return "it is missing"
+    return difference(data, file)
+
+
+def difference(data: bytes, file: StoredFile) -> str | None:
+    """Say in what a content differs from what was stored; None if it does not."""
+    if len(data) != file.size:
+        return f"it has {len(data)} bytes instead of {file.size}"
+    return None if sha256(data) == file.digest else "its checksum is wrong"

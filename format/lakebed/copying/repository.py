@@ -1,0 +1,456 @@
+"""A place of backups: points that are there as a whole or not at all, and the one process that adds to them.
+
+Everything that can be seen changes with the catalog, by one conditional put. Contents of files are never replaced, and
+a content that no listed point has is never taken up again by a later one, since each run brings its own under its own
+name: so a process that was taken for dead, and goes on, does no harm. Its publish is refused, and what it removes
+belongs to nobody.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import secrets
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from lakebed import clock, config
+from lakebed.copying.retention import Point, Retention, kept_points
+from lakebed.documents import json_style
+from lakebed.documents.backup import (
+    CATALOG_KEY,
+    OBJECTS,
+    BackupPoint,
+    Catalog,
+    FileList,
+    Run,
+    StoredFile,
+    point_key,
+)
+from lakebed.errors import (
+    ChecksumError,
+    CommitFailed,
+    CommitStateUnknown,
+    DatasetNotFoundError,
+    FormatError,
+    KeyNotFound,
+    LeaseLost,
+    LockedException,
+    PathNotEmptyException,
+    PreconditionFailed,
+    StorageError,
+)
+from lakebed.storage.base import Storage, is_bulk, traits_of
+from lakebed.storage.lock import Owner, WriterLock
+from lakebed.storage.orphan_files import remove, remove_temporary, temporary_files
+
+_LOCK = "backup"
+_TRIES = 50
+# More than a catalog of thousands of points has: it is read by one request.
+_CATALOG_BYTES = 1 << 22
+# Seconds of work that a kill may undo.
+_EVERY = 3.0
+
+_log = logging.getLogger(__name__)
+
+Edit = Callable[[Catalog], Catalog]
+
+
+def sha256(data: bytes) -> str:
+    """Return the checksum by which contents are known."""
+    return hashlib.sha256(data).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class _CatalogAt:
+    catalog: Catalog
+    etag: str | None
+
+
+class Repository:
+    """Points in a storage.
+
+    Parameters
+    ----------
+    storage
+        Where they lie.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+
+    @property
+    def url(self) -> str:
+        """Address, for people."""
+        return self.storage.url
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    def catalog(self) -> Catalog:
+        """Read which points there are.
+
+        Raises
+        ------
+        DatasetNotFoundError
+            If no backup was ever made here.
+        ChecksumError
+            If the catalog is damaged.
+        """
+        at = self._read()
+        if at.etag is None:
+            raise DatasetNotFoundError(
+                f"there are no backups at {self.url}: check the address, or make one with lakebed.backup"
+            )
+        return at.catalog
+
+    def _read(self) -> _CatalogAt:
+        try:
+            found = self.storage.get_tail(CATALOG_KEY, _CATALOG_BYTES)
+            if len(found.data) < found.stat.size:
+                found = self.storage.get_tail(CATALOG_KEY, found.stat.size)
+            return _CatalogAt(Catalog.from_bytes(found.data), found.stat.etag)
+        except KeyNotFound:
+            return _CatalogAt(Catalog(), None)
+        except FormatError as error:
+            raise ChecksumError(
+                f"{CATALOG_KEY} of the backups at {self.url} can not be read: {error}. The points themselves are "
+                f"whole: `lakebed restore {self.url} DEST --at ID` restores each; its ids are the names in "
+                "points/. Make further backups at another place",
+                dataset=self.url,
+            ) from error
+
+    def files(self, id: str) -> FileList:  # noqa: A002
+        """Read which files a point consists of.
+
+        Raises
+        ------
+        ChecksumError
+            If the list is missing or damaged.
+        """
+        try:
+            return FileList.from_bytes(self.storage.get(point_key(id)))
+        except KeyNotFound:
+            why = "it is missing"
+        except FormatError as error:
+            why = str(error)
+        raise ChecksumError(
+            f"{point_key(id)} of the backups at {self.url} can not be read: {why}. This point can not be restored; "
+            "others can",
+            dataset=self.url,
+        )
+
+    # -- changing the catalog ----------------------------------------------------------------------------------
+
+    def change(self, edit: Edit) -> Catalog:
+        """Replace the catalog by an edited one, on top of whatever others have made of it meanwhile.
+
+        Parameters
+        ----------
+        edit
+            Returns the new catalog; given a new one, returns the same.
+
+        Raises
+        ------
+        CommitFailed
+            If others replace it all the time; nothing was changed.
+        CommitStateUnknown
+            If the store's answer was lost, and reading again does not tell.
+        """
+        for attempt in range(_TRIES):
+            at = self._read()
+            wanted = edit(at.catalog)
+            if wanted == at.catalog and at.etag is not None:
+                return wanted
+            try:
+                self.storage.put_if(CATALOG_KEY, wanted.to_bytes(), at.etag)
+            except PreconditionFailed:
+                clock.sleep(0.001 * attempt)
+            except StorageError as error:
+                if not self._took_effect(wanted, error):
+                    raise
+                return wanted
+            else:
+                return wanted
+        raise CommitFailed(
+            f"the catalog at {self.url} is replaced all the time by others; nothing was changed"
+        )
+
+    def _took_effect(self, wanted: Catalog, error: StorageError) -> bool:
+        try:
+            if self._read().catalog != wanted:
+                return False
+            self.storage.sync([CATALOG_KEY])
+        except (StorageError, ChecksumError) as again:
+            raise CommitStateUnknown(
+                f"the answer to a change of {CATALOG_KEY} at {self.url} was lost ({error}) and reading again failed "
+                f"({again}); repeat the backup: it goes on where this one was"
+            ) from error
+        return True
+
+    # -- one run -----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def running(self, source: str) -> Iterator[BackupRun]:
+        """Be the one process that makes a backup here; take over what was cut off.
+
+        Parameters
+        ----------
+        source
+            Address of the dataset, which a new place is made for.
+
+        Raises
+        ------
+        LockedException
+            If another process is at work here, or may be.
+        PathNotEmptyException
+            If a new place holds other files.
+        """
+        self._check_place()
+        lock = WriterLock(self.storage, _LOCK)
+        try:
+            lock.acquire()
+        except LockedException as error:
+            raise LockedException(
+                f"another backup to {self.url} is being made; wait for its end. ({error})"
+            ) from error
+        with lock:
+            run = self._begin(source)
+            run.resume()
+            if any(point.id == run.id for point in self.catalog().points):
+                run.finish()  # it was cut off after its end: only what it was to remove is left
+                run = self._begin(source)
+                run.resume()
+            yield run
+
+    def _check_place(self) -> None:
+        if self.storage.stat(CATALOG_KEY) is not None:
+            return
+        other = next((key for key, _ in self.storage.list("") if not key.startswith(".lakebed/")), None)
+        if other is not None:
+            raise PathNotEmptyException(
+                f"{self.url} holds other files ({other}) and no backups; choose an empty or new place for them"
+            )
+
+    def _begin(self, source: str) -> BackupRun:
+        me, token = Owner.me(), secrets.token_hex(8)
+        fresh = Run(secrets.token_hex(6), token, me.pid, me.host, me.node, me.boot, clock.now())
+
+        def edit(catalog: Catalog) -> Catalog:
+            before = catalog.run
+            if before is None:
+                return replace(catalog, run=fresh, source=catalog.source or source)
+            if before.token != token and self._may_live(before, me):
+                raise LockedException(
+                    f"another backup to {self.url} is being made by process {before.pid} on {before.host}, last seen "
+                    f"{max(0, round(clock.now() - before.seen))} s ago; wait for its end. If it was killed, this can "
+                    f"go on {config.LEASE_SECONDS:g} s after that"
+                )
+            return replace(catalog, run=replace(fresh, id=before.id))
+
+        run = self.change(edit).run or fresh
+        if run.id != fresh.id:
+            for key, _, _ in list(temporary_files(self.storage)):
+                remove_temporary(self.storage, key)  # of the process that was cut off
+        return BackupRun(self, run)
+
+    def _may_live(self, run: Run, me: Owner) -> bool:
+        """Whether the process of a run may be at work, as far as locks of the system do not tell."""
+        if traits_of(self.storage).system_locks:
+            return False  # we hold its lock
+        is_here = (run.host, run.node, run.boot) == (me.host, me.node, me.boot)
+        if is_here and (run.pid == me.pid or not _is_process(run.pid)):
+            return False
+        return clock.now() - run.seen < config.LEASE_SECONDS
+
+
+def _is_process(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+class BackupRun:
+    """One backup in the making.
+
+    Parameters
+    ----------
+    repository
+        Where it goes.
+    run
+        What the catalog says of it.
+
+    Attributes
+    ----------
+    done
+        What earlier attempts have brought, by key and etag in the source.
+    present
+        Sizes of all contents that are there, by key.
+    """
+
+    def __init__(self, repository: Repository, run: Run) -> None:
+        self._repository, self._storage = repository, repository.storage
+        self._run = run
+        self._mutex = threading.Lock()
+        self._fresh: list[StoredFile] = []
+        self._written = time.monotonic()
+        self._seen = clock.monotonic()
+        self._number = 0
+        self.done: dict[tuple[str, str], StoredFile] = {}
+        self.present: dict[str, int] = {}
+
+    @property
+    def id(self) -> str:
+        """Name of the point that it will be."""
+        return self._run.id
+
+    @property
+    def storage(self) -> Storage:
+        """Where it goes."""
+        return self._storage
+
+    @property
+    def _journal(self) -> str:
+        return f"runs/{self.id}/"
+
+    def resume(self) -> None:
+        """Learn what there is, and what earlier attempts have done."""
+        self.present = {key: stat.size for key, stat in self._storage.list(OBJECTS)}
+        for key in [key for key, _ in self._storage.list(self._journal)]:
+            for file in _entries(self._storage.get(key), self.id):
+                if self.has(file):
+                    self.done[file.key, file.etag] = file
+
+    def has(self, file: StoredFile) -> bool:
+        """Whether the content of a file is there, by its length."""
+        return self.present.get(file.object) == file.size
+
+    def note(self, files: Sequence[StoredFile]) -> None:
+        """Write down every few seconds what has arrived, once it is there for good; say that this process lives.
+
+        Raises
+        ------
+        LeaseLost
+            If another one has taken over.
+        """
+        with self._mutex:
+            self._fresh += files
+            if time.monotonic() - self._written > _EVERY:
+                self._write()
+            if abs(clock.monotonic() - self._seen) > config.LEASE_SECONDS / 8:
+                self._seen = clock.monotonic()
+                self._repository.change(
+                    lambda catalog: replace(
+                        self._checked(catalog), run=replace(self._run, seen=round(clock.now()))
+                    )
+                )
+
+    def flush(self) -> None:
+        """Write down what has arrived; it is there for good after that."""
+        with self._mutex:
+            self._write()
+
+    def _write(self) -> None:
+        mine = [file for file in self._fresh if file.run == self.id]
+        if mine:
+            self._storage.sync(sorted({file.object for file in mine}))
+        done = [[file.key, file.etag, file.size, file.digest] for file in mine if file.etag]
+        if done:
+            self._number += 1
+            name = f"{self._journal}{self._number:06d}-{uuid.uuid4().hex[:12]}.json"
+            self._storage.put(name, json.dumps({"done": done}).encode())
+        self._fresh = []
+        self._written = time.monotonic()
+
+    def _checked(self, catalog: Catalog) -> Catalog:
+        """Return the catalog if this still is the run that it tells of."""
+        if catalog.run is None or catalog.run.token != self._run.token:
+            raise LeaseLost(
+                f"another process took over the backup to {self._repository.url}, as this one had not been seen for "
+                "too long; nothing of it is visible. Repeat it once the other one is done"
+            )
+        return catalog
+
+    def publish(self, point: BackupPoint, files: FileList, rule: Retention) -> tuple[str, ...]:
+        """Make the point one of those that there are, and let those go that the rule does not keep, in one step.
+
+        Returns
+        -------
+        Ids of the points that went.
+
+        Raises
+        ------
+        LeaseLost
+            If another process has taken over.
+        """
+        self.flush()
+        data = files.to_bytes()
+        self._storage.put(point_key(self.id), data)
+        new = replace(point, digest=sha256(data))
+
+        def edit(catalog: Catalog) -> Catalog:
+            self._checked(catalog)
+            points = (*(p for p in catalog.points if p.id != new.id), new)
+            kept = {p.name for p in kept_points([Point(p.time, p.id) for p in points], rule)} | {new.id}
+            gone = tuple(p.id for p in points if p.id not in kept)
+            removed = tuple(dict.fromkeys((*catalog.removed, *gone)))
+            points = tuple(p for p in points if p.id in kept)
+            return replace(catalog, source=new.source, points=points, removed=removed)
+
+        return self._repository.change(edit).removed
+
+    def finish(self) -> None:
+        """Remove what no point needs any more, and end the run.
+
+        Contents that were there before this run, and that no point has, belong to nobody: they are of points that went,
+        and of runs that came to nothing.
+        """
+        catalog = self._checked(self._repository.catalog())
+        own = self._repository.files(self.id).objects
+        garbage = {key for key, _ in self._storage.list(f"{OBJECTS}{self.id}/") if key not in own}
+        gone: set[str] = set()
+        if catalog.removed:
+            try:
+                kept = {key for point in catalog.points for key in self._repository.files(point.id).objects}
+            except ChecksumError as error:
+                _log.warning("nothing is removed while it is not known what has to stay: %s", error)
+            else:
+                garbage.update(self.present.keys() - kept)
+                gone.update(catalog.removed)
+        _delete(self._storage, sorted(garbage))
+        _delete(self._storage, [point_key(point) for point in sorted(gone)])
+        _delete(self._storage, [key for key, _ in self._storage.list(self._journal)])
+        self._repository.change(
+            lambda now: replace(
+                self._checked(now) if now.run else now,
+                run=None,
+                removed=tuple(point for point in now.removed if point not in gone),
+            )
+        )
+
+
+def _delete(storage: Storage, keys: Sequence[str]) -> None:
+    if is_bulk(storage):
+        for first in range(0, len(keys), 1000):
+            remove(storage, keys[first : first + 1000])
+    elif keys:
+        remove(storage, keys)
+
+
+def _entries(data: bytes, run: str) -> Iterator[StoredFile]:
+    """Parse an entry of a journal; a damaged one counts for nothing, and its files are copied again."""
+    try:
+        found = json_style.load_object(data, "journal")["done"]
+        for key, etag, size, digest in found:
+            yield StoredFile(str(key), int(size), str(digest), run, str(etag))
+    except (FormatError, KeyError, TypeError, ValueError):
+        return

@@ -1,0 +1,228 @@
+"""A dataset made again from a backup, byte for byte; the version tree goes last: until then, it is no dataset."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+
+from lakebed.copying.check_backups import difference, wrong_objects
+from lakebed.copying.deepcopy import describe
+from lakebed.copying.repository import Repository
+from lakebed.copying.transfer import Item, Transfer
+from lakebed.documents.backup import FileList, StoredFile
+from lakebed.documents.version_tree import VersionTree
+from lakebed.errors import ChecksumError, DatasetExistsError, FormatError, InvalidInputError, KeyNotFound
+from lakebed.progress import Advance, bytes_bar
+from lakebed.session.copy_journal import FOLDER, Journal, Origin, unfinished
+from lakebed.session.handle import Handle
+from lakebed.session.places import Path, vacate, whole
+from lakebed.session.session import Session
+from lakebed.storage.base import Stat, Storage, traits_of
+from lakebed.storage.url import open_storage
+from lakebed.versions.digests import digests_of
+from lakebed.versions.locks.marker import released_file
+from lakebed.versions.opening import TREE_KEY
+
+_ID = re.compile(r"[0-9a-f]{4,12}")
+_WHOLE_ID = 12
+_SHOWN = 10
+
+
+def is_id(at: str) -> bool:
+    """Whether text may be the id of a point, or the beginning of one."""
+    return _ID.fullmatch(at) is not None
+
+
+def chosen_point(repository: Repository, at: str | float | None) -> str:
+    """Return the id of a point.
+
+    Parameters
+    ----------
+    at
+        Its id, or the first four or more characters of it; or POSIX seconds, of which the last point before is meant;
+        None is the newest.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no such point.
+    DatasetNotFoundError, ChecksumError
+        If there are no backups, or the catalog is damaged and no whole id is given.
+    """
+    try:
+        points = repository.catalog().points
+    except ChecksumError:
+        # The lists of files do not need the catalog.
+        if isinstance(at, str) and len(at) == _WHOLE_ID and _ID.fullmatch(at):
+            return at
+        raise
+    found = sorted(points, key=lambda point: point.time)
+    if isinstance(at, str):
+        found = [point for point in found if point.id.startswith(at)] if _ID.fullmatch(at) else []
+        if len(found) > 1:
+            raise InvalidInputError(
+                f"{at!r} is the beginning of {len(found)} points at {repository.url}; give more characters"
+            )
+    elif at is not None:
+        found = [point for point in found if point.time <= at]
+    if found:
+        return found[-1].id
+    moment = (
+        at if isinstance(at, str) or at is None else f"{datetime.fromtimestamp(at, UTC):%F %T} UTC or before"
+    )
+    there = ", ".join(
+        f"{point.id} ({datetime.fromtimestamp(point.time, UTC):%F %T})" for point in points[-_SHOWN:]
+    )
+    raise InvalidInputError(
+        f"there is no backup {moment or ''} at {repository.url}; there are: {there or 'none'}"
+    )
+
+
+def restore(
+    storage: Storage, dest: Path, at: str | float | None, *, overwrite: bool, progressbar: bool
+) -> Handle:
+    """Make the dataset of a point at an empty or new place, or go on where an earlier attempt was cut off.
+
+    Raises
+    ------
+    ChecksumError
+        If the backup is damaged; what is at the destination is no dataset then.
+    DatasetHandlerError
+        If there is something else at the destination, and ``overwrite`` is false.
+    InvalidInputError
+        If there is no such point.
+    """
+    repository = Repository(storage)
+    found = repository.files(chosen_point(repository, at))
+    tree = _tree(repository, found)
+    location = whole(dest)
+    target = open_storage(location)
+    origin = Origin(f"{repository.url}#{found.id}", str(getattr(storage, "endpoint", "")), None)
+    if unfinished(target) != origin:
+        if overwrite and target.stat(TREE_KEY) is not None:
+            # Before something is removed for a backup that cannot take its place.
+            wrong = wrong_objects(storage, found.objects.values())
+            damaged = {key: wrong[file.object] for key, file in found.files.items() if file.object in wrong}
+            if damaged:
+                raise _damage(repository, found, damaged)
+        target, location = vacate(location, overwrite=overwrite)
+    else:
+        _check_unwritten(target, tree)
+    journal = Journal(target, origin)
+    done = journal.begin()
+    if target.stat(TREE_KEY) is None:
+        try:
+            _restore_objects(repository, found, target, journal, done, progressbar=progressbar)
+        finally:
+            journal.flush()
+        _mark_heads(target, found, VersionTree.from_bytes(tree))
+        target.put(TREE_KEY, tree)
+    journal.end()
+    return Handle(Session(target), location.shown)
+
+
+def _check_unwritten(target: Storage, tree: bytes) -> None:
+    """Refuse to go on with what was finished, and has been written since."""
+    try:
+        present = target.get(TREE_KEY)
+    except KeyNotFound:
+        return
+    if present != tree:
+        raise DatasetExistsError(
+            f"the dataset was restored to {target.url} already, and has been written since; choose another "
+            "destination, or pass overwrite=True"
+        )
+
+
+def _tree(repository: Repository, found: FileList) -> bytes:
+    """Return the version tree of a point, checked."""
+    file = found.files.get(TREE_KEY)
+    why: str | None = "it is missing"
+    data = b""
+    if file is not None:
+        try:
+            data = repository.storage.get(file.object)
+            why = difference(data, file)
+            if why is None:
+                VersionTree.from_bytes(data)
+        except KeyNotFound:
+            pass
+        except FormatError as error:
+            why = str(error)
+    if why is not None:
+        raise _damage(repository, found, {TREE_KEY: why})
+    return data
+
+
+def _damage(repository: Repository, found: FileList, damaged: Mapping[str, str]) -> ChecksumError:
+    return ChecksumError(
+        f"point {found.id} of the backups at {repository.url} is damaged: {describe(damaged)}. It is not "
+        "restored: no dataset of it is at the destination. `lakebed backups --verify` tells which points are whole; "
+        "the next backup with --verify copies again what the dataset still has",
+        dataset=repository.url,
+    )
+
+
+def _restore_objects(
+    repository: Repository,
+    found: FileList,
+    target: Storage,
+    journal: Journal,
+    done: Mapping[str, str],
+    *,
+    progressbar: bool,
+) -> None:
+    files = {key: file for key, file in found.files.items() if key != TREE_KEY and not key.startswith(FOLDER)}
+    here = {key: stat.size for key, stat in target.list("")}
+    left = [file for key, file in files.items() if here.get(key) != file.size or done.get(key) != file.digest]
+    total = sum(file.size for file in files.values())
+    items = [Item(file.object, Stat(file.size, file.digest), to=file.key) for file in left]
+    already = total - sum(file.size for file in left)
+
+    def note(arrived: Sequence[Item]) -> None:
+        journal.add([(item.goal, item.stat.etag) for item in arrived])
+
+    with bytes_bar("Restoring", total, done=already, shown=progressbar) as advance:
+        transfer = _Restoring(repository, target, files, note, advance)
+        outcome = transfer.run(items)
+    lost = set(outcome.missing)
+    damaged = {
+        **{key: "its content is missing" for key, file in files.items() if file.object in lost},
+        **transfer.wrong,
+    }
+    if damaged:
+        raise _damage(repository, found, damaged)
+
+
+class _Restoring(Transfer):
+    """Copies contents to their keys, each compared with its checksum."""
+
+    def __init__(
+        self,
+        repository: Repository,
+        target: Storage,
+        files: Mapping[str, StoredFile],
+        done: Callable[[Sequence[Item]], None],
+        advance: Advance,
+    ) -> None:
+        super().__init__(repository.storage, target, done, advance)
+        self._inside = None  # everything passes through this process, which compares it with its checksum
+        self._files = files
+        self.wrong: dict[str, str] = {}
+
+    def _read(self, item: Item) -> bytes | None:
+        data = super()._read(item)
+        why = None if data is None else difference(data, self._files[item.goal])
+        if why is None:
+            return data
+        self.wrong[item.goal] = why
+        return None
+
+
+def _mark_heads(target: Storage, found: FileList, tree: VersionTree) -> None:
+    """Let the lock files of heads vouch for their manifests, on a store without locks of its own."""
+    if traits_of(target).system_locks:
+        return
+    digests = digests_of(tree)
+    target.put_many([released_file(head, digests[head]) for head in found.trusted if head in digests])

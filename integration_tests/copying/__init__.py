@@ -1,0 +1,1 @@
+"""Transforms with real processes and stores."""

@@ -1,0 +1,370 @@
+"""LMDB comes in: keys as rows, numbered words as columns, several databases, Caffe's Datum, and what is damaged."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lakebed
+from lakebed.errors import IngestionError
+from lakebed.importers import key_values, lmdb_files
+from lakebed.importers.caffe import Datum
+from lakebed.importers.lmdb_pages import Damage, Entry, Environment
+from lakebed.importers.source import Source
+from unit_tests.lakebed.importers.hostile import check_hostile, flip, truncate
+from unit_tests.lakebed.importers.lmdb_writer import PAGE, write
+from unit_tests.lakebed.importers.test_tsv import image
+
+
+def load(src: Any, **options: Any) -> Any:
+    return lakebed.import_from("lmdb", src, "mem://", progressbar=False, workers=0, **options)
+
+
+def files(root: Path, count: int, suffix: str = "jpg") -> dict[bytes, bytes]:
+    root.mkdir(parents=True, exist_ok=True)
+    return {f"photos/{at:04}.{suffix}".encode(): image(root, at % 6, suffix) for at in range(count)}
+
+
+def test_pages(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    entries = {f"{at:05}".encode(): draw.bytes(int(draw.integers(0, 9000))) for at in range(400)}
+    write(tmp_path, entries, {"other": {b"a": b"b"}}, fill=5)
+    with (tmp_path / "data.mdb").open("rb") as file:
+        environment = Environment(file, (tmp_path / "data.mdb").stat().st_size)
+        found = [one for one in environment.entries(environment.main) if isinstance(one, Entry)]
+        assert {one.key: environment.read(one.value) for one in found if one.tree is None} == entries
+        trees = [one for one in found if one.tree is not None]
+        assert [one.key for one in trees] == [b"other"]
+        for start, stop in (
+            (b"00000", b"00001"),
+            (b"001", b"00399"),
+            (b"00200x", None),
+            (None, b"00007"),
+            (b"9", b"1"),
+        ):
+            keys = [
+                one.key
+                for one in environment.entries(environment.main, start, stop)
+                if isinstance(one, Entry)
+            ]
+            wanted = [key for key in (*entries, b"other") if (start or b"") <= key < (stop or b"z")]
+            assert keys == wanted
+
+
+def test_files_by_their_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_values, "_ITEM_BYTES", 3000)
+    entries = files(tmp_path / "photos", 30)
+    write(tmp_path / "pets", entries | {b"__len__": b"30", b"__keys__": pickle.dumps(list(entries))})
+    (tmp_path / "pets" / "lock.mdb").write_bytes(b"\0" * 100)
+    report = lakebed.import_from("auto", tmp_path / "pets", "mem://", progressbar=False, workers=2)
+    ds = report.dataset
+    assert (report.format, report.planned, report.written, report.skipped) == ("lmdb", 30, 30, 0)
+    assert ds.key.text() == [key.decode() for key in entries]
+    assert [ds.images[row].tobytes() for row in range(30)] == list(entries.values())
+    assert ds.info["imports"][0]["about"] == {"others": {"__len__": "30"}}
+    assert ["__keys__" in problem.where for problem in report.problems] == [True]
+    assert sorted(path.name for path in (tmp_path / "pets").iterdir()) == ["data.mdb", "lock.mdb"]
+
+
+def numbered(root: Path, count: int = 12) -> dict[bytes, bytes]:
+    root.mkdir(parents=True, exist_ok=True)
+    entries = {b"num-samples": str(count).encode()}
+    for at in range(1, count + 1):
+        entries[f"image-{at:09}".encode()] = image(root, at % 6)
+        if at != 3:
+            entries[f"label-{at:09}".encode()] = f"wörd {at}".encode()
+    return entries
+
+
+def words(root: Path) -> None:
+    write(root, numbered(root.parent / "photos"))
+
+
+def test_numbered_words_are_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_values, "_ITEM_ENTRIES", 2)
+    entries = numbered(tmp_path / "photos")
+    write(tmp_path / "words", entries, fill=3)
+    report = load(tmp_path / "words", strict=True)
+    ds = report.dataset
+    assert list(ds.tensors) == ["key", "image", "label"]
+    assert ds.key.text() == [f"{at:09}" for at in range(1, 13)]
+    assert [ds.image[row].tobytes() for row in range(12)] == [
+        value for key, value in entries.items() if key[:1] == b"i"
+    ]
+    assert ds.label.null_mask().tolist() == [at == 2 for at in range(12)]
+    assert ds.label.text()[11] == "wörd 12"
+    assert ds.info["imports"][0]["about"]["others"] == {"num-samples": "12"}
+    monkeypatch.setattr(key_values, "_MOST_LOOKED_AT", 1)
+    report = load(tmp_path / "words", layout="keys")
+    assert (report.written, report.skipped) == (12, 12)
+    write(tmp_path / "pets", files(tmp_path / "photos", 3))
+    with pytest.raises(IngestionError, match="words with numbers"):
+        load(tmp_path / "pets", layout="columns")
+
+
+def test_words_that_are_no_columns(tmp_path: Path) -> None:
+    for entries in (
+        {f"{word}-{at}".encode(): b"x" for word in ("cat", "dog") for at in range(3 if word == "cat" else 4)},
+        {f"{word}_{at}".encode(): b"x" for word in ("train", "val") for at in range(3)},
+        {f"word{sep}{at}".encode(): b"x" for sep in "-_" for at in range(3)},
+    ):
+        write(tmp_path / "db", entries)
+        assert load(tmp_path / "db", strict=True).dataset.key.text() == sorted(
+            key.decode() for key in entries
+        )
+
+
+def test_kinds_of_values(tmp_path: Path) -> None:
+    array = np.arange(6, dtype=np.int16).reshape(2, 3)
+    file = io.BytesIO()
+    np.save(file, array)
+    for values, name, check in (
+        ([b"a text", "ein Wört".encode()], "value", lambda ds: ds.value.text() == ["a text", "ein Wört"]),
+        ([b'{"a": 1}', b"[1]"], "value", lambda ds: ds.value[0].dict() == {"a": 1}),
+        ([file.getvalue()] * 2, "value", lambda ds: np.array_equal(ds.value[1].numpy(), array)),
+        (
+            [pickle.dumps({"a": 1})] * 2,
+            "value",
+            lambda ds: ds.value[0].numpy().tobytes() == pickle.dumps({"a": 1}),
+        ),
+        ([b"a text", b"\x00\xff"], "value", lambda ds: ds.value[0].numpy().tobytes() == b"a text"),
+        ([b"\x01\x00", b""], "value", lambda ds: ds.value[1].numpy().tobytes() == b""),
+    ):
+        write(tmp_path / "db", {f"k{at}!".encode(): value for at, value in enumerate(values)})
+        ds = load(tmp_path / "db").dataset
+        assert list(ds.tensors) == ["key", name]
+        assert check(ds), values
+    write(tmp_path / "db", {b"\xff\x00": b"x", b"\xfe": b"y"})
+    assert [one.numpy().tobytes() for one in load(tmp_path / "db").dataset.key] == [b"\xfe", b"\xff\x00"]
+
+
+def test_what_the_user_says_that_values_are(tmp_path: Path) -> None:
+    """Also of columns, and of what looks like something else."""
+    write(tmp_path / "db", {b"a!": b"[1]", b"b!": b"{}"})
+    assert load(tmp_path / "db", kinds={"value": "text"}).dataset.value.text() == ["[1]", "{}"]
+    with pytest.raises(IngestionError, match="no column 'a': value"):
+        load(tmp_path / "db", kinds={"a": "text"})
+    with pytest.raises(IngestionError, match="kinds are"):
+        load(tmp_path / "db", kinds={"value": "picture"})
+    entries = numbered(tmp_path / "photos")
+    write(tmp_path / "db", entries)
+    ds = load(tmp_path / "db", kinds={"image": "bytes"}).dataset
+    assert ds.image[0].numpy().tobytes() == entries[b"image-000000001"]
+    assert ds.label.text()[11] == "wörd 12"
+    datums = {f"{at}!".encode(): datum((1, 2, 2), bytes(4), label=at) for at in range(3)}
+    write(tmp_path / "db", datums)
+    ds = load(tmp_path / "db", kinds={"value": "bytes"}).dataset
+    assert [one.numpy().tobytes() for one in ds.value] == list(datums.values())
+
+
+def datum(
+    shape: tuple[int, int, int], data: bytes = b"", floats: Any = (), label: int = 0, encoded: bool = False
+) -> bytes:
+    def varint(value: int) -> bytes:
+        value &= (1 << 64) - 1
+        found = b""
+        while value > 0x7F:
+            found += bytes([value & 0x7F | 0x80])
+            value >>= 7
+        return found + bytes([value])
+
+    message = b"".join(
+        bytes([number << 3]) + varint(value) for number, value in zip((1, 2, 3), shape, strict=True)
+    )
+    if data:
+        message += b"\x22" + varint(len(data)) + data
+    message += b"\x28" + varint(label)
+    message += b"".join(b"\x35" + struct.pack("<f", value) for value in floats)
+    return message + (b"\x38\x01" if encoded else b"")
+
+
+def test_caffe(tmp_path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 255, (5, 3, 4, 6), np.uint8)
+    write(
+        tmp_path / "db",
+        {f"{at:08}".encode(): datum((3, 4, 6), pixels[at].tobytes(), label=at - 2) for at in range(5)},
+    )
+    ds = load(tmp_path / "db", strict=True).dataset
+    assert list(ds.tensors) == ["key", "arrays", "labels"]
+    assert np.array_equal(ds.arrays.numpy(), pixels)
+    assert [int(ds.labels[row].numpy()[0]) for row in range(5)] == [-2, -1, 0, 1, 2]
+    photos = list(files(tmp_path / "photos", 3).values())
+    write(
+        tmp_path / "db",
+        {f"{at:08}".encode(): datum((0, 0, 0), one, label=at, encoded=True) for at, one in enumerate(photos)},
+    )
+    ds = load(tmp_path / "db", strict=True).dataset
+    assert [ds.images[row].tobytes() for row in range(3)] == photos
+    values = np.linspace(0, 1, 6, dtype=np.float32)
+    write(
+        tmp_path / "db",
+        {b"0": datum((1, 2, 3), floats=values), b"1": datum((1, 2, 3), bytes(6)), b"2": b"\x08"},
+    )
+    report = load(tmp_path / "db")
+    assert (report.written, report.skipped) == (2, 1)
+    assert np.array_equal(report.dataset.floats[0].numpy().ravel(), values)
+    for wrong in (
+        b"\x08",
+        b"\x08\x80",
+        b"\x22\x05ab",
+        datum((1, 2, 3), bytes(5)),
+        datum((1 << 40, 1 << 40, 2), b"ab"),
+        b"\xff" * 20,
+    ):
+        with pytest.raises(IngestionError):
+            Datum.from_bytes(wrong)
+
+
+def test_several_databases(tmp_path: Path) -> None:
+    photos = {f"{at:03}".encode(): one for at, one in enumerate(files(tmp_path / "photos", 5).values())}
+    notes = {key: json.dumps({"at": at}).encode() for at, key in enumerate([*photos][1:])}
+    write(tmp_path / "db", {}, {"photo": photos, "note": notes})
+    report = load(tmp_path / "db", strict=True)
+    ds = report.dataset
+    assert list(ds.tensors) == ["key", "note", "photo"]
+    assert (report.planned, report.written) == (None, 5)
+    assert ds.note.null_mask().tolist() == [True, False, False, False, False]
+    assert ds.note[4].dict() == {"at": 3}
+    assert [ds.photo[row].tobytes() for row in range(5)] == list(photos.values())
+    report = load(tmp_path / "db", database="photo", strict=True)
+    assert list(report.dataset.tensors) == ["key", "images"]
+    with pytest.raises(IngestionError, match="note, photo"):
+        load(tmp_path / "db", database="none")
+    write(tmp_path / "db", {}, {"train": photos, "test": dict(list(photos.items())[:2])})
+    assert load(tmp_path / "db", strict=True).splits == {"train": 5, "test": 2}
+    assert load(tmp_path / "db", split="test").written == 2
+
+
+def test_several_files_are_splits(tmp_path: Path) -> None:
+    entries = files(tmp_path / "photos", 6)
+    for name, count in (("pets_train_lmdb", 6), ("pets_val_lmdb", 2)):
+        write(tmp_path / "dbs" / name, dict(list(entries.items())[:count]))
+    (tmp_path / "dbs" / "readme.txt").write_text("about")
+    report = lakebed.import_from(
+        "auto", tmp_path / "dbs", "mem://", progressbar=False, workers=0, strict=True
+    )
+    assert report.splits == {"train": 6, "val": 2}
+    assert load(tmp_path / "dbs", splits=False).splits == {}
+    (tmp_path / "dbs" / "pets_val_lmdb" / "data.mdb").rename(tmp_path / "one.lmdb")
+    assert load(tmp_path / "one.lmdb").written == 2
+    (tmp_path / "dbs" / "photo.jpg").write_bytes(b"")
+    assert lmdb_files.recognise(Source.of(tmp_path / "dbs")) is None
+
+
+def test_a_file_that_is_written_to_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "db", files(tmp_path / "photos", 3))
+    real = lmdb_files._Store.version
+    answers = iter([1])
+    monkeypatch.setattr(lmdb_files._Store, "version", property(lambda self: next(answers, 2)))
+    with pytest.raises(IngestionError, match="written to"):
+        load(tmp_path / "db")
+    monkeypatch.setattr(lmdb_files._Store, "version", real)
+
+
+def broken(path: Path, page: int, at: int, data: bytes) -> None:
+    with (path / "data.mdb").open("r+b") as file:
+        file.seek(page * PAGE + at)
+        file.write(data)
+
+
+def test_damaged_pages_are_told_and_others_come_in(tmp_path: Path) -> None:
+    entries = {f"{at:03}.txt".encode(): b"x" * 10 for at in range(40)}
+    path = tmp_path / "db"
+    write(path, entries, fill=10)  # leaves are pages 2 to 5, the root is page 6
+    broken(path, 3, 0, b"\xff")
+    report = load(path)
+    assert (report.written, report.skipped) == (30, 10)
+    assert "no page of a tree" in report.problems[0].reason
+    with pytest.raises(IngestionError, match="damaged"):
+        load(path, strict=True)
+    for page, at, data, left in (
+        (2, 12, b"\xff\xff", 30),  # lower behind upper
+        (2, 16, b"\xff\xff", 30),  # a node beyond the page
+        (6, 16 + 4080 - 16 - 8, b"", 40),
+        (4, PAGE - 2, b"zz", 40),
+    ):
+        write(path, entries, fill=10)
+        broken(path, page, at, data)
+        report = load(path)
+        assert report.written == left, (page, at)
+    write(path, entries, fill=10)
+    with (path / "data.mdb").open("rb") as file:
+        root = file.read()[6 * PAGE : 7 * PAGE]
+    offset = int.from_bytes(root[18:20], "little")
+    broken(path, 6, offset, struct.pack("<I", 6))  # the root is its own child
+    with (path / "data.mdb").open("rb") as file:
+        environment = Environment(file, (path / "data.mdb").stat().st_size)
+        found = list(environment.entries(environment.main))
+    assert sum(isinstance(one, Damage) for one in found) >= 1
+    assert len(found) < 80
+    write(path, {b"a.bin": b"x" * 10_000, b"b.bin": b"y" * 10_000})
+    broken(path, 2, 10, b"\x02")  # no overflow page any more
+    report = load(path)
+    assert (report.written, report.skipped) == (1, 1)
+    write(path, {b"a.bin": b"x" * 10_000, b"b.bin": b"y" * 10_000})
+    broken(path, 2, 12, b"\x01")
+    assert "does not fit" in load(path).left_out[0]["reason"]
+
+
+def test_what_is_no_lmdb_file(tmp_path: Path) -> None:
+    path = tmp_path / "db"
+    write(path, {b"a": b"b"})
+    broken(path, 0, 16, b"\0\0\0\0")
+    assert load(path).written == 1  # the other meta page is there
+    broken(path, 1, 16, b"\0\0\0\0")
+    with pytest.raises(IngestionError, match="no meta page"):
+        load(path)
+    write(path, {b"a": b"b"})
+    broken(path, 0, 20, b"\x02")
+    with pytest.raises(IngestionError, match="version 2"):
+        load(path)
+    for size in (0, 10, 200, PAGE, 2 * PAGE):
+        write(path, {b"a": b"b"})
+        (path / "data.mdb").write_bytes((path / "data.mdb").read_bytes()[:size])
+        with pytest.raises(IngestionError):
+            load(path)
+    write(path, {})
+    with pytest.raises(IngestionError, match="no entries"):
+        load(path)
+
+
+def test_an_import_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_values, "_ITEM_BYTES", 1)
+    write(tmp_path / "db", files(tmp_path / "photos", 4))
+    real, calls = lmdb_files.rows, []
+
+    def stopped(item: Any, context: Any) -> Any:
+        calls.append(item)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return real(item, context)
+
+    monkeypatch.setattr(lmdb_files, "rows", stopped)
+    arguments: dict[str, Any] = {"progressbar": False, "workers": 0, "checkpoint": 1}
+    with pytest.raises(KeyboardInterrupt):
+        lakebed.import_from("lmdb", tmp_path / "db", tmp_path / "ds", **arguments)
+    report = lakebed.import_from("lmdb", tmp_path / "db", tmp_path / "ds", **arguments)
+    assert (report.resumed, report.written, len(report.dataset)) == (True, 4, 4)
+
+
+def hostile(root: Path) -> None:
+    entries = {f"{at:04}.bin".encode(): bytes([at]) * (300 * at) for at in range(20)}
+    write(root, numbered(root.parent / "photos", 3) | entries, {"other": entries}, fill=3)
+
+
+def test_damage(tmp_path: Path) -> None:
+    check_hostile("lmdb", hostile, tmp_path, 20)
+    check_hostile("lmdb", hostile, tmp_path, 10, mutations=(flip, truncate), seed=2)
+
+
+@pytest.mark.soak
+def test_much_damage(tmp_path: Path) -> None:
+    check_hostile("lmdb", hostile, tmp_path, 250, seed=3)
+    check_hostile("lmdb", hostile, tmp_path, 250, mutations=(flip, truncate), seed=4)
