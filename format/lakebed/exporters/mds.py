@@ -202,8 +202,8 @@ def _field(name: str, tensor: lakebed.Tensor, problems: list[tuple[str, str]]) -
             if nulls:
                 problems.append((name, "nulls are written as empty lists"))
             return _Field(f"list[{compression}]")
-        if inner != "text":
-            problems.append((name, "sequences are written as JSON, which has no dtypes"))
+        told = "lists" if inner == "text" else "JSON, which has no dtypes"
+        problems.append((name, f"sequences are written as {told}, and come back as JSON"))
         return _Field("json")
     if htype in _MEDIA:
         if htype.startswith("image") and not nulls and compression in ("jpeg", "png", None, "lz4"):
@@ -213,7 +213,11 @@ def _field(name: str, tensor: lakebed.Tensor, problems: list[tuple[str, str]]) -
     if htype == "text":
         return _Field("json", told={"kind": "text"}) if nulls else _Field("str")
     if htype in _DOCUMENTS:
+        if htype != "json":
+            problems.append((name, f"the htype {htype} is not kept: it comes back as JSON"))
         return _Field("json")
+    if htype not in ("generic", "class_label"):
+        problems.append((name, f"the htype {htype} is not kept: it comes back as numbers"))
     return _numbers(tensor, nulls)
 
 

@@ -187,7 +187,7 @@ def _stored(kind: pa.DataType) -> pa.DataType:
 def _storage(values: Any) -> Any:
     import pyarrow as pa
 
-    return values.storage if isinstance(values.type, pa.BaseExtensionType) else values
+    return values.storage if isinstance(values, pa.ExtensionArray) else values
 
 
 def tensor_name(column: str, taken: set[str]) -> str:
