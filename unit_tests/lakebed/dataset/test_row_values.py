@@ -110,6 +110,7 @@ def test_a_tensor_may_have_the_name_of_a_method() -> None:
     assert dict(ds[0]) == {"rows": 3, "data": 4}
 
 
+@pytest.mark.filterwarnings("ignore::lakebed.errors.UnusualSampleWarning")
 def test_files_moments_out_of_range_and_labels_without_names() -> None:
     file = io.BytesIO()
     Image.new("RGB", (5, 4)).save(file, "png")

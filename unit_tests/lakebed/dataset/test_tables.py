@@ -182,6 +182,7 @@ def test_labels_without_names_are_numbers() -> None:
     assert ds.to_pandas()["label"].tolist() == [3, 4]
 
 
+@pytest.mark.filterwarnings("ignore::lakebed.errors.UnusualSampleWarning")
 def test_each_batch_may_have_words_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakebed.reading.arrow.BATCH_ROWS", 2)
     ds = lakebed.empty("mem://tables-batches")
