@@ -147,7 +147,9 @@ def tensors_of(
     def add(key: str, **arguments: Any) -> None:
         name = f"{kind.prefix}{names.get(key, key)}"
         tensors_by_key[key] = name
-        made[name] = tensor(name, **arguments)
+        # What each object has one of, an image has a list of.
+        is_list = arguments.get("htype") in (None, "class_label")
+        made[name] = tensor(name, is_list=is_list, **arguments)
 
     for key in keys:
         of = kind.keys.get(key, set())

@@ -108,10 +108,10 @@ def plan(
     if "mask" in planner.kinds:
         tensors += [
             tensor("rle_mask", "binary_mask", sample_compression="lz4"),
-            tensor("rle_object", dtype="int64"),
+            tensor("rle_object", dtype="int64", is_list=True),
         ]
     if "tag" in planner.kinds:
-        tensors.append(tensor("image_labels", "class_label", class_names=planner.classes))
+        tensors.append(tensor("image_labels", "class_label", class_names=planner.classes, is_list=True))
         tensors.append(tensor("image_label_attributes", "json"))
     return Plan(
         f"{len(items):,} images with CVAT annotations",

@@ -71,7 +71,7 @@ def tensors_of(
     """
     kind = {"type": "fractional" if fractional else "pixel"}
     found = [
-        tensor("labels", "class_label", class_names=list(classes), info=info),
+        tensor("labels", "class_label", class_names=list(classes), info=info, is_list=True),
         tensor("boxes", "bbox", dtype="float64", coords={**kind, **_LTRB}),
     ]
     if polygons:

@@ -140,7 +140,7 @@ def plan(
     ]
     if not all(one.has_boxes for one in tables):
         tensors += [
-            tensor("image_labels", "class_label", class_names=shown, info=info),
+            tensor("image_labels", "class_label", class_names=shown, info=info, is_list=True),
             tensor("image_label_attributes", "json"),
         ]
     return Plan(

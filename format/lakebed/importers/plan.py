@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 import lakebed
 from lakebed.errors import IngestionError
@@ -66,7 +67,12 @@ class TensorPlan:
 
 
 def tensor(
-    name: str, htype: str | None = None, *, info: Mapping[str, Any] | None = None, **arguments: Any
+    name: str,
+    htype: str | None = None,
+    *,
+    info: Mapping[str, Any] | None = None,
+    is_list: bool = False,
+    **arguments: Any,
 ) -> TensorPlan:
     """Return the plan of a tensor.
 
@@ -76,11 +82,17 @@ def tensor(
         As for ``create_tensor``; arguments that are None are left out.
     info
         Its info.
+    is_list
+        Samples are lists of numbers: an empty one is no null, also where no list has two numbers yet.
     """
+    told = dict(info or {})
+    if is_list:
+        number = pa.from_numpy_dtype(np.dtype(arguments.get("dtype") or "uint32"))  # that of class labels
+        told["logical_type"] = str(pa.list_(number))
     found = {key: value for key, value in arguments.items() if value is not None}
     if htype is not None:
         found["htype"] = htype
-    return TensorPlan(name, found, dict(info or {}))
+    return TensorPlan(name, found, told)
 
 
 @dataclass(frozen=True)

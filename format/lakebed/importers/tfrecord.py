@@ -377,7 +377,8 @@ def _objects(seen: _Look, taken: set[str], tensors: list[TensorPlan]) -> list[_O
         if classes is not None:
             labels = tensor_name(f"{called}labels", taken)
             taken.add(labels)
-            tensors.append(tensor(labels, "class_label", dtype=None if classes.endswith("text") else "int64"))
+            number = None if classes.endswith("text") else "int64"
+            tensors.append(tensor(labels, "class_label", dtype=number, is_list=True))
         found.append(_Objects(prefix, boxes, labels, classes))
     return found
 

@@ -234,7 +234,7 @@ def _object_field(
 ) -> tuple[Field, list[TensorPlan]]:
     names = [free_name(name, taken) for name in (("boxes",) if has_boxes else ()) + ("labels", "objects")]
     plans = [
-        tensor(names[-2], "class_label", class_names=list(classes) or None),
+        tensor(names[-2], "class_label", class_names=list(classes) or None, is_list=True),
         tensor(names[-1], "json"),
     ]
     if has_boxes:

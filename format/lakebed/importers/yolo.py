@@ -386,7 +386,7 @@ def _has_confidence(reader: Reader, count: int) -> bool:
 
 def _tensors(reader: Reader, layout: Layout) -> list[TensorPlan]:
     found = [
-        tensor("labels", "class_label", class_names=list(reader.names or ())),
+        tensor("labels", "class_label", class_names=list(reader.names or ()), is_list=True),
         tensor("boxes", "bbox", dtype="float64", coords=COORDS, info={"task": reader.task}),
     ]
     if reader.task in ("segment", "obb"):
@@ -398,7 +398,7 @@ def _tensors(reader: Reader, layout: Layout) -> list[TensorPlan]:
                 info[key] = layout.about[key]
         found.append(tensor("keypoints", "keypoints_coco", dtype="float64", info=info))
     if reader.confidence:
-        found.append(tensor("confidence", dtype="float64"))
+        found.append(tensor("confidence", dtype="float64", is_list=True))
     return found
 
 

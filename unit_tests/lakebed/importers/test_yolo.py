@@ -248,3 +248,12 @@ def test_damaged_sources_end_in_a_report_or_an_error_of_ours(tmp_path: Path) -> 
 @pytest.mark.soak
 def test_many_damaged_sources(tmp_path: Path) -> None:
     check_hostile("yolo", make_all, tmp_path, 500, seed=1)
+
+
+def test_no_objects_and_no_label_file_differ_where_no_image_has_two(tmp_path: Path) -> None:
+    """Whatever the rows are that workers encode together."""
+    pets(tmp_path / "pets", "0 0.5 0.5 0.1 0.1\n")
+    (tmp_path / "pets/labels/train/1.txt").write_text("")
+    ds = taken(tmp_path / "pets", workers=0)
+    assert ds.labels.null_mask().tolist() == [False, False, True, False]
+    assert [len(one) for one in ds.labels.numpy(aslist=True)] == [0, 0, 0, 1]
