@@ -20,6 +20,7 @@ from lakebed.htypes.base import Storing
 from lakebed.printable import printable
 from lakebed.reading.filled import moments_dtype
 from lakebed.reading.shown import ShownColumn
+from lakebed.storage.address import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -148,11 +149,20 @@ def _text(text: str, most: int = _TEXT) -> str:
     return escape(printable(text if len(text) <= most else f"{text[: most - 3]}..."))
 
 
+def _address(found: str | list[str | None] | None) -> str:
+    """Return where a sample leads, without signatures; a long address is cut in the middle: its end names the file."""
+    if not isinstance(found, str):
+        told = [None if one is None else shown(one) for one in found or ()]
+        return _text(str(None if found is None else told))
+    text, half = shown(found), (_TEXT - 3) // 2
+    return _text(text if len(text) <= _TEXT else f"{text[:half]}...{text[-half:]}")
+
+
 def _cell(sample: Tensor, budget: int) -> str:
     """Return one sample as HTML."""
     try:
         if sample.is_link:
-            return _text(str(ShownColumn.of(_scan(sample), files=True).column(*_span(sample)).to_pylist()[0]))
+            return _address(ShownColumn.of(_scan(sample), files=True).column(*_span(sample)).to_pylist()[0])
         if sample.base_htype in _PICTURES and not sample.is_sequence:
             found = _thumbnail(sample, budget)
             if found is not None:

@@ -116,7 +116,8 @@ def test_html_has_a_bound(monkeypatch: pytest.MonkeyPatch, ds: lakebed.Dataset) 
 
 
 def test_a_damaged_sample_and_links_are_told(tmp_path: Path) -> None:
-    path = tmp_path / "one.jpg"
+    path = tmp_path / ("a-rather-long-name-of-a-folder-" * 4) / "one.jpg"
+    path.parent.mkdir()
     path.write_bytes(jpeg())
     ds = lakebed.empty(f"mem://showing-{next(NUMBER)}")
     ds.create_tensor("linked", htype="link[image]", sample_compression="jpeg")
@@ -129,6 +130,9 @@ def test_a_damaged_sample_and_links_are_told(tmp_path: Path) -> None:
     assert "one.jpg" in page
     assert "2 items" in page
     assert "1 polygons" in page
+    assert showing._address("https://host.example/a.jpg?Signature=canary") == "https://host.example/a.jpg?..."
+    assert "canary" not in showing._address(["https://host.example/a.jpg?Signature=canary", None])
+    assert len(showing._address("x" * 500)) <= 80
 
 
 def test_one_sample_is_a_picture_a_sound_or_a_table(ds: lakebed.Dataset) -> None:
