@@ -59,8 +59,10 @@ if TYPE_CHECKING:
         unpack,
         verify_backups,
     )
+    from lakebed.dataset.drawing import show
     from lakebed.exporters.export_yolo import export_yolo
     from lakebed.exporters.exporting import export_to
+    from lakebed.importers.from_tables import from_arrow, from_pandas, from_polars, from_rows
     from lakebed.importers.importing import import_from
     from lakebed.importers.ingest import ingest_coco
     from lakebed.importers.ingest_classification import ingest_classification, ingest_kaggle
@@ -103,6 +105,10 @@ __all__ = [
     "export_to",
     "export_yolo",
     "file_kinds",
+    "from_arrow",
+    "from_pandas",
+    "from_polars",
+    "from_rows",
     "gc",
     "htype",
     "htypes",
@@ -125,6 +131,7 @@ __all__ = [
     "rename",
     "repair",
     "restore",
+    "show",
     "tensor",
     "tiled",
     "transform",
@@ -145,6 +152,10 @@ _LATER = {
     "deepcopy": "lakebed.api_copies",
     "export_to": "lakebed.exporters.exporting",
     "export_yolo": "lakebed.exporters.export_yolo",
+    "from_arrow": "lakebed.importers.from_tables",
+    "from_pandas": "lakebed.importers.from_tables",
+    "from_polars": "lakebed.importers.from_tables",
+    "from_rows": "lakebed.importers.from_tables",
     "import_from": "lakebed.importers.importing",
     "ingest_classification": "lakebed.importers.ingest_classification",
     "ingest_coco": "lakebed.importers.ingest",
@@ -156,6 +167,7 @@ _LATER = {
     "materialize": "lakebed.api_copies",
     "pack": "lakebed.api_copies",
     "restore": "lakebed.api_copies",
+    "show": "lakebed.dataset.drawing",
     "transform": "lakebed.transforms.function",
     "unpack": "lakebed.api_copies",
     "verify_backups": "lakebed.api_copies",
@@ -169,3 +181,8 @@ def __getattr__(name: str) -> object:
 
         return getattr(import_module(_LATER[name]), name)
     raise AttributeError(f"module 'lakebed' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Return the names that users need; others, the exceptions of 3.x among them, can be imported all the same."""
+    return sorted({*__all__, "__version__"})

@@ -17,7 +17,9 @@ from lakebed.session.columns import Batches, arrow_stream, read_columns, take_ro
 class ColumnMethods(DatasetBase):
     """Reads and changes many rows of a dataset, without a Python object for each."""
 
-    def batches(self, batch_size: int, tensors: Sequence[str] | None = None) -> Batches:
+    def batches(
+        self, batch_size: int, tensors: Sequence[str] | None = None, *, datetimes: bool = False
+    ) -> Batches:
         """Iterate over the rows as dictionaries of columns, ``batch_size`` rows each, the last one shorter.
 
         Parameters
@@ -26,6 +28,8 @@ class ColumnMethods(DatasetBase):
             Rows per batch.
         tensors
             Names of the tensors to read; None reads all.
+        datetimes
+            Dates and times are datetime64 or timedelta64, with NaT for nulls, in place of the integers that are stored.
 
         Returns
         -------
@@ -33,7 +37,7 @@ class ColumnMethods(DatasetBase):
         MaskedArray of shape (rows, 1) for numbers of which some are null, a sequence of str for text, else a list.
         Arrays may be views of one chunk and are the caller's; drop a batch before taking the next to reuse its memory.
         """
-        return Batches(self._table(tensors), batch_size)
+        return Batches(self._table(tensors), batch_size, datetimes=datetimes)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Export the rows as an Arrow stream: pyarrow, pandas, polars and DuckDB read a dataset directly."""
@@ -67,12 +71,12 @@ class ColumnMethods(DatasetBase):
     def take_rows(
         self, rows: NDArray[np.integer] | Sequence[int], tensors: Sequence[str] | None = None
     ) -> dict[str, Any]:
-        """Read rows as Arrow arrays; each chunk that they lie in is read once.
+        """Read rows as Arrow arrays, in the order given; each chunk that they lie in is read once.
 
         Parameters
         ----------
         rows
-            Row numbers, ascending, each once.
+            Row numbers.
         tensors
             Names of the tensors to read; None reads all.
 
@@ -85,7 +89,7 @@ class ColumnMethods(DatasetBase):
         IndexError
             If there is no such row.
         InvalidInputError
-            If the rows do not ascend.
+            If they are no row numbers.
         TensorDoesNotExistError
             If there is no such tensor.
         """

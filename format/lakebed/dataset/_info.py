@@ -13,7 +13,6 @@ from lakebed.dataset.public_meta import PublicMeta
 from lakebed.htypes.registry import full_name, htype_named
 from lakebed.reading.decode import stored_dtype
 from lakebed.reading.index import Index
-from lakebed.session.branches import check_info_changeable
 from lakebed.session.handle import Live
 from lakebed.session.schema import blank
 
@@ -49,6 +48,8 @@ class InfoMethods(TensorBase):
         self.info.replace_with(value)
 
     def _change_info(self, edit: Edit) -> None:
+        from lakebed.session.branches import check_info_changeable
+
         check_info_changeable(self._handle.session)
         with self._handle.session.mutex, self._handle.session.writing() as draft:
             draft.schema.set_tensor_info(self._state.key, edit(self._state.info))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lakebed.dataset._base import DatasetBase
-from lakebed.session import branches
 
 if TYPE_CHECKING:
     from lakebed.merging.merge import Resolution
@@ -136,6 +135,8 @@ class MergeMethods(DatasetBase):
             If it is the main branch or checked out, or another branch, a merge or a tag needs it.
         """
         self._check_changeable("delete_branch")
+        from lakebed.session import branches
+
         branches.delete_branch(self._session, name, force=force)
 
     def fix_vc(self) -> None:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 # Settings that decide how a value is stored.
 _DECIDING = ("htype", "dtype", "sample_compression", "chunk_compression", "is_sequence", "is_link", "verify")
 
+_UNFILLED: Any = object()  # stands for a fill that was not given; None is a value
+
 
 class ReadMethods(TensorBase):
     """Values of the selected samples."""
@@ -100,7 +102,15 @@ class ReadMethods(TensorBase):
         """Return what tells the name of credentials by its code in this dataset."""
         return self._session.credentials.names().name_of
 
-    def numpy(self, aslist: bool = False, fetch_chunks: bool = False) -> Any:
+    def numpy(
+        self,
+        aslist: bool = False,
+        fetch_chunks: bool = False,
+        *,
+        fill: Any = _UNFILLED,
+        masked: bool = False,
+        datetimes: bool = False,
+    ) -> Any:
         """Read as an array: shape (samples, ...), or that of the sample for a single one.
 
         Parameters
@@ -109,15 +119,29 @@ class ReadMethods(TensorBase):
             Return a list of arrays, one per sample.
         fetch_chunks
             Accepted for compatibility; whole chunks are read whenever that is cheaper.
+        fill
+            What stands in place of nulls: one number, or a sample. The dtype stays if it holds that.
+        masked
+            Return a masked array, whose mask is True where samples are null.
+        datetimes
+            Return dates and times as datetime64 or timedelta64, in the unit that they are stored in; NaT for nulls.
 
         Raises
         ------
         DynamicTensorNumpyError
-            If the selected samples differ in shape and ``aslist`` is false.
+            If the selected samples differ in shape and ``aslist`` is false; among them may be nulls.
         EmptyTensorError
             If only empty samples were stored so far.
+        InvalidInputError
+            If no dtype holds the fill and the values.
         """
-        return self._selection.numpy(aslist=aslist)
+        if fill is _UNFILLED and not masked and not datetimes:
+            return self._selection.numpy(aslist=aslist)
+        from lakebed.reading import filled
+
+        given = {} if fill is _UNFILLED else {"fill": fill}
+        found = filled.read(self._selection, masked=masked, datetimes=datetimes, **given)
+        return list(found) if aslist and not self._index.is_single else found
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         array: NDArray[Any] = np.asarray(self.numpy())

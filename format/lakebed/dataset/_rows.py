@@ -44,18 +44,20 @@ class RowMethods(DatasetBase):
 
     def extend(
         self,
-        samples: Mapping[str, Any] | SchemaMethods,
+        samples: Any,
         skip_ok: bool = False,
         append_empty: bool = False,
         ignore_errors: bool = False,
         progressbar: bool = False,
     ) -> None:
-        """Add many rows given as columns: {tensor: ndarray, list, Tensor or Arrow array}, all or nothing.
+        """Add many rows given as columns or as a table, all or nothing.
 
         Parameters
         ----------
         samples
-            Column by tensor name: arrays, lists, Arrow data or tensors, all of one length.
+            Column by tensor name: arrays, lists, Arrow data or tensors, all of one length. Or a table whose columns
+            have the names of tensors: a data frame of pandas or polars, a table, batch or reader of Arrow, a relation
+            of DuckDB, a dataset. Or rows: dictionaries with the same keys.
         skip_ok, append_empty
             As for :meth:`append`.
         ignore_errors

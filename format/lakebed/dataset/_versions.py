@@ -7,9 +7,7 @@ from typing import Any, Self
 from lakebed.dataset._base import DatasetBase
 from lakebed.documents.version_tree import FIRST, new_id
 from lakebed.errors import CheckoutError
-from lakebed.session import branches
 from lakebed.session.handle import Handle
-from lakebed.session.new_branch import start_branch
 from lakebed.session.session import Session
 from lakebed.versions.derive import empty_snapshot
 
@@ -71,6 +69,8 @@ class VersionMethods(DatasetBase):
     @property
     def has_head_changes(self) -> bool:
         """Whether anything changed since the last commit."""
+        from lakebed.session import branches
+
         return self._session.is_head and branches.is_changed(self._session, self._session.schema())
 
     def commit(self, message: str | None = None, allow_empty: bool = False) -> str:
@@ -95,6 +95,8 @@ class VersionMethods(DatasetBase):
             If the branch cannot be written.
         """
         self._check_changeable("commit")
+        from lakebed.session import branches
+
         return branches.commit(self._session, message, allow_empty=allow_empty)
 
     def checkout(self, address: str, create: bool = False, reset: bool = False) -> str | None:
@@ -119,6 +121,8 @@ class VersionMethods(DatasetBase):
         CheckoutError
             If there is no such version, or something has the name of the branch to create.
         """
+        from lakebed.session import branches
+
         self._check_changeable("checkout")
         session = self._session
         left = session.snapshot.version_id
@@ -158,6 +162,9 @@ class VersionMethods(DatasetBase):
         -------
         A dataset on the side branch; fill it, publish it, then call :meth:`finish_overwrite`.
         """
+        from lakebed.session import branches
+        from lakebed.session.new_branch import start_branch
+
         session = self._session
         session.flush()
         side = Session(session.storage, session.branch)
@@ -183,6 +190,8 @@ class VersionMethods(DatasetBase):
         CheckoutError
             If there is no such branch.
         """
+        from lakebed.session import branches
+
         if name == self.branch:
             raise CheckoutError(f"branch {name!r} can not replace itself")
         branches.adopt(self._session, name)

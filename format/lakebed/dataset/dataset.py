@@ -12,10 +12,13 @@ from lakebed.dataset._copy import CopyMethods
 from lakebed.dataset._creds import CredsMethods
 from lakebed.dataset._loaders import LoaderMethods
 from lakebed.dataset._merge import MergeMethods
+from lakebed.dataset._row_values import RowValueMethods
 from lakebed.dataset._rows import RowMethods
 from lakebed.dataset._schema import SchemaMethods
 from lakebed.dataset._selection import SelectionMethods
+from lakebed.dataset._show import ShowMethods
 from lakebed.dataset._splits import SplitMethods
+from lakebed.dataset._tables import TableMethods
 from lakebed.dataset._transforms import TransformMethods
 from lakebed.dataset._versions import VersionMethods
 from lakebed.dataset.info import Edit, Info
@@ -27,7 +30,6 @@ from lakebed.errors import (
 )
 from lakebed.errors.root import instead
 from lakebed.printable import printable
-from lakebed.session.branches import check_info_changeable
 from lakebed.session.handle import Handle, Live
 from lakebed.writing.names import normalize
 
@@ -37,11 +39,17 @@ if TYPE_CHECKING:
     from lakebed.storage.base import Storage
 
 
+_YIELDING = {"data": "_data_of", "map": "_map", "plot": "_plot", "rows": "_rows_of"}
+"""Methods that 3.x does not have: where a script has a tensor of such a name, it gets that."""
+
+
 class Dataset(
     SchemaMethods,
     SelectionMethods,
     RowMethods,
+    RowValueMethods,
     ColumnMethods,
+    TableMethods,
     VersionMethods,
     MergeMethods,
     CopyMethods,
@@ -50,6 +58,7 @@ class Dataset(
     SplitMethods,
     TransformMethods,
     CompatMethods,
+    ShowMethods,
 ):
     """Tensors of equal meaning row by row, versioned; made by ``lakebed.empty``, ``load`` and ``dataset``.
 
@@ -96,6 +105,8 @@ class Dataset(
         self.info.replace_with(value)
 
     def _change_info(self, edit: Edit) -> None:
+        from lakebed.session.branches import check_info_changeable
+
         check_info_changeable(self._session)
         with self._session.mutex, self._session.writing() as draft:
             draft.schema.set_info(edit(self._session.schema().info))
@@ -150,8 +161,8 @@ class Dataset(
         except TensorDoesNotExistError as error:
             if name == "tags":  # no property, as in 3.x it is a name like any other for a tensor
                 return self.get_tags()
-            if name == "map":  # 3.x has no such method: scripts may have tensors of this name
-                return self._map
+            if name in _YIELDING:
+                return getattr(self, _YIELDING[name])
             # Programs ask for names with _ all the time, only to hear that there are none.
             hint = "" if name.startswith("_") else instead(name, self._names())
             raise AttributeError(
@@ -166,7 +177,11 @@ class Dataset(
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and normalize(name, self._group) in self._session.schema().names()
 
-    def __iter__(self) -> Iterator[Self]:
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate over rows; over the names and values of a single row, which makes ``dict(ds[i])`` a dictionary."""
+        if self._index.is_single:
+            yield from self.to_dict().items()
+            return
         for i in range(self.max_len if self._pad else self.min_len):
             index = self._index[i]
             # Rows may be added while one iterates.
@@ -241,7 +256,8 @@ class Dataset(
         tensors = self.tensors
         print(printing.summary_table({name: tensors[name] for name in self._shown(self._session.schema())}))
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
+        """Return what 3.x prints; ``repr`` says more."""
         session = self._handle.session  # of an outdated view, too
         read_only = ", read_only=True" if session.read_only else ""
         group = f", group_index={self._group!r}" if self._group else ""
@@ -255,9 +271,6 @@ class Dataset(
         handle = self._handle
         place = Address.of(handle.session), handle.path
         return _reopened, (type(self), place, self._group, self._index, self._columns, self._pad)
-
-    def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self._names()]
 
 
 def _names_of(item: Sequence[Any]) -> list[str] | None:

@@ -11,6 +11,8 @@ from lakebed.dataset._info import InfoMethods
 from lakebed.dataset._operators import OperatorMethods
 from lakebed.dataset._read import ReadMethods
 from lakebed.dataset._shape import ShapeMethods
+from lakebed.dataset._show import TensorShowMethods
+from lakebed.dataset._tables import TensorTableMethods
 from lakebed.reading.index import Index
 from lakebed.session.handle import Handle
 from lakebed.session.inputs import StoredSamples, encode_sample, encode_samples, encode_singly
@@ -19,8 +21,19 @@ from lakebed.session.new_classes import NewClasses
 if TYPE_CHECKING:
     from lakebed.session.pickling import Address
 
+_VALUES = (int, float, complex, str, bytes, list, np.ndarray, np.generic)
+"""What a user may mean to compare the samples with."""
 
-class Tensor(InfoMethods, ShapeMethods, ReadMethods, OperatorMethods, StoredSamples):
+
+class Tensor(
+    InfoMethods,
+    ShapeMethods,
+    ReadMethods,
+    TensorTableMethods,
+    TensorShowMethods,
+    OperatorMethods,
+    StoredSamples,
+):
     """A column of samples; indexing gives lazily selected parts, ``numpy()`` and its kin read them.
 
     Examples
@@ -52,7 +65,31 @@ class Tensor(InfoMethods, ShapeMethods, ReadMethods, OperatorMethods, StoredSamp
             yield self[i]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Tensor) and self._is_same(other)
+        """Whether both select the same of the same tensor; values are not compared.
+
+        Raises
+        ------
+        TypeError
+            If the other is a value: the answer would be False for every row (docs/design/032-comparing-tensors.md).
+        """
+        if isinstance(other, Tensor):
+            return self._is_same(other)
+        if isinstance(other, _VALUES) and not isinstance(other, type):
+            raise self._incomparable(other)
+        return False
+
+    def __lt__(self, other: object) -> bool:
+        raise self._incomparable(other)
+
+    __le__ = __gt__ = __ge__ = __lt__
+
+    def _incomparable(self, other: object) -> TypeError:
+        name, value = self._name, repr(other)
+        shown = value if len(value) <= 40 else "..."
+        return TypeError(
+            f"a tensor is no array and is not compared with values: compare ds[{name!r}].numpy() == {shown}, which "
+            "reads it (fill=... if some are null), or go through ds.rows()"
+        )
 
     def __hash__(self) -> int:
         return hash((id(self._handle), self._name))
@@ -218,7 +255,8 @@ class Tensor(InfoMethods, ShapeMethods, ReadMethods, OperatorMethods, StoredSamp
 
     # -- showing -----------------------------------------------------------------------------------------------
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
+        """Return what 3.x prints; ``repr`` says more."""
         index = "" if self._index.is_trivial else f", index={self._index!r}"
         return f"Tensor(key={self._name!r}{index})"
 

@@ -153,6 +153,10 @@ class WeakStoreWarning(UserWarning):
     """The store takes conditional writes and does not enforce them: write from one process at a time."""
 
 
+class UnusualSampleWarning(UserWarning):
+    """A sample was stored that may be a mistake: a label without a name, a box that is no four numbers."""
+
+
 class DisplacedWarning(UserWarning):
     """A writer of Deep Lake 3.x pushed a version off its branch that we published; `lakebed repair` brings it back."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +19,9 @@ from lakebed.codecs.block import Block, join_samples
 from lakebed.codecs.sample import Sample
 from lakebed.documents import json_style
 from lakebed.errors import FormatError, InvalidInputError, TensorDtypeMismatchError
-from lakebed.htypes.schema_text import Schema, fits, parse_schema
+
+if TYPE_CHECKING:
+    from lakebed.htypes.schema_text import Schema
 
 _ANY = ("Any", "List")
 _PLAIN = json.JSONEncoder()
@@ -63,15 +65,24 @@ def _samples_encoded(value: Any) -> Any:
 
 
 def _checked(value: Any, schema: Schema | None, what: str) -> Any:
-    if schema is not None and not fits(value, schema):
-        raise TensorDtypeMismatchError(
-            f"a value of this {what} tensor does not have its schema: {value!r:.80}"
-        )
+    if schema is not None:
+        from lakebed.htypes.schema_text import fits
+
+        if not fits(value, schema):
+            raise TensorDtypeMismatchError(
+                f"a value of this {what} tensor does not have its schema: {value!r:.80}"
+            )
     return value
 
 
 def _schema(dtype: str | None) -> Schema | None:
-    return None if dtype is None or dtype in _ANY else parse_schema(dtype)
+    return None if dtype is None or dtype in _ANY else _parsed(dtype)
+
+
+def _parsed(dtype: str) -> Schema:
+    from lakebed.htypes.schema_text import parse_schema  # few tensors have a schema
+
+    return parse_schema(dtype)
 
 
 def encode_json(values: Iterable[Any], dtype: str | None = None) -> Block:
@@ -87,7 +98,7 @@ def encode_json(values: Iterable[Any], dtype: str | None = None) -> Block:
     TensorDtypeMismatchError
         If a value has no JSON form, or not that of the schema.
     """
-    schema = _schema(dtype) if dtype != "List" else parse_schema("List")
+    schema = _schema(dtype) if dtype != "List" else _parsed("List")
     parts = []
     for value in values:
         if isinstance(value, np.ndarray):

@@ -324,15 +324,15 @@ def _with_nulls_inside(values: Any) -> list[int]:
 
 
 def _documents(values: pa.Array) -> list[Any]:
-    return [None if value is None else _plain(value) for value in values.to_pylist()]
+    return [None if value is None else plain_value(value) for value in values.to_pylist()]
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """Return a value as JSON has it: what JSON has no type for is text."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): plain_value(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [plain_value(one) for one in value]
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, bytes):

@@ -5,13 +5,13 @@ A stream that can be read once is one item; a table is cut into items of some ro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lakebed.errors import IngestionError
 from lakebed.importers.columns import Column, Wishes, check_rows, columns_of, converted, reading, tensor_name
-from lakebed.importers.plan import Plan, Problem, tensor
+from lakebed.importers.plan import Plan, Problem, TensorPlan, tensor
 from lakebed.importers.source import Source
 from lakebed.transforms.output import Skipped
 
@@ -35,7 +35,7 @@ def recognise(source: Source) -> str | None:
     """Say how large the table is; None if it is none."""
     if source.is_object:
         found = source.data
-        if hasattr(found, "__arrow_c_stream__") or _is_pandas(found):
+        if hasattr(found, "__arrow_c_stream__") or is_pandas(found):
             return f"a table ({source.shown})"
         return None
     return "an Arrow file" if source.is_file and source.suffix in _SUFFIXES else None
@@ -92,24 +92,93 @@ def plan(
         first = next(iter(table.slice(0, 64).to_batches()), None)
         items = [range(at, min(at + _ITEM_ROWS, count)) for at in range(0, count, _ITEM_ROWS)]
     columns, tensors = columns_of(table.schema, wishes, first, source, problems)
+    apart = {name: (values, tensor(name, chunk_compression="lz4")) for name, values in arrays.items()}
+    beside = _placed_beside(apart, tensors)
+    context = _Context(
+        table, columns, wishes, source if not source.is_object else Source("", None, source.creds), beside
+    )
+    return _planned(context, tensors, items, count, problems)
+
+
+def plan_of_rows(
+    rows: Iterable[Mapping[str, Any]],
+    *,
+    media: Mapping[str, str] | None = None,
+    labels: Sequence[str] = (),
+    embeddings: Sequence[str] = (),
+    documents: Sequence[str] = (),
+    link: bool = False,
+    creds_key: str | None = None,
+) -> Plan:
+    """Plan a tensor for each key of rows of Python; a key that a row lacks is null.
+
+    Parameters
+    ----------
+    rows
+        The rows.
+    media, labels, embeddings, documents, link, creds_key
+        As for :func:`plan`.
+
+    Raises
+    ------
+    IngestionError
+        If a row is no dictionary, or a key no text.
+    """
+    import pyarrow as pa
+
+    from lakebed.importers.python_values import columns_of_rows
+
+    found = columns_of_rows(rows, documents, embeddings)
+    table = pa.table(dict(found.arrow))
+    wishes = Wishes(dict(media or {}), tuple(labels), tuple(embeddings), link, creds_key)
+    wishes.check(list(found.names))
+    known = replace(wishes, embeddings=[name for name in embeddings if name in found.arrow])
+    problems: list[Problem] = []
+    source = Source("", "rows")
+    first = next(iter(table.slice(0, 64).combine_chunks().to_batches()), None)
+    columns, tensors = columns_of(table.schema, known, first, source, problems)
+    apart = {
+        name: (values, tensor(name, "json" if name in found.documents else None, chunk_compression="lz4"))
+        for name, values in found.apart.items()
+    }
+    beside = _placed_beside(apart, tensors)
+    order = {name: at for at, name in enumerate(found.names)}
+    tensors.sort(key=lambda one: order.get(str(one.info.get("column", one.name)), 0))
+    items = [range(at, min(at + _ITEM_ROWS, found.count)) for at in range(0, found.count, _ITEM_ROWS)]
+    return _planned(_Context(table, columns, wishes, source, beside), tensors, items, found.count, problems)
+
+
+def _placed_beside(
+    apart: Mapping[str, tuple[Sequence[Any], TensorPlan]], tensors: list[TensorPlan]
+) -> dict[str, Sequence[Any]]:
+    """Add the tensors of columns that are in no table of Arrow; return their values by tensor."""
     names = {plan.name for plan in tensors}
     beside = {}
-    for name, values in arrays.items():
+    for name, (values, one) in apart.items():
         called = tensor_name(name, names)
         names.add(called)
         beside[called] = values
-        info = {"column": name} if called != name else None
-        tensors.append(tensor(called, info=info, chunk_compression="lz4"))
+        tensors.append(TensorPlan(called, one.arguments, {"column": name} if called != name else {}))
+    return beside
+
+
+def _planned(
+    context: _Context,
+    tensors: list[TensorPlan],
+    items: list[range],
+    count: int | None,
+    problems: list[Problem],
+) -> Plan:
+    import pyarrow as pa
+
     told = "an unknown number of" if count is None else f"{count:,}"
     return Plan(
-        f"a table of {told} rows of {len(columns) + len(beside)} columns",
+        f"a table of {told} rows of {len(tensors)} columns",
         tensors,
         items,
-        _Context(
-            table, columns, wishes, source if not source.is_object else Source("", None, source.creds), beside
-        ),
+        context,
         rows=count,
-        nbytes=table.nbytes if isinstance(table, pa.Table) else 0,
+        nbytes=context.table.nbytes if isinstance(context.table, pa.Table) else 0,
         problems=problems,
     )
 
@@ -160,7 +229,8 @@ def describe(plan: Plan) -> dict[str, Any]:
     return plan.about
 
 
-def _is_pandas(found: Any) -> bool:
+def is_pandas(found: Any) -> bool:
+    """Whether an object is a data frame of pandas."""
     return type(found).__module__.partition(".")[0] == "pandas" and hasattr(found, "columns")
 
 
@@ -168,7 +238,7 @@ def _arrays(source: Source) -> dict[str, list[Any]]:
     """Return the columns of a pandas data frame that hold arrays of several dimensions."""
     import numpy as np
 
-    if not source.is_object or not _is_pandas(source.data):
+    if not source.is_object or not is_pandas(source.data):
         return {}
     found = {}
     for name in source.data.columns:
@@ -198,7 +268,7 @@ def _table(source: Source, without: Sequence[str] = (), *, nan: bool = False) ->
             return found
         if isinstance(found, pa.RecordBatch):
             return pa.Table.from_batches([found])
-        if _is_pandas(found):
+        if is_pandas(found):
             found = found.drop(columns=list(without))
             table = pa.Table.from_pandas(found, preserve_index=False)
             return _with_nan(table, found) if nan else table

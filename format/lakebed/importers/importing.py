@@ -175,6 +175,7 @@ def import_plan(
     *,
     workers: int | None,
     progressbar: bool,
+    strict: bool = False,
 ) -> ImportReport:
     """Import into an open dataset by a plan that was made for it; nothing is committed.
 
@@ -186,6 +187,8 @@ def import_plan(
         What is imported, how, and where to.
     workers, progressbar
         As for :func:`import_from`.
+    strict
+        Fail at the first row that cannot be imported; a source without rows is one, then.
 
     Returns
     -------
@@ -196,9 +199,9 @@ def import_plan(
     IngestionError
         If nothing of the source can be imported.
     """
-    if not len(plan.items):
+    if not len(plan.items) and not strict:
         raise IngestionError(f"{source.shown} holds nothing to import: {plan.found}")
-    how = _How(append=True, workers=workers, commit=False, progressbar=progressbar)
+    how = _How(append=True, strict=strict, workers=workers, commit=False, progressbar=progressbar)
     return _Import(importer_of(format), source, plan, Splits(), how).run(ds)
 
 
@@ -393,6 +396,8 @@ class _Import:
     # -- rows --------------------------------------------------------------------------------------------------
 
     def _rows(self, ds: lakebed.Dataset) -> None:
+        if not len(self._plan.items):
+            return
         how, importer, plan = self._how, self._importer, self._plan
         planned = {one.name for one in self._tensors}
         missing = tuple(name for name in ds.tensors if name not in planned)

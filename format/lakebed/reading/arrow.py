@@ -80,19 +80,6 @@ def _item_type(reader: SampleReader) -> pa.DataType:
     return value
 
 
-def record_batches(
-    scans: Mapping[str, ColumnScan], schema: pa.Schema, start: int, stop: int
-) -> Iterator[pa.RecordBatch]:
-    """Yield rows ``start`` to ``stop`` as record batches."""
-    for first in range(start, stop, BATCH_ROWS):
-        last = min(first + BATCH_ROWS, stop)
-        columns = [
-            arrow_column(scan, first, last, field.type)
-            for scan, field in zip(scans.values(), schema, strict=True)
-        ]
-        yield pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
 def arrow_column(scan: ColumnScan, start: int, stop: int, kind: pa.DataType) -> pa.Array:
     """Return rows ``start`` to ``stop`` of one tensor as one Arrow array of type ``kind``."""
     reader = scan.reader
@@ -119,7 +106,7 @@ def taken_column(scan: ColumnScan, rows: NDArray[np.int64], kind: pa.DataType) -
         span = arrow_column(scan, start, end, kind)
         if end - start != stop - first:
             # Not `pa.array`, which imports pandas for a NumPy array: half a second and 50 MB.
-            span = span.take(_numbers(rows[first:stop] - start, pa.int64(), None))
+            span = span.take(number_array(rows[first:stop] - start, pa.int64()))
         parts.append(span)
     if not parts:
         return pa.nulls(0, arrow_type(reader))
@@ -175,12 +162,12 @@ def _run_array(
     chunk = run.chunk
     if chunk.uniform is not None and chunk.uniform[1] == dtype.itemsize:
         values = np.frombuffer(chunk.data, dtype=dtype)[run.start : run.stop]
-        return _numbers(values, kind, mask)
+        return number_array(values, kind, mask)
     if not reader.is_nullable and chunk.ndim is not None and list(reader.state.meta.max_shape) != [0]:
         raise FormatError("the chunk's samples do not have the one shape that the tensor's metadata names")
     spread, absent = expand_absent(chunk, dtype)
     gone = absent[run.start : run.stop]
-    return _numbers(spread[run.start : run.stop], kind, gone if mask is None else gone | mask)
+    return number_array(spread[run.start : run.stop], kind, gone if mask is None else gone | mask)
 
 
 def _validity(mask: NDArray[np.bool_] | None) -> pa.Buffer | None:
@@ -189,7 +176,8 @@ def _validity(mask: NDArray[np.bool_] | None) -> pa.Buffer | None:
     return pa.py_buffer(np.packbits(~mask, bitorder="little"))
 
 
-def _numbers(values: NDArray[Any], kind: pa.DataType, mask: NDArray[np.bool_] | None) -> pa.Array:
+def number_array(values: NDArray[Any], kind: pa.DataType, mask: NDArray[np.bool_] | None = None) -> pa.Array:
+    """Return numbers as an Arrow array over the same memory; True in `mask` is a null."""
     if values.dtype == np.bool_:
         bits = pa.py_buffer(np.packbits(values, bitorder="little"))
         return pa.Array.from_buffers(pa.bool_(), len(values), [_validity(mask), bits])
@@ -223,7 +211,7 @@ def _list_array(
     if chunk.is_unwritten:
         data = memoryview(bytes(dtype.itemsize * int(np.prod(chunk.shape(0))) * run.count))
     flat = np.frombuffer(data, dtype=dtype)
-    values: pa.Array = _numbers(flat, pa.from_numpy_dtype(dtype), None)
+    values: pa.Array = number_array(flat, pa.from_numpy_dtype(dtype), None)
     shapes = chunk.shapes()[run.start : run.stop].astype(np.int64)
     if shapes.shape[1] == 0:
         return pa.array([None] * run.count, type=kind)
@@ -239,7 +227,7 @@ def _fixed_lists(values: pa.Array, kind: pa.DataType, count: int, mask: NDArray[
     if mask is not None:
         # The rows of a fixed-size list may not be missing values below a null, so nulls go in by a take.
         whole = _fixed_lists(values, kind, count, None)
-        return whole.take(_numbers(np.arange(count), pa.int64(), mask))
+        return whole.take(number_array(np.arange(count), pa.int64(), mask))
     inner = kind.value_type
     if pa.types.is_fixed_size_list(inner):
         values = _fixed_lists(values, inner, count * kind.list_size, None)

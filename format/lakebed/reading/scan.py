@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,9 @@ from lakebed.reading.stored import Locating
 from lakebed.reading.strings import Documents, Encoded, Lists, Strings, join
 
 Column = Any
+
+_DENSE = 8
+"""Rows of a chunk from which on the chunk is read once for all of them."""
 
 _ENCODED: Mapping[Storing, type[Encoded[Any]]] = {
     Storing.TEXT: Strings,
@@ -210,6 +214,12 @@ class ColumnScan:
         reader = self.reader
         if reader.is_fixed and reader.state.sequence is None and self._nulls is None:
             return reader.stacked(rows)
+        if self._is_masked and len(rows):
+            samples = list(reader.listed(rows))
+            gone = np.array([sample.size == 0 for sample in samples], np.bool_).reshape(-1, 1)
+            found = np.zeros(gone.shape, reader.known_dtype())
+            found[~gone] = [sample[0] for sample in samples if sample.size]
+            return np.ma.MaskedArray(found, mask=gone)
         wanted = np.asarray(rows).tolist() if self._nulls is not None else []
         nulls = [i for i, row in enumerate(wanted) if self.null_mask(row, row + 1) is not None]
         if nulls and len(nulls) == len(wanted):
@@ -223,6 +233,59 @@ class ColumnScan:
             values[i] = None
         is_even = reader.is_fixed and reader.state.sequence is None and type(None) not in map(type, values)
         return np.stack(values) if values and is_even else values
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether samples lie in chunks as they are, so that many rows of a chunk are had by one gather."""
+        return self._is_fixed or self._is_masked or self._encoded is not None
+
+    def gathered(self, rows: NDArray[np.int64], order: NDArray[np.int64]) -> Column:
+        """Return any rows, in the order given; where there are many in a chunk, each chunk is read once.
+
+        Parameters
+        ----------
+        order
+            What sorts the rows, as ``numpy.argsort`` gives it.
+        """
+        if not len(rows) or not self.is_dense:
+            return self.picked(rows)
+        wanted = rows[order]
+        cuts = np.flatnonzero(np.diff(self.reader.locate(wanted)[0])) + 1
+        if len(rows) < _DENSE * (len(cuts) + 1):
+            return self.picked(rows)
+        ends = [0, *cuts.tolist(), len(rows)]
+        pieces = [wanted[a:b] for a, b in pairwise(ends)]
+        if self._encoded is not None:
+            return self._gathered_texts(pieces, order)
+        found: NDArray[Any] | None = None
+        gone = np.zeros(len(rows), np.bool_) if self._is_masked else None
+        for places, piece in zip(np.split(order, cuts), pieces, strict=True):
+            column = self.column(int(piece[0]), int(piece[-1]) + 1)
+            inside = piece - piece[0]
+            if found is None:
+                found = np.empty((len(rows), *column.shape[1:]), column.dtype)
+            if gone is not None:
+                gone[places] = column.mask[inside, 0]
+                column = column.data
+            found[places] = column[inside]
+        if found is None or gone is None:
+            return found
+        return np.ma.MaskedArray(found, mask=gone.reshape(-1, 1))
+
+    def _gathered_texts(self, pieces: list[NDArray[np.int64]], order: NDArray[np.int64]) -> Encoded[Any]:
+        """Put the bytes of each piece side by side, then all of them into the order that is wanted."""
+        parts, masks = [], []
+        for piece in pieces:
+            column = self.column(int(piece[0]), int(piece[-1]) + 1)
+            inside = piece - piece[0]
+            masks.append(np.zeros(len(piece), np.bool_) if column.nulls is None else column.nulls[inside])
+            parts.append(_picked_texts(column.with_nulls(None), inside))
+        inverse = np.empty_like(order)
+        inverse[order] = np.arange(len(order))
+        whole = _picked_texts(join(parts, self.reader.source.pool.take), inverse)
+        nulls = np.empty(len(order), np.bool_)
+        nulls[order] = np.concatenate(masks)
+        return whole.with_nulls(nulls)
 
     def _fixed_column(self, start: int, stop: int) -> NDArray[Any]:
         shape, dtype = tuple(self.reader.state.meta.max_shape), self.reader.known_dtype()
@@ -265,6 +328,15 @@ class ColumnScan:
 
     def _located(self, error: FormatError | LimitError, row: int) -> LakebedError:
         return self.reader.located(error, row)
+
+
+def _picked_texts(column: Encoded[Any], rows: NDArray[np.int64]) -> Encoded[Any]:
+    """Return some items, back to back."""
+    offsets = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum(np.diff(column.offsets)[rows], out=offsets[1:])
+    out = np.empty(int(offsets[-1]), np.uint8)
+    native.gather_variable(column.data, np.ascontiguousarray(column.offsets), rows, out)
+    return type(column)(out.data, offsets)
 
 
 def _fixed(run: ChunkRun, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:

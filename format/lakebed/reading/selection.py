@@ -40,7 +40,7 @@ class Selection:
     ) -> None:
         self.reader = reader
         self.index = index
-        self._companion = companion
+        self.companion = companion
         self._pad = pad
         sequence = reader.state.sequence
         self._spans = None if sequence is None else Spans(sequence)
@@ -80,7 +80,7 @@ class Selection:
 
     def _nulls(self, rows: Rows) -> NDArray[np.bool_] | None:
         """Return True for rows whose null is on record, or None when none is."""
-        reader = self._companion("null")
+        reader = self.companion("null")
         if reader is None or not len(rows):
             return None
         wanted = np.asarray(rows, dtype=np.int64)
@@ -199,7 +199,9 @@ class Selection:
         share = (
             f"{count:,} of {len(rows):,} rows {'is' if count == 1 else 'are'} null, the first is row {first}"
         )
-        return DynamicTensorNumpyError(f"{error}. {share}; ds.batches(), null_mask() and Arrow tell which")
+        return DynamicTensorNumpyError(
+            f"{error}. {share}: pass masked=True, or fill=... to give them a value"
+        )
 
     def _stacked(self, rows: Rows) -> NDArray[Any]:
         reader, inside = self.reader, self.index.inside
@@ -285,11 +287,16 @@ class Selection:
     # -- shapes ----------------------------------------------------------------------------------------------
 
     def _extents(self) -> Extents:
-        return Extents(self.reader, self._companion("shape"))
+        return Extents(self.reader, self.companion("shape"))
 
     def shape(self) -> tuple[int | None, ...]:
         """Return the number of rows, then the extent of each axis, None where samples differ."""
         rows = self.rows()
+        if self.is_single and not self.index.inside and self._spans is None and not self.reader.is_link:
+            meta, row = self.reader.state.meta, int(rows[0])
+            if row < meta.length and len(meta.max_shape):
+                known = tuple(meta.max_shape)
+                return known if known == tuple(meta.min_shape) else tuple(map(int, self.reader.shape(row)))
         low, high = self._bounds(rows)
         axes = tuple(a if a == b else None for a, b in zip(low, high, strict=True))
         return axes if self.is_single else (len(rows), *axes)
@@ -399,7 +406,7 @@ class Selection:
 
     def infos(self) -> Any:
         """Return what is on record of the samples' files: a dict for a single one, else a list; None if nothing."""
-        reader = self._companion("info")
+        reader = self.companion("info")
         if reader is None:
             return None
         known = reader.state.meta.length

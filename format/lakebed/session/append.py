@@ -11,7 +11,6 @@ from lakebed.errors import (
     SampleAppendError,
     SampleAppendingError,
     SampleExtendError,
-    SampleExtendingError,
     TensorDoesNotExistError,
     TensorInvalidSampleShapeError,
 )
@@ -64,19 +63,18 @@ def append_row(
 def extend_rows(
     table: Table,
     group: str,
-    samples: Mapping[str, Any],
+    samples: Any,
     *,
     skip_ok: bool,
     append_empty: bool,
     ignore_errors: bool,
     progressbar: bool = False,
 ) -> None:
-    """Append many rows given as columns: see ``Dataset.extend``."""
+    """Append many rows given as columns, or as a table: see ``Dataset.extend``."""
     if not isinstance(samples, Mapping):
-        raise SampleExtendingError(
-            "Cannot extend: samples are a dictionary from tensor names to columns, "
-            f"for example {{'x': [1, 2]}}, not {type(samples).__name__}"
-        )
+        from lakebed.session.incoming_tables import columns_of_table
+
+        samples = columns_of_table(samples)
     if not samples:
         return
     missing = _check_names(table.names, group, samples, skip_ok=skip_ok, append_empty=append_empty)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +14,17 @@ from lakebed.errors import InvalidInputError, InvalidOperationError
 from lakebed.reading.index import Rows
 from lakebed.reading.remote.prefetch import prefetch
 from lakebed.reading.scan import ColumnScan
+from lakebed.session.schema import approximate_size
 from lakebed.session.table import Table
 
+if TYPE_CHECKING:
+    from lakebed.reading.shown import ShownColumn
+
 Batch = dict[str, Any]
+
+# What is read at a time of rows that are not consecutive.
+_MOST_ROWS = 1 << 16
+_MOST_BYTES = 1 << 26
 
 
 def row_window(rows: Rows) -> tuple[int, int] | None:
@@ -42,14 +51,39 @@ def read_columns(table: Table, start: int, stop: int) -> dict[str, Any]:
 
 
 def take_rows(table: Table, rows: NDArray[np.int64]) -> dict[str, Any]:
-    """Return rows, ascending, of tensors as Arrow arrays; see ``Dataset.take_rows``."""
-    from lakebed.reading.arrow import arrow_type, taken_column
+    """Return rows of tensors, in the order given, as Arrow arrays; see ``Dataset.take_rows``."""
+    from lakebed.reading.arrow import arrow_type, number_array, taken_column
 
-    wanted = ascending(rows)
+    given = row_numbers(rows)
+    wanted, order = given, None
+    if not bool((given[1:] > given[:-1]).all()):
+        wanted, order = np.unique(given, return_inverse=True)
     scans = table.scans()
     _check_rows(scans, *((int(wanted[0]), int(wanted[-1])) if len(wanted) else (0, 0)), len(wanted))
     with prefetch([part for scan in scans.values() for part in scan.wanted(wanted)]):
-        return {name: taken_column(scan, wanted, arrow_type(scan.reader)) for name, scan in scans.items()}
+        found = {name: taken_column(scan, wanted, arrow_type(scan.reader)) for name, scan in scans.items()}
+    if order is None:
+        return found
+    import pyarrow as pa
+
+    places = number_array(order.astype(np.int64), pa.int64())
+    return {name: array.take(places) for name, array in found.items()}
+
+
+def row_numbers(rows: Any) -> NDArray[np.int64]:
+    """Return row numbers as int64.
+
+    Raises
+    ------
+    InvalidInputError
+        If they are no row numbers.
+    """
+    found = np.asarray(rows)
+    if found.ndim != 1 or (len(found) and found.dtype.kind not in "iu"):
+        raise InvalidInputError(
+            f"rows are a one-dimensional array of row numbers, not {found.dtype} {found.shape}"
+        )
+    return found.astype(np.int64, copy=False)
 
 
 def ascending(rows: Any) -> NDArray[np.int64]:
@@ -60,12 +94,7 @@ def ascending(rows: Any) -> NDArray[np.int64]:
     InvalidInputError
         If they are no row numbers, do not ascend, or one is there twice.
     """
-    found = np.asarray(rows)
-    if found.ndim != 1 or (len(found) and found.dtype.kind not in "iu"):
-        raise InvalidInputError(
-            f"rows are a one-dimensional array of row numbers, not {found.dtype} {found.shape}"
-        )
-    found = found.astype(np.int64, copy=False)
+    found = row_numbers(rows)
     if not bool((found[1:] > found[:-1]).all()):
         raise InvalidInputError("the rows must ascend, each once; sort them, for example with numpy.unique")
     return found
@@ -80,7 +109,7 @@ def _check_rows(scans: Mapping[str, ColumnScan], first: int, last: int, count: i
 class Batches:
     """Batches of columns over the rows of a table; each iteration starts anew."""
 
-    def __init__(self, table: Table, batch_size: int) -> None:
+    def __init__(self, table: Table, batch_size: int, *, datetimes: bool = False) -> None:
         if batch_size < 1:
             raise InvalidInputError(f"batch_size is {batch_size}; it must be at least 1")
         if table.index.inside:
@@ -89,6 +118,7 @@ class Batches:
             )
         self._table = table
         self._batch_size = batch_size
+        self._datetimes = datetimes
 
     def __len__(self) -> int:
         """Return the number of batches."""
@@ -96,12 +126,25 @@ class Batches:
 
     def __iter__(self) -> Iterator[Batch]:
         scans = self._table.scans()
+        if not self._datetimes:
+            yield from self._plain(scans)
+            return
+        from lakebed.reading.filled import as_moments, moments_dtype
+
+        infos = {name: scan.reader.state.info.get("logical_type") for name, scan in scans.items()}
+        dtypes = {name: dtype for name, info in infos.items() if (dtype := moments_dtype(info)) is not None}
+        for batch in self._plain(scans):
+            yield {
+                name: as_moments(column, dtypes[name]) if name in dtypes else column
+                for name, column in batch.items()
+            }
+
+    def _plain(self, scans: Mapping[str, ColumnScan]) -> Iterator[Batch]:
         rows = self._table.index.rows(_length(scans))
         window = row_window(rows)
         size = self._batch_size
         if window is None:
-            for first in range(0, len(rows), size):
-                yield {name: scan.picked(rows[first : first + size]) for name, scan in scans.items()}
+            yield from self._scattered(scans, np.asarray(rows, np.int64))
             return
         start, stop = window
         with _ahead(scans, start, stop):
@@ -109,51 +152,118 @@ class Batches:
                 last = min(first + size, stop)
                 yield {name: scan.column(first, last) for name, scan in scans.items()}
 
+    def _scattered(self, scans: Mapping[str, ColumnScan], rows: NDArray[np.int64]) -> Iterator[Batch]:
+        """Yield batches of rows that are not consecutive.
+
+        Numbers and text come many batches at a time, so that a chunk is read once for all of them.
+        """
+        size = self._batch_size
+        step = size * max(1, _window_rows(scans) // size)
+        for first in range(0, len(rows), step):
+            part = rows[first : first + step]
+            order = np.argsort(part, kind="stable")
+            dense = {name: scan for name, scan in scans.items() if scan.is_dense}
+            far = [scan for scan in dense.values() if scan.reader.source.remote is not None]
+            with prefetch([one for scan in far for one in scan.wanted(part[order])]):
+                window = {name: scan.gathered(part, order) for name, scan in dense.items()}
+            for at in range(0, len(part), size):
+                yield {
+                    name: window[name][at : at + size]
+                    if name in window
+                    else scan.picked(part[at : at + size])
+                    for name, scan in scans.items()
+                }
+
+
+def _window_rows(scans: Mapping[str, ColumnScan]) -> int:
+    """Return how many rows of numbers and text are read at a time."""
+    states = [scan.reader.state for scan in scans.values() if scan.is_dense]
+    row = sum(approximate_size(state) / max(1, state.length) for state in states)
+    return int(min(_MOST_ROWS, _MOST_BYTES / max(1.0, row)))
+
 
 def _ahead(scans: Mapping[str, ColumnScan], start: int, stop: int) -> AbstractContextManager[object]:
     """Return a context in which consecutive rows of all columns are read ahead, where they lie on a store."""
     return prefetch([wanted for scan in scans.values() for wanted in scan.wanted(range(start, stop))])
 
 
-def arrow_stream(table: Table) -> Any:
-    """Return the rows of a table as a ``pyarrow.RecordBatchReader``."""
+def arrow_stream(table: Table, *, labels: bool = False, files: bool = False) -> Any:
+    """Return the rows of a table as a ``pyarrow.RecordBatchReader``.
+
+    Parameters
+    ----------
+    labels
+        Class labels are dictionary columns with their names, else numbers.
+    files
+        Files are their bytes and links their addresses, else arrays.
+    """
     import pyarrow as pa
 
-    from lakebed.reading.arrow import arrow_type
+    from lakebed.reading.shown import ShownColumn
 
     if table.index.inside:
         raise InvalidOperationError(
             "an Arrow stream runs over rows; drop the subscripts for the inside of samples"
         )
     scans = table.scans()
-    schema = pa.schema([pa.field(name, arrow_type(scan.reader)) for name, scan in scans.items()])
+    columns = {name: ShownColumn.of(scan, labels=labels, files=files) for name, scan in scans.items()}
+    schema = pa.schema([pa.field(name, column.kind) for name, column in columns.items()])
     rows = table.index.rows(_length(scans))
     window = row_window(rows)
     batches = (
-        _picked_batches(scans, schema, rows) if window is None else _batches_ahead(scans, schema, *window)
+        _picked_batches(columns, schema, rows)
+        if window is None
+        else _batches_ahead(scans, columns, schema, *window)
     )
     return pa.RecordBatchReader.from_batches(schema, batches)
 
 
-def _batches_ahead(scans: Mapping[str, ColumnScan], schema: Any, start: int, stop: int) -> Iterator[Any]:
-    from lakebed.reading.arrow import record_batches
+@dataclass(frozen=True)
+class ArrowRows:
+    """Rows that are read anew whenever they are asked for; what takes Arrow data takes these.
 
-    with _ahead(scans, start, stop):
-        yield from record_batches(scans, schema, start, stop)
+    Parameters
+    ----------
+    labels, files
+        As for :func:`arrow_stream`.
+    """
+
+    table: Table
+    labels: bool = False
+    files: bool = False
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Export the rows as an Arrow stream."""
+        stream = arrow_stream(self.table, labels=self.labels, files=self.files)
+        return stream.__arrow_c_stream__(requested_schema)
 
 
-def _picked_batches(scans: Mapping[str, ColumnScan], schema: Any, rows: Rows) -> Iterator[Any]:
-    """Yield record batches for rows that are not consecutive: runs of neighbours are read, then put together."""
+def _batches_ahead(
+    scans: Mapping[str, ColumnScan], columns: Mapping[str, ShownColumn], schema: Any, start: int, stop: int
+) -> Iterator[Any]:
+    """Yield record batches of consecutive rows."""
     import pyarrow as pa
 
-    from lakebed.reading.arrow import BATCH_ROWS, arrow_column
+    size = _batch_rows(columns)
+    with _ahead(scans, start, stop):
+        for first in range(start, stop, size):
+            last = min(first + size, stop)
+            arrays = [column.column(first, last) for column in columns.values()]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-    wanted = np.asarray(rows, dtype=np.int64)
-    for first in range(0, len(wanted), BATCH_ROWS):
-        part = wanted[first : first + BATCH_ROWS]
-        cuts = np.flatnonzero(np.diff(part) != 1) + 1
-        runs = [(int(run[0]), int(run[-1]) + 1) for run in np.split(part, cuts)]
-        columns = []
-        for scan, field in zip(scans.values(), schema, strict=True):
-            columns.append(pa.concat_arrays([arrow_column(scan, a, b, field.type) for a, b in runs]))
-        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+def _picked_batches(columns: Mapping[str, ShownColumn], schema: Any, rows: Rows) -> Iterator[Any]:
+    """Yield record batches of rows that are not consecutive; of each batch, every chunk is read once."""
+    import pyarrow as pa
+
+    wanted, size = np.asarray(rows, dtype=np.int64), _batch_rows(columns)
+    for first in range(0, len(wanted), size):
+        part = wanted[first : first + size]
+        yield pa.RecordBatch.from_arrays([column.taken(part) for column in columns.values()], schema=schema)
+
+
+def _batch_rows(columns: Mapping[str, ShownColumn]) -> int:
+    from lakebed.reading.arrow import BATCH_ROWS
+    from lakebed.reading.shown import FILE_ROWS
+
+    return FILE_ROWS if any(column.how == "files" for column in columns.values()) else BATCH_ROWS

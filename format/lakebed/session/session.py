@@ -24,7 +24,6 @@ from lakebed.reading.samples import SampleReader
 from lakebed.session import open_sessions, publisher
 from lakebed.session.checkout import Checkout
 from lakebed.session.credentials import LinkCredentials
-from lakebed.session.new_branch import create_branch
 from lakebed.session.tail_cache import TailCache
 from lakebed.storage.base import Storage
 from lakebed.versions.derive import inherited, own_chunks
@@ -361,6 +360,8 @@ class Session(Checkout):
                     "checkout a branch to write"
                 )
             # A writer on an old commit goes on beside it (FORMAT.md 9.4).
+            from lakebed.session.new_branch import create_branch
+
             create_branch(self, f"auto_{new_id()}")
         self._pass_on()
         if self._lock is not None:

@@ -25,7 +25,6 @@ from lakebed.errors import (
 from lakebed.htypes.arrays import array_dtype
 from lakebed.htypes.base import Demand, Htype, Storing
 from lakebed.htypes.registry import UNSPECIFIED, HtypeName, full_name, htype_named, parse_htype
-from lakebed.htypes.schema_text import check_schema
 from lakebed.versions.state import Snapshot
 from lakebed.writing.names import check_group_name, check_tensor_name, companion, parents
 
@@ -256,6 +255,8 @@ def _dtype(kind: Htype, dtype: Any) -> str | None:
     if kind.storing in (Storing.JSON, Storing.LIST):
         if dtype is None or dtype == "":
             return kind.dtype
+        from lakebed.htypes.schema_text import check_schema
+
         return check_schema(dtype)
     if kind.storing is Storing.TEXT:
         if dtype is None or dtype in ("", "str", str):

@@ -377,7 +377,7 @@ def test_names_may_begin_with_underscores(ds: Dataset) -> None:
     assert ds["__temp_1"].numpy().ravel().tolist() == [5, 2]
     with pytest.raises(AttributeError):
         _ = ds.__temp_2
-    assert not hasattr(ds, "__array__")
+    assert not hasattr(ds, "__array_interface__")
 
 
 # -- info --------------------------------------------------------------------------------------------------------------
@@ -609,12 +609,12 @@ def test_tensors_are_printed_as_made_and_sorted_once_they_are_committed(
 ) -> None:
     for name in ("x", "images", "a"):
         ds.create_tensor(name)
-    assert repr(ds) == "Dataset(path='mem://', tensors=['x', 'images', 'a'])"
+    assert str(ds) == "Dataset(path='mem://', tensors=['x', 'images', 'a'])"
     ds.commit()
     ds.create_tensor("b")
-    assert repr(ds) == "Dataset(path='mem://', tensors=['a', 'images', 'x', 'b'])"
+    assert str(ds) == "Dataset(path='mem://', tensors=['a', 'images', 'x', 'b'])"
     ds.rename_tensor("images", "c")
-    assert repr(ds) == "Dataset(path='mem://', tensors=['a', 'x', 'b', 'c'])"
+    assert str(ds) == "Dataset(path='mem://', tensors=['a', 'x', 'b', 'c'])"
     ds.summary()
     rows = [
         line.split()[0]

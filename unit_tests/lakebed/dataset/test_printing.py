@@ -51,14 +51,14 @@ def ds() -> lakebed.Dataset:
 def test_summary_of_a_dataset(ds: lakebed.Dataset, capsys: pytest.CaptureFixture[str]) -> None:
     """Columns are centred, headings do not widen them."""
     ds.summary()
-    assert capsys.readouterr().out == repr(ds) + "\n" + TABLE
+    assert capsys.readouterr().out == str(ds) + "\n" + TABLE
 
 
 def test_summary_of_views_groups_and_tensors(ds: lakebed.Dataset, capsys: pytest.CaptureFixture[str]) -> None:
     """A view shows the shapes of its rows, a group its own names, a tensor no name."""
     ds[0:2].summary()
     table = TABLE.replace("(3, 0:2)", "(2, 1:2)").replace("(3,", "(2,")
-    assert capsys.readouterr().out == repr(ds[0:2]) + "\n" + table
+    assert capsys.readouterr().out == str(ds[0:2]) + "\n" + table
     ds["g"].summary()
     assert capsys.readouterr().out == (
         "Dataset(path='mem://printing', group_index='g', tensors=['ragged'])\n\n"
@@ -97,16 +97,16 @@ def test_summary_of_large_views_must_be_asked_for(capsys: pytest.CaptureFixture[
     ds[2:].summary()
 
 
-def test_repr(ds: lakebed.Dataset) -> None:
+def test_str(ds: lakebed.Dataset) -> None:
     """Path, mode, index, group and tensors, in the order of 3.x."""
     path = "path='mem://printing'"
-    assert repr(ds[["a", "text"]]) == f"Dataset({path}, tensors=['a', 'text'])"
-    assert repr(ds["g"][0:2]) == (
+    assert str(ds[["a", "text"]]) == f"Dataset({path}, tensors=['a', 'text'])"
+    assert str(ds["g"][0:2]) == (
         f"Dataset({path}, index=Index([slice(0, 2, None)]), group_index='g', tensors=['ragged'])"
     )
-    assert repr(ds[[0, 1]][["a"]]) == f"Dataset({path}, index=Index([(0, 1)]), tensors=['a'])"
-    assert repr(ds.a) == "Tensor(key='a')"
-    assert repr(ds["g"].ragged[[1, 2]]) == "Tensor(key='g/ragged', index=Index([(1, 2)]))"
-    assert repr(ds.a[0][0:1]) == "Tensor(key='a', index=Index([0, slice(0, 1, None)]))"
+    assert str(ds[[0, 1]][["a"]]) == f"Dataset({path}, index=Index([(0, 1)]), tensors=['a'])"
+    assert str(ds.a) == "Tensor(key='a')"
+    assert str(ds["g"].ragged[[1, 2]]) == "Tensor(key='g/ragged', index=Index([(1, 2)]))"
+    assert str(ds.a[0][0:1]) == "Tensor(key='a', index=Index([0, slice(0, 1, None)]))"
     reader = lakebed.load("mem://printing", read_only=True)
-    assert repr(reader[["a"]]) == f"Dataset({path}, read_only=True, tensors=['a'])"
+    assert str(reader[["a"]]) == f"Dataset({path}, read_only=True, tensors=['a'])"

@@ -100,7 +100,7 @@ def test_a_name_that_is_none_is_answered_with_those_that_are(ds: lakebed.Dataset
     with pytest.raises(AttributeError, match=r"no tensor of that name\. Tensors: n, "):
         _ = ds.entirely_different
     with pytest.raises(AttributeError) as caught:
-        _ = ds._repr_html_
+        _ = ds._repr_latex_
     assert "Tensors" not in str(caught.value)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import lakebed
-from lakebed.errors import SampleAppendError
+from lakebed.errors import SampleAppendError, UnusualSampleWarning
 
 
 @pytest.fixture
@@ -36,7 +36,8 @@ def test_every_way_to_add_a_class_tells_it(ds: lakebed.Dataset, capsys: pytest.C
     assert said(("girafe", "lab", 2))
     ds.lab.append("girafe")
     ds.lab.append("cat")
-    ds.lab.append(7)
+    with pytest.warns(UnusualSampleWarning, match="label 7"):
+        ds.lab.append(7)
     ds.lab.extend(["dog", "cat"])
     ds.lab.extend(np.array([0, 1], np.uint32))
     ds.text.extend(["girafe"] * 8)

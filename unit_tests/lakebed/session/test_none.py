@@ -343,11 +343,12 @@ def test_the_error_of_numbers_with_nulls_names_them() -> None:
     ds = new({"dtype": "int32"})
     ds.extend({"t": [1, 2, None, 4, None, None]})
     with pytest.raises(
-        lakebed.errors.DynamicTensorNumpyError, match=r"3 of 6 rows are null, the first is row 2;"
+        lakebed.errors.DynamicTensorNumpyError,
+        match=r"3 of 6 rows are null, the first is row 2: pass masked=True",
     ):
         ds.t.numpy()
     with pytest.raises(
-        lakebed.errors.DynamicTensorNumpyError, match=r"1 of 2 rows is null, the first is row 4;"
+        lakebed.errors.DynamicTensorNumpyError, match=r"1 of 2 rows is null, the first is row 4: pass"
     ):
         ds.t[3:5].numpy()
     ragged = new({})

@@ -68,8 +68,8 @@ def test_rename_tensor(ds: lakebed.Dataset) -> None:
     """Companions get their names; samples, and whoever holds the tensor, see no difference; the key stays."""
     held = ds.a
     renamed = ds.rename_tensor("a", "aa")
-    assert (repr(renamed), renamed.key) == ("Tensor(key='aa')", "a")
-    assert repr(ds["g"].rename_tensor("b", "b2")) == "Tensor(key='g/b2')"
+    assert (str(renamed), renamed.key) == ("Tensor(key='aa')", "a")
+    assert str(ds["g"].rename_tensor("b", "b2")) == "Tensor(key='g/b2')"
     ds.aa.append(4)
     assert held.numpy().ravel().tolist() == [1, 2, 3, 4]
     ds.flush()

@@ -33,6 +33,7 @@ from lakebed.writing.encode.encoded import Column
 from lakebed.writing.schema import UNSPECIFIED, NewTensor, plan_tensor
 
 DATA = pathlib.Path(__file__).parents[2] / "data"
+A_DATE = [["a", "datetime.date(2020,1,1)"]]
 DEFAULTS: Mapping[str, Any] = {
     key: value for key, value in json.loads(TensorMeta().to_bytes()).items() if key != "name"
 }
@@ -168,6 +169,7 @@ def differences(tensor: Taken, expected: Mapping[str, Any]) -> dict[str, Any]:
     return wrong
 
 
+@pytest.mark.filterwarnings("ignore::lakebed.errors.UnusualSampleWarning")
 def test_samples_are_taken_as_3_9_52_takes_them(
     golden: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,6 +177,8 @@ def test_samples_are_taken_as_3_9_52_takes_them(
     monkeypatch.chdir(golden)
     wrong = []
     for call, actions, expected in answers("samples-3.9.52.json.xz"):
+        if not call and actions == A_DATE:
+            expected = {"acts": ["ok"]}  # docs/tables.md; 3.9.52 fails
         tensor = Taken(planned(call))
         for (how, expression), answer in zip(actions, expected["acts"], strict=True):
             encode = encode_one if how == "a" else encode_column

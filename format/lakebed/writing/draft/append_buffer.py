@@ -173,8 +173,8 @@ def _check_for(state: TensorState) -> Check | None:
         return None
     if dtype.kind not in "biuf":
         return None
-    names = frozenset(state.info.get("class_names", ())) if htype.name == "class_label" else frozenset()
-    return _Numbers(dtype, len(meta.max_shape), names)
+    names = list(state.info.get("class_names") or ()) if htype.name == "class_label" else []
+    return _Numbers(dtype, len(meta.max_shape), names, is_box=htype.name == "bbox")
 
 
 def _checked_text(value: Any) -> Any:
@@ -184,17 +184,23 @@ def _checked_text(value: Any) -> Any:
 
 
 class _Numbers:
-    """Arrays of one dtype and rank; plain numbers in range where the rank is 1; labels that are known."""
+    """Arrays of one dtype and rank; plain numbers in range where the rank is 1; labels that are known.
 
-    __slots__ = ("_dtype", "_high", "_kind", "_low", "_names", "_ndim")
+    Labels without a name and boxes of other than four numbers, which are warned of, go the long way.
+    """
 
-    def __init__(self, dtype: np.dtype[Any], ndim: int, names: frozenset[str]) -> None:
-        self._dtype, self._ndim, self._names = dtype, ndim, names
+    __slots__ = ("_classes", "_dtype", "_high", "_is_box", "_kind", "_low", "_names", "_ndim")
+
+    def __init__(self, dtype: np.dtype[Any], ndim: int, names: list[str], *, is_box: bool) -> None:
+        self._dtype, self._ndim, self._names = dtype, ndim, frozenset(names)
+        self._classes, self._is_box = len(names), is_box
         self._kind = {"b": bool, "f": float}.get(dtype.kind, int)
         self._low: float = 0
         self._high: float = 0
         if dtype.kind in "iu":
             self._low, self._high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+            if names:
+                self._high = min(self._high, len(names) - 1)
         elif dtype.kind == "f":
             self._low, self._high = float(np.finfo(dtype).min), float(np.finfo(dtype).max)
 
@@ -202,11 +208,16 @@ class _Numbers:
         kind = type(value)
         if kind is np.ndarray:
             fits = value.dtype == self._dtype and value.ndim == self._ndim and value.nbytes <= _LARGEST
+            if fits and self._classes:
+                fits = not value.size or int(value.max()) < self._classes
+            if fits and self._is_box:
+                fits = value.shape[-1] in (0, 4)
             return value.copy() if fits else None
         if self._ndim != 1:
             return None
         if isinstance(value, np.generic) and value.dtype == self._dtype:
-            return value.item()
+            number = value.item()
+            return number if not self._classes or number < self._classes else None
         if kind is self._kind:
             return value if kind is bool or self._low <= value <= self._high else None
         return value if kind is str and value in self._names else None

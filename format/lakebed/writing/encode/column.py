@@ -11,6 +11,7 @@ This module decides what a column is; others do the rest and none of them calls 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date, time, timedelta
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,8 @@ from lakebed.writing.encode.missing_values import (
 )
 from lakebed.writing.encode.rows import encode_rows, infer_htype
 from lakebed.writing.encode.sequences import flattened
+
+_MOMENTS = (date, time, timedelta, np.datetime64, np.timedelta64)
 
 
 def encode_column(
@@ -112,6 +115,10 @@ def _column(values: Any, meta: TensorMeta, info: Mapping[str, Any], linking: Lin
     if isinstance(rows, np.ndarray) and rows.ndim == 0:
         raise InvalidInputError("a column of samples needs a first axis that runs over the samples")
     rows, kinds = plain_rows(rows)
+    if _are_moments(rows, kinds, meta):
+        import pyarrow as pa
+
+        return Column(list(encode_arrow_rows(pa.array(rows), meta, info)))
     items = None
     if meta.is_sequence:
         rows, items = flattened(rows)
@@ -120,6 +127,15 @@ def _column(values: Any, meta: TensorMeta, info: Mapping[str, Any], linking: Lin
     if meta.is_link:
         return Column(with_nulls(encode_links(rows, meta, linking), nulls, logical), items)
     return Column(with_nulls(encode_rows(rows, infer_htype(meta, rows), info, kinds), nulls, logical), items)
+
+
+def _are_moments(rows: Samples, kinds: set[type] | None, meta: TensorMeta) -> bool:
+    """Whether samples are dates, times or durations of Python or NumPy: they are stored as Arrow has them."""
+    if meta.is_sequence or meta.is_link or htype_named(meta.htype).name != "generic":
+        return False
+    if kinds is None:
+        return isinstance(rows, np.ndarray) and rows.ndim == 1 and rows.dtype.kind in "mM"
+    return any(issubclass(kind, _MOMENTS) for kind in kinds)
 
 
 __all__ = ["encode_column", "encode_one", "is_arrow", "ranked"]

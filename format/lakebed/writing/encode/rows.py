@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from operator import attrgetter
@@ -11,7 +12,7 @@ import numpy as np
 
 from lakebed.codecs.traits import is_plain
 from lakebed.documents.tensor_meta import TensorMeta
-from lakebed.errors import TensorMetaInvalidHtypeOverwriteValue
+from lakebed.errors import TensorMetaInvalidHtypeOverwriteValue, UnusualSampleWarning
 from lakebed.htypes.arrays import array_dtype, is_numeric
 from lakebed.htypes.base import Storing
 from lakebed.htypes.class_label import to_indices
@@ -49,11 +50,55 @@ def encode_rows(
         kinds = None
         if names != known:
             changes["class_names"] = names
+    if htype.name in _LABELS:
+        _warn_of_unnamed(rows, changes.get("class_names") or info.get("class_names"), meta)
+    elif htype.name == "bbox":
+        _warn_of_odd_boxes(rows, meta)
     files = not is_plain(meta.sample_compression)
     parts = encode_files(rows, meta) if files else encode_arrays(rows, meta, kinds)
     if changes and parts:
         parts = [replace(parts[0], info=changes), *parts[1:]]
     return parts
+
+
+def _warn_of_unnamed(rows: Samples, names: Any, meta: TensorMeta) -> None:
+    """Tell of a number that is no class; 3.x takes it without a word, and so do we."""
+    if not isinstance(names, list | tuple) or not names:
+        return
+    if isinstance(rows, np.ndarray):
+        largest = int(rows.max()) if rows.size and rows.dtype.kind in "iu" else 0
+    else:
+        plain = [row for row in rows if type(row) is int]
+        others = [np.asarray(row) for row in rows if row is not None and type(row) is not int]
+        plain += [int(one.max()) for one in others if one.size and one.dtype.kind in "iu"]
+        largest = max(plain, default=0)
+    if largest >= len(names):
+        warnings.warn(
+            f"tensor {meta.name!r} has the names of {len(names):,} classes, and the label {largest} is none of them; "
+            "names are in info.class_names",
+            UnusualSampleWarning,
+            stacklevel=2,
+        )
+
+
+def _warn_of_odd_boxes(rows: Samples, meta: TensorMeta) -> None:
+    shapes = (
+        {rows.shape[1:]}
+        if isinstance(rows, np.ndarray) and rows.dtype != object
+        else set(map(np.shape, _first(rows)))
+    )
+    odd = [shape for shape in shapes if shape and shape[-1] not in (0, 4)]
+    if odd:
+        warnings.warn(
+            f"a box of tensor {meta.name!r} has 4 numbers, and a sample has the shape {odd[0]}",
+            UnusualSampleWarning,
+            stacklevel=2,
+        )
+
+
+def _first(rows: Samples) -> list[Any]:
+    """Return some of the samples that are arrays: what is wrong with boxes is wrong with all of them."""
+    return [row for row in rows[:100] if isinstance(row, np.ndarray)]
 
 
 def infer_htype(meta: TensorMeta, rows: Iterable[Any]) -> TensorMeta:

@@ -1,0 +1,311 @@
+"""Images of a row with what is known of them drawn over: boxes, masks, polygons, points and labels, by Pillow alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.dataset._base import TensorBase
+from lakebed.errors import InvalidInputError, InvalidOperationError, LakebedError
+from lakebed.printable import printable
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from lakebed.dataset.dataset import Dataset
+    from lakebed.dataset.tensor import Tensor
+
+_COLORS = (
+    *((230, 25, 75), (60, 180, 75), (0, 130, 200), (245, 130, 48), (145, 30, 180), (70, 240, 240)),
+    *((240, 50, 230), (210, 245, 60), (250, 190, 212), (0, 128, 128), (170, 110, 40), (255, 225, 25)),
+)
+_IMAGES = ("image", "image.rgb", "image.gray")
+_DRAWN = ("bbox", "binary_mask", "segment_mask", "instance_label", "polygon", "keypoints_coco", "point")
+_MOST_OBJECTS = 1000
+_MOST_TEXT = 60
+
+Pixels = NDArray[np.uint8]
+
+
+def picture(values: NDArray[Any], htype: str | None = "image") -> Image:
+    """Return an array as an image of Pillow; masks as white on black, labels of segments in colours.
+
+    Raises
+    ------
+    InvalidOperationError
+        If the array is no picture.
+    """
+    from PIL import Image
+
+    if values.size == 0 or values.ndim not in (2, 3):
+        raise InvalidOperationError(f"an array of shape {values.shape} is no picture")
+    if values.ndim == 3 and values.shape[2] == 1:
+        values = values[:, :, 0]
+    if htype == "binary_mask" or values.dtype == np.bool_:
+        flat = values if values.ndim == 2 else values.any(axis=2)
+        return Image.fromarray(flat.astype(np.uint8) * 255)
+    if htype == "segment_mask":
+        return Image.fromarray(_colored(values if values.ndim == 2 else values[:, :, 0]))
+    if values.ndim == 3 and values.shape[2] not in (3, 4):
+        values = values[:, :, 0]
+    return Image.fromarray(_bytes(values))
+
+
+def _bytes(values: NDArray[Any]) -> Pixels:
+    """Return pixels as bytes: floats from 0 to 1, and wide integers, are scaled to what they reach."""
+    if values.dtype == np.uint8:
+        return np.ascontiguousarray(values)
+    numbers = np.nan_to_num(values.astype(np.float64), posinf=0.0, neginf=0.0)
+    low, high = float(numbers.min()), float(numbers.max())
+    if values.dtype.kind == "f" and low >= 0 and high <= 1:
+        low, high = 0.0, 1.0
+    return ((numbers - low) * (255.0 / ((high - low) or 1.0))).astype(np.uint8)
+
+
+def _colored(segments: NDArray[Any]) -> Pixels:
+    palette = np.array([(0, 0, 0), *_COLORS], np.uint8)
+    numbers = segments.astype(np.int64)
+    return palette[np.where(numbers == 0, 0, (numbers - 1) % len(_COLORS) + 1)]
+
+
+def show(
+    source: Dataset | Tensor,
+    image: str | None = None,
+    tensors: Sequence[str] | None = None,
+    *,
+    rows: int = 8,
+    width: int = 320,
+) -> Image:
+    """Draw images with their boxes, masks, polygons, points and labels; several side by side.
+
+    A notebook shows what is returned; ``.save("rows.png")`` and ``.show()`` do what Pillow does.
+
+    Parameters
+    ----------
+    source
+        A dataset or a view, of which the first rows are drawn; one row; or a tensor of images or masks.
+    image
+        Name of the tensor of images; None finds it.
+    tensors
+        Names of the tensors that are drawn over it; None takes all that belong over images.
+    rows
+        How many rows.
+    width
+        Width of each in pixels, if there are several; one alone keeps its size.
+
+    Returns
+    -------
+    The picture.
+
+    Raises
+    ------
+    InvalidOperationError
+        If there is no tensor of images, or no row.
+    TensorDoesNotExistError
+        If there is no such tensor.
+    """
+    if isinstance(source, TensorBase):
+        singles = [source] if source.is_single else [source[i] for i in range(min(rows, len(source)))]
+        pictures = [one.pil() for one in singles]
+    else:
+        name = image or _image_of(source)
+        chosen = [source[one] for one in (name, *(tensors or ()))]
+        if not all(isinstance(one, TensorBase) for one in chosen):
+            raise InvalidInputError("groups cannot be drawn; name tensors")
+        count = 1 if source.index.is_single else min(rows, len(source))
+        views = [source] if source.index.is_single else [source[i] for i in range(count)]
+        pictures = [_drawn(view, name, tensors) for view in views]
+    if not pictures:
+        raise InvalidOperationError("there are no rows to draw")
+    return pictures[0] if len(pictures) == 1 else _grid(pictures, width)
+
+
+def _image_of(ds: Dataset) -> str:
+    for wanted in (_IMAGES, ("binary_mask", "segment_mask")):
+        for name, tensor in ds.tensors.items():
+            if tensor.base_htype in wanted and not tensor.is_sequence:
+                return name
+    raise InvalidOperationError(
+        f"no tensor has the htype image: name the one to draw with image=... Tensors: {', '.join(ds.tensors)}"
+    )
+
+
+def _grid(pictures: Sequence[Image], width: int) -> Image:
+    from PIL import Image
+
+    columns = min(4, len(pictures))
+    small = [
+        one.convert("RGB").resize((width, max(1, min(2 * width, one.height * width // max(1, one.width)))))
+        for one in pictures
+    ]
+    heights = [max(one.height for one in small[at : at + columns]) for at in range(0, len(small), columns)]
+    whole = Image.new("RGB", (columns * width, sum(heights)), (255, 255, 255))
+    for at, one in enumerate(small):
+        whole.paste(one, (at % columns * width, sum(heights[: at // columns])))
+    return whole
+
+
+def _drawn(row: Dataset, name: str, tensors: Sequence[str] | None) -> Image:
+    """Draw one row."""
+    found = row.tensors
+    base: Image = found[name].pil().convert("RGB")
+    chosen = list(tensors) if tensors is not None else _over(found, name)
+    values = {one: _value(found[one]) for one in chosen}
+    words = {one: _words(found[one], values[one]) for one in chosen if found[one].base_htype == "class_label"}
+    for one in chosen:
+        tensor, value = found[one], values[one]
+        if value is None or (isinstance(value, np.ndarray) and not value.size):
+            continue
+        htype = tensor.base_htype
+        if htype in ("binary_mask", "segment_mask", "instance_label") and isinstance(value, np.ndarray):
+            base = _with_mask(base, value, htype)
+        elif htype == "bbox":
+            _draw_boxes(base, value, dict(tensor.info.get("coords") or {}), _beside(words, one, len(value)))
+        elif htype == "polygon":
+            _draw_polygons(base, value)
+        elif htype in ("keypoints_coco", "point"):
+            _draw_points(base, value, htype)
+    alone = [text for one, texts in words.items() if len(texts) == 1 for text in texts]
+    boxed = any(found[one].base_htype == "bbox" for one in chosen)
+    if alone and not boxed:
+        _write(base, (2, 2), ", ".join(alone), (255, 255, 255))
+    return base
+
+
+def _over(tensors: Mapping[str, Tensor], image: str) -> list[str]:
+    """Return what is drawn over an image: of its own group, if there is something."""
+    group = image.rpartition("/")[0]
+    of = [
+        name
+        for name, tensor in tensors.items()
+        if name != image
+        and (tensor.base_htype in _DRAWN or tensor.base_htype == "class_label")
+        and not tensor.is_sequence
+        and not tensor.is_link
+    ]
+    return [name for name in of if name.rpartition("/")[0] == group] or of
+
+
+def _value(tensor: Tensor) -> Any:
+    try:
+        return next(iter(tensor.values()))
+    except (LakebedError, StopIteration):  # a row that this tensor does not have
+        return None
+
+
+def _words(tensor: Tensor, value: Any) -> list[str]:
+    if value is None:
+        return []
+    names = list(tensor.info.get("class_names") or ())
+    numbers = np.asarray(value).reshape(-1).tolist()
+    return [str(names[n]) if 0 <= n < len(names) else str(n) for n in numbers[:_MOST_OBJECTS]]
+
+
+def _beside(words: Mapping[str, list[str]], box: str, count: int) -> list[str]:
+    """Return the labels of boxes: those of a tensor with one for each, of the same group before others."""
+    group = box.rpartition("/")[0]
+    fitting = [name for name, texts in words.items() if len(texts) == count]
+    near = [name for name in fitting if name.rpartition("/")[0] == group] or fitting
+    return words[near[0]] if near else []
+
+
+def _with_mask(base: Image, mask: NDArray[Any], htype: str) -> Image:
+    from PIL import Image
+
+    pixels = np.asarray(base).copy()
+    layers = mask if mask.ndim == 3 else mask[:, :, np.newaxis]
+    if layers.shape[:2] != pixels.shape[:2] or layers.shape[2] > _MOST_OBJECTS:
+        return base
+    if htype == "binary_mask":
+        for at in range(layers.shape[2]):
+            chosen = layers[:, :, at] != 0
+            pixels[chosen] = (pixels[chosen] // 2) + np.array(_COLORS[at % len(_COLORS)], np.uint8) // 2
+    else:
+        chosen = layers[:, :, 0] != 0
+        pixels[chosen] = pixels[chosen] // 2 + _colored(layers[:, :, 0])[chosen] // 2
+    return Image.fromarray(pixels)
+
+
+def corners(boxes: NDArray[Any], coords: Mapping[str, Any], size: tuple[int, int]) -> NDArray[np.float64]:
+    """Return boxes as left, top, right and bottom in pixels.
+
+    Parameters
+    ----------
+    coords
+        ``type`` and ``mode`` as the info of the tensor has them.
+    size
+        Width and height of the image.
+    """
+    found = np.nan_to_num(
+        np.asarray(boxes, np.float64).reshape(-1, boxes.shape[-1])[:, :4], posinf=1e6, neginf=-1e6
+    )
+    mode = str(coords.get("mode", "LTWH")).upper()
+    if mode == "CCWH":
+        found = np.concatenate([found[:, :2] - found[:, 2:] / 2, found[:, :2] + found[:, 2:] / 2], axis=1)
+    elif mode != "LTRB":
+        found = np.concatenate([found[:, :2], found[:, :2] + found[:, 2:]], axis=1)
+    if coords.get("type") == "fractional":
+        found = found * np.array([size[0], size[1], size[0], size[1]], np.float64)
+    return found
+
+
+def _draw_boxes(base: Image, boxes: NDArray[Any], coords: Mapping[str, Any], words: Sequence[str]) -> None:
+    from PIL import ImageDraw
+
+    if boxes.ndim != 2 or boxes.shape[1] != 4:
+        return
+    draw, line = ImageDraw.Draw(base), max(1, ceil(max(base.size) / 300))
+    for at, box in enumerate(corners(boxes, coords, base.size)[:_MOST_OBJECTS]):
+        left, top, right, bottom = np.clip(box, -1e4, 1e5).tolist()
+        ends = min(left, right), min(top, bottom), max(left, right), max(top, bottom)
+        color = _COLORS[at % len(_COLORS)]
+        draw.rectangle(ends, outline=color, width=line)
+        if at < len(words):
+            _write(base, (int(ends[0]) + line, int(ends[1]) + line), words[at], color)
+
+
+def _draw_polygons(base: Image, polygons: Sequence[Any]) -> None:
+    from PIL import ImageDraw
+
+    draw = ImageDraw.Draw(base)
+    for at, polygon in enumerate(polygons[:_MOST_OBJECTS]):
+        points = np.clip(np.nan_to_num(np.asarray(polygon, np.float64))[:, :2], -1e4, 1e5)
+        if len(points) > 1:
+            draw.line(
+                [tuple(point) for point in (*points.tolist(), points[0].tolist())],
+                fill=_COLORS[at % len(_COLORS)],
+                width=2,
+            )
+
+
+def _draw_points(base: Image, value: NDArray[Any], htype: str) -> None:
+    """Mark points; those of COCO lie in columns of x, y and whether they are seen, an object in each column."""
+    from PIL import ImageDraw
+
+    found = np.nan_to_num(np.asarray(value, np.float64))
+    if htype == "keypoints_coco":
+        if found.ndim != 2 or found.shape[0] % 3:
+            return
+        triples = found.T.reshape(-1, 3)
+        found = triples[triples[:, 2] > 0]
+    draw, radius = ImageDraw.Draw(base), max(2, max(base.size) // 200)
+    for at, point in enumerate(found.reshape(-1, found.shape[-1])[: 17 * _MOST_OBJECTS]):
+        x, y = np.clip(point[:2], -1e4, 1e5).tolist()
+        draw.ellipse((x - radius, y - radius, x + radius, y + radius), fill=_COLORS[at % len(_COLORS)])
+
+
+def _write(base: Image, at: tuple[int, int], text: str, color: tuple[int, int, int]) -> None:
+    """Write on a dark ground, inside of the image."""
+    from PIL import ImageDraw, ImageFont
+
+    draw, font = ImageDraw.Draw(base), ImageFont.load_default(max(11, base.width // 32))
+    shown = printable(text)[:_MOST_TEXT].encode("latin-1", "replace").decode("latin-1")
+    left, top, right, bottom = draw.textbbox((0, 0), shown, font=font)
+    x = max(0, min(at[0], base.width - int(right - left) - 2))
+    y = max(0, min(at[1], base.height - int(bottom - top) - 4))
+    draw.rectangle((x, y, x + right - left + 2, y + bottom + 2), fill=(0, 0, 0))
+    draw.text((x + 1, y), shown, fill=color, font=font)

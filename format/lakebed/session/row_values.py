@@ -1,0 +1,141 @@
+"""Rows as dictionaries: columns are read by chunks, and turned into Python values a few thousand rows at a time.
+
+tensor                      value
+single numbers              int, float, bool; None where null
+class labels                their names, where there are some
+dates and times             date, datetime, time, timedelta; the number where Python has none
+arrays, files, links        an array; None where null
+text, json, list            str, JSON values, lists; None where null
+sequences                   a list of the above
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from lakebed.htypes.base import Storing
+from lakebed.reading.samples import SampleReader
+from lakebed.reading.scan import ColumnScan
+from lakebed.reading.selection import Selection
+from lakebed.reading.strings import Encoded
+from lakebed.session.columns import Batches
+from lakebed.session.schema import approximate_size
+from lakebed.session.table import Table
+
+_MOST_ROWS = 4096
+_MOST_BYTES = 1 << 25
+
+Values = Callable[[Any], list[Any]]
+
+
+def row_values(table: Table, *, labels: bool) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a table.
+
+    Parameters
+    ----------
+    labels
+        Give class labels by their names.
+    """
+    names = tuple(table.names)
+    if table.index.is_single:
+        if names:
+            yield {name: _one(table, name, labels=labels) for name in names}
+        return
+    scans = table.scans()
+    if not names:
+        return
+    readers = [scans[name].reader for name in names]
+    convert = [_values_of(reader, labels=labels) for reader in readers]
+    for batch in Batches(table, _rows_at_once(scans)):
+        columns = [values(batch[name]) for name, values in zip(names, convert, strict=True)]
+        for row in zip(*columns, strict=True):
+            yield dict(zip(names, row, strict=True))
+
+
+def _one(table: Table, name: str, *, labels: bool) -> Any:
+    """Return the value of a single row."""
+    reader = table.reader(name)
+    value = next(Selection(reader, table.index, lambda kind: table.companion(name, kind)).values())
+    return _values_of(reader, labels=labels)([value])[0]
+
+
+def _rows_at_once(scans: Mapping[str, ColumnScan]) -> int:
+    """Return of how many rows the values are held at a time."""
+    total = 0.0
+    for scan in scans.values():
+        state, dtype = scan.reader.state, scan.reader.dtype
+        if dtype is not None and scan.reader.storing is Storing.ARRAY:
+            total += dtype.itemsize * prod(state.meta.max_shape)
+        else:
+            total += approximate_size(state) / max(1, state.length)
+    return int(max(1, min(_MOST_ROWS, _MOST_BYTES / max(1.0, total))))
+
+
+def _values_of(reader: SampleReader, *, labels: bool) -> Values:
+    if reader.state.sequence is not None:
+        return list
+    names = reader.state.info.get("class_names") if reader.state.meta.htype == "class_label" else None
+    if labels and isinstance(names, list | tuple) and names:
+        words = [str(name) for name in names]
+        return lambda column: [_named(value, words) for value in _plain(column, is_scalar=reader.is_scalar)]
+    moments = _moments_of(reader) if reader.is_scalar else None
+    if moments is not None:
+        return moments
+    is_scalar = reader.is_scalar and reader.storing is Storing.ARRAY
+    return lambda column: _plain(column, is_scalar=is_scalar)
+
+
+def _plain(column: Any, *, is_scalar: bool) -> list[Any]:
+    if isinstance(column, Encoded):
+        return column.to_list()
+    if not is_scalar:
+        return list(column)
+    if isinstance(column, np.ndarray):
+        return list(column.reshape(-1).tolist())
+    return [None if value is None or not np.size(value) else np.asarray(value).item() for value in column]
+
+
+def _named(value: Any, words: list[str]) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, np.ndarray):
+        return [_named(one, words) for one in value.tolist()]
+    if isinstance(value, list):
+        return [_named(one, words) for one in value]
+    return words[value] if 0 <= value < len(words) else str(value)
+
+
+def _moments_of(reader: SampleReader) -> Values | None:
+    """Return what makes dates and times of a column of numbers; None if they are no such."""
+    logical = reader.state.info.get("logical_type")
+    if logical is None:
+        return None
+    import pyarrow as pa
+
+    from lakebed.reading.arrow import logical_type
+
+    kind = logical_type(logical)
+    if kind is None:
+        return None
+    width = pa.int32() if kind.bit_width == 32 else pa.int64()
+
+    def values(column: Any) -> list[Any]:
+        numbers = _plain(column, is_scalar=True)
+        moments = pa.array(numbers, width).cast(kind)
+        try:
+            return list(moments.to_pylist())
+        except (OverflowError, ValueError):  # the year 10,000
+            return [_moment(one, number) for one, number in zip(moments, numbers, strict=True)]
+
+    return values
+
+
+def _moment(moment: Any, number: int | None) -> Any:
+    try:
+        return moment.as_py()
+    except (OverflowError, ValueError):
+        return number

@@ -1,0 +1,264 @@
+"""What a notebook shows: text that does nothing, thumbnails within a bound, pictures with what is known of them."""
+
+from __future__ import annotations
+
+import io
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import lakebed
+from lakebed.dataset import showing
+from lakebed.dataset.drawing import corners, picture
+from lakebed.errors import InvalidOperationError, TensorDoesNotExistError
+
+NUMBER = itertools.count()
+RNG = np.random.default_rng(0)
+EVIL = "<script>alert(1)</script>\x1b[31m\u202e"
+
+
+def jpeg(height: int = 60, width: int = 80) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(RNG.integers(0, 255, (height, width, 3), np.uint8)).save(file, "jpeg")
+    return file.getvalue()
+
+
+@pytest.fixture
+def ds() -> lakebed.Dataset:
+    ds = lakebed.empty(f"mem://showing-{next(NUMBER)}")
+    ds.create_tensor("image", htype="image", sample_compression="jpeg")
+    ds.create_tensor("box", htype="bbox", coords={"type": "pixel", "mode": "LTRB"})
+    ds.create_tensor("label", htype="class_label", class_names=["cat", EVIL])
+    ds.create_tensor("mask", htype="binary_mask", sample_compression="lz4")
+    ds.create_tensor("text", htype="text")
+    ds.create_tensor("when", dtype="int64").info["logical_type"] = "timestamp[us]"
+    for i in range(7):
+        mask = np.zeros((60, 80, 2), bool)
+        mask[10:20, 10:20, 0] = True
+        ds.append(
+            {
+                "image": lakebed.read(jpeg()),
+                "box": np.array([[5, 5, 30, 40], [40, 10, 70, 50]], np.float32),
+                "label": [0, 1],
+                "mask": mask,
+                "text": None if i == 1 else EVIL * 100,
+                "when": 0,
+            }
+        )
+    return ds
+
+
+def test_repr_tells_what_there_is(ds: lakebed.Dataset) -> None:
+    lines = repr(ds).split("\n")
+
+    assert lines[0].startswith(
+        f"Dataset(path='{ds.path}', rows=7, tensors=6, branch='main', version=None with changes"
+    )
+    assert lines[1].split() == ["image", "image", "uint8", "(7,", "60,", "80,", "3)", "jpeg"]
+    assert lines[3].endswith("2 classes")
+    assert lines[6].endswith("timestamp[us]")
+    commit = ds.commit("all")
+    assert f"version={commit!r}" in repr(ds)
+    assert "with changes" not in repr(ds)
+    assert "rows=2" in repr(ds[2:4])
+    assert repr(ds.image) == "Tensor('image', htype=image, dtype=uint8, shape=(7, 60, 80, 3), rows=7, jpeg)"
+    assert repr(ds[0].image).startswith(
+        "Tensor('image', htype=image, dtype=uint8, shape=(60, 80, 3), jpeg, index="
+    )
+    ds.create_tensor("more").append(1)
+    assert "rows=1 to 7" in repr(ds)
+
+
+def test_repr_never_fails() -> None:
+    ds = lakebed.empty(f"mem://showing-{next(NUMBER)}")
+    assert repr(ds).startswith("Dataset(")
+    tensor = ds.create_tensor("x")
+    assert repr(tensor) == "Tensor('x', htype=None, dtype=None, shape=(0), rows=0)"
+    view = ds[:0]
+    ds.delete_tensor("x")
+    assert repr(tensor) == "Tensor(key='x')"
+    ds.create_tensor("y").extend([1, 2])
+    first = ds[0].y
+    ds.y.clear()
+    assert repr(first).startswith("Tensor(")
+    assert repr(view).startswith("Dataset(")
+
+
+def test_html_shows_rows_and_does_nothing(ds: lakebed.Dataset) -> None:
+    page = ds._repr_html_()
+
+    assert page.count("<img ") == 10  # an image and a mask in five rows
+    assert "<script" not in page
+    assert "\x1b" not in page
+    assert "\u202e" not in page
+    assert "&lt;script&gt;" in page
+    assert "None" in page
+    assert len(page) <= 200_000
+    assert ds[3]._repr_html_().count("<img ") == 2
+    assert ds.image._repr_mimebundle_()["text/html"].count("<img ") == 5
+
+
+def test_html_has_a_bound(monkeypatch: pytest.MonkeyPatch, ds: lakebed.Dataset) -> None:
+    monkeypatch.setattr(showing, "_THUMBNAIL_BYTES", 5000)
+    few = ds._repr_html_().count("<img ")
+    assert 0 < few < 10
+    wide = lakebed.empty(f"mem://showing-{next(NUMBER)}")
+    for i in range(300):
+        wide.create_tensor(f"{EVIL[:20]}{i}", htype="text", create_id_tensor=False, create_shape_tensor=False)
+    page = wide._repr_html_()
+    assert len(page) <= 200_000
+    assert "and 100 more" in page
+    assert "and 270 more" in repr(wide)
+
+
+def test_a_damaged_sample_and_links_are_told(tmp_path: Path) -> None:
+    path = tmp_path / ("a-rather-long-name-of-a-folder-" * 4) / "one.jpg"
+    path.parent.mkdir()
+    path.write_bytes(jpeg())
+    ds = lakebed.empty(f"mem://showing-{next(NUMBER)}")
+    ds.create_tensor("linked", htype="link[image]", sample_compression="jpeg")
+    ds.create_tensor("items", htype="sequence[text]")
+    ds.create_tensor("shape", htype="polygon")
+    ds.append({"linked": lakebed.link(str(path)), "items": ["a", "b"], "shape": [np.ones((3, 2))]})
+    path.unlink()
+
+    page = ds._repr_html_()
+    assert "one.jpg" in page
+    assert "2 items" in page
+    assert "1 polygons" in page
+    assert showing._address("https://host.example/a.jpg?Signature=canary") == "https://host.example/a.jpg?..."
+    assert "canary" not in showing._address(["https://host.example/a.jpg?Signature=canary", None])
+    assert len(showing._address("x" * 500)) <= 80
+
+
+def test_one_sample_is_a_picture_a_sound_or_a_table(ds: lakebed.Dataset) -> None:
+    assert ds[0].image._repr_mimebundle_()["image/jpeg"] == ds[0].image.tobytes()
+    png = ds[0].mask._repr_mimebundle_()["image/png"]
+    assert Image.open(io.BytesIO(png)).size == (80, 60)
+    assert Image.open(io.BytesIO(ds.image[0][:10, :20]._repr_mimebundle_()["image/png"])).size == (20, 10)
+    assert "text/html" in ds[0].text._repr_mimebundle_()
+    assert "Tensor(" in ds[0].text._repr_mimebundle_()["text/plain"]
+
+
+def test_pictures_of_pillow(ds: lakebed.Dataset) -> None:
+    assert np.array_equal(np.asarray(ds[0].image.pil()), ds[0].image.numpy())
+    assert ds[0].mask.pil().getpixel((12, 12)) == 255
+    with pytest.raises(InvalidOperationError, match=r"image\[0\]\.pil"):
+        ds.image.pil()
+    with pytest.raises(InvalidOperationError, match="no pictures"):
+        ds[0].text.pil()
+    with pytest.raises(InvalidOperationError, match="no picture"):
+        ds[0].when.pil()
+    ds.append({"image": None, "box": None, "label": [], "mask": None, "text": "", "when": 1})
+    with pytest.raises(InvalidOperationError, match="is null"):
+        ds[7].image.pil()
+
+
+@pytest.mark.parametrize(
+    ("values", "htype", "mode"),
+    [
+        (np.ones((2, 3), np.uint8), "image", "L"),
+        (np.ones((2, 3, 4), np.uint8), "image", "RGBA"),
+        (np.ones((2, 3, 5), np.uint8), "image", "L"),
+        (np.ones((2, 3, 3), np.float32), "image", "RGB"),
+        (np.array([[0, 70000]], np.uint32), "image", "L"),
+        (np.array([[np.nan, np.inf]], np.float64), "image", "L"),
+        (np.array([[0, 3]], np.int64), "segment_mask", "RGB"),
+    ],
+    ids=str,
+)
+def test_arrays_of_any_dtype_are_pictures(values: np.ndarray, htype: str, mode: str) -> None:
+    assert picture(values, htype).mode == mode
+
+
+@pytest.mark.parametrize(
+    ("coords", "box"),
+    [
+        ({"type": "pixel", "mode": "LTRB"}, [10, 20, 30, 60]),
+        ({"type": "pixel", "mode": "LTWH"}, [10, 20, 20, 40]),
+        ({"type": "pixel", "mode": "CCWH"}, [20, 40, 20, 40]),
+        ({"type": "fractional", "mode": "LTRB"}, [0.1, 0.1, 0.3, 0.3]),
+    ],
+    ids=str,
+)
+def test_boxes_lie_where_their_coords_say(coords: dict[str, str], box: list[float]) -> None:
+    np.testing.assert_allclose(corners(np.array([box]), coords, (100, 200)), [[10, 20, 30, 60]])
+
+
+def test_boxes_masks_and_labels_are_drawn(ds: lakebed.Dataset) -> None:
+    plain = np.asarray(ds[0].image.pil()).astype(int)
+    drawn = np.asarray(ds[0].plot()).astype(int)
+    only = np.asarray(lakebed.show(ds[0], "image", ["box"])).astype(int)
+
+    assert drawn.shape == plain.shape
+    assert (drawn[10:20, 15] != plain[10:20, 15]).any()  # the mask
+    assert only[20, 5].tolist() == [230, 25, 75]  # an edge of the first box
+    assert (only[55:] == plain[55:]).all()
+    assert np.asarray(ds.plot(tensors=[], rows=1)).astype(int).tolist() == plain.tolist()
+    assert ds.plot(rows=5, width=40).size == (160, 60)
+    assert lakebed.show(ds.mask, rows=2, width=40).width == 80
+    with pytest.raises(TensorDoesNotExistError, match="did you mean 'image'"):
+        ds.plot("imag")
+    with pytest.raises(InvalidOperationError, match="no rows"):
+        ds[:0].plot()
+    with pytest.raises(InvalidOperationError, match="htype image"):
+        ds[["text"]].plot()
+
+
+def test_hostile_numbers_are_drawn_without_harm() -> None:
+    ds = lakebed.empty(f"mem://showing-{next(NUMBER)}")
+    ds.create_tensor("image", htype="image", sample_compression="png")
+    ds.create_tensor("box", htype="bbox", coords={"type": "?", "mode": 3})
+    ds.create_tensor("outline", htype="polygon")
+    ds.create_tensor("points", htype="keypoints_coco")
+    ds.create_tensor("mask", htype="segment_mask", sample_compression="lz4")
+    ds.create_tensor("label", htype="class_label")
+    ds.append(
+        {
+            "image": np.zeros((9, 8, 3), np.uint8),
+            "box": np.array([[np.nan, np.inf, -np.inf, 1e30]], np.float32),
+            "outline": [np.array([[np.nan, 1e30], [0, 0]])],
+            "points": np.array([[2**31 - 1], [0], [1]], np.int32),
+            "mask": np.ones((2, 2), np.uint32),
+            "label": [99],
+        }
+    )
+
+    assert ds.plot().size == (8, 9)
+
+
+def test_names_are_completed_and_internals_are_not(ds: lakebed.Dataset) -> None:
+    ds.create_tensor("g/x")
+
+    assert ds._ipython_key_completions_() == ["box", "g", "g/x", "image", "label", "mask", "text", "when"]
+    assert {"image", "to_pandas", "rows", "plot"} <= set(dir(ds))
+    assert {"fix_vc", "token", "org_id", "username"}.isdisjoint(dir(ds))
+    assert {"fits_stored", "goes_inside", "base_htype", "pad_tensor"}.isdisjoint(dir(ds.image))
+    assert {"numpy", "pil", "shape"} <= set(dir(ds.image))
+    assert ds.fix_vc
+    names = [name for name in dir(lakebed) if not name.startswith("_")]
+    assert set(names) == set(lakebed.__all__)
+    assert not [name for name in names if name.endswith(("Error", "Exception"))]
+    assert lakebed.TensorDoesNotExistError is TensorDoesNotExistError
+
+
+def test_sounds_are_embedded() -> None:
+    import wave
+
+    file = io.BytesIO()
+    with wave.open(file, "wb") as sound:
+        sound.setnchannels(1)
+        sound.setsampwidth(2)
+        sound.setframerate(8000)
+        sound.writeframes(bytes(1600))
+    ds: Any = lakebed.empty(f"mem://showing-{next(NUMBER)}")
+    ds.create_tensor("sound", htype="audio", sample_compression="wav").append(lakebed.read(file.getvalue()))
+
+    assert (
+        ds[0].sound._repr_mimebundle_()["text/html"].startswith('<audio controls src="data:audio/wav;base64,')
+    )
+    assert "wav (800, 1)" in ds._repr_html_()

@@ -1,0 +1,241 @@
+"""Tables of the program become datasets in one call; rows of Python get the types that all their values have."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+from decimal import Decimal
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from PIL import Image
+
+import lakebed
+from lakebed.errors import DatasetExistsError, IngestionError, InvalidPandasDataframeError
+
+NUMBER = itertools.count()
+
+COLUMNS: dict[str, list[Any]] = {
+    "n": [2**60 + 1, None, 3],
+    "f": [0.5, None, 2.0],
+    "flag": [True, None, False],
+    "word": ["a", None, ""],
+    "when": [dt.datetime(2024, 2, 3, 4, 5, 6, 7, dt.UTC), None, dt.datetime(1960, 1, 1, tzinfo=dt.UTC)],
+    "vector": [[0.5, 1.5], None, [2.5, 3.5]],
+}
+ROWS = [dict(zip(COLUMNS, row, strict=True)) for row in zip(*COLUMNS.values(), strict=True)]
+
+
+def address() -> str:
+    return f"mem://from-tables-{next(NUMBER)}"
+
+
+def made_in_every_way() -> list[lakebed.Dataset]:
+    table = pa.table(COLUMNS)
+    frame = table.to_pandas().astype({"n": "Int64", "flag": "boolean"})
+    frame["n"] = pd.array(COLUMNS["n"], "Int64")
+    return [
+        lakebed.from_arrow(address(), table),
+        lakebed.from_arrow(address(), pa.RecordBatchReader.from_batches(table.schema, table.to_batches())),
+        lakebed.from_arrow(address(), duckdb.from_arrow(table)),
+        lakebed.from_polars(address(), pl.DataFrame(table)),
+        lakebed.from_polars(address(), pl.DataFrame(table).lazy()),
+        lakebed.from_pandas(address(), frame),
+        lakebed.from_rows(address(), ROWS),
+        lakebed.from_rows(address(), iter(ROWS)),
+    ]
+
+
+def test_tables_of_all_libraries_become_the_same_dataset() -> None:
+    for ds in made_in_every_way():
+        assert ds.to_arrow().to_pydict() == COLUMNS
+        assert ds.n.dtype == "int64"
+        assert ds.when.info["logical_type"].startswith("timestamp[")
+        assert not ds.has_head_changes or ds.commit_id is None
+
+
+def test_an_open_dataset_is_appended_to_and_another_is_not_overwritten() -> None:
+    ds = lakebed.from_rows(address(), ROWS)
+
+    assert lakebed.from_arrow(ds, pa.table(COLUMNS)) is ds
+    assert ds.n.to_arrow().to_pylist() == COLUMNS["n"] * 2
+    with pytest.raises(DatasetExistsError, match="overwrite=True"):
+        lakebed.from_rows(ds.path, ROWS)
+    assert len(lakebed.from_rows(ds.path, ROWS[:1], overwrite=True)) == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "htype", "dtype", "stored"),
+    [
+        ([1, 2.5], "generic", "float64", [1.0, 2.5]),
+        ([2**60 + 1, 0.5], "json", None, ["1152921504606846977", "0.5"]),
+        ([1, True], "json", None, ["1", "true"]),
+        ([1, "a"], "json", None, ["1", '"a"']),
+        ([{"a": 1}, {"b": [1, np.float32(2)]}], "json", None, ['{"a": 1}', '{"b": [1, 2.0]}']),
+        ([[1, 2], [3]], "generic", "int64", [[1, 2], [3]]),
+        ([[1.5], [2.5]], "embedding", "float64", [[1.5], [2.5]]),
+        ([np.ones(2, "f4"), None], "embedding", "float32", [[1.0, 1.0], None]),
+        ([[1, "a"], [2]], "json", None, ['[1, "a"]', "[2]"]),
+        ([[[1, 2]], [[3, 4]]], "json", None, ["[[1, 2]]", "[[3, 4]]"]),
+        ([np.ones((1, 2), "u1"), None], "generic", "uint8", [[[1, 1]], None]),
+        ([b"ab", None], "generic", "uint8", [[97, 98], None]),
+        ([Decimal("1.10"), None], "text", None, ["1.10", None]),
+        ([dt.date(2024, 2, 3), None], "generic", "int32", [dt.date(2024, 2, 3), None]),
+        ([None, None], "text", None, [None, None]),
+        ([pd.NA, 3], "generic", "int64", [None, 3]),
+        ([np.int16(3), None], "generic", "int16", [3, None]),
+    ],
+    ids=str,
+)
+def test_types_of_rows(values: list[Any], htype: str, dtype: str | None, stored: list[Any]) -> None:
+    ds = lakebed.from_rows(address(), [{"x": value} for value in values])
+
+    assert (ds.x.htype, ds.x.to_arrow().to_pylist()) == (htype, stored)
+    assert dtype is None or ds.x.dtype == dtype
+
+
+def test_keys_keep_their_order_and_may_be_missing() -> None:
+    ds = lakebed.from_rows(
+        address(),
+        [{"b": {"x": 1}, "a": 1}, {"a": 2, "path": "x"}],
+        labels=["path"],
+    )
+
+    assert list(ds.tensors) == ["b", "a", "path_"] or set(ds.tensors) == {"b", "a", "path_"}
+    assert ds.to_arrow().to_pylist() == [
+        {"b": '{"x": 1}', "a": 1, "path_": None},
+        {"b": None, "a": 2, "path_": "x"},
+    ]
+    assert ds.path_.info["column"] == "path"
+
+
+def test_wishes() -> None:
+    rows = [{"v": [1, 2], "d": [1, 2], "k": "cat"}, {"v": [3, 4], "d": [None], "k": "dog"}]
+    ds = lakebed.from_rows(address(), rows, embeddings=["v"], documents=["d"], labels=["k"])
+
+    assert [ds[name].htype for name in ("v", "d", "k")] == ["embedding", "json", "class_label"]
+    with pytest.raises(IngestionError, match="no column 'x'"):
+        lakebed.from_rows(address(), rows, labels=["x"])
+
+
+def test_what_cannot_be_stored_leaves_no_dataset() -> None:
+    where = address()
+    with pytest.raises(IngestionError, match=r"ds\.create_tensor"):
+        lakebed.from_rows(where, [{"x": Image.new("L", (2, 2))}])
+    with pytest.raises(IngestionError, match="row 1 is of type int"):
+        lakebed.from_rows(where, [{"x": 1}, 3])  # type: ignore[list-item]
+    with pytest.raises(IngestionError, match="null inside a list"):
+        lakebed.from_arrow(where, pa.table({"x": [[1, None], [2]]}))
+    assert not lakebed.exists(where)
+
+
+def test_wrong_arguments_are_told() -> None:
+    table = pa.table(COLUMNS)
+    with pytest.raises(IngestionError, match="first argument is where the dataset is made"):
+        lakebed.from_arrow(table, table)  # type: ignore[arg-type]
+    with pytest.raises(IngestionError, match="second argument, not str"):
+        lakebed.from_arrow(table, "x")  # type: ignore[arg-type]
+    with pytest.raises(InvalidPandasDataframeError, match="second argument, not Table"):
+        lakebed.from_pandas(address(), table)
+    with pytest.raises(IngestionError, match="second argument, not Table"):
+        lakebed.from_polars(address(), table)
+
+
+def test_a_table_without_rows_makes_the_tensors() -> None:
+    ds = lakebed.from_arrow(address(), pa.table({"n": pa.array([], pa.int16())}))
+
+    assert (len(ds), ds.n.dtype) == (0, "int16")
+    assert list(lakebed.from_rows(address(), []).tensors) == []
+
+
+def test_extend_takes_tables_and_rows() -> None:
+    first = lakebed.from_rows(address(), ROWS)
+    first.create_tensor("animal", htype="class_label", class_names=["cat", "dog"]).extend(
+        ["cat", None, "dog"]
+    )
+    table = first.to_arrow()
+    for rows in (
+        table,
+        table.to_batches()[0],
+        pa.RecordBatchReader.from_batches(table.schema, table.to_batches()),
+        first.to_polars(),
+        first.to_pandas().astype({"f": "Float64"}),  # in NumPy's floats NaN is a number
+        duckdb.from_arrow(table),
+        first,
+        [first[i] for i in range(3)],
+        [dict(row) for row in table.to_pylist()],
+        (row for row in table.to_pylist()),
+        table.to_pydict(),
+    ):
+        ds = lakebed.like(address(), first)
+        ds.animal.info["class_names"] = ["dog", "cat"]
+        if rows is first or isinstance(rows, list):  # numbers of another dataset
+            ds.animal.info["class_names"] = ["cat", "dog"]
+        ds.extend(rows)
+        assert ds.to_arrow().to_pydict() == table.to_pydict(), type(rows)
+    named = np.array([(1, 2.5), (3, 4.5)], [("n", "i8"), ("f", "f8")])
+    ds = lakebed.from_rows(address(), [{"n": 1, "f": 0.5}])
+    ds.extend(named)
+    assert ds.to_arrow().to_pydict() == {"n": [1, 1, 3], "f": [0.5, 2.5, 4.5]}
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        (3, "this is of type int"),
+        ("abc", "this is of type str"),
+        ([{"n": 1}, 3], "row 1 is of type int"),
+        ([{"n": 1}, {"n": 2, "m": 3}], "row 1 and row 0 differ in m"),
+        (pd.DataFrame([[1, 2]], columns=["n", "n"]), "several columns are called 'n'"),
+        (pa.array([1, 2]), "this is of type Int64Array"),
+        ([{"m": 1}], "Tensors: n"),
+    ],
+    ids=str,
+)
+def test_what_is_no_table_is_told(rows: Any, told: str) -> None:
+    ds = lakebed.from_rows(address(), [{"n": 1}])
+
+    with pytest.raises(
+        (lakebed.errors.SampleExtendingError, lakebed.errors.TensorDoesNotExistError)
+    ) as error:
+        ds.extend(rows)
+    assert told in str(error.value)
+    assert len(ds) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "logical"),
+    [
+        (dt.datetime(2024, 2, 3, 4, 5, 6, tzinfo=dt.UTC), "timestamp[us, tz=UTC]"),
+        (dt.date(2024, 2, 3), "date32[day]"),
+        (dt.time(4, 5, 6), "time64[us]"),
+        (dt.timedelta(seconds=3), "duration[us]"),
+    ],
+    ids=str,
+)
+def test_dates_and_times_of_python_come_in_by_every_door(value: Any, logical: str) -> None:
+    ds = lakebed.empty(address())
+    ds.create_tensor("t")
+    ds.t.extend([value, None])
+    ds.t.append(value)
+    ds.append({"t": value})
+    ds.extend([{"t": None}, {"t": value}])
+
+    assert ds.t.info["logical_type"] == logical
+    assert ds.t.to_arrow().to_pylist() == [value, None, value, value, None, value]
+    with pytest.raises(lakebed.errors.SampleAppendError, match="holds"):
+        ds.t.append(dt.date(2024, 1, 1) if logical.startswith("time") else dt.time(1))
+
+
+def test_moments_of_numpy_and_pandas_come_in() -> None:
+    ds = lakebed.empty(address())
+    ds.create_tensor("t")
+    ds.t.extend(np.array(["2024-02-03", "NaT"], "M8[us]"))
+    ds.t.extend([pd.Timestamp("2024-02-03"), pd.NaT])
+
+    assert ds.t.to_pandas().tolist() == [pd.Timestamp("2024-02-03"), pd.NaT] * 2
