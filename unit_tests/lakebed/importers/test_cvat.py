@@ -166,7 +166,7 @@ def make_all(root: Path) -> None:
 
 
 def test_damaged_sources_end_in_a_report_or_an_error_of_ours(tmp_path: Path) -> None:
-    check_hostile("cvat", make_all, tmp_path, 30, suffixes=(".xml",))
+    check_hostile("cvat", make_all, tmp_path, 10, suffixes=(".xml",))
 
 
 @pytest.mark.soak

@@ -108,7 +108,7 @@ def test_what_is_damaged_or_missing_is_counted(tmp_path: Path) -> None:
 
 
 def test_damaged_sources_end_in_a_report_or_an_error_of_ours(tmp_path: Path) -> None:
-    check_hostile("labelme", pets, tmp_path, 30)
+    check_hostile("labelme", pets, tmp_path, 10)
 
 
 @pytest.mark.soak

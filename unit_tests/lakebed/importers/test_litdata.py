@@ -256,7 +256,7 @@ def hostile(path: Path) -> None:
 
 
 def test_damage(tmp_path: Path) -> None:
-    check_hostile("litdata", hostile, tmp_path, 24)
+    check_hostile("litdata", hostile, tmp_path, 10)
 
 
 @pytest.mark.soak

@@ -307,7 +307,7 @@ def hostile(path: Path) -> None:
 
 
 def test_damage(tmp_path: Path) -> None:
-    check_hostile("mds", hostile, tmp_path, 24)
+    check_hostile("mds", hostile, tmp_path, 10)
 
 
 @pytest.mark.soak

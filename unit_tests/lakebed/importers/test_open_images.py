@@ -109,7 +109,7 @@ def test_what_is_damaged_is_counted(tmp_path: Path) -> None:
 
 
 def test_damaged_sources_end_in_a_report_or_an_error_of_ours(tmp_path: Path) -> None:
-    check_hostile("open_images", pets, tmp_path, 20, suffixes=(".csv", ".json"))
+    check_hostile("open_images", pets, tmp_path, 8, suffixes=(".csv", ".json"))
 
 
 @pytest.mark.soak

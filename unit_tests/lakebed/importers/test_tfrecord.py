@@ -417,8 +417,8 @@ def reseal(draw: Any, data: bytes) -> bytes:
 
 
 def test_damage(tmp_path: Path) -> None:
-    check_hostile("tfrecord", hostile, tmp_path / "a", 15)
-    check_hostile("tfrecord", hostile, tmp_path / "b", 15, mutations=[reseal], suffixes=[".tfrecord"])
+    check_hostile("tfrecord", hostile, tmp_path / "a", 6)
+    check_hostile("tfrecord", hostile, tmp_path / "b", 6, mutations=[reseal], suffixes=[".tfrecord"])
 
 
 @pytest.mark.soak

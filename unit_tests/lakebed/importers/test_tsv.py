@@ -435,7 +435,7 @@ def everything(root: Path) -> None:
 @pytest.mark.parametrize("link", [False, True])
 @pytest.mark.parametrize("make", [detection, composite, everything])
 def test_damage(tmp_path: Path, make: Callable[[Path], None], link: bool) -> None:
-    check_hostile("tsv", make, tmp_path, 6, link=link)
+    check_hostile("tsv", make, tmp_path, 3, link=link)
 
 
 @pytest.mark.soak

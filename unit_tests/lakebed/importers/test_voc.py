@@ -157,7 +157,7 @@ def test_documents_that_nest_without_end_are_refused(tmp_path: Path) -> None:
 
 
 def test_damaged_sources_end_in_a_report_or_an_error_of_ours(tmp_path: Path) -> None:
-    check_hostile("voc", pets, tmp_path, 30)
+    check_hostile("voc", pets, tmp_path, 10)
 
 
 @pytest.mark.soak

@@ -158,7 +158,7 @@ def hostile(path: Path) -> None:
 
 
 def test_damage(tmp_path: Path) -> None:
-    check_hostile("webdataset", hostile, tmp_path, 24)
+    check_hostile("webdataset", hostile, tmp_path, 10)
 
 
 @pytest.mark.soak

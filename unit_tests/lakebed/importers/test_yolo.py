@@ -242,7 +242,7 @@ def make_all(root: Path) -> None:
 
 
 def test_damaged_sources_end_in_a_report_or_an_error_of_ours(tmp_path: Path) -> None:
-    check_hostile("yolo", make_all, tmp_path, 30)
+    check_hostile("yolo", make_all, tmp_path, 10)
 
 
 @pytest.mark.soak
