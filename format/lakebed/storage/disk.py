@@ -142,10 +142,10 @@ def clone(source: int, target: int, size: int) -> None:
             at, view = at + done, view[done:]
 
 
-def flush_files(opened: list[int], harmless: Container[int] = ()) -> None:
+def flush_files(opened: list[int], harmless: Container[int] = (), *, are_forced: bool = False) -> None:
     """Force open files to disk and close them; the list is emptied, also when one of them fails.
 
-    `config.FSYNC` off leaves out the forcing.
+    `config.FSYNC` off leaves out the forcing, and so does `are_forced`: they are on the disk already.
 
     Raises
     ------
@@ -155,9 +155,10 @@ def flush_files(opened: list[int], harmless: Container[int] = ()) -> None:
     files = opened[:]
     opened.clear()
     errors: list[OSError] = []
+    forces = config.FSYNC and not are_forced
 
     def flush(share: list[int]) -> None:
-        if config.FSYNC:
+        if forces:
             failed = array("i", bytes(4 * len(share)))
             native.fsync_all(array("i", share), failed)
             errors.extend(OSError(number, os.strerror(number)) for number in failed if number)
@@ -167,7 +168,7 @@ def flush_files(opened: list[int], harmless: Container[int] = ()) -> None:
             except OSError as error:  # where network file systems tell that the disk is full
                 errors.append(error)
 
-    if len(files) < _SERIAL or not config.FSYNC:
+    if len(files) < _SERIAL or not forces:
         flush(files)
     else:
         # Threads of this call only: nothing is left behind for a fork to trip over.
@@ -197,11 +198,24 @@ class OpenFiles:
     ----------
     harmless
         Error numbers of fsync(2) that mean nothing.
+    at_once
+        Whether one call may force all of them. Only for files that were opened before they were written to: of such a
+        call's errors those count that came up since.
     """
 
-    def __init__(self, harmless: Container[int] = ()) -> None:
+    def __init__(self, harmless: Container[int] = (), *, at_once: bool = False) -> None:
         self._opened: list[int] = []
         self._harmless = harmless
+        self._at_once = at_once
+
+    @property
+    def count(self) -> int:
+        """Number of files that are open."""
+        return len(self._opened)
+
+    def take(self, descriptors: Iterable[int]) -> None:
+        """Keep descriptors of files that were opened elsewhere."""
+        self._opened.extend(descriptors)
 
     def open(self, opener: Callable[[], int]) -> int:
         """Call what opens a file, and keep its descriptor; where there are too many, those before it go to disk first.
@@ -227,9 +241,21 @@ class OpenFiles:
         """Close the file opened last without forcing it."""
         os.close(self._opened.pop())
 
-    def flush(self) -> None:
-        """Force all to disk and close them; see :func:`flush_files`."""
-        flush_files(self._opened, self._harmless)
+    def flush(self) -> bool:
+        """Force all to disk and close them; see :func:`flush_files`.
+
+        Returns
+        -------
+        bool
+            Whether everything else that was on that disk before was forced, too: other files, and all folders.
+        """
+        is_whole = False
+        if self._at_once and len(self._opened) >= _SERIAL:
+            from lakebed.storage.new_files import force_disk
+
+            is_whole = force_disk(array("i", self._opened))
+        flush_files(self._opened, self._harmless, are_forced=is_whole)
+        return is_whole
 
     def __enter__(self) -> Self:
         return self

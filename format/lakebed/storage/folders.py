@@ -21,7 +21,7 @@ from lakebed.storage.base import check_key
 from lakebed.storage.disk import flush_folders, storage_error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 TEMPORARY = re.compile(r"\.lb-[0-9a-f]+-[0-9a-f]+\.tmp")
 
@@ -49,6 +49,8 @@ class Folders:
         self._forced: set[str] = set()
         # Folders that this made: what is in them, this made too.
         self._made: set[str] = set()
+        # Folders inside of those: what is in them, if they are there, this made too.
+        self._within_made: set[str] = set()
         # Folders that could not be forced: the system may take them for written now.
         self._doubtful: set[str] = set()
         self._changes = itertools.count()
@@ -59,6 +61,7 @@ class Folders:
         self._inside.clear()
         self._forced.clear()
         self._made.clear()
+        self._within_made.clear()
 
     # -- paths -----------------------------------------------------------------------------------------------
 
@@ -106,7 +109,9 @@ class Folders:
         """Tell whether a folder is no link but a folder, or nothing yet, inside one that is known to be safe."""
         if not folder:
             return False
-        if self.folder(folder.rpartition("/")[0])[:-1] in self._made:
+        above = self.folder(folder.rpartition("/")[0])[:-1]
+        if above in self._made or above in self._within_made:
+            self._within_made.add(path)
             return True
         try:
             return stat_module.S_ISDIR(os.lstat(path).st_mode)
@@ -152,6 +157,45 @@ class Folders:
             self._made.clear()
         self._made.add(folder)
         return [folder]
+
+    def note_made(self, folders: Sequence[str]) -> None:
+        """Take note of folders, given by their paths, that were made below one that `make` has made."""
+        if len(self._made) >= _REMEMBERED:
+            self._made.clear()
+        self._made.update(folders)
+        self.changed([folder[: folder.rindex("/")] for folder in folders])
+
+    @property
+    def changes(self) -> int:
+        """Number of the last change, for `note_forced`."""
+        return self._last_change
+
+    def note_forced(self, folders: Iterable[str], before: int) -> bool:
+        """Take note that everything on the disk was forced, with folders given by their paths and those above them.
+
+        Parameters
+        ----------
+        before
+            `changes` as it was just before.
+
+        Returns
+        -------
+        bool
+            False if that does not count: one of them could not be forced earlier, or has changed since.
+        """
+        wanted = set()
+        for folder in folders:
+            above = folder
+            while len(above) >= len(self.root) and above not in wanted:
+                wanted.add(above)
+                above = above[: above.rindex("/")]
+        with self._lock:
+            if self._last_change != before or not wanted.isdisjoint(self._doubtful):
+                return False
+            if len(self._forced) >= _REMEMBERED:
+                self._forced.clear()
+            self._forced |= wanted
+        return True
 
     def changed(self, folders: Iterable[str]) -> None:
         """Take note of folders, given by their paths, that got entries which are not forced to disk."""

@@ -42,6 +42,7 @@ from lakebed.storage.disk import (
     write_all,
 )
 from lakebed.storage.folders import TEMPORARY, Folders, check_apart, temporary_in
+from lakebed.storage.new_files import NewFiles, groups
 from lakebed.storage.unsynced import Unsynced
 
 if TYPE_CHECKING:
@@ -232,21 +233,24 @@ class LocalStorage:
         renamed = 0
         path = self._root
         try:
-            with OpenFiles() as opened:
-                for key, data in items:
-                    path = self._path(key)
-                    content = pieces(data)
+            with OpenFiles(at_once=True) as opened:
+                new = NewFiles(self._folders, fresh, renames, opened if durable else None)
+                for group in groups(items, at_once=write is write_all):
+                    for path, content in new.others(group, self._path):
 
-                    def create(path: str = path) -> int:
-                        fd, temporary = self._create(path, fresh)
-                        renames.append((temporary, path))
-                        return fd
+                        def create(path: str = path) -> int:
+                            fd, temporary = self._create(path, fresh)
+                            renames.append((temporary, path))
+                            return fd
 
-                    write(opened.open(create), content)
+                        write(opened.open(create), content)
+                        if not durable:
+                            opened.close_last()
                     if not durable:
-                        opened.close_last()
-                        self._unsynced.wrote(path, content)
-                opened.flush()
+                        for key, content in group:
+                            self._unsynced.wrote(self._path(key), content)
+                before = self._folders.changes
+                is_whole = opened.flush()
             for temporary, path in renames:
                 if temporary != path:
                     os.rename(temporary, path)
@@ -258,10 +262,12 @@ class LocalStorage:
                 _remove(temporary)
                 self._unsynced.gone(path)
         folders = {path[: path.rindex("/")] for _, path in renames}
-        if durable:
-            self._folders.flush(folders)
-        else:
+        if not durable:
             self._folders.changed(folders)
+            return
+        if is_whole and self._folders.note_forced(folders, before):
+            folders = {path[: path.rindex("/")] for temporary, path in renames if temporary != path}
+        self._folders.flush(folders)
 
     def copy(self, source: str, target: str, *, durable: bool = True) -> None:
         """Let a new object hold what another holds: its blocks where the file system can share them."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+from array import array
 from collections.abc import Callable
 from typing import Any
 
@@ -156,6 +157,17 @@ def _read_files(rng: random.Random) -> None:
     room, offsets = np.zeros(rng.choice((0, 1, 100_000)), np.uint8), np.zeros(rng.choice((0, 4, 5)), np.int64)
     count, _ = disk.read_files(paths[: rng.randrange(5)], room, offsets)
     assert count == 0 or offsets[count] <= len(room)
+
+
+def _write_new_files(rng: random.Random) -> None:
+    """Files that cannot be made, with too many and too few pieces of all kinds."""
+    paths = [rng.choice((__file__.encode(), b"/none/x", b"", b"/dev/null", b"a\0b")) for _ in range(rng.randrange(4))]
+    counts = array("i", [rng.choice((0, 1, 1, 2, -1)) for _ in paths[: rng.choice((3, 3, 1))]])
+    total = max(sum(counts), 0) + rng.choice((0, 0, 0, 1))
+    pieces = [rng.choice((b"", b"abc", memoryview(bytes(7)), _bytes(rng))) for _ in range(total)]
+    opened = array("i", bytes(4 * rng.choice((0, len(paths), 2))))
+    made, problem = disk.write_new_files(paths, pieces, counts, opened)
+    assert (made, problem == 0) in ((0, not paths), (len(paths), True))
 
 
 def _resident(rng: random.Random) -> None:
@@ -475,6 +487,7 @@ CALLS: dict[str, Callable[[random.Random], None]] = {
     "replace_items": _replace_items,
     "read_files": _read_files,
     "resident": _resident,
+    "write_new_files": _write_new_files,
     "fill_variable": _fill_variable,
     "scatter_fixed": _scatter_fixed,
     "locate_rows": _locate,

@@ -1,9 +1,10 @@
-"""Many files read in one call."""
+"""Many files read, made or forced in one call."""
 
 from __future__ import annotations
 
 import errno
 import os
+from array import array
 from itertools import pairwise
 from pathlib import Path
 
@@ -61,3 +62,47 @@ def test_tables_that_are_too_short_are_refused(files: list[Path]) -> None:
         native.read_files([b"x"], np.zeros(1, np.uint8), np.zeros(1, np.int64))
     with pytest.raises(ValueError, match="null"):
         native.read_files([b"x\0y"], np.zeros(1, np.uint8), np.zeros(2, np.int64))
+
+
+def test_new_files_end_before_the_one_that_cannot_be_made(tmp_path: Path) -> None:
+    """Those before it are there, open if that is wanted; what was there is not touched."""
+    (tmp_path / "there").write_bytes(b"there")
+    paths = [os.fsencode(tmp_path / name) for name in ("a", "b", "there", "c")]
+    opened = array("i", [-1] * 4)
+    pieces = [b"1", b"", memoryview(b"23"), b"4", b"5"]
+    assert native.write_new_files(paths, pieces, array("i", [3, 0, 1, 1]), opened) == (2, errno.EEXIST)
+    assert [os.fstat(fd).st_size for fd in opened[:2]] == [3, 0]
+    assert list(opened[2:]) == [-1, -1]
+    for fd in opened[:2]:
+        os.close(fd)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"a": b"123", "b": b"", "there": b"there"}
+    assert native.write_new_files([os.fsencode(tmp_path / "c")], [b"4"], array("i", [1]), array("i")) == (1, 0)
+    assert native.write_new_files([], [], array("i"), array("i")) == (0, 0)
+
+
+def test_new_folders_end_before_the_one_that_cannot_be_made(tmp_path: Path) -> None:
+    """Folders inside of others come after them."""
+    names = [os.fsencode(tmp_path / name) for name in ("a", "a/b", "c/d", "e")]
+    assert native.make_folders(names) == (2, errno.ENOENT)
+    assert native.make_folders(names) == (0, errno.EEXIST)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["a", "b"]
+
+
+def test_contents_that_do_not_fit_their_paths_are_refused() -> None:
+    """Nothing is read beyond their end."""
+    for pieces, counts, opened in (([], [1], 0), ([b""], [2], 0), ([b"", b""], [1], 0), ([b""], [1], 2)):
+        with pytest.raises(ValueError, match="as many pieces"):
+            native.write_new_files([b"/none/x"], pieces, array("i", counts), array("i", bytes(4 * opened)))
+    with pytest.raises(ValueError, match="negative"):
+        native.write_new_files([b"/none/x", b"/none/y"], [], array("i", [1, -1]), array("i"))
+    with pytest.raises(ValueError, match="descriptors"):
+        native.sync_disk(array("i"))
+
+
+def test_a_disk_is_forced_as_a_whole_where_that_is_sure(tmp_path: Path) -> None:
+    """Files of two file systems, or of one that is held in memory, are not."""
+    with (tmp_path / "a").open("wb") as here, Path("/proc/self/status").open("rb") as elsewhere:
+        assert native.sync_disk(array("i", [elsewhere.fileno()])) == 0
+        assert native.sync_disk(array("i", [here.fileno(), elsewhere.fileno()])) == 0
+        assert native.sync_disk(array("i", [here.fileno()])) in (0, 1)
+        assert native.sync_disk(array("i", [-1])) == 0

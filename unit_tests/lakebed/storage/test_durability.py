@@ -13,6 +13,7 @@ import pytest
 import lakebed
 from lakebed.errors import PathNotEmptyException, StorageError, StorageFullError
 from lakebed.native import disk as native
+from lakebed.storage import new_files
 from lakebed.storage.local import LocalStorage
 
 
@@ -145,6 +146,24 @@ def test_a_folder_changed_while_it_is_forced_is_forced_again(storage: LocalStora
     disk.forced.clear()
     storage.put_many([("a/b/2", b"")])
     assert str(root) in disk.forced
+
+
+def test_a_folder_that_could_not_be_forced_is_not_covered_by_one_call(
+    storage: LocalStorage, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system may take it for written: it is changed, and forced by itself, also after everything was forced."""
+    items = [(f"v/{i}", b"") for i in range(10)]
+    disk.fails = lambda path: path == storage.url
+    with pytest.raises(StorageError):
+        storage.put_many(items)
+    disk.fails = lambda path: False
+    disk.forced.clear()
+    monkeypatch.setattr(native, "sync_disk", lambda _: 1)
+    monkeypatch.setattr(new_files, "_waiting_bytes", lambda: 0)
+    before = Path(storage.url).stat().st_mtime_ns
+    storage.put_many([(f"w/{i}", b"") for i in range(10)])
+    assert storage.url in disk.forced
+    assert Path(storage.url).stat().st_mtime_ns > before
 
 
 def test_nothing_half_written_is_seen_in_a_folder_that_others_read(

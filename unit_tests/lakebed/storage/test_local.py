@@ -7,6 +7,7 @@ import itertools
 import multiprocessing
 import os
 import pickle
+import resource
 import signal
 import subprocess
 import sys
@@ -28,6 +29,7 @@ from lakebed.errors import (
     UnsafePathError,
 )
 from lakebed.native import disk as native
+from lakebed.storage import new_files
 from lakebed.storage.disk import exclusive, write_all
 from lakebed.storage.local import LocalStorage
 
@@ -130,6 +132,7 @@ def test_failed_write_leaves_no_litter(
         return real(fd, views)
 
     monkeypatch.setattr(os, "writev", writev)
+    monkeypatch.setattr(new_files, "FEW", 100)
     with pytest.raises(StorageFullError, match="free some space") as caught:
         storage.put_many([("a", b"new"), *((f"b/{i}", b"x") for i in range(9))])
     assert caught.value.errno == errno.ENOSPC
@@ -139,6 +142,41 @@ def test_failed_write_leaves_no_litter(
     assert [path for path in root.rglob("*") if path.is_file()] == [root / "a"]
     assert storage.get("a") == b"old"
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_failed_write_among_new_files_leaves_no_litter(
+    root: Path, storage: LocalStorage, durable: bool
+) -> None:
+    """Files of a new folder that are there when one of them cannot be written are gone afterwards, and closed."""
+    storage.put("a", b"old")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    items = [("a", b"new"), *((f"b/{i}/c", b"x" * (1 << i)) for i in range(20))]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 17, limit[1]))
+    try:
+        with pytest.raises(StorageError, match="/b/18/c") as caught:
+            storage.put_many(items, durable=durable)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert caught.value.errno == errno.EFBIG
+    assert [path for path in root.rglob("*") if path.is_file()] == [root / "a"]
+    assert storage.get("a") == b"old"
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    storage.put_many(items, durable=durable)
+    assert [len(storage.get(f"b/{i}/c")) for i in range(20)] == [1 << i for i in range(20)]
+
+
+def test_new_files_of_every_shape(storage: LocalStorage) -> None:
+    """Empty ones, several pieces, folders in any order and depth, more than may be open: each holds what it was given."""
+    items: dict[str, tuple[bytes, ...]] = {"v/first": (b"1",), "v/a/b/c/d": (b"", b"x", b"", b"yz"), "v/none": ()}
+    items |= {f"v/{i % 7}/{i % 5}/{i}": (b"ab" * i, bytes(i % 3)) for i in range(700)}
+    items |= {"w/other": (b"o",), "v/0/late": (b"l",), "w/x/deep": (b"d" * 5_000_000,), "w/after": (b"a",)}
+    storage.put_many(items.items())
+    assert {key: storage.get(key) for key, _ in storage.list()} == {key: b"".join(p) for key, p in items.items()}
+    again = {key: (b"again",) for key in items}
+    storage.put_many(again.items())
+    assert all(storage.get(key) == b"again" for key, _ in storage.list())
 
 
 @pytest.mark.parametrize(
@@ -310,6 +348,60 @@ def test_batch_is_forced_file_by_file_then_renamed_then_folders(
     log.clear()
     storage.put_many([(f"v/{i % 3}/{i}", b"y") for i in range(10)])
     assert steps(log) == ["fsync file"] * 10 + ["rename"] * 10 + ["fsync folder"] * 3
+
+
+def test_a_large_batch_is_forced_by_one_call(
+    tmp_path: Path, storage: LocalStorage, log: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every file is written and open when it comes; renames follow it, and after them only their folders are left."""
+    storage.put_many([("live/old", b""), ("v/old", b"")])
+    items = [(f"v/new/{i % 3}/{i}", b"x") for i in range(10)] + [("live/new", b"n")]
+    log.clear()
+
+    def sync_disk(descriptors: array[int]) -> int:
+        paths = [Path(f"/proc/self/fd/{fd}").readlink() for fd in descriptors]
+        assert [path.read_bytes() for path in paths] == [content for _, content in items]
+        log.append("disk /")
+        return 1
+
+    monkeypatch.setattr(native, "sync_disk", sync_disk)
+    monkeypatch.setattr(new_files, "_waiting_bytes", lambda: 0)
+    storage.put_many(items)
+    assert steps(log) == ["disk", "rename", "fsync folder"]
+    assert log[1:] == [f"rename {storage.url}/live/new", f"fsync folder {storage.url}/live"]
+    log.clear()
+    storage.put_many([("v/new/0/another", b"")])
+    assert steps(log) == ["fsync file", "rename", "fsync folder"]
+
+
+@pytest.mark.parametrize("why", ["fails", "cannot", "others wait", "old kernel", "few"])
+def test_what_one_call_does_not_force_is_forced_file_by_file(
+    storage: LocalStorage, log: list[str], monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    """Where it fails, is not to be relied on, or would write much of what others have written, nothing is left out."""
+    storage.put("a", b"")
+    log.clear()
+    asked = []
+
+    def sync_disk(descriptors: array[int]) -> int:
+        asked.append(len(descriptors))
+        return {"fails": -errno.EIO, "cannot": 0}.get(why, 1)
+
+    count = new_files.FEW - 1 if why == "few" else 10
+    monkeypatch.setattr(native, "sync_disk", sync_disk)
+    monkeypatch.setattr(new_files, "_waiting_bytes", lambda: 10 << 20 if why == "others wait" else 0)
+    monkeypatch.setattr(new_files, "_tells_errors", lambda: why != "old kernel")
+    storage.put_many([(f"v/{i}", b"x") for i in range(count)])
+    assert asked == ([10] if why in ("fails", "cannot") else [])
+    assert steps(log) == ["fsync file"] * count + ["fsync folder"] * 2
+
+
+def test_the_system_tells_what_waits_for_the_disk() -> None:
+    """Its answer is a number of bytes, and the release of its kernel is understood."""
+    waiting = new_files._waiting_bytes()
+    assert waiting is not None
+    assert 0 <= waiting < 1 << 50
+    assert new_files._tells_errors() == (tuple(map(int, os.uname().release.split(".")[:2])) >= (5, 8))
 
 
 def test_batch_that_fails_leaves_nothing_new(storage: LocalStorage, monkeypatch: pytest.MonkeyPatch) -> None:
