@@ -91,8 +91,10 @@ def checkout(
         if create:
             _check_new(session, address, ())
         session.flush()
+        session.versions.keep(session.tree, session.snapshot)
         if repair is not None and not create:
             repair()
+            session.versions.forget()
         tree, target = session.tree, None
         if create:
             _check_new(session, address, _refresh_with_tags(session))

@@ -11,6 +11,8 @@ from lakebed.errors import DatasetCorruptError, VersionReplaced
 from lakebed.reading.fetch import ChunkSource
 from lakebed.reading.samples import SampleReader
 from lakebed.storage.base import Storage, traits_of
+from lakebed.versions.digests import digests_of
+from lakebed.versions.foreign_writes import is_as_read
 from lakebed.versions.gc.collect import Collector
 from lakebed.versions.locks.marker import LockFile
 from lakebed.versions.opening import Opening, open_version, read_version
@@ -166,6 +168,9 @@ class Checkout:
         self._readers.clear()
 
     def _read(self, tree: VersionTree, version_id: str) -> Opening:
+        kept = self.versions.kept(tree, version_id)
+        if kept is not None:
+            return Opening(kept)
         try:
             return read_version(self.storage, tree, version_id)
         except DatasetCorruptError:
@@ -200,15 +205,23 @@ class Checkout:
         return self.tree.branches.get(self.branch) == self.snapshot.version_id
 
 
+class _Kept(NamedTuple):
+    """A version as it was in a tree."""
+
+    snapshot: Snapshot
+    is_commit: bool
+    digest: str | None
+
+
 class VersionCache:
-    """Opens versions and remembers the last few commits among them, which never change.
+    """Opens versions and remembers the last few: commits never change, and whether a head has changed can be seen.
 
     Callers from several threads hold a lock.
     """
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
-        self._commits: OrderedDict[str, Snapshot] = OrderedDict()
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
 
     def get(self, tree: VersionTree, version_id: str) -> Snapshot:
         """Return what a version of a tree holds.
@@ -218,12 +231,43 @@ class VersionCache:
         DatasetCorruptError
             If its metadata is missing or damaged.
         """
-        if version_id in self._commits:
-            self._commits.move_to_end(version_id)
-            return self._commits[version_id]
-        snapshot = open_version(self._storage, tree, version_id)
-        if tree.commits[version_id].is_committed:
-            self._commits[version_id] = snapshot
-            if len(self._commits) > _CACHED_VERSIONS:
-                self._commits.popitem(last=False)
+        snapshot = self.kept(tree, version_id)
+        if snapshot is None:
+            snapshot = open_version(self._storage, tree, version_id)
+            self.keep(tree, snapshot)
         return snapshot
+
+    def keep(self, tree: VersionTree, snapshot: Snapshot) -> None:
+        """Remember a version that was read, or written, in a tree; a head only on a disk of this machine's.
+
+        Elsewhere the look at a head takes as long as reading it.
+        """
+        version_id = snapshot.version_id
+        node, digest = tree.commits.get(version_id), digests_of(tree).get(version_id)
+        if node is None or (not node.is_committed and not self._can_look_at(snapshot, digest)):
+            return
+        self._kept[version_id] = _Kept(snapshot, node.is_committed, digest)
+        self._kept.move_to_end(version_id)
+        if len(self._kept) > _CACHED_VERSIONS:
+            self._kept.popitem(last=False)
+
+    def _can_look_at(self, head: Snapshot, digest: str | None) -> bool:
+        return traits_of(self._storage).system_locks and head.origin is not None and digest is not None
+
+    def kept(self, tree: VersionTree, version_id: str) -> Snapshot | None:
+        """Return a version if it is remembered and, as far as it was no commit, has not been changed; else None."""
+        known, node = self._kept.get(version_id), tree.commits.get(version_id)
+        if known is None or node is None:
+            return None
+        if not known.is_commit and (
+            digests_of(tree).get(version_id) != known.digest
+            or not (node.is_committed or is_as_read(self._storage, tree, known.snapshot, LockFile()))
+        ):
+            del self._kept[version_id]
+            return None
+        self._kept.move_to_end(version_id)
+        return known.snapshot
+
+    def forget(self) -> None:
+        """Remember none any more, as after a repair."""
+        self._kept.clear()
