@@ -31,6 +31,9 @@ CUSTOM = "_hub_custom_type"
 _DTYPE = re.compile(r"[<>|=]?[A-Za-z?][A-Za-z0-9_]{0,15}(\[[0-9]{0,4}[a-zA-Z]{1,2}\])?")
 
 
+_WORDS = {None: "null", True: "true", False: "false"}
+
+
 def dump_meta(value: object) -> bytes:
     """Write a meta or info document.
 
@@ -53,6 +56,10 @@ def dump_meta(value: object) -> bytes:
 
 def _indented(value: object, margin: str) -> str:
     """Return what ``json.dumps(value, indent=4, sort_keys=True)`` does, in a third of the time: it is not compiled."""
+    if value is None or value is True or value is False:
+        return _WORDS[value]
+    if type(value) is int:
+        return int.__repr__(value)
     inner = margin + "    "
     if type(value) is dict and value:
         if not all(type(key) is str for key in value):

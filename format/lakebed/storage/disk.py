@@ -199,11 +199,13 @@ class OpenFiles:
     harmless
         Error numbers of fsync(2) that mean nothing.
     at_once
-        Whether one call may force all of them. Only for files that were opened before they were written to: of such a
-        call's errors those count that came up since.
+        Forces the whole disk on which they are, if that may pay, and tells whether it did. Only for files that were
+        opened before they were written to: of such a call's errors those count that came up since.
     """
 
-    def __init__(self, harmless: Container[int] = (), *, at_once: bool = False) -> None:
+    def __init__(
+        self, harmless: Container[int] = (), *, at_once: Callable[[array[int]], bool] | None = None
+    ) -> None:
         self._opened: list[int] = []
         self._harmless = harmless
         self._at_once = at_once
@@ -249,11 +251,7 @@ class OpenFiles:
         bool
             Whether everything else that was on that disk before was forced, too: other files, and all folders.
         """
-        is_whole = False
-        if self._at_once and len(self._opened) >= _SERIAL:
-            from lakebed.storage.new_files import force_disk
-
-            is_whole = force_disk(array("i", self._opened))
+        is_whole = self._at_once is not None and self._at_once(array("i", self._opened))
         flush_files(self._opened, self._harmless, are_forced=is_whole)
         return is_whole
 

@@ -42,7 +42,6 @@ from lakebed.storage.disk import (
     write_all,
 )
 from lakebed.storage.folders import TEMPORARY, Folders, check_apart, temporary_in
-from lakebed.storage.new_files import NewFiles, groups
 from lakebed.storage.unsynced import Unsynced
 
 if TYPE_CHECKING:
@@ -228,12 +227,14 @@ class LocalStorage:
         self._put_many(items, write_uncached, durable=False)
 
     def _put_many(self, items: Iterable[tuple[str, Data]], write: _Write, *, durable: bool) -> None:
+        from lakebed.storage.new_files import NewFiles, force_disk, groups
+
         renames: list[tuple[str, str]] = []
         fresh: set[str] = set()
         renamed = 0
         path = self._root
         try:
-            with OpenFiles(at_once=True) as opened:
+            with OpenFiles(at_once=force_disk) as opened:
                 new = NewFiles(self._folders, fresh, renames, opened if durable else None)
                 for group in groups(items, at_once=write is write_all):
                     for path, content in new.others(group, self._path):

@@ -196,7 +196,9 @@ def _waiting_bytes() -> int | None:
         text = Path("/proc/meminfo").read_bytes()
     except OSError:
         return None
-    found = [text.partition(b"\n" + name)[2].split(b"\n", 1)[0].split() for name in (b"Dirty:", b"Writeback:")]
+    found = [
+        text.partition(b"\n" + name)[2].split(b"\n", 1)[0].split() for name in (b"Dirty:", b"Writeback:")
+    ]
     if not all(len(words) == 2 and words[0].isdigit() for words in found):
         return None
     return sum(int(words[0]) for words in found) * 1024

@@ -13,12 +13,7 @@ from lakebed.versions.state import Snapshot
 def inherited(snapshot: Snapshot, version_id: str) -> Snapshot:
     """Return a version as its child begins: same content, no changes of its own (FORMAT.md 9.2)."""
     tensors = {
-        key: replace(
-            state,
-            table=state.table.inherited(),
-            diff=None,
-            pad=None,
-        )
+        key: state.with_(table=state.table.inherited(), diff=None, pad=None)
         for key, state in snapshot.tensors.items()
     }
     # As it will be read: 3.x prints tensors in this order once they are committed.

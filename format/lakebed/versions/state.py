@@ -216,7 +216,10 @@ class ChunkTable:
 
     def inherited(self) -> ChunkTable:
         """Return the table as the next version sees it: no chunk is its own."""
-        return replace(self, places=replace(self.places, own=np.zeros(len(self), dtype=np.bool_)))
+        p = self.places
+        own = np.zeros(len(self), dtype=np.bool_)
+        places = ChunkPlaces(p.folders, p.folder_of, p.sizes, p.sums, own, p.known_layouts)
+        return ChunkTable(self.ids, places)
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,7 +161,10 @@ def _read_files(rng: random.Random) -> None:
 
 def _write_new_files(rng: random.Random) -> None:
     """Files that cannot be made, with too many and too few pieces of all kinds."""
-    paths = [rng.choice((__file__.encode(), b"/none/x", b"", b"/dev/null", b"a\0b")) for _ in range(rng.randrange(4))]
+    paths = [
+        rng.choice((__file__.encode(), b"/none/x", b"", b"/dev/null", b"a\0b"))
+        for _ in range(rng.randrange(4))
+    ]
     counts = array("i", [rng.choice((0, 1, 1, 2, -1)) for _ in paths[: rng.choice((3, 3, 1))]])
     total = max(sum(counts), 0) + rng.choice((0, 0, 0, 1))
     pieces = [rng.choice((b"", b"abc", memoryview(bytes(7)), _bytes(rng))) for _ in range(total)]
@@ -281,9 +284,9 @@ def _cut(rng: random.Random) -> None:
     if count and axes and rng.random() < 0.4:
         shapes[rng.randrange(count)][rng.randrange(axes)] = rng.choice((2**32 - 1, 2**31, 70))
     table = np.array(shapes, np.int64).astype(np.uint32).reshape(count, axes)
-    for array in views.cut(base, dtype, np.array(offsets, np.int64), table):
+    for cut in views.cut(base, dtype, np.array(offsets, np.int64), table):
         if dtype.kind != "V":
-            array[...] = 1
+            cut[...] = 1
 
 
 def _put_fixed(rng: random.Random) -> None:

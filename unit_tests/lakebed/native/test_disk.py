@@ -75,8 +75,15 @@ def test_new_files_end_before_the_one_that_cannot_be_made(tmp_path: Path) -> Non
     assert list(opened[2:]) == [-1, -1]
     for fd in opened[:2]:
         os.close(fd)
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"a": b"123", "b": b"", "there": b"there"}
-    assert native.write_new_files([os.fsencode(tmp_path / "c")], [b"4"], array("i", [1]), array("i")) == (1, 0)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {
+        "a": b"123",
+        "b": b"",
+        "there": b"there",
+    }
+    assert native.write_new_files([os.fsencode(tmp_path / "c")], [b"4"], array("i", [1]), array("i")) == (
+        1,
+        0,
+    )
     assert native.write_new_files([], [], array("i"), array("i")) == (0, 0)
 
 

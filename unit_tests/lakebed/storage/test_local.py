@@ -168,13 +168,19 @@ def test_failed_write_among_new_files_leaves_no_litter(
 
 
 def test_new_files_of_every_shape(storage: LocalStorage) -> None:
-    """Empty ones, several pieces, folders in any order and depth, more than may be open: each holds what it was given."""
-    items: dict[str, tuple[bytes, ...]] = {"v/first": (b"1",), "v/a/b/c/d": (b"", b"x", b"", b"yz"), "v/none": ()}
+    """Empty, of several pieces, in folders of any order and depth, more than may be open: each holds what it was given."""
+    items: dict[str, tuple[bytes, ...]] = {
+        "v/first": (b"1",),
+        "v/a/b/c/d": (b"", b"x", b"", b"yz"),
+        "v/none": (),
+    }
     items |= {f"v/{i % 7}/{i % 5}/{i}": (b"ab" * i, bytes(i % 3)) for i in range(700)}
     items |= {"w/other": (b"o",), "v/0/late": (b"l",), "w/x/deep": (b"d" * 5_000_000,), "w/after": (b"a",)}
     storage.put_many(items.items())
-    assert {key: storage.get(key) for key, _ in storage.list()} == {key: b"".join(p) for key, p in items.items()}
-    again = {key: (b"again",) for key in items}
+    assert {key: storage.get(key) for key, _ in storage.list()} == {
+        key: b"".join(p) for key, p in items.items()
+    }
+    again = dict.fromkeys(items, (b"again",))
     storage.put_many(again.items())
     assert all(storage.get(key) == b"again" for key, _ in storage.list())
 

@@ -432,3 +432,75 @@ def test_a_dataset_that_was_open_while_3_9_52_changed_the_head_reads_it_before_i
     assert ds.x[rows - 1].numpy().tolist() == [77]
     assert open_on(storage).x[rows - 1].numpy().tolist() == [77]
     assert open_on(storage).x[rows].numpy().tolist() == [5]
+
+
+def test_a_version_that_was_left_is_not_read_again() -> None:
+    """Going back to a commit takes the version tree; to the head, a look at its files besides."""
+    storage, ds = dataset()
+    first = ds.commit()
+    ds.x.extend([7])
+    ds.t.extend(["more"])
+    ds.flush()
+    counted = FaultyStorage(storage)
+    ds = open_on(counted)
+    lengths = []
+    for address in (first, "main", first, "main"):
+        counted.counts.clear()
+        ds.checkout(address)
+        lengths.append((len(ds), dict(counted.counts)))
+    assert lengths == [
+        (10, {"get_tail": 1, "get": 1}),
+        (11, {"get_tail": 1, "stat": 2}),
+        (10, {"get_tail": 1}),
+        (11, {"get_tail": 1, "stat": 2}),
+    ]
+    assert ds.x[-1].numpy().tolist() == [7]
+
+
+@pytest.mark.parametrize("drops_digest", [False, True])
+def test_a_head_that_was_left_and_changed_meanwhile_is_read_again(drops_digest: bool) -> None:
+    """What 3.9.52 did to its files while a commit was looked at is seen, whether or not it rewrote the tree."""
+    storage, ds = dataset()
+    first = ds.commit()
+    ds.x.extend([7])
+    ds.t.extend(["more"])
+    ds.flush()
+    ds.checkout(first)
+    key = f"versions/{ds._session.tree.branches['main']}/t/tensor_meta.json"
+    storage.put(key, TensorMeta.from_bytes(storage.get(key)).with_(length=4).to_bytes())
+    if drops_digest:
+        drop_digest(storage)
+    else:
+        for tensor in ("t", "x"):
+            other = key.replace("/t/tensor_meta.json", f"/{tensor}/tiles_index/unsharded")
+            storage.put(other, b"\x063.9.52" + bytes(8))
+    ds.checkout("main")
+    assert len(ds.t) == 4
+
+
+def test_a_head_that_was_left_and_committed_by_another_program_is_read_again() -> None:
+    """3.9.52 changes a head and makes it a commit, under the id that it had: what it was before does not count."""
+    storage, ds = dataset()
+    first = ds.commit()
+    ds.x.extend([7])
+    ds.t.extend(["more"])
+    ds.flush()
+    head = ds._session.snapshot.version_id
+    ds.checkout(first)
+    key = f"versions/{head}/t/tensor_meta.json"
+    storage.put(key, TensorMeta.from_bytes(storage.get(key)).with_(length=4).to_bytes())
+    tree = json.loads(storage.get(TREE_KEY))
+    del tree["lakebed"]
+    tree["commits"][head] |= {"commit_time": 1e9, "commit_message": "theirs", "children": ["f" * 40]}
+    below = {
+        "commit_id": "f" * 40,
+        "commit_time": None,
+        "commit_message": None,
+        "parent": head,
+        "children": [],
+    }
+    tree["commits"]["f" * 40] = tree["commits"][head] | below
+    tree["branches"]["main"] = "f" * 40
+    storage.put(TREE_KEY, json.dumps(tree).encode())
+    ds.checkout(head)
+    assert len(ds.t) == 4
