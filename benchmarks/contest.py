@@ -27,6 +27,13 @@ from numpy.typing import NDArray
 SIZES = (10_000, 100_000, 1_000_000)
 """Rows of the label datasets that are appended to."""
 APPENDED = 10_000
+ROW_TYPES = {
+    "id": "int64",
+    "kind": "int32",
+    **{f"f{i}": "float32" for i in range(4)},
+    **{f"d{i}": "float64" for i in range(6)},
+}
+"""Columns of a table that is appended to: 76 bytes a row."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +138,11 @@ class Task:
         found: NDArray[np.uint32] = np.load(self.data / "labels.npy")
         return found
 
+    def table(self, rows: int) -> dict[str, NDArray[Any]]:
+        """Return columns of numbers, the same for all contestants."""
+        chance = np.random.default_rng(7)
+        return {name: chance.integers(0, 1 << 30, rows).astype(kind) for name, kind in ROW_TYPES.items()}
+
     def order(self) -> list[int]:
         """Row numbers in random order, the same for all contestants."""
         rows: list[int] = np.random.default_rng(7).integers(0, self.count, min(2_000, self.count)).tolist()
@@ -153,14 +165,17 @@ class Task:
 
     def at_each_size(self, name: str, append: Callable[[Path, NDArray[np.uint32]], int]) -> None:
         """Append rows to copies of each label dataset; `append` measures itself and returns the new length."""
-        labels = self.numbers()
+        self.grow(name, self.numbers()[:APPENDED], append)
+
+    def grow(self, name: str, rows: Any, append: Callable[[Path, Any], int]) -> None:
+        """Append rows to copies of a dataset of each size; `append` measures itself and returns the new length."""
         for size in SIZES:
             if size > self.count:
                 continue
             taken = len(self.wall)
             for number in range(self.repeats):
                 target = self.copied(f"{size}-{name}", number * len(SIZES) + SIZES.index(size))
-                if append(target, labels[:APPENDED]) != size + APPENDED:
+                if append(target, rows) != size + APPENDED:
                     raise RuntimeError(f"{target} has not grown by {APPENDED}")
             self.figures |= {
                 f"wall_{size}": statistics.median(self.wall[taken:]) * 1e3,

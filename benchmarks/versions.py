@@ -41,6 +41,7 @@ PACKAGES = {
     "deeplake3": ["deeplake==3.9.52", "numpy<2", "setuptools"],
     "icechunk": ["icechunk", "zarr", "numpy"],
     "lance": ["pylance", "numpy"],
+    "deeplake4": ["deeplake>=4", "numpy"],
 }
 CONTESTANTS = (
     Contestant("lakebed", "history_ours", None, False, False, 10_000),
@@ -50,6 +51,7 @@ CONTESTANTS = (
     Contestant("Deep Lake 3.9.52, with hidden tensors", "history_deeplake3", "deeplake3", True, False, 100),
     Contestant("icechunk", "history_icechunk", "icechunk", False, False, 1_000),
     Contestant("Lance", "history_lance", "lance", False, False, 1_000),
+    Contestant("Deep Lake 4", "history_deeplake4", "deeplake4", False, False, 1_000),
 )
 
 Found = dict[str, dict[str, dict[str, float]]]

@@ -334,6 +334,44 @@ WORKLOADS = (
         note="The dataset is open; measured is the append until others can see it.",
     ),
     Workload(
+        "rows-append",
+        "Open a table of 12 columns and 10,000, 100,000 or 1,000,000 rows, and append 10,000 rows of 76 bytes",
+        tuple(row for row in _APPENDS if row is not DEEPLAKE3),
+        1_000_000,
+        (
+            Bar(
+                "CPU at 1,000,000 / HDF5's",
+                lambda r: r["lakebed"].figures["cpu_1000000"] / r["HDF5"].figures["cpu_1000000"],
+                0.8,
+            ),
+            Bar(
+                "CPU at 1,000,000 / at 10,000",
+                lambda r: r["lakebed"].figures["cpu_1000000"] / r["lakebed"].figures["cpu_10000"],
+                1.3,
+            ),
+            Bar(
+                "wall at 1,000,000, waiting for the disk / that of a plain file",
+                lambda r: (
+                    r["lakebed, waits for the disk"].figures["wall_1000000"]
+                    / r["plain file, waits for the disk"].figures["wall_1000000"]
+                ),
+                3,
+            ),
+        ),
+        needs="rows-write",
+        rounds=3,
+        repeats=5,
+        milliseconds=True,
+        figures={
+            "wall_10000": "wall ms, 10k",
+            "wall_1000000": "1M",
+            "cpu_10000": "CPU ms, 10k",
+            "cpu_100000": "100k",
+            "cpu_1000000": "1M",
+        },
+        note="Measured is from the opening until others can see the rows.",
+    ),
+    Workload(
         "append-loop",
         "Append rows of a label and a number one at a time, without `with`",
         (

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import deeplake
 import numpy as np
 from deeplake import types
 from numpy.typing import NDArray
 
-from benchmarks.contest import Task, content, images, main
+from benchmarks.contest import APPENDED, Task, content, images, main
 
 
 def jpeg_ingest(task: Task) -> None:
@@ -79,6 +80,31 @@ def labels_write(task: Task) -> None:
         dataset.commit()
     with task.measured():
         pass
+
+
+def rows_write(task: Task) -> None:
+    """Write datasets of each size."""
+    for size in task.sizes():
+        dataset = deeplake.create(str(task.out / f"{size}-rows"))
+        for name, column in task.table(size).items():
+            dataset.add_column(name, str(column.dtype))
+        dataset.append(task.table(size))
+        dataset.commit()
+    with task.measured():
+        pass
+
+
+def rows_append(task: Task) -> None:
+    """Open, append and commit."""
+
+    def append(path: Path, rows: dict[str, NDArray[Any]]) -> int:
+        with task.measured():
+            dataset = deeplake.open(str(path))
+            dataset.append(rows)
+            dataset.commit()
+        return len(dataset)
+
+    task.grow("rows", task.table(APPENDED), append)
 
 
 def labels_append(task: Task) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import lance
 import numpy as np
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from benchmarks.contest import Task, content, main
+from benchmarks.contest import APPENDED, Task, content, main
 
 BOX = pa.list_(pa.float32(), 4)
 ROWS_PER_BATCH = 256
@@ -81,6 +82,25 @@ def labels_write(task: Task) -> None:
         lance.write_dataset(table, str(task.out / f"{size}-labels"))
     with task.measured():
         pass
+
+
+def rows_write(task: Task) -> None:
+    """Write tables of each size."""
+    for size in task.sizes():
+        lance.write_dataset(pa.table(task.table(size)), str(task.out / f"{size}-rows"))
+    with task.measured():
+        pass
+
+
+def rows_append(task: Task) -> None:
+    """Open, append a fragment."""
+
+    def append(path: Path, rows: dict[str, NDArray[Any]]) -> int:
+        with task.measured():
+            lance.dataset(str(path)).insert(pa.table(rows))
+        return int(lance.dataset(str(path)).count_rows())
+
+    task.grow("rows", task.table(APPENDED), append)
 
 
 def labels_append(task: Task) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import lakebed
-from benchmarks.contest import Task, images, main
+from benchmarks.contest import APPENDED, Task, images, main
 
 ROWS = 32
 
@@ -95,6 +96,34 @@ def labels_append(task: Task) -> None:
         return len(dataset)
 
     task.at_each_size("labels", append)
+
+
+def rows_write(task: Task) -> None:
+    """Write datasets of each size."""
+    for size in task.sizes():
+        rows = task.table(size)
+        with lakebed.empty(str(task.out / f"{size}-rows")) as dataset:
+            for name, column in rows.items():
+                dataset.create_tensor(
+                    name, dtype=str(column.dtype), create_id_tensor=False, create_shape_tensor=False
+                )
+            dataset.extend(rows)
+        dataset.commit()
+    with task.measured():
+        pass
+
+
+def rows_append(task: Task) -> None:
+    """Open, extend and publish."""
+
+    def append(path: Path, rows: dict[str, NDArray[Any]]) -> int:
+        with task.measured():
+            dataset = lakebed.load(str(path))
+            dataset.extend(rows)
+            dataset.flush()
+        return len(dataset)
+
+    task.grow("rows", task.table(APPENDED), append)
 
 
 def append_loop(task: Task) -> None:

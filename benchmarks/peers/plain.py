@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import simplejpeg
 from numpy.typing import NDArray
 
-from benchmarks.contest import Boxes, Task, content, force, images, main
+from benchmarks.contest import APPENDED, Boxes, Task, content, force, images, main
 
 
 def jpeg_ingest(task: Task) -> None:
@@ -88,6 +89,29 @@ def labels_write(task: Task) -> None:
         task.numbers()[:size].tofile(task.out / f"{size}-labels")
     with task.measured():
         pass
+
+
+def rows_write(task: Task) -> None:
+    """Write the bytes of all columns of each size."""
+    for size in task.sizes():
+        (task.out / f"{size}-rows").write_bytes(b"".join(c.tobytes() for c in task.table(size).values()))
+    with task.measured():
+        pass
+
+
+def rows_append(task: Task) -> None:
+    """Append the bytes of all columns to one file."""
+
+    def append(path: Path, rows: dict[str, NDArray[Any]]) -> int:
+        with task.measured(), path.open("ab") as out:
+            for column in rows.values():
+                out.write(column.data)
+            out.flush()
+            if task.durable:
+                os.fsync(out.fileno())
+        return path.stat().st_size // 76
+
+    task.grow("rows", task.table(APPENDED), append)
 
 
 def labels_append(task: Task) -> None:

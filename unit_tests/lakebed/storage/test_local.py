@@ -168,7 +168,7 @@ def test_failed_write_among_new_files_leaves_no_litter(
 
 
 def test_new_files_of_every_shape(storage: LocalStorage) -> None:
-    """Empty, of several pieces, in folders of any order and depth, more than may be open: each holds what it was given."""
+    """Empty, of several pieces, in folders of any order and depth, more than may be open: each holds its own."""
     items: dict[str, tuple[bytes, ...]] = {
         "v/first": (b"1",),
         "v/a/b/c/d": (b"", b"x", b"", b"yz"),
