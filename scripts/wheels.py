@@ -109,7 +109,7 @@ def built(python: Path, source: Path, folder: Path, out: Path) -> tuple[Path, fl
 def tried(python: Path, wheel: Path, folder: Path) -> float:
     """Install a wheel where no compiler is, and run the smoke test; return the seconds beside its dependencies'."""
     environment(python, folder / "fresh")
-    pip = [folder / "fresh/bin/pip", "install", "-q", "--only-binary", ":all:"]
+    pip: list[Path | str] = [folder / "fresh/bin/pip", "install", "-q", "--only-binary", ":all:"]
     run([*pip, f"destination-deeplake[airbyte] @ {wheel.as_uri()}"], CC="/no/compiler")
     run([folder / "fresh/bin/pip", "uninstall", "-q", "-y", "destination-deeplake"])
     start = time.monotonic()

@@ -30,7 +30,6 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         library(Path(folder, "lake"))
         commands(Path(folder))
-    print("ok")
 
 
 def library(path: Path) -> None:
