@@ -36,7 +36,7 @@ class TensorType:
         As in `Dataset.create_tensor`. A tensor of files without one is made with the first file, and gets its. Without
         a compression of chunks it is as `compression_of_chunks` says.
     shape : tuple of int or None
-        Shape of every sample, where all have the same.
+        Shape of every sample, where all have the same; 0 as the first of several sizes stands for any.
     creds_key : str or None
         Name of the credentials of links.
     nulls_as_nan : bool

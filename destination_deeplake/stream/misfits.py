@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from destination_deeplake import groups
 from destination_deeplake.choices import ColumnChoice
-from destination_deeplake.columns import Column, Kind, Refused
+from destination_deeplake.columns import Column, Kind, Refused, shape_text
 from destination_deeplake.ndarrays import present
 from destination_deeplake.stream.samples import Rows
 from destination_deeplake.tensors import TensorType
@@ -164,7 +164,7 @@ def refused_before(meta: pa.Array, field: str) -> Callable[[int], int]:
 
 
 def _shaped(column: Column) -> str:
-    return "" if column.shape is None else f" of shape {'x'.join(map(str, column.shape))}"
+    return "" if column.shape is None else f" of shape {shape_text(column.shape)}"
 
 
 def _beyond(of_type: TensorType) -> str:

@@ -98,9 +98,10 @@ def _lists(values: NDArray[Any], lengths: Rows, there: NDArray[np.bool_], of_typ
         rows[there] = values.reshape(-1, rows.shape[1])
         values, there = rows.reshape(-1), np.ones_like(there)
     flat = pa.array(values)
+    rows_of_each = lengths // int(np.prod(shape[1:])) if shape[0] == 0 else there * shape[0]
     if len(shape) > 1:
-        flat = nested(flat, shape[1:], of_type.arrow.value_type, int(there.sum()) * shape[0])
-    return _outer(flat, there * shape[0], there, of_type.arrow)
+        flat = nested(flat, shape[1:], of_type.arrow.value_type, int(rows_of_each.sum()))
+    return _outer(flat, rows_of_each, there, of_type.arrow)
 
 
 def _outer(items: pa.Array, lengths: Rows, there: NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
