@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from lakebed.api import place_of
 from lakebed.cli import describe
 from lakebed.cli.cells import size
 from lakebed.cli.output import json_option, say_json, say_lines, with_errors
 from lakebed.maintenance.usage import OfTensor, Usage, Used, usage
+from lakebed.storage.url import parse
 
 _VERSIONS = 20
 _HIDDEN = "(ids, shapes, nulls)"
@@ -24,7 +24,7 @@ def du(url: str, as_json: bool) -> None:
     URL[@branch, @commit or @tag] chooses the version that the tensors are told of. Nothing is read but the lists of
     files and the indexes.
     """
-    found = usage(place_of(url, None, existing=True))
+    found = usage(parse(url, existing=True))
     if as_json:
         say_json(found.to_json())
     else:

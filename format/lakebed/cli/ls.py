@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from lakebed import clock
-from lakebed.api import place_of
 from lakebed.cli import describe
 from lakebed.cli.output import json_option, say, say_json, say_lines, with_errors
 from lakebed.dataset.listing import Walk, datasets
+from lakebed.storage.url import parse
 
 _QUIET_SECONDS = 2.0
 _INTERRUPTED = 130  # as shells say it of SIGINT
@@ -49,7 +49,7 @@ def ls(url: str, as_json: bool) -> None:
     """
     walk, found, is_whole = _Told(url), list[dict[str, Any]](), True
     try:
-        for entry in datasets(place_of(url, None), url, walk):
+        for entry in datasets(parse(url), url, walk):
             found.append(entry)
     except KeyboardInterrupt:
         is_whole = False

@@ -56,7 +56,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "kind": [0, 1],
         "box": np.zeros((1, 4), "f4"),
         "vector": np.zeros(768, "f4"),
-        "day": dt.datetime(2026, 1, 2, 3, 4, 5),
+        "day": dt.datetime(2026, 1, 2, 3, 4, 5),  # noqa: DTZ001 - without a zone
         "about": {"a": [1]},
         "note": "many words " * 20,
         "frames": [np.zeros((4, 4, 3), "u1")] * 2,

@@ -75,7 +75,10 @@ def test_bash_runs_it(tmp_path: Path) -> None:
     command.chmod(0o755)
     script = f"""
         eval "$(lakebed completion bash 2>/dev/null | sed '/^_lakebed_completion_setup;/d')"
-        ask() {{ COMPREPLY=(); COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _lakebed_completion lakebed; echo "${{COMPREPLY[*]}}"; }}
+        ask() {{
+            COMPREPLY=(); COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+            _lakebed_completion lakebed; echo "${{COMPREPLY[*]}}"
+        }}
         ask lakebed he
         ask lakebed head --ver
         ask lakebed head {tmp_path}/ds -t im
