@@ -394,8 +394,9 @@ def ls(path: Path = ".", creds: Creds | None = None) -> list[dict[str, Any]]:
     -------
     For each dataset, and for each of its branches that a sync fills, a dictionary: ``path`` below the given one,
     ``branch``, ``stream`` (``namespace``, ``stream`` and ``mode`` at the source of a sync, or None), ``rows``,
-    ``tensors``, ``branches``, the last ``commit`` with ``time`` and ``message``, and ``error``: why it cannot be
-    opened, or None.
+    ``tensors``, the number of ``branches`` and ``branch_names``, the last ``commit`` with ``time`` and ``message``, and
+    ``error``: why it cannot be opened, or None. Of a dataset whose main branch is empty, it tells the branch that was
+    committed to last.
 
     Raises
     ------

@@ -16,6 +16,7 @@ from typing import Any, TextIO
 
 import click
 
+from lakebed.cli.advice import in_shell
 from lakebed.errors import LakebedError
 from lakebed.printable import printable
 
@@ -46,7 +47,10 @@ def say_json(found: Any, *, indent: int | None = 2) -> None:
 
 
 json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print JSON for programs instead of text for people."
+    "--json", "as_json", is_flag=True, help="Print one JSON document for programs instead of text for people."
+)
+jsonl_option = click.option(
+    "--jsonl", "as_jsonl", is_flag=True, help="Print JSON for programs, a line for each row."
 )
 
 
@@ -58,7 +62,7 @@ def with_errors(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(*args, **kwargs)
         except LakebedError as error:
-            raise click.ClickException(str(error)) from error
+            raise click.ClickException(in_shell(str(error))) from error
         except BrokenPipeError:
             # The reader (head, less) has seen enough; a second error at exit would only be noise.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -68,6 +72,17 @@ def with_errors(command: Callable[..., None]) -> Callable[..., None]:
 
 class Commands(click.Group):
     """A group of commands whose errors and warnings leave a terminal alone, too."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands with the whole first sentence of each; click cuts it off."""
+        rows = []
+        for name in self.list_commands(ctx):
+            command = self.get_command(ctx, name)
+            if command is not None and not command.hidden:
+                rows.append((name, command.get_short_help_str(limit=1_000)))
+        if rows:
+            with formatter.section("Commands"):
+                formatter.write_dl(rows)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
@@ -104,7 +119,7 @@ def _warn(
     file: TextIO | None = None,  # noqa: ARG001
     line: str | None = None,  # noqa: ARG001
 ) -> None:
-    say(f"Warning: {message}", err=True)
+    say(f"Warning: {in_shell(str(message))}", err=True)
 
 
 def _unexpected(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -40,8 +40,8 @@ class ColumnMethods(DatasetBase):
         return Batches(self._table(tensors), batch_size, datetimes=datetimes)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Export the rows as an Arrow stream: pyarrow, pandas, polars and DuckDB read a dataset directly."""
-        return arrow_stream(self._table()).__arrow_c_stream__(requested_schema)
+        """Export the rows as an Arrow stream: pyarrow, polars and DuckDB read a dataset directly; labels have names."""
+        return arrow_stream(self._table(), labels=True).__arrow_c_stream__(requested_schema)
 
     def read_columns(self, start: int, stop: int, tensors: Sequence[str] | None = None) -> dict[str, Any]:
         """Read consecutive rows as Arrow arrays.
