@@ -22,7 +22,7 @@ Data: TypeAlias = "Buffer | Sequence[Buffer]"
 """Content of an object: one buffer, or a list of buffers that are written back to back without a copy."""
 
 
-class Summed(tuple["Buffer", ...]):  # noqa: SLOT001 - what is of varying size has none
+class Summed(tuple["bytes | memoryview", ...]):  # noqa: SLOT001 - what is of varying size has none
     """Pieces of content whose checksums its writer has taken, so that a storage need not read all of it for its own.
 
     Parameters
@@ -35,7 +35,7 @@ class Summed(tuple["Buffer", ...]):  # noqa: SLOT001 - what is of varying size h
 
     is_same: Callable[[Buffer], bool]
 
-    def __new__(cls, pieces: Iterable[Buffer], is_same: Callable[[Buffer], bool]) -> Self:
+    def __new__(cls, pieces: Iterable[bytes | memoryview], is_same: Callable[[Buffer], bool]) -> Self:
         found = super().__new__(cls, pieces)
         found.is_same = is_same
         return found

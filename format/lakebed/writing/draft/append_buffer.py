@@ -201,7 +201,13 @@ def _check_for_files(meta: TensorMeta) -> Check | None:
     """Return the check for pictures that are stored as the files they are; None if each needs the long way."""
     name = normalize(meta.sample_compression)
     spec, scan = TensorSpec(meta), None if name is None else TRAITS[name].header_scan
-    if scan is None or meta.tiling_threshold is not None or spec.ndim != 3 or spec.dtype != np.uint8:
+    if (
+        name is None
+        or scan is None
+        or meta.tiling_threshold is not None
+        or spec.ndim != 3
+        or spec.dtype != np.uint8
+    ):
         return None
     # Other htypes convert their pictures, or show them in smaller companions.
     if spec.htype.name != "image" or "downsample" in spec.feeds:

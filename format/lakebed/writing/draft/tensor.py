@@ -588,7 +588,7 @@ class TensorDraft(TensorChunks):
             self._absorb_tail()
         return groups(self.pending, self.chunk_limit, self._codec)
 
-    def _follow_pending(self, chunks: Sequence[NewChunk], rest: Sequence[Block]) -> None:
+    def _follow_pending(self, chunks: list[NewChunk], rest: Sequence[Block]) -> None:
         """Let new chunks hold what was pending, but for a rest."""
         self._set(table=self._state.table.extended(chunks, (self._folder, self._state.key)))
         self.pending = Blocks(rest)
