@@ -13,11 +13,20 @@ from benchmarks.contest import Task, force, main
 
 
 def raw_ingest(task: Task) -> None:
-    """Write one contiguous data set."""
+    """Write one contiguous data set, or with the option "append" one that grows by an array at a time."""
     arrays = task.raw()
     with task.measured():
         with h5py.File(task.out / "raw.h5", "w") as file:
-            file.create_dataset("raw", data=arrays)
+            if task.option == "append":
+                shape = arrays.shape[1:]
+                data = file.create_dataset(
+                    "raw", (0, *shape), arrays.dtype, chunks=(1, *shape), maxshape=(None, *shape)
+                )
+                for number, array in enumerate(arrays):
+                    data.resize(number + 1, axis=0)
+                    data[number] = array
+            else:
+                file.create_dataset("raw", data=arrays)
         if task.durable:
             force(task.out / "raw.h5")
     task.did(len(arrays))

@@ -48,11 +48,15 @@ def jpeg_random(task: Task) -> None:
 
 
 def raw_ingest(task: Task) -> None:
-    """Append all arrays."""
+    """Append the arrays all at once, or one by one with the option "append"."""
     arrays = task.raw()
     with task.measured(), lakebed.empty(str(task.out / "raw")) as dataset:
         dataset.create_tensor("raw", dtype="uint8")
-        dataset.extend({"raw": arrays})
+        if task.option == "append":
+            for array in arrays:
+                dataset.append({"raw": array})
+        else:
+            dataset.extend({"raw": arrays})
     task.did(len(arrays))
 
 

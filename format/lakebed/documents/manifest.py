@@ -22,7 +22,7 @@ the same.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -157,7 +157,7 @@ def digest_of(data: bytes) -> str:
     return f"{int.from_bytes(data[8:16], 'little'):016x}"
 
 
-def block_sums(pieces: tuple[bytes | memoryview, ...]) -> list[int]:
+def block_sums(pieces: tuple[bytes | bytearray | memoryview, ...]) -> list[int]:
     """Return the xxh3-64 of each block of BLOCK bytes of a file given as pieces."""
     sums: list[int] = []
     state, room = xxhash.xxh3_64(), BLOCK
@@ -177,6 +177,11 @@ def block_sums(pieces: tuple[bytes | memoryview, ...]) -> list[int]:
     if room != BLOCK:
         sums.append(state.intdigest())
     return sums
+
+
+def has_sums(sums: Sequence[int], content: bytes | bytearray | memoryview) -> bool:
+    """Tell whether a file has these checksums; see :func:`block_sums`."""
+    return block_sums((content,)) == list(sums)
 
 
 def opened(data: bytes, magic: bytes) -> tuple[dict[str, Any], memoryview]:

@@ -44,6 +44,7 @@ OUT_OF_FILES = frozenset((errno.EMFILE, errno.ENFILE))
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _UNITS = (1_000_000_000, 10_000_000, 1_000_000, 1_000)
 """Nanoseconds that file systems round their times to; the coarsest keeps every other second."""
+_WORTH = 1 << 20  # bytes of a file from which on it is worth a call to reserve its blocks
 _PIECES = 512  # at most IOV_MAX (1024)
 _PUBLISH_WAIT = 60.0
 _PAUSE = 0.01
@@ -108,6 +109,22 @@ def write_all(fd: int, views: Sequence[memoryview]) -> None:
                 done -= group.pop(0).nbytes
             if done:
                 group[0] = group[0][done:]
+
+
+def write_file(fd: int, views: Sequence[memoryview]) -> None:
+    """Write byte views back to back into an empty file, of which the file system hears the length before.
+
+    Raises
+    ------
+    OSError
+        If the operating system fails.
+    """
+    size = sum(view.nbytes for view in views)
+    if size >= _WORTH:
+        problem = native.reserve(fd, size)
+        if problem:
+            raise OSError(problem, os.strerror(problem))
+    write_all(fd, views)
 
 
 def clone(source: int, target: int, size: int) -> None:

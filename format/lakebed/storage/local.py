@@ -40,6 +40,7 @@ from lakebed.storage.disk import (
     stat_of,
     storage_error,
     write_all,
+    write_file,
 )
 from lakebed.storage.folders import TEMPORARY, Folders, check_apart, temporary_in
 from lakebed.storage.unsynced import Unsynced
@@ -220,7 +221,7 @@ class LocalStorage:
         Objects in new folders go straight to their place: they are not read before the batch is done. Others take
         their place whole, by a rename.
         """
-        self._put_many(items, write_all if config.OS_CACHE else write_uncached, durable=durable)
+        self._put_many(items, write_file if config.OS_CACHE else write_uncached, durable=durable)
 
     def put_uncached(self, items: Iterable[tuple[str, Data]]) -> None:
         """Write a batch of objects as `put_many` does without `durable`, past the cache of the operating system."""
@@ -245,7 +246,7 @@ class LocalStorage:
                     write(opened.open(create), content)
                     if not durable:
                         opened.close_last()
-                        self._unsynced.wrote(path, content)
+                        self._unsynced.wrote(path, data)
                 opened.flush()
             for temporary, path in renames:
                 if temporary != path:
