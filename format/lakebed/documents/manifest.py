@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from lakebed import limits
 from lakebed.documents import fields, json_style
 from lakebed.documents.layouts import NO_WORDS, Layouts, Words, no_layouts
+from lakebed.documents.on_demand import OnDemand
 from lakebed.documents.tables import LARGEST_INDEX
 from lakebed.errors import FormatError
 
@@ -104,7 +105,11 @@ class ChunkPlaces:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Everything small of one version: metadata files by key relative to the version's folder, and chunk places."""
+    """Everything small of one version: metadata files by key relative to the version's folder, and chunk places.
+
+    Chunk places of a manifest that was read are parsed when they are asked for; FormatError is raised there if they
+    contradict each other.
+    """
 
     version_id: str
     files: Mapping[str, bytes]
@@ -257,15 +262,22 @@ def _parsed(header: Mapping[str, Any], payload: memoryview) -> Manifest:
     if total > len(payload):
         raise FormatError("the manifest is damaged: its entries overlap")
     files = {key: cut(payload, at, length) for key, (at, length) in named.items()}
-    chunks = {key: table.read(payload) for key, table in tables.items()}
+    for table in tables.values():
+        table.check(len(payload))
+    chunks = OnDemand(tables, lambda key: tables[key].read(payload))
     return Manifest(fields.text(header, "version", _WHAT, ""), files, chunks)
 
 
 def cut(payload: memoryview, at: Any, length: Any) -> bytes:
     """Return a range of the payload, if it is one."""
-    if not (isinstance(at, int) and isinstance(length, int) and at >= 0 and 0 <= length <= len(payload) - at):
-        raise FormatError(f"the manifest is damaged: {length} bytes at {at} leave its payload")
+    check_range(len(payload), at, length)
     return bytes(payload[at : at + length])
+
+
+def check_range(size: int, at: Any, length: Any) -> None:
+    """Refuse a range that leaves a payload of ``size`` bytes."""
+    if not (isinstance(at, int) and isinstance(length, int) and at >= 0 and 0 <= length <= size - at):
+        raise FormatError(f"the manifest is damaged: {length} bytes at {at} leave its payload")
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +305,12 @@ class _Table:
     def nbytes(self) -> int:
         layouts = 0 if self.layouts is None else self.layouts.nbytes
         return 13 * self.rows + 8 * self.sums + layouts
+
+    def check(self, size: int) -> None:
+        """Refuse arrays that leave a payload of ``size`` bytes."""
+        check_range(size, self.at, 13 * self.rows + 8 * self.sums)
+        if self.layouts is not None:
+            check_range(size, self.layouts.at, self.layouts.nbytes)
 
     def read(self, payload: memoryview) -> ChunkPlaces:
         rows, sums = self.rows, self.sums

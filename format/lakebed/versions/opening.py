@@ -19,12 +19,13 @@ from lakebed.documents.dataset_diff import DatasetDiff
 from lakebed.documents.dataset_meta import DatasetMeta
 from lakebed.documents.manifest import ChunkPlaces, Manifest
 from lakebed.documents.manifest_delta import Read
+from lakebed.documents.on_demand import OnDemand
 from lakebed.documents.pad_index import PadIndex
 from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_tree import FIRST, VersionTree
-from lakebed.errors import DatasetCorruptError, FormatError, KeyNotFound, LimitError
+from lakebed.errors import DatasetCorruptError, FormatError, KeyNotFound, LakebedError, LimitError
 from lakebed.storage.base import Storage, is_cache, traits_of
 from lakebed.storage.concurrently import concurrently, together
 from lakebed.versions.digests import digests_of
@@ -109,28 +110,47 @@ def read_version(storage: Storage, tree: VersionTree, version_id: str) -> Openin
             if (digest == found.digest and is_unmodified(storage, tree, manifest, lock)) or (
                 is_doubtful and is_whole_copy(storage, manifest)
             ):
-                return _as_described(found, lock)
+                return _as_described(storage, found, lock)
             if _matches_files(storage, manifest):
                 if is_doubtful and would_tell(manifest):
-                    return _as_described(found, lock)
+                    return _as_described(storage, found, lock)
                 chunks = {
                     key: _without_own_checksums(places, version_id) for key, places in manifest.chunks.items()
                 }
                 return Opening(_assemble(version_id, manifest.files, chunks), lock)
         return Opening(_open_files(storage, tree, version_id), lock)
-    except FormatError as error:
-        raise DatasetCorruptError(
-            f"version {version_id} of {storage.url} can not be opened: {error}; {ADVICE}",
-            dataset=storage.url,
-        ) from error
-    except LimitError as error:
-        raise located(error, f"version {version_id} of {storage.url}", storage.url) from error
+    except (FormatError, LimitError) as error:
+        raise _not_opened(storage, version_id, error) from error
 
 
-def _as_described(found: Read, lock: LockFile | None) -> Opening:
-    """Return the version that a manifest describes, checksums of its chunks included."""
+def _not_opened(storage: Storage, version_id: str, error: FormatError | LimitError) -> LakebedError:
+    """Return the error for a version whose metadata is damaged, or beyond a limit."""
+    if isinstance(error, LimitError):
+        return located(error, f"version {version_id} of {storage.url}", storage.url)
+    return DatasetCorruptError(
+        f"version {version_id} of {storage.url} can not be opened: {error}; {ADVICE}", dataset=storage.url
+    )
+
+
+def _as_described(storage: Storage, found: Read, lock: LockFile | None) -> Opening:
+    """Return the version that a manifest describes, checksums of its chunks included.
+
+    The manifest is as it was written, its checksum says: its tensors are therefore parsed when they are asked for.
+    """
     manifest = found.manifest
-    opened = _assemble(manifest.version_id, manifest.files, manifest.chunks, keep=True)
+    version_id, files = manifest.version_id, manifest.files
+
+    def tensor(key: str) -> TensorState:
+        try:
+            return _tensor(key, files, manifest.chunks[key], keep=True)
+        except (FormatError, LimitError) as error:
+            raise _not_opened(storage, version_id, error) from error
+
+    meta = _meta(files)
+    for key in meta.tensors:
+        if f"{key}/tensor_meta.json" not in files or key not in manifest.chunks:
+            raise FormatError(f"the manifest lacks tensor {key!r}")
+    opened = _snapshot(version_id, meta, files, OnDemand(meta.tensors, tensor))
     return Opening(replace(opened, origin=origin_of(found)), lock)
 
 
@@ -204,15 +224,19 @@ def _without_own_checksums(places: ChunkPlaces, version_id: str) -> ChunkPlaces:
     return ChunkPlaces(places.folders, places.folder_of, sizes, sums, places.own, layouts)
 
 
-def _assemble(
-    version_id: str, files: Mapping[str, bytes], chunks: Mapping[str, ChunkPlaces], *, keep: bool = False
-) -> Snapshot:
+def _assemble(version_id: str, files: Mapping[str, bytes], chunks: Mapping[str, ChunkPlaces]) -> Snapshot:
+    meta = _meta(files)
     try:
-        meta = DatasetMeta.from_bytes(files["dataset_meta.json"])
-        tensors = {key: _tensor(key, files, chunks[key], keep=keep) for key in meta.tensors}
+        tensors = {key: _tensor(key, files, chunks[key]) for key in meta.tensors}
     except KeyError as error:
         raise FormatError(f"the manifest lacks {error}") from error
     return _snapshot(version_id, meta, files, tensors)
+
+
+def _meta(files: Mapping[str, bytes]) -> DatasetMeta:
+    if "dataset_meta.json" not in files:
+        raise FormatError("the manifest lacks 'dataset_meta.json'")
+    return DatasetMeta.from_bytes(files["dataset_meta.json"])
 
 
 def _snapshot(
