@@ -173,9 +173,14 @@ class ChunkSource:
         start, stop = layout.span(inside, inside + 1)
         if start == stop:
             return b""
-        if self.remote is not None and layout.sums is not None:
+        if layout.sums is None:
+            return self.piece(chunk, start, stop - start)
+        if self.remote is not None:
             return self.remote.samples(chunk, layout, inside, inside + 1)
-        return self.piece(chunk, start, stop - start)
+        if chunk.mapped is not None:  # without the lock, see `piece`
+            return self._local.sample(chunk, layout, inside)
+        with self._mutex:
+            return self._local.sample(chunk, layout, inside)
 
     def place(self, table: ChunkTable, row: int, inside: int, chunk: OpenChunk) -> SamplePlace:
         """Find a sample in a chunk file without reading it; errors as in :meth:`sample`."""

@@ -105,15 +105,16 @@ def read_version(storage: Storage, tree: VersionTree, version_id: str) -> Openin
         found, lock = _read_manifest(storage, tree, version_id, digest)
         if found is not None and found.manifest.version_id == version_id:
             manifest = found.manifest
+            meta = _meta(manifest.files) if digest == found.digest else None
             # Another program copied the head, or 3.9.52 was there and is gone.
             is_doubtful = digest == found.digest and lock is not None and lock.etag is None
-            if (digest == found.digest and is_unmodified(storage, tree, manifest, lock)) or (
+            if (digest == found.digest and is_unmodified(storage, tree, manifest, lock, meta)) or (
                 is_doubtful and is_whole_copy(storage, manifest)
             ):
-                return _as_described(storage, found, lock)
+                return _as_described(storage, found, meta or _meta(manifest.files), lock)
             if _matches_files(storage, manifest):
                 if is_doubtful and would_tell(manifest):
-                    return _as_described(storage, found, lock)
+                    return _as_described(storage, found, meta or _meta(manifest.files), lock)
                 chunks = {
                     key: _without_own_checksums(places, version_id) for key, places in manifest.chunks.items()
                 }
@@ -132,7 +133,7 @@ def _not_opened(storage: Storage, version_id: str, error: FormatError | LimitErr
     )
 
 
-def _as_described(storage: Storage, found: Read, lock: LockFile | None) -> Opening:
+def _as_described(storage: Storage, found: Read, meta: DatasetMeta, lock: LockFile | None) -> Opening:
     """Return the version that a manifest describes, checksums of its chunks included.
 
     The manifest is as it was written, its checksum says: its tensors are therefore parsed when they are asked for.
@@ -146,7 +147,6 @@ def _as_described(storage: Storage, found: Read, lock: LockFile | None) -> Openi
         except (FormatError, LimitError) as error:
             raise _not_opened(storage, version_id, error) from error
 
-    meta = _meta(files)
     for key in meta.tensors:
         if f"{key}/tensor_meta.json" not in files or key not in manifest.chunks:
             raise FormatError(f"the manifest lacks tensor {key!r}")
