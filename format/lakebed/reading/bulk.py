@@ -143,7 +143,9 @@ def _opened(reader: SampleReader, ordinal: int, insides: range | NDArray[np.int6
             even = reader.source.even_samples(reader.state.table, ordinal, item)
         if even is not None:
             return partial(even.copy, insides.start)
-        return partial(np.copyto, src=_fixed(reader, ordinal, item)[insides.start * item : insides.stop * item])
+        return partial(
+            np.copyto, src=_fixed(reader, ordinal, item)[insides.start * item : insides.stop * item]
+        )
     return partial(native.gather_fixed, _fixed(reader, ordinal, item), item, np.asarray(insides))
 
 

@@ -54,7 +54,9 @@ class LocalRanges:
             part = room[max(low, start) - start : min(high, stop) - start]
             part[:] = whole[max(low, start) : min(high, stop)]
             if not chunk.seen[block]:
-                self._files.verify_block(chunk, block, part.data if len(part) == high - low else data[low:high])
+                self._files.verify_block(
+                    chunk, block, part.data if len(part) == high - low else data[low:high]
+                )
 
     def sample(self, chunk: OpenChunk, layout: Layout, inside: int) -> Bytes:
         """Return a sample that has a checksum of its own: no more is read of the file than it, and what is at hand.

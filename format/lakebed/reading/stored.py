@@ -361,4 +361,7 @@ class StoredSamples:
         size = self._item
         # Prefix, counts and one row of each table (FORMAT.md 5.1, 5.5), with a version of up to ten characters.
         shortest = 13 + 4 * (len(self.state.meta.max_shape) + 1) + 12
-        return size > 0 and 0 < chunk.size - self.state.table.samples(ordinal) * size - shortest <= _LONGEST_VERSION
+        return (
+            size > 0
+            and 0 < chunk.size - self.state.table.samples(ordinal) * size - shortest <= _LONGEST_VERSION
+        )

@@ -174,13 +174,13 @@ def _read_manifest(
 def _load(storage: Storage, version_id: str, digest: str | None) -> Read | None:
     if is_cache(storage):
         with suppress(KeyNotFound, FormatError, LimitError):
-            kept = load_manifest(storage.trusted, version_id)
+            kept = load_manifest(storage.trusted, version_id, digest)
             if kept.digest == digest:
                 return kept
         storage.forget(manifest_key(version_id))
         storage = storage.origin
     try:
-        return load_manifest(storage, version_id)
+        return load_manifest(storage, version_id, digest)
     except (KeyNotFound, FormatError, LimitError):
         return None
 
