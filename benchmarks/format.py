@@ -186,9 +186,9 @@ def main() -> None:
             print(table.text(workload, found), flush=True)
             if not given.quick:
                 save(workload, found)
-                versions = table.versions(
-                    {None: sys.executable, **{n: VENVS / f"bench-{n}/bin/python" for n in ENVIRONMENTS}}
-                )
+                there = {name: VENVS / f"bench-{name}/bin/python" for name in ENVIRONMENTS}
+                there = {name: python for name, python in there.items() if python.exists()}
+                versions = table.versions({None: sys.executable, **there})
                 table.write(RESULTS, json.loads(SAVED.read_text()), versions)
     finally:
         run.close()

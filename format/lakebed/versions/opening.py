@@ -105,16 +105,16 @@ def read_version(storage: Storage, tree: VersionTree, version_id: str) -> Openin
         found, lock = _read_manifest(storage, tree, version_id, digest)
         if found is not None and found.manifest.version_id == version_id:
             manifest = found.manifest
-            meta = _meta(manifest.files) if digest == found.digest else None
+            meta = _meta_of(found) if digest == found.digest else None
             # Another program copied the head, or 3.9.52 was there and is gone.
             is_doubtful = digest == found.digest and lock is not None and lock.etag is None
             if (digest == found.digest and is_unmodified(storage, tree, manifest, lock, meta)) or (
                 is_doubtful and is_whole_copy(storage, manifest)
             ):
-                return _as_described(storage, found, meta or _meta(manifest.files), lock)
+                return _as_described(storage, found, meta or _meta_of(found), lock)
             if _matches_files(storage, manifest):
                 if is_doubtful and would_tell(manifest):
-                    return _as_described(storage, found, meta or _meta(manifest.files), lock)
+                    return _as_described(storage, found, meta or _meta_of(found), lock)
                 chunks = {
                     key: _without_own_checksums(places, version_id) for key, places in manifest.chunks.items()
                 }
@@ -136,20 +136,24 @@ def _not_opened(storage: Storage, version_id: str, error: FormatError | LimitErr
 def _as_described(storage: Storage, found: Read, meta: DatasetMeta, lock: LockFile | None) -> Opening:
     """Return the version that a manifest describes, checksums of its chunks included.
 
-    The manifest is as it was written, its checksum says: its tensors are therefore parsed when they are asked for.
+    The manifest is as it was written, its checksum says: its tensors are therefore parsed when they are asked for, and
+    for all who open the same manifest once.
     """
     manifest = found.manifest
-    version_id, files = manifest.version_id, manifest.files
+    version_id, files, chunks = manifest.version_id, manifest.files, manifest.chunks
+    for key in meta.tensors:
+        if f"{key}/tensor_meta.json" not in files or key not in chunks:
+            raise FormatError(f"the manifest lacks tensor {key!r}")
+    shared: OnDemand[TensorState] = found.made.setdefault(
+        "tensors", OnDemand(meta.tensors, lambda key: _tensor(key, files, chunks[key], keep=True))
+    )
 
     def tensor(key: str) -> TensorState:
         try:
-            return _tensor(key, files, manifest.chunks[key], keep=True)
+            return shared[key]
         except (FormatError, LimitError) as error:
             raise _not_opened(storage, version_id, error) from error
 
-    for key in meta.tensors:
-        if f"{key}/tensor_meta.json" not in files or key not in manifest.chunks:
-            raise FormatError(f"the manifest lacks tensor {key!r}")
     opened = _snapshot(version_id, meta, files, OnDemand(meta.tensors, tensor))
     return Opening(replace(opened, origin=origin_of(found)), lock)
 
@@ -231,6 +235,13 @@ def _assemble(version_id: str, files: Mapping[str, bytes], chunks: Mapping[str, 
     except KeyError as error:
         raise FormatError(f"the manifest lacks {error}") from error
     return _snapshot(version_id, meta, files, tensors)
+
+
+def _meta_of(found: Read) -> DatasetMeta:
+    meta: DatasetMeta | None = found.made.get("meta")
+    if meta is None:
+        meta = found.made.setdefault("meta", _meta(found.manifest.files))
+    return meta
 
 
 def _meta(files: Mapping[str, bytes]) -> DatasetMeta:
