@@ -186,9 +186,11 @@ def main() -> None:
             print(table.text(workload, found), flush=True)
             if not given.quick:
                 save(workload, found)
-                there = {name: VENVS / f"bench-{name}/bin/python" for name in ENVIRONMENTS}
-                there = {name: python for name, python in there.items() if python.exists()}
-                versions = table.versions({None: sys.executable, **there})
+                pythons: dict[str | None, str | Path] = {None: sys.executable}
+                pythons |= {name: VENVS / f"bench-{name}/bin/python" for name in ENVIRONMENTS}
+                versions = table.versions(
+                    {n: python for n, python in pythons.items() if Path(python).exists()}
+                )
                 table.write(RESULTS, json.loads(SAVED.read_text()), versions)
     finally:
         run.close()
