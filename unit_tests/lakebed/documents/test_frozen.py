@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from lakebed.documents.on_demand import OnDemand
+from lakebed.documents.frozen import OnDemand
 
 
 def test_each_value_is_made_once_and_only_when_it_is_asked_for() -> None:
