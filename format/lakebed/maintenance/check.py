@@ -279,7 +279,9 @@ class DocumentCheck:
         return manifest
 
     def _read_manifest(self, data: bytes) -> Manifest:
-        return read_manifest(data, base_reader(self._storage)).manifest
+        found = read_manifest(data, base_reader(self._storage)).manifest
+        dict(found.chunks)  # all of it is to be sound
+        return found
 
     def _is_current(self, manifest: Manifest) -> bool:
         """Whether the manifest still counts; one that contradicts itself does, to be reported."""

@@ -83,7 +83,10 @@ _phases: OrderedDict[str, None] = OrderedDict(start=None, stop=None)
 
 
 def ready() -> None:
-    """Prepare for what :func:`close_finally` may have to do; called when a dataset is opened."""
+    """Prepare for what :func:`close_finally` may have to do: called before a dataset becomes the writer of a branch.
+
+    One that only reads has nothing to publish, and is closed at once wherever it is found.
+    """
     _closer.start()
 
 

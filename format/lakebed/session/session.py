@@ -21,7 +21,7 @@ from lakebed.errors import (
     StorageError,
 )
 from lakebed.reading.samples import SampleReader
-from lakebed.session import open_sessions, publisher
+from lakebed.session import finalizer, open_sessions, publisher
 from lakebed.session.checkout import Checkout
 from lakebed.session.credentials import LinkCredentials
 from lakebed.session.tail_cache import TailCache
@@ -363,6 +363,7 @@ class Session(Checkout):
             from lakebed.session.new_branch import create_branch
 
             create_branch(self, f"auto_{new_id()}")
+        finalizer.ready()
         self._pass_on()
         if self._lock is not None:
             return

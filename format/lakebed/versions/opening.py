@@ -17,6 +17,7 @@ from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.creds_index import CredsIndex
 from lakebed.documents.dataset_diff import DatasetDiff
 from lakebed.documents.dataset_meta import DatasetMeta
+from lakebed.documents.frozen import OnDemand
 from lakebed.documents.manifest import ChunkPlaces, Manifest
 from lakebed.documents.manifest_delta import Read
 from lakebed.documents.pad_index import PadIndex
@@ -24,7 +25,7 @@ from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_tree import FIRST, VersionTree
-from lakebed.errors import DatasetCorruptError, FormatError, KeyNotFound, LimitError
+from lakebed.errors import DatasetCorruptError, FormatError, KeyNotFound, LakebedError, LimitError
 from lakebed.storage.base import Storage, is_cache, traits_of
 from lakebed.storage.concurrently import concurrently, together
 from lakebed.versions.digests import digests_of
@@ -104,33 +105,56 @@ def read_version(storage: Storage, tree: VersionTree, version_id: str) -> Openin
         found, lock = _read_manifest(storage, tree, version_id, digest)
         if found is not None and found.manifest.version_id == version_id:
             manifest = found.manifest
+            meta = _meta_of(found) if digest == found.digest else None
             # Another program copied the head, or 3.9.52 was there and is gone.
             is_doubtful = digest == found.digest and lock is not None and lock.etag is None
-            if (digest == found.digest and is_unmodified(storage, tree, manifest, lock)) or (
+            if (digest == found.digest and is_unmodified(storage, tree, manifest, lock, meta)) or (
                 is_doubtful and is_whole_copy(storage, manifest)
             ):
-                return _as_described(found, lock)
+                return _as_described(storage, found, meta or _meta_of(found), lock)
             if _matches_files(storage, manifest):
                 if is_doubtful and would_tell(manifest):
-                    return _as_described(found, lock)
+                    return _as_described(storage, found, meta or _meta_of(found), lock)
                 chunks = {
                     key: _without_own_checksums(places, version_id) for key, places in manifest.chunks.items()
                 }
                 return Opening(_assemble(version_id, manifest.files, chunks), lock)
         return Opening(_open_files(storage, tree, version_id), lock)
-    except FormatError as error:
-        raise DatasetCorruptError(
-            f"version {version_id} of {storage.url} can not be opened: {error}; {ADVICE}",
-            dataset=storage.url,
-        ) from error
-    except LimitError as error:
-        raise located(error, f"version {version_id} of {storage.url}", storage.url) from error
+    except (FormatError, LimitError) as error:
+        raise _not_opened(storage, version_id, error) from error
 
 
-def _as_described(found: Read, lock: LockFile | None) -> Opening:
-    """Return the version that a manifest describes, checksums of its chunks included."""
+def _not_opened(storage: Storage, version_id: str, error: FormatError | LimitError) -> LakebedError:
+    """Return the error for a version whose metadata is damaged, or beyond a limit."""
+    if isinstance(error, LimitError):
+        return located(error, f"version {version_id} of {storage.url}", storage.url)
+    return DatasetCorruptError(
+        f"version {version_id} of {storage.url} can not be opened: {error}; {ADVICE}", dataset=storage.url
+    )
+
+
+def _as_described(storage: Storage, found: Read, meta: DatasetMeta, lock: LockFile | None) -> Opening:
+    """Return the version that a manifest describes, checksums of its chunks included.
+
+    The manifest is as it was written, its checksum says: its tensors are therefore parsed when they are asked for, and
+    for all who open the same manifest once.
+    """
     manifest = found.manifest
-    opened = _assemble(manifest.version_id, manifest.files, manifest.chunks, keep=True)
+    version_id, files, chunks = manifest.version_id, manifest.files, manifest.chunks
+    for key in meta.tensors:
+        if f"{key}/tensor_meta.json" not in files or key not in chunks:
+            raise FormatError(f"the manifest lacks tensor {key!r}")
+    shared: OnDemand[TensorState] = found.made.setdefault(
+        "tensors", OnDemand(meta.tensors, lambda key: _tensor(key, files, chunks[key], keep=True))
+    )
+
+    def tensor(key: str) -> TensorState:
+        try:
+            return shared[key]
+        except (FormatError, LimitError) as error:
+            raise _not_opened(storage, version_id, error) from error
+
+    opened = _snapshot(version_id, meta, files, OnDemand(meta.tensors, tensor))
     return Opening(replace(opened, origin=origin_of(found)), lock)
 
 
@@ -154,13 +178,13 @@ def _read_manifest(
 def _load(storage: Storage, version_id: str, digest: str | None) -> Read | None:
     if is_cache(storage):
         with suppress(KeyNotFound, FormatError, LimitError):
-            kept = load_manifest(storage.trusted, version_id)
+            kept = load_manifest(storage.trusted, version_id, digest)
             if kept.digest == digest:
                 return kept
         storage.forget(manifest_key(version_id))
         storage = storage.origin
     try:
-        return load_manifest(storage, version_id)
+        return load_manifest(storage, version_id, digest)
     except (KeyNotFound, FormatError, LimitError):
         return None
 
@@ -204,15 +228,26 @@ def _without_own_checksums(places: ChunkPlaces, version_id: str) -> ChunkPlaces:
     return ChunkPlaces(places.folders, places.folder_of, sizes, sums, places.own, layouts)
 
 
-def _assemble(
-    version_id: str, files: Mapping[str, bytes], chunks: Mapping[str, ChunkPlaces], *, keep: bool = False
-) -> Snapshot:
+def _assemble(version_id: str, files: Mapping[str, bytes], chunks: Mapping[str, ChunkPlaces]) -> Snapshot:
+    meta = _meta(files)
     try:
-        meta = DatasetMeta.from_bytes(files["dataset_meta.json"])
-        tensors = {key: _tensor(key, files, chunks[key], keep=keep) for key in meta.tensors}
+        tensors = {key: _tensor(key, files, chunks[key]) for key in meta.tensors}
     except KeyError as error:
         raise FormatError(f"the manifest lacks {error}") from error
     return _snapshot(version_id, meta, files, tensors)
+
+
+def _meta_of(found: Read) -> DatasetMeta:
+    meta: DatasetMeta | None = found.made.get("meta")
+    if meta is None:
+        meta = found.made.setdefault("meta", _meta(found.manifest.files))
+    return meta
+
+
+def _meta(files: Mapping[str, bytes]) -> DatasetMeta:
+    if "dataset_meta.json" not in files:
+        raise FormatError("the manifest lacks 'dataset_meta.json'")
+    return DatasetMeta.from_bytes(files["dataset_meta.json"])
 
 
 def _snapshot(
