@@ -20,6 +20,7 @@ from lakebed.errors import (
     DatasetExistsError,
     IngestionError,
     SamePathException,
+    SkippedRowError,
     TransformError,
 )
 from lakebed.importers.collecting import ASIDE, NO_SEARCH
@@ -29,6 +30,7 @@ from lakebed.importers.report import ImportReport
 from lakebed.importers.source import Source
 from lakebed.importers.splits import Splits, chosen, splits_of
 from lakebed.options import check_options
+from lakebed.transforms.output import RowsOfItems, Skipped
 
 # Key of the infos of datasets under which imports are remembered.
 INFO = "imports"
@@ -401,11 +403,15 @@ class _Import:
         how, importer, plan = self._how, self._importer, self._plan
         planned = {one.name for one in self._tensors}
         missing = tuple(name for name in ds.tensors if name not in planned)
-        maker = _columns if importer.is_batched else _each
+        maker: Callable[..., Iterator[Any]] = _columns if importer.is_batched else _each
+        size = 1 if importer.is_batched else None
         scheduler = how.scheduler or importer.scheduler
         if scheduler == "processed" and ds.path.startswith("mem://"):
             scheduler = "threaded"
         workers = min(os.cpu_count() or 1, _MOST_WORKERS) if how.workers is None else how.workers
+        if importer.batch:
+            # Small enough for every worker to have some.
+            maker, size = _many, min(importer.batch, -(-len(plan.items) // (2 * max(workers, 1))))
 
         def remember(done: Any) -> None:
             self._report.count(done, self._earlier)
@@ -418,7 +424,7 @@ class _Import:
                 maker,
                 _Items(plan.items),
                 ds,
-                batch_size=1 if importer.is_batched else None,
+                batch_size=size,
                 num_workers=workers if len(plan.items) > 1 else 0,
                 scheduler=scheduler,
                 kwargs={
@@ -439,7 +445,7 @@ class _Import:
             raise
         except TransformError as error:
             cause = error.__cause__
-            where = f" at {error.item}" if error.item else ""
+            where = f" at {error.item}" if error.item and not isinstance(cause, SkippedRowError) else ""
             raise IngestionError(
                 f"the import of {self._source.shown} failed{where}: {cause or error}"
             ) from error
@@ -589,3 +595,28 @@ def _columns(
                 else:
                     made = kept(made, [index for index, split in enumerate(of) if split == splits.only])
             yield made
+
+
+def _many(
+    entries: Sequence[tuple[int, Any]],
+    importer: Importer,
+    context: Any,
+    splits: Splits,
+    missing: tuple[str, ...],
+) -> Iterator[Any]:
+    """Make the rows of several items, a row each, as columns."""
+    for found in importer.many([item for _, item in entries], context):
+        if isinstance(found, Skipped):
+            yield found
+            continue
+        which, columns = found
+        made = {**columns, **{name: [None] * len(which) for name in missing}}
+        if splits.names:
+            of = [splits.of(entries[at][0], 1)[0] for at in which]
+            if splits.only is None:
+                made[splits.tensor] = of
+            else:
+                rows = [row for row, split in enumerate(of) if split == splits.only]
+                made, which = kept(made, rows), [which[row] for row in rows]
+        if which:
+            yield RowsOfItems(made, which, entries)
