@@ -28,7 +28,7 @@ from lakebed.errors import IngestionError, LakebedError, NotFoundError
 from lakebed.importers.coco_annotations import Kind, Reader, look, tensors_of, values_of
 from lakebed.importers.coco_columns import values_of_many
 from lakebed.importers.json_index import JsonFile, open_json
-from lakebed.importers.plan import Media, Plan, Problem, kind_of_images, media, tensor
+from lakebed.importers.plan import Media, Plan, Problem, columns_of_rows, kind_of_images, media, tensor
 from lakebed.importers.source import Source, stem_of
 from lakebed.transforms.output import Skipped
 
@@ -219,7 +219,7 @@ def many(items: Sequence[_Row], context: _Context) -> Iterator[Any]:
                     made.append(one)
                     which.append(at)
         if made:
-            yield which, {name: [row[name] for row in made] for name in context.tensors}
+            yield which, columns_of_rows(made)
 
 
 def _records(items: Sequence[_Row], context: _Context) -> list[dict[str, Any] | None]:

@@ -271,3 +271,8 @@ def _taken(values: Any, rows: list[int]) -> Any:
     if isinstance(values, np.ndarray):
         return values[rows]
     return values.take(rows) if hasattr(values, "take") else [values[row] for row in rows]
+
+
+def columns_of_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Return rows of the same tensors as columns."""
+    return {name: [row[name] for row in rows] for name in rows[0]}
