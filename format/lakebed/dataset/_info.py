@@ -105,6 +105,11 @@ class InfoMethods(TensorBase):
         return self._state.meta.is_link
 
     @property
+    def is_tiled(self) -> bool:
+        """Whether a sample of the tensor is cut into tiles, each in a chunk of its own, as it is too large for one."""
+        return bool(len(self._state.tiles))
+
+    @property
     def hidden(self) -> bool:
         """Whether this is a companion of another tensor."""
         return self._state.meta.hidden

@@ -78,7 +78,8 @@ class _Columns:
             "segmentation": self._polygons,
         }
         for key, column in zip(asked, found, strict=True):
-            take.get(key, self._numbers_of)(key, column)
+            put = take.get(key, self._numbers_of)
+            put(key, column)
         if "other" in reader.names:
             self._others()
 

@@ -243,7 +243,7 @@ def _copied(
             f"{found} is copied as a whole, with its versions, to the address of a new dataset; lakebed cp copies "
             "parts of one, and ds.extend appends its rows to another"
         )
-    if dest is not None and source.is_local:
+    if dest is not None:
         _check_two_places(source, os.fspath(dest))
     done = importer.copied(
         source, dest, overwrite=how.overwrite, creds=how.creds, progressbar=how.progressbar

@@ -206,35 +206,40 @@ def open_json(
 
 
 def _indexed(file: JsonFile, name: str, wanted: Mapping[str, Sequence[str]]) -> tuple[JsonFile, Found]:
-    """Look through a file."""
-    found: Found = {}
-    text = file.text
+    """Look through a file; errors as of :func:`open_json`."""
     try:
-        at = _expected(text, len(_MARK) if text[: len(_MARK)] == _MARK else 0, b"{")
-        if _next(text, at) == b"}":
-            at = _expected(text, at, b"}")
-        else:
-            while True:
-                key, at = _value(text, at)
-                at = _expected(text, at, b":")
-                if key in wanted and _next(text, at) == b"[":
-                    if key in file.arrays:
-                        raise JsonTextError(at, f"{key} is there twice")
-                    file.arrays[key], found[key], at = _array(file, name, key, _skipped(text, at), wanted[key])
-                else:
-                    file.values[key], at = _value(text, at)
-                if _next(text, at) == b"}":
-                    at = _expected(text, at, b"}")
-                    break
-                at = _expected(text, at, b",")
-        at = _skipped(text, at)
-        if at < len(text):
-            raise JsonTextError(at, "there is more behind the object")
+        return file, _gone_through(file, name, wanted)
     except JsonTextError as error:
         raise IngestionError(f"{name} is no JSON at byte {error.at:,}: {error.what}") from error
     except ValueError as error:
+        if isinstance(error, LakebedError):
+            raise
         raise IngestionError(f"{name} is no JSON in UTF-8: {error}") from error
-    return file, found
+
+
+def _gone_through(file: JsonFile, name: str, wanted: Mapping[str, Sequence[str]]) -> Found:
+    """Go through the members of the object that a file is."""
+    found: Found = {}
+    text = file.text
+    at = _expected(text, len(_MARK) if text[: len(_MARK)] == _MARK else 0, b"{")
+    while (following := _next(text, at)) != b"}":
+        if file.values or file.arrays:
+            at = _expected(text, at, b",")
+            following = _next(text, at)
+        if following != b'"':
+            raise JsonTextError(_skipped(text, at), "a key was expected")
+        key, at = _value(text, at)
+        at = _expected(text, at, b":")
+        if key in wanted and _next(text, at) == b"[":
+            if key in file.arrays:
+                raise JsonTextError(at, f"{key} is there twice")
+            file.arrays[key], found[key], at = _array(file, name, key, _skipped(text, at), wanted[key])
+        else:
+            file.values[key], at = _value(text, at)
+    at = _skipped(text, _expected(text, at, b"}"))
+    if at < len(text):
+        raise JsonTextError(at, "there is more behind the object")
+    return found
 
 
 def _array(
@@ -282,7 +287,7 @@ def _next(text: Any, at: int) -> bytes:
 def _expected(text: Any, at: int, what: bytes) -> int:
     at = _skipped(text, at)
     if text[at : at + 1] != what:
-        raise JsonTextError(at, f"'{what.decode()}' was expected, to begin or go on with an object")
+        raise JsonTextError(at, f"'{what.decode()}' was expected")
     return at + 1
 
 

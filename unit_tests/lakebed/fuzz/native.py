@@ -461,7 +461,28 @@ def _record_starts(rng: random.Random) -> None:
     assert not len(starts) or (starts[0] == 0 and starts[-1] < end)
 
 
-_PIECES = b'{ } [ ] , : " \\ 0 1 - . e E null true false NaN Infinity "a" "b": "\\u00e9" 12.5 -7 1e300 [1,2] {"a":1}'.split()
+_PIECES = (
+    *(
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b",",
+        b":",
+        b'"',
+        b"\\",
+        b"0",
+        b"1",
+        b"-",
+        b".",
+        b"e",
+        b"E",
+        b"null",
+        b"true",
+        b"NaN",
+    ),
+    *(b"Infinity", b'"a"', b'"b":', rb'"\u00e9"', b"12.5", b"-7", b"1e300", b"[1,2]", b'{"a":1}'),
+)
 
 
 def _json_text(rng: random.Random) -> NDArray[np.uint8]:
@@ -474,7 +495,9 @@ def _json_text(rng: random.Random) -> NDArray[np.uint8]:
     for _ in range(rng.randrange(4)):
         at = rng.randrange(len(text) + 1)
         text[at : at + rng.randrange(3)] = rng.choice(_PIECES)
-    return np.frombuffer(bytes(text[: rng.randrange(len(text) + 1)] if rng.random() < 0.3 else text), np.uint8).copy()
+    return np.frombuffer(
+        bytes(text[: rng.randrange(len(text) + 1)] if rng.random() < 0.3 else text), np.uint8
+    ).copy()
 
 
 def _json_values(rng: random.Random) -> None:
@@ -493,7 +516,9 @@ def _json_columns(rng: random.Random) -> None:
     kinds = bytes(rng.choice(b"ifIFPv") for _ in range(rng.randrange(4)))
     if rng.random() < 0.2:
         starts = _numbers(rng, np.int64, count)
-    members = np.array([[rng.choice((-1, 0, 1, 2, 99)) for _ in kinds] for _ in range(2)], np.int64).reshape(2, -1)
+    members = np.array([[rng.choice((-1, 0, 1, 2, 99)) for _ in kinds] for _ in range(2)], np.int64).reshape(
+        2, -1
+    )
     shapes = np.array([rng.choice((0, 0, 1, 1, 2, -1)) for _ in range(count)], np.int64)
     found, odd = json_arrays.columns(text, starts, ends, shapes, members, kinds)
     assert len(found) == len(kinds)

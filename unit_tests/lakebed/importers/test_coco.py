@@ -309,9 +309,7 @@ def test_many_pictures_at_once_become_what_each_becomes(tmp_path: Path, plain: b
     assert which == [row["images"].path for row in rows]
 
 
-def test_pictures_with_many_masks_are_not_held_together(
-    coco: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pictures_with_many_masks_are_not_held_together(coco: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = plan(Source.of(coco))
     assert [len(which) for which, _ in many(found.items, found.context)] == [3]
     monkeypatch.setattr("lakebed.importers.coco._MASK_BYTES", 47)  # a mask has 48

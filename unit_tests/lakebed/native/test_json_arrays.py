@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -84,8 +85,17 @@ def test_numbers_are_the_nearest_doubles(number: float) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["1e23", "9007199254740993", "0.1e-22", "12345678901234567890.0", "1e400", "-1e-400", "-0", "-0.0", "NaN"]
-    + ["-Infinity", "0.000000000000000000000000000001", f"1.{'0' * 900}1", "1234567890123456789e-19", "1E+2"],
+    [
+        *("1e23", "9007199254740993", "0.1e-22", "12345678901234567890.0", "1e400", "-1e-400", "-0", "-0.0"),
+        *(
+            "NaN",
+            "-Infinity",
+            "0.000000000000000000000000000001",
+            f"1.{'0' * 900}1",
+            "1234567890123456789e-19",
+        ),
+        "1E+2",
+    ],
 )
 def test_texts_of_numbers(text: str) -> None:
     whole = f'[{{"x": {text}}}]'.encode()
@@ -121,7 +131,10 @@ def test_columns() -> None:
     text = json.dumps(objects + between).encode()
     scanner, (starts, ends, shapes, _) = scanned(text, most=100)
     assert len({len(keys) for keys, _ in filter(None, scanner.shapes)}) == 2
-    named = [dict(zip(keys, of, strict=True)) for (keys, _), of in zip(scanner.shapes, scanner.members, strict=True)]
+    named = [
+        dict(zip(keys, of, strict=True))
+        for (keys, _), of in zip(scanner.shapes, scanner.members, strict=True)
+    ]
     members = np.array([[of.get(key, -1) for key in "ifIFPv"] for of in named])
     (i, f, ints, floats, polygons, v), is_odd = columns(text, starts, ends, shapes, members, b"ifIFPv")
     assert is_odd.tolist() == [False] * 3 + [True, False] * len(odd)
@@ -164,10 +177,9 @@ def test_text_is_json_where_python_says_so(data: st.DataObject) -> None:
     try:
         wanted = json.loads(text)
     except ValueError:
-        with pytest.raises(JsonTextError):
+        with suppress(JsonTextError):
             _, end = value_span(text, 0)
-            if text[end:].strip(b" \t\r\n"):
-                raise JsonTextError(end, "more") from None
+            assert text[end:].strip(b" \t\r\n")
     else:
         start, end = value_span(text, 0)
         assert same(json.loads(text[start:end]), wanted)
