@@ -106,8 +106,8 @@ class InfoMethods(TensorBase):
 
     @property
     def is_tiled(self) -> bool:
-        """Whether a sample of the tensor is cut into tiles, each in a chunk of its own, as it is too large for one."""
-        return bool(len(self._state.tiles))
+        """Whether samples of the tensor may be cut into tiles, as those are that are too large for a chunk."""
+        return bool(self._reader.has_tiles)
 
     @property
     def hidden(self) -> bool:

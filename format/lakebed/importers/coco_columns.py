@@ -78,7 +78,7 @@ class _Columns:
             "segmentation": self._polygons,
         }
         for key, column in zip(asked, found, strict=True):
-            put = take.get(key, self._numbers_of)
+            put: Callable[[str, Any], object] = take.get(key, self._numbers_of)
             put(key, column)
         if "other" in reader.names:
             self._others()

@@ -136,12 +136,40 @@ def import_from(
     importer = recognised(source)[0] if format == "auto" else importer_of(format)
     check_options(importer.name, importer.options(), options)
     wanted = chosen(split)
+    how = _How(append, overwrite, strict, workers, scheduler, checkpoint, commit, dest_creds, progressbar)
     if importer.copied is not None:
-        whole = append or separate or bool(split) or bool(options)
-        how = _How(append, overwrite=overwrite, creds=dest_creds, progressbar=progressbar)
-        report = _copied(importer, source, None if dry_run else dest, how, is_part=whole)
+        is_part = append or separate or bool(split) or bool(options)
+        report = _copied(importer, source, None if dry_run else dest, how, is_part=is_part)
         if report is not None:
             return report
+    plan, splits = _planned(importer, source, wanted, seed, options)
+    if strict:
+        _check_strict(plan)
+    if dry_run:
+        report = ImportReport.of(importer.name, source.shown, plan)
+        report.dry_run = True
+        return report
+    if dest is None:
+        raise IngestionError("an import needs the address of a dataset to write, or dry_run=True")
+    if separate:
+        return _separately(importer, source, plan, splits, how, dest)
+    return _Import(importer, source, plan, splits, how).run(dest)
+
+
+def _planned(
+    importer: Importer,
+    source: Source,
+    wanted: Mapping[str, float | None],
+    seed: int,
+    options: Mapping[str, Any],
+) -> tuple[Plan, Splits]:
+    """Plan an import of some splits.
+
+    Raises
+    ------
+    IngestionError
+        If there is nothing to import.
+    """
     only = [name for name, share in wanted.items() if share is None]
     with NO_SEARCH:
         planned = importer.plan_for(source, only, options)
@@ -149,24 +177,7 @@ def import_from(
     plan, splits = splits_of(planned, wanted, seed)
     if not len(plan.items):
         raise IngestionError(f"{source.shown} holds nothing to import: {plan.found}")
-    if strict:
-        _check_strict(plan)
-    report = ImportReport.of(importer.name, source.shown, plan)
-    if dry_run:
-        report.dry_run = True
-        return report
-    if dest is None:
-        raise IngestionError("an import needs the address of a dataset to write, or dry_run=True")
-    how = _How(append, overwrite, strict, workers, scheduler, checkpoint, commit, dest_creds, progressbar)
-    if not separate:
-        return _Import(importer, source, plan, splits, how).run(dest)
-    if not splits.names:
-        raise IngestionError(
-            "the source has no splits to make datasets of: give shares, as in train=0.8/val=0.2"
-        )
-    if isinstance(dest, lakebed.Dataset):
-        raise IngestionError("separate= makes datasets below an address, not in an open dataset")
-    return _separately(importer, source, plan, splits, how, os.fspath(dest))
+    return plan, splits
 
 
 def import_plan(
@@ -266,15 +277,28 @@ def _check_two_places(source: Source, dest: str) -> None:
 
 
 def _separately(
-    importer: Importer, source: Source, plan: Plan, splits: Splits, how: _How, dest: str
+    importer: Importer, source: Source, plan: Plan, splits: Splits, how: _How, dest: Any
 ) -> ImportReport:
-    """Make a dataset of each split."""
+    """Make a dataset of each split.
+
+    Raises
+    ------
+    IngestionError
+        If there are no splits, or ``dest`` is no address.
+    """
+    if not splits.names:
+        raise IngestionError(
+            "the source has no splits to make datasets of: give shares, as in train=0.8/val=0.2"
+        )
+    if isinstance(dest, lakebed.Dataset):
+        raise IngestionError("separate= makes datasets below an address, not in an open dataset")
+    root = os.fspath(dest)
     whole: ImportReport | None = None
     counts: dict[str, int] = {}
     for name in splits.names:
         part = plan if splits.shares else plan.only([name])
         of = replace(splits, only=name) if splits.shares else Splits()
-        found = _Import(importer, source, part, of, how).run(f"{dest.rstrip('/')}/{name}")
+        found = _Import(importer, source, part, of, how).run(f"{root.rstrip('/')}/{name}")
         counts[name] = found.written
         if whole is None:
             whole = found
@@ -288,7 +312,7 @@ def _separately(
         whole.left_out += found.left_out
     if whole is None:
         raise AssertionError("there is a split")
-    whole.dest, whole.splits, whole.nbytes, whole.planned = dest, counts, plan.nbytes, plan.rows
+    whole.dest, whole.splits, whole.nbytes, whole.planned = root, counts, plan.nbytes, plan.rows
     return whole
 
 
