@@ -1,3 +1,4 @@
+# cython: auto_pickle=False
 """Objects in long arrays of JSON text (RFC 8259): where each one lies, what its members are, and members as columns.
 
 An array is gone through once, by :class:`ArrayScanner`, which makes no object of what it finds: of an element it notes

@@ -1,5 +1,5 @@
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ class ArrayScanner:
     is_over: bool
     shapes: list[tuple[tuple[str, ...], bytes] | None]
     members: list[list[int]]
-    def __init__(self, data: Any, at: int, wanted: Sequence[str] = ()) -> None: ...
+    def __new__(cls, data: Any, at: int, wanted: Sequence[str] = ()) -> Self: ...
     @property
     def at(self) -> int: ...
     def next(
