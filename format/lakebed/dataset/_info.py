@@ -105,6 +105,11 @@ class InfoMethods(TensorBase):
         return self._state.meta.is_link
 
     @property
+    def is_tiled(self) -> bool:
+        """Whether samples of the tensor may be cut into tiles, as those are that are too large for a chunk."""
+        return bool(self._reader.has_tiles)
+
+    @property
     def hidden(self) -> bool:
         """Whether this is a companion of another tensor."""
         return self._state.meta.hidden

@@ -92,6 +92,17 @@ class Importer:
         return bool(getattr(self.functions, "BATCHED", False))
 
     @property
+    def batch(self) -> int:
+        """How many items ``many`` makes rows of at a time, at most; 0 of formats that have no such function."""
+        return int(getattr(self.functions, "BATCH", 0))
+
+    @property
+    def many(self) -> Callable[[Sequence[Any], Any], Iterable[Any]]:
+        """What several items become, a row each."""
+        found: Callable[[Sequence[Any], Any], Iterable[Any]] = self.functions.many
+        return found
+
+    @property
     def scheduler(self) -> str:
         """What its workers had better be: threads where files are copied and decoded, processes where Python works."""
         return str(getattr(self.functions, "SCHEDULER", "threaded"))
