@@ -77,6 +77,7 @@ bench: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready ## speed and memory agains
 	@.venv/bin/python -m benchmarks.sync $(BENCH)
 	.venv/bin/python -m benchmarks.upserts $(BENCH_UPSERTS)
 	.venv/bin/python -m benchmarks.format $(BENCH_FORMAT)
+	.venv/bin/python -m benchmarks.startup $(BENCH_STARTUP)
 	.venv/bin/python -m benchmarks.versions $(BENCH_VERSIONS)
 	.venv/bin/python -m benchmarks.remote $(BENCH_REMOTE)
 	.venv/bin/python -m benchmarks.loader $(BENCH_LOADER)

@@ -32,13 +32,13 @@ Source: Airbyte protocol, supported data types and meta columns.
 import enum
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
 from destination_deeplake.groups import layout
 from destination_deeplake.naming import META_COLUMNS
 from destination_deeplake.native.records import Block, TableBuilder, repeated
+from lakebed.dataclass import dataclass
 
 _RAW_ID, _EXTRACTED_AT, _META, _GENERATION_ID = META_COLUMNS
 

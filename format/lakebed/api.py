@@ -131,8 +131,10 @@ def load(
     """
     creds = kept(creds)
     check_options(options)
-    from lakebed.history.timestamps import posix_seconds
+    if as_of is not None:
+        from lakebed.history.timestamps import posix_seconds
 
+        as_of = posix_seconds(as_of)
     places.check_path(path)
     return Dataset(
         open_at(
@@ -140,7 +142,7 @@ def load(
             read_only=read_only,
             cache_bytes=_bytes(memory_cache_size),
             lock_timeout=float(lock_timeout),
-            as_of=None if as_of is None else posix_seconds(as_of),
+            as_of=as_of,
             reset=reset,
             check_integrity=bool(check_integrity),
         )

@@ -8,9 +8,10 @@ import re
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from functools import wraps
+from importlib import import_module
 from types import TracebackType
 from typing import Any, TextIO
 
@@ -70,19 +71,63 @@ def with_errors(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
+class Loaded(MutableMapping[str, click.Command]):
+    """Commands that are loaded when they are asked for.
+
+    Parameters
+    ----------
+    package
+        Where they are.
+    table
+        By name, module and attribute below the package, with a dot between them, and the first sentence of its help.
+    """
+
+    def __init__(self, package: str, table: Mapping[str, tuple[str, str]]) -> None:
+        self._package = package
+        self._table = dict(table)
+        self._loaded: dict[str, click.Command] = {}
+
+    def __getitem__(self, name: str) -> click.Command:
+        if name not in self._loaded:
+            module, _, attribute = self._table[name][0].partition(".")
+            self._loaded[name] = getattr(import_module(f"{self._package}.{module}"), attribute)
+        return self._loaded[name]
+
+    def __setitem__(self, name: str, command: click.Command) -> None:
+        self._table[name] = ("", command.help or "")
+        self._loaded[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._table[name]
+        self._loaded.pop(name, None)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._table
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._table)
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def sentence(self, name: str) -> str:
+        """Return the first sentence of a command's help, without loading it."""
+        return self._table[name][1]
+
+
 class Commands(click.Group):
     """A group of commands whose errors and warnings leave a terminal alone, too."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands with the whole first sentence of each; click cuts it off."""
-        rows = []
-        for name in self.list_commands(ctx):
-            command = self.get_command(ctx, name)
-            if command is not None and not command.hidden:
-                rows.append((name, command.get_short_help_str(limit=1_000)))
-        if rows:
-            with formatter.section("Commands"):
-                formatter.write_dl(rows)
+        """Write the list of commands with the whole first sentence of each, which click cuts off, and load none for it."""
+        rows = [(name, self._sentence(name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+    def _sentence(self, name: str) -> str:
+        if isinstance(self.commands, Loaded):
+            return self.commands.sentence(name)
+        return self.commands[name].get_short_help_str(limit=1_000)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""

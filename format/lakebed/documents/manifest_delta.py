@@ -26,7 +26,6 @@ is written.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -34,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed import limits
+from lakebed.dataclass import dataclass, replace
 from lakebed.documents import fields
 from lakebed.documents.layouts import joined, no_layouts
 from lakebed.documents.manifest import (

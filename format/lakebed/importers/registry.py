@@ -7,13 +7,13 @@ the format is asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from lakebed.dataclass import dataclass
 from lakebed.errors import IngestionError
 from lakebed.importers.plan import Plan
 from lakebed.importers.source import Source

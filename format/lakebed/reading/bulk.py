@@ -20,7 +20,6 @@ from lakebed.native import chunks as native
 from lakebed.native import views
 from lakebed.reading.index import Rows
 from lakebed.reading.open_chunk import OpenChunk
-from lakebed.reading.parallel import for_each
 from lakebed.reading.stored import Locating
 
 if TYPE_CHECKING:
@@ -349,6 +348,8 @@ def _share(sizes: Sequence[int], start: int) -> int:
 def _decode_window(
     reader: SampleReader, window: Sequence[Pending], rooms: Sequence[NDArray[Any] | None]
 ) -> list[NDArray[Any]]:
+    from lakebed.reading.parallel import for_each
+
     found: list[Any] = [None] * len(window)
     array, direct = reader.decoder.array, reader.decoder.direct
 

@@ -7,7 +7,6 @@ together or not at all.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from lakebed.chunks.tiling import box
 from lakebed.codecs.registry import byte_codec, file_codec
+from lakebed.dataclass import replace
 from lakebed.errors import InvalidOperationError, LakebedError, SampleAppendError, SampleUpdateError
 from lakebed.htypes.arrays import array_dtype, cast
 from lakebed.htypes.base import Storing
@@ -23,10 +23,11 @@ from lakebed.htypes.class_label import to_indices
 from lakebed.htypes.registry import htype_named
 from lakebed.reading.index import Index
 from lakebed.session.copy_samples import chunk_bytes
-from lakebed.session.inputs import StoredSamples, encode_sample, encode_samples
+from lakebed.session.inputs import encode_sample, encode_samples
 from lakebed.session.new_classes import NewClasses
 from lakebed.session.regions import expanded, put, region, whole
 from lakebed.session.session import Session
+from lakebed.session.stored_samples import StoredSamples
 from lakebed.versions.state import TensorState
 from lakebed.writing.draft.rows import DraftRows
 from lakebed.writing.encode.encoded import Column, Encoded

@@ -5,9 +5,9 @@ from __future__ import annotations
 import weakref
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
 from typing import Any
 
+from lakebed.dataclass import dataclass, field
 from lakebed.session.finalizer import close_finally
 from lakebed.session.session import Session
 

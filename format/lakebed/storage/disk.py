@@ -11,7 +11,6 @@ import io
 import os
 import threading
 import time
-import uuid
 from array import array
 from functools import partial
 from pathlib import Path
@@ -27,7 +26,6 @@ from lakebed.errors import (
     StorageReadOnlyError,
     UnsafePathError,
 )
-from lakebed.jitter import JITTER
 from lakebed.native import disk as native
 from lakebed.storage.base import Stat
 
@@ -366,6 +364,8 @@ def exclusive(path: str, wait: float = _PUBLISH_WAIT) -> Iterator[None]:
     LockedException
         If another process holds it for longer than `wait` seconds.
     """
+    from lakebed.jitter import JITTER
+
     began = time.monotonic()
     file = None
     try:
@@ -395,7 +395,8 @@ def boot_id() -> bytes:
     if not _boot:
         try:
             text = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
-            _boot.append(uuid.UUID(text.strip()).bytes)
+            found = bytes.fromhex(text.strip().replace("-", ""))
         except (OSError, ValueError):
-            _boot.append(bytes(16))
+            found = b""
+        _boot.append(found if len(found) == 16 else bytes(16))
     return _boot[0]

@@ -23,7 +23,7 @@ from lakebed.storage.disk import flush_folders, storage_error
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-TEMPORARY = re.compile(r"\.lb-[0-9a-f]+-[0-9a-f]+\.tmp")
+TEMPORARY = r"\.lb-[0-9a-f]+-[0-9a-f]+\.tmp"
 
 _REMEMBERED = 16384
 _serial = itertools.count(time.time_ns() & 0xFFFFFF)
@@ -77,7 +77,7 @@ class Folders:
         # Any name with a special character, and a slash before the first one, takes the full check.
         if known is None or not name.isalnum() or key[0] == "/":
             check_key(key)
-            if name[0] == "." and TEMPORARY.fullmatch(name):
+            if name[0] == "." and re.fullmatch(TEMPORARY, name):
                 raise InvalidInputError(f"{key!r} is a name of temporary files; choose another")
             known = self.folder(folder)
         return known + name

@@ -14,7 +14,7 @@ import contextlib
 import errno
 import mmap
 import os
-import shutil
+import re
 import stat as stat_module
 import time
 from functools import partial
@@ -30,7 +30,6 @@ from lakebed.errors import (
     UnsafePathError,
 )
 from lakebed.storage.base import Stat, StorageTraits, Tail, check_spans, pieces
-from lakebed.storage.direct import read_uncached, write_uncached
 from lakebed.storage.disk import (
     OpenFiles,
     clone,
@@ -115,7 +114,11 @@ class LocalStorage:
                 raise InvalidInputError(
                     f"buffer of {buffer.nbytes} bytes cannot hold {key!r} of {size} bytes"
                 )
-            done = 0 if config.OS_CACHE else read_uncached(fd, buffer[:size])
+            done = 0
+            if not config.OS_CACHE:
+                from lakebed.storage.direct import read_uncached
+
+                done = read_uncached(fd, buffer[:size])
             while done < size:
                 got = os.readv(fd, [buffer[done:size]])
                 if not got:
@@ -221,10 +224,17 @@ class LocalStorage:
         Objects in new folders go straight to their place: they are not read before the batch is done. Others take
         their place whole, by a rename.
         """
-        self._put_many(items, write_file if config.OS_CACHE else write_uncached, durable=durable)
+        if config.OS_CACHE:
+            self._put_many(items, write_file, durable=durable)
+            return
+        from lakebed.storage.direct import write_uncached
+
+        self._put_many(items, write_uncached, durable=durable)
 
     def put_uncached(self, items: Iterable[tuple[str, Data]]) -> None:
         """Write a batch of objects as `put_many` does without `durable`, past the cache of the operating system."""
+        from lakebed.storage.direct import write_uncached
+
         self._put_many(items, write_uncached, durable=False)
 
     def _put_many(self, items: Iterable[tuple[str, Data]], write: _Write, *, durable: bool) -> None:
@@ -390,6 +400,8 @@ class LocalStorage:
             for key, _ in list(self.list(prefix)):
                 self.delete(key)
             return
+        import shutil
+
         path = self._folders.folder(prefix[:-1])
         self._folders.forget()
         self._unsynced.clear()
@@ -488,7 +500,7 @@ class LocalStorage:
 def _is_private(below: str, name: str) -> bool:
     if below == PRIVATE_FOLDER + "/" and name.endswith(".lock"):
         return True
-    return name.startswith(".lb-") and TEMPORARY.fullmatch(name) is not None
+    return name.startswith(".lb-") and re.fullmatch(TEMPORARY, name) is not None
 
 
 def _remove(path: str) -> None:

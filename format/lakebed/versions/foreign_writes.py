@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator, Mapping
 
@@ -21,7 +20,7 @@ from lakebed.versions.state import TILES, Snapshot, folder_of
 
 # Larger heads are not listed: two pages of most stores.
 _MOST_LISTED = 2_000
-_MD5 = re.compile("[0-9a-f]{32}")
+_MD5 = "[0-9a-f]{32}"
 
 
 def has_lock_marker(storage: Storage, tree: VersionTree, version_id: str) -> bool:
@@ -140,10 +139,12 @@ def _has_etags_of(files: Mapping[str, bytes], found: Mapping[str, Stat]) -> bool
 
     Those of objects in parts do not look like one; of objects that the store encrypts they do, and are none.
     """
+    import hashlib
+
     told = [
         found[name].etag == hashlib.md5(data, usedforsecurity=False).hexdigest()
         for name, data in files.items()
-        if _MD5.fullmatch(found[name].etag)
+        if re.fullmatch(_MD5, found[name].etag)
     ]
     return all(told) or not any(told)
 

@@ -14,7 +14,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 import lakebed
+import lakebed.cli
 from lakebed.cli import main
+from lakebed.cli.output import Loaded
 from unit_tests.effort import PATIENCE
 
 
@@ -238,3 +240,29 @@ def test_a_reader_that_leaves_early_is_no_error(lake: Path) -> None:
     )
     assert done.stderr == ""
     assert json.loads(done.stdout)["id"] == 1
+
+
+def test_the_list_of_commands_is_that_of_the_commands() -> None:
+    """The help prints it without loading them: each is where the list says, and begins with the same sentence."""
+    assert isinstance(main.commands, Loaded)
+    for name, command in main.commands.items():
+        assert command.name == name
+        assert main.commands.sentence(name) == command.get_short_help_str(limit=1000)
+    files = {path.stem.rstrip("_") for path in Path(lakebed.cli.__file__).parent.glob("*.py")}
+    assert {*main.commands} - {"unpack"} <= files
+
+
+def test_one_command_loads_no_other() -> None:
+    code = """
+import sys
+from lakebed.cli import main
+from lakebed.cli.output import Loaded
+try:
+    main(["--help"])
+except SystemExit:
+    print(sorted(name for name in sys.modules if name.startswith("lakebed.cli.")))
+    print("pyarrow" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.splitlines()[-2:] == ["['lakebed.cli.output']", "False"]

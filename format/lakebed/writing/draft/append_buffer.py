@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from lakebed.codecs.registry import normalize
 from lakebed.codecs.sample import Sample
 from lakebed.codecs.traits import TRAITS, HeaderScan, is_plain
+from lakebed.dataclass import dataclass, field
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import LakebedError
 from lakebed.htypes.base import Storing

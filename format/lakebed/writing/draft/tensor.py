@@ -8,7 +8,6 @@ the draft.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from lakebed.chunks.pack import PackedChunk, groups, pack, pack_tile
 from lakebed.chunks.tiling import boxes
 from lakebed.codecs.block import Block
+from lakebed.dataclass import replace
 from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.creds_index import CredsIndex
 from lakebed.documents.pad_index import PadIndex
