@@ -119,7 +119,7 @@ class Commands(click.Group):
     """A group of commands whose errors and warnings leave a terminal alone, too."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands with the whole first sentence of each, which click cuts off, and load none for it."""
+        """Write the list of commands with whole sentences, which click cuts off, and load none for it."""
         rows = [(name, self._sentence(name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl(rows)

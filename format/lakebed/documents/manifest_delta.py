@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed import limits
-from lakebed.dataclass import dataclass, replace
+from lakebed.dataclass import dataclass, field, replace
 from lakebed.documents import fields
 from lakebed.documents.layouts import joined, no_layouts
 from lakebed.documents.manifest import (

@@ -126,8 +126,13 @@ def _gathered(reader: SampleReader, rows: Rows) -> NDArray[Any]:
         with Locating(reader, pieces[i][1]):
             fill(out[ends[i - 1] if i else 0 : ends[i]])
 
-    is_shared = reader.source.remote is None and len(out) >= _THREADED_COPY_FROM
-    for_each(len(pieces), work, threads=max(1, config.THREADS) if is_shared else 1)
+    if reader.source.remote is None and len(out) >= _THREADED_COPY_FROM:
+        from lakebed.reading.parallel import for_each
+
+        for_each(len(pieces), work, threads=max(1, config.THREADS))
+    else:
+        for i in range(len(pieces)):
+            work(i)
     return out.view(dtype).reshape(len(rows), *shape)
 
 
