@@ -12,7 +12,7 @@ WORKDIR /src
 COPY pyproject.toml scripts/image.py ./
 RUN python image.py requirements > requirements.txt \
     && pip --python /opt/connector/bin/python install --no-cache-dir -r requirements.txt
-COPY README.md LICENSE ./
+COPY README.md LICENSE setup.py ./
 COPY docs docs
 COPY ext ext
 COPY format format

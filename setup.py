@@ -23,6 +23,9 @@ DIRECTIVES = {
 }
 """Of Cython, for all modules."""
 
+SHARED = "lakebed.native._shared"
+"""The module that holds what Cython writes for memory views; in each module of its own it took half of the time."""
+
 
 class BuildExt(build_ext):
     """Builds the compiled core, or says what that needs."""
@@ -31,6 +34,7 @@ class BuildExt(build_ext):
         """Set the directives; the C code of a checked build does not lie where the next build would find it."""
         super().finalize_options()
         self.cython_directives = {**DIRECTIVES, **(self.cython_directives or {})}
+        self.shared_utility_qualified_name = SHARED
         if IS_CHECKED:
             self.force = True
             self.cython_c_in_temp = True
@@ -40,9 +44,10 @@ class BuildExt(build_ext):
         command = getattr(self.compiler, "compiler_so", None)  # of Microsoft's, setuptools tells by itself
         if command and shutil.which(command[0]) is None:
             message = (
-                f"destination-deeplake needs a C compiler to be built, and there is no {command[0]!r} here. "
-                "Install one: apt install gcc libc6-dev (Debian, Ubuntu), dnf install gcc (Fedora), "
-                "apk add gcc musl-dev (Alpine), xcode-select --install (macOS)"
+                f"destination-deeplake needs a C compiler, or the wheel: there is no {command[0]!r} here. "
+                "A wheel installs without one (pip install --only-binary destination-deeplake ..., or a file "
+                "that `make wheels` makes). Install a compiler: apt install gcc libc6-dev (Debian, Ubuntu), "
+                "dnf install gcc (Fedora), apk add gcc musl-dev (Alpine), xcode-select --install (macOS)"
             )
             raise PlatformError(message + (", or correct CC" if os.environ.get("CC") else ""))
         super().build_extensions()

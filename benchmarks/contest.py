@@ -27,6 +27,10 @@ from numpy.typing import NDArray
 SIZES = (10_000, 100_000, 1_000_000)
 """Rows of the label datasets that are appended to."""
 APPENDED = 10_000
+COLUMNS = ("i8", "f8", "i8", "f8", "i8", "f8", "i8", "i4", "f4", "i4", "f4", "i4")
+"""Numbers of a row of the table: 76 bytes."""
+DIMENSIONS = 768
+FOUND = 10
 ROW_TYPES = {
     "id": "int64",
     "kind": "int32",
@@ -181,6 +185,30 @@ class Task:
                 f"wall_{size}": statistics.median(self.wall[taken:]) * 1e3,
                 f"cpu_{size}": statistics.median(self.cpu[taken:]) * 1e3,
             }
+
+    def table(self) -> dict[str, NDArray[Any]]:
+        """Columns of numbers of each kind, in memory."""
+        return {f"column_{n}": np.arange(self.count).astype(kind) for n, kind in enumerate(COLUMNS)}
+
+    def opens(self, look: Callable[[], tuple[int, list[Any], list[Any]]]) -> None:
+        """Open a table several times; `look` returns its length, its first row and its middle row."""
+        for _ in range(self.repeats):
+            with self.measured():
+                length, first, middle = look()
+        self.did(length, *[[float(np.ravel(value)[0]) for value in row] for row in (first, middle)])
+
+    def vectors(self) -> NDArray[np.float32]:
+        """Vectors, of shape (count, DIMENSIONS), in memory."""
+        return np.random.default_rng(5).standard_normal((self.count, DIMENSIONS), dtype=np.float32)
+
+    def searches(self, score: Callable[[NDArray[np.float32]], NDArray[np.float32]]) -> None:
+        """Find the vectors with the largest products; `score` returns the product of a query with each of them."""
+        query = np.random.default_rng(6).standard_normal(DIMENSIONS, dtype=np.float32)
+        with self.measured():
+            scores = score(query)
+            best = np.argpartition(-scores, FOUND)[:FOUND]
+            found = best[np.argsort(-scores[best])]
+        self.did(len(scores), found.tolist())
 
     def sizes(self) -> list[int]:
         """Rows of the label datasets that this run has."""

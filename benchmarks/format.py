@@ -73,7 +73,7 @@ class Run:
 
     def once(self, workload: Workload, row: Contestant) -> dict[str, Any]:
         """Let one contestant do a workload once."""
-        store = self.store(workload.needs, row) if workload.needs else self.folder
+        store = self.store(workload, row) if workload.needs else self.folder
         self.number += 1
         out = self.folder / f"{self.number:04d}-{workload.name}-{row.program}"
         out.mkdir()
@@ -103,11 +103,12 @@ class Run:
             shutil.rmtree(out)
         return found
 
-    def store(self, needed: str, row: Contestant) -> Path:
-        """What this contestant wrote in another workload, which it does now if it has not yet."""
+    def store(self, workload: Workload, row: Contestant) -> Path:
+        """What this contestant wrote in the workload that this one needs, which it does now if it has not yet."""
+        needed = workload.needs
         if (needed, row.program) not in self.stores:
             known = {workload.name: workload for workload in WORKLOADS}
-            writing = known.get(needed) or Workload(needed, "", (), 1_000_000)
+            writing = known.get(needed) or Workload(needed, "", (), workload.count)
             self.once(writing, Contestant(row.name, row.program, row.environment))
         return self.stores[needed, row.program]
 
@@ -185,8 +186,10 @@ def main() -> None:
             print(table.text(workload, found), flush=True)
             if not given.quick:
                 save(workload, found)
+                pythons: dict[str | None, str | Path] = {None: sys.executable}
+                pythons |= {name: VENVS / f"bench-{name}/bin/python" for name in ENVIRONMENTS}
                 versions = table.versions(
-                    {None: sys.executable, **{n: VENVS / f"bench-{n}/bin/python" for n in ENVIRONMENTS}}
+                    {n: python for n, python in pythons.items() if Path(python).exists()}
                 )
                 table.write(RESULTS, json.loads(SAVED.read_text()), versions)
     finally:

@@ -53,11 +53,14 @@ run lakebed log "./$lake/users"
 say "4. Read for training: batches of NumPy arrays"
 run python demo/batches.py "./$lake/users"
 
-say "5. The destination alone, with the same messages from a file"
+say "5. Photos, labels, boxes and vectors"
+demo/photos.sh "$lake"
+
+say "6. The destination alone, with the same messages from a file"
 printf '{"destination_path": "%s/replay"}\n' "$PWD/$work" >"$work/replay.json"
 began=$EPOCHREALTIME
 destination-deeplake write --config "$work/replay.json" --catalog "$work/catalog.json" \
     <"$work/sent-1.jsonl" >"$work/answered-replay.jsonl"
 python demo/messages.py rate "${began/,/.}" "${EPOCHREALTIME/,/.}" <"$work/sent-1.jsonl"
 
-say "The lake stays in ./$lake: lakebed ls ./$lake"
+say "The lake stays in ./$lake: lakebed ls ./$lake; ./$lake/photos.png shows photos with their boxes"

@@ -5,13 +5,13 @@ older and newer than this connector work. What would change what happens to data
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from destination_deeplake.choices import NO_CHOICES, StreamChoices
 from destination_deeplake.config import read_json_object
 from destination_deeplake.failures import ConfigError
+from lakebed.dataclass import dataclass, field
 
 StreamKey = tuple[str | None, str]
 """(namespace, name) of a stream; the namespace is None when there is none."""

@@ -32,13 +32,13 @@ Source: Airbyte protocol, supported data types and meta columns.
 import enum
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
 from destination_deeplake.groups import layout
 from destination_deeplake.naming import META_COLUMNS
 from destination_deeplake.native.records import Block, TableBuilder, repeated
+from lakebed.dataclass import dataclass
 
 _RAW_ID, _EXTRACTED_AT, _META, _GENERATION_ID = META_COLUMNS
 
@@ -90,7 +90,8 @@ class Column:
     kind : Kind
         What its values mean.
     shape : tuple of int or None
-        Of FLOATS: the shape of every value. None takes arrays of numbers of any length, none nested.
+        Of FLOATS: the shape of every value; 0 as the first of several sizes stands for any, as for boxes. None takes
+        arrays of numbers of any length, none nested.
     dtype : str
         Of FLOATS: "float32" or "float64".
 
@@ -118,7 +119,7 @@ class Column:
             raise ValueError(f"a column has 1 to {MAX_PATH} properties in its path, not {len(parts)}")
         if dtype not in _ITEMS:
             raise ValueError(f"arrays of numbers are float32 or float64, not {dtype}")
-        if shape is not None and not (0 < len(shape) <= MAX_DIMENSIONS and all(size > 0 for size in shape)):
+        if shape is not None and not _is_shape(shape):
             raise ValueError(f"a shape has 1 to {MAX_DIMENSIONS} positive sizes, not {shape}")
         for name, value in (("path", parts), ("kind", kind), ("shape", shape), ("dtype", dtype)):
             object.__setattr__(self, name, value)
@@ -143,6 +144,16 @@ class Column:
     def arrow_type(self) -> pa.DataType:
         """Type of the column's arrays."""
         return pa.list_(_ITEMS[self.dtype]) if self.kind is Kind.FLOATS else _ARROW_TYPES[self.kind]
+
+
+def _is_shape(shape: tuple[int, ...]) -> bool:
+    sized = shape[1:] if len(shape) > 1 and shape[0] == 0 else shape
+    return 0 < len(shape) <= MAX_DIMENSIONS and all(size > 0 for size in sized)
+
+
+def shape_text(shape: tuple[int, ...]) -> str:
+    """Return a shape as users read it: 3x3, or Nx4 for any number of rows of four."""
+    return "x".join("N" if size == 0 else str(size) for size in shape)
 
 
 FILE_COLUMNS = ("_airbyte_file_url", "_airbyte_file_path", "_airbyte_file_bytes")

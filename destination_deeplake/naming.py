@@ -26,7 +26,6 @@ of tensors (`address/city`); a group that would be called like a tensor gets a h
 and passed back in, so a column keeps its tensor for ever.
 """
 
-import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -279,4 +278,6 @@ def _cut(name: str, suffix: str) -> str:
 
 
 def _digest(name: str) -> str:
+    import hashlib
+
     return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,7 +1,6 @@
 """The same step for many streams, several at a time: most of a small publish is waiting for the storage."""
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -54,6 +53,8 @@ def _share(attempt: Callable[[int], None], numbers: Sequence[int]) -> None:
         for number in numbers:
             attempt(number)
         return
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(min(AT_ONCE, len(numbers)), "streams") as threads:
         for _ in threads.map(attempt, numbers):
             pass

@@ -10,12 +10,13 @@ Names of streams and columns are told, never what is in them.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from destination_deeplake.catalog import StreamKey, StreamPlan, WriteMode
 from destination_deeplake.choices import ColumnChoice
+from destination_deeplake.columns import shape_text
 from destination_deeplake.messages import Output
 from destination_deeplake.stream.writer import StreamWriter
+from lakebed.dataclass import dataclass
 
 SECONDS = 30.0
 """A stream is told of as often as that."""
@@ -135,7 +136,7 @@ def _chosen(plan: StreamPlan) -> Iterator[str]:
 
 def _column(choice: ColumnChoice) -> str:
     """Return what was chosen for a column."""
-    shape = None if choice.shape is None else f"of shape {'x'.join(map(str, choice.shape))}"
+    shape = None if choice.shape is None else f"of shape {shape_text(choice.shape)}"
     kinds = (
         choice.htype,
         choice.dtype,

@@ -1,7 +1,7 @@
 """Types of tensors: how the values of a column are stored, and what of it the dataset remembers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, Self
 
 import numpy as np
@@ -10,6 +10,7 @@ import pyarrow as pa
 from destination_deeplake.choices import FORMATS, Compression
 from destination_deeplake.columns import Kind
 from destination_deeplake.naming import META_COLUMNS
+from lakebed.dataclass import dataclass
 
 UNSPECIFIED = "unspecified"
 """The dtype of an htype that fixes it by itself."""
@@ -36,7 +37,7 @@ class TensorType:
         As in `Dataset.create_tensor`. A tensor of files without one is made with the first file, and gets its. Without
         a compression of chunks it is as `compression_of_chunks` says.
     shape : tuple of int or None
-        Shape of every sample, where all have the same.
+        Shape of every sample, where all have the same; 0 as the first of several sizes stands for any.
     creds_key : str or None
         Name of the credentials of links.
     nulls_as_nan : bool

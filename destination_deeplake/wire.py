@@ -12,11 +12,11 @@ duplicate keys (the last one counts), unknown keys, and a last line without a ne
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from destination_deeplake.columns import RecordTable
 from destination_deeplake.native.records import MESSAGE_INVALID, MESSAGE_STATE, Reader
+from lakebed.dataclass import dataclass, field
 
 _REJECTED = b'"rejectedRecordCount":'
 _NO_RECORDS = frozenset(

@@ -135,5 +135,47 @@ def labels_compare(task: Task) -> None:
     task.did(found)
 
 
+def table_write(task: Task) -> None:
+    """Write a table."""
+    with task.measured():
+        lance.write_dataset(pa.table(task.table()), str(task.out / "table"))
+
+
+def table_open(task: Task) -> None:
+    """Open, length, first and middle row."""
+
+    def look() -> tuple[int, list[Any], list[Any]]:
+        dataset = lance.dataset(str(task.store / "table"))
+        length = dataset.count_rows()
+        rows = dataset.take([0, length // 2])
+        first, middle = ([column[n].as_py() for column in rows.columns] for n in range(2))
+        return length, first, middle
+
+    task.opens(look)
+
+
+def vectors_write(task: Task) -> None:
+    """Write a column of lists of a fixed length."""
+    vectors = task.vectors()
+    with task.measured():
+        column = pa.FixedSizeListArray.from_arrays(vectors.reshape(-1), vectors.shape[1])
+        lance.write_dataset(pa.table({"vector": column}), str(task.out / "vectors"))
+
+
+def vectors_search(task: Task) -> None:
+    """Open, multiply batch by batch."""
+
+    def score(query: NDArray[np.float32]) -> NDArray[np.float32]:
+        batches = lance.dataset(str(task.store / "vectors")).to_batches()
+        return np.concatenate([_matrix(batch["vector"]) @ query for batch in batches])
+
+    task.searches(score)
+
+
+def _matrix(column: pa.FixedSizeListArray) -> NDArray[np.float32]:
+    found: NDArray[np.float32] = column.flatten().to_numpy().reshape(len(column), -1)
+    return found
+
+
 if __name__ == "__main__":
     main(globals())

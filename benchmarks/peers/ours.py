@@ -13,6 +13,7 @@ import lakebed
 from benchmarks.contest import APPENDED, Task, images, main
 
 ROWS = 32
+BATCH = 1024
 
 
 def _load(path: Path) -> lakebed.Dataset:
@@ -49,11 +50,15 @@ def jpeg_random(task: Task) -> None:
 
 
 def raw_ingest(task: Task) -> None:
-    """Append all arrays."""
+    """Append the arrays all at once, or one by one with the option "append"."""
     arrays = task.raw()
     with task.measured(), lakebed.empty(str(task.out / "raw")) as dataset:
         dataset.create_tensor("raw", dtype="uint8")
-        dataset.extend({"raw": arrays})
+        if task.option == "append":
+            for array in arrays:
+                dataset.append({"raw": array})
+        else:
+            dataset.extend({"raw": arrays})
     task.did(len(arrays))
 
 
@@ -164,6 +169,50 @@ def labels_compare(task: Task) -> None:
         with task.measured():
             found = int(np.count_nonzero(_load(path).label.numpy() == 7))
     task.did(found)
+
+
+def table_write(task: Task) -> None:
+    """Write a tensor for each column, as `create_tensor` makes them."""
+    columns = task.table()
+    with task.measured(), lakebed.empty(str(task.out / "table")) as dataset:
+        for name, column in columns.items():
+            dataset.create_tensor(name, dtype=column.dtype.name)
+        dataset.extend(columns)
+        dataset.commit("made")
+
+
+def table_open(task: Task) -> None:
+    """Open, length, first and middle row."""
+
+    def look() -> tuple[int, list[Any], list[Any]]:
+        dataset = _load(task.store / "table")
+        length, names = len(dataset), list(dataset.tensors)
+        first, middle = dataset[0], dataset[length // 2]
+        return length, [first[name].numpy() for name in names], [middle[name].numpy() for name in names]
+
+    task.opens(look)
+
+
+def vectors_write(task: Task) -> None:
+    """Append all vectors."""
+    vectors = task.vectors()
+    with task.measured(), lakebed.empty(str(task.out / "vectors")) as dataset:
+        dataset.create_tensor("vector", htype="embedding", dtype="float32")
+        dataset.extend({"vector": vectors})
+        dataset.commit("made")
+
+
+def vectors_search(task: Task) -> None:
+    """Open, read all and multiply, or batch by batch with the option "batches"."""
+
+    def score(query: NDArray[np.float32]) -> NDArray[np.float32]:
+        dataset = _load(task.store / "vectors")
+        if task.option == "batches":
+            return np.concatenate([batch["vector"] @ query for batch in dataset.batches(BATCH)])
+        found: NDArray[np.float32] = dataset.vector.numpy() @ query
+        return found
+
+    task.searches(score)
 
 
 if __name__ == "__main__":

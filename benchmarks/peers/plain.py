@@ -11,7 +11,7 @@ import numpy as np
 import simplejpeg
 from numpy.typing import NDArray
 
-from benchmarks.contest import APPENDED, Boxes, Task, content, force, images, main
+from benchmarks.contest import APPENDED, COLUMNS, DIMENSIONS, Boxes, Task, content, force, images, main
 
 
 def jpeg_ingest(task: Task) -> None:
@@ -46,11 +46,11 @@ def jpeg_random(task: Task) -> None:
 
 
 def raw_ingest(task: Task) -> None:
-    """Write one array after the other to one file, ten with a call."""
+    """Write one array after the other to one file, each with a call."""
     arrays = task.raw()
     with task.measured(), (task.out / "raw").open("wb", buffering=0) as out:
-        for start in range(0, len(arrays), 10):
-            os.writev(out.fileno(), list(arrays[start : start + 10]))
+        for array in arrays:
+            out.write(array.data)
         if task.durable:
             os.fsync(out.fileno())
     task.did(len(arrays))
@@ -145,6 +145,39 @@ def labels_compare(task: Task) -> None:
         with task.measured():
             found = int(np.count_nonzero(np.fromfile(path, np.uint32) == 7))
     task.did(found)
+
+
+def table_write(task: Task) -> None:
+    """Write a file for each column."""
+    with task.measured():
+        for name, column in task.table().items():
+            column.tofile(task.out / name)
+
+
+def table_open(task: Task) -> None:
+    """Map the files, look at two values of each."""
+
+    def look() -> tuple[int, list[Any], list[Any]]:
+        columns = [
+            np.memmap(task.store / f"column_{n}", np.dtype(kind), "r") for n, kind in enumerate(COLUMNS)
+        ]
+        length = len(columns[0])
+        return length, [column[0] for column in columns], [column[length // 2] for column in columns]
+
+    task.opens(look)
+
+
+def vectors_write(task: Task) -> None:
+    """Write one file."""
+    vectors = task.vectors()
+    with task.measured():
+        vectors.tofile(task.out / "vectors")
+
+
+def vectors_search(task: Task) -> None:
+    """Read the file, multiply."""
+    path = task.store / "vectors"
+    task.searches(lambda query: np.fromfile(path, np.float32).reshape(-1, DIMENSIONS) @ query)
 
 
 def append_loop(task: Task) -> None:

@@ -55,7 +55,7 @@ def column_choice(form: Section) -> ColumnChoice:
     column = form.required("column", "write the name of the property, parts of a nested one joined by dots")
     htype, decoding = _htype(form)
     dtype = form.choice("dtype", DTYPES)
-    shape = form.wholes("shape", 1, _LARGEST) or None
+    shape = form.wholes("shape", 0, _LARGEST) or None
     class_names = form.texts("class_names")
     if htype is None and class_names and decoding is None:
         htype = "class_label"
@@ -175,6 +175,12 @@ def _check_rest(form: Section, choice: ColumnChoice) -> None:
         raise form.error("class_names", f"go with htype class_label, not with {htype or decoding}.")
     if choice.shape and decoding is not Decoding.NUMBERS:
         raise form.error("shape", f"is for arrays of numbers, not for {htype or decoding}; leave it empty.")
+    if choice.shape and 0 in choice.shape[len(choice.shape) > 1 :]:
+        raise form.error("shape", "has sizes from 1 on; only the first of several may be 0, for any number.")
+    if choice.shape and choice.shape[0] == 0 and choice.nulls_as_nan:
+        raise form.error(
+            "nulls_as_nan", "needs a size that all values have; give the shape one, or leave it off."
+        )
     if choice.creds_key and decoding is not Decoding.URL:
         raise form.error("creds_key", "is for linked files; write url into decoding, or leave it empty.")
     if choice.nulls_as_nan:

@@ -6,7 +6,6 @@ forms send them for fields that were left alone. A section also knows which fiel
 can refuse the others: a misspelt setting must not be ignored, because what it was to prevent would happen.
 """
 
-import difflib
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -177,6 +176,8 @@ class Section:
 
 def _instead(key: str, asked: Collection[str], also: Collection[str]) -> str:
     """Return what to write in the place of a field that does not exist."""
+    import difflib
+
     plain = {name.replace("_", ""): name for name in (*also, *asked)}
     near = difflib.get_close_matches(key.lower().replace("_", "").replace("-", ""), plain, n=1, cutoff=0.7)
     if near:

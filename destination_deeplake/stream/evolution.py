@@ -17,14 +17,14 @@
 Nothing here fails: whatever the source does, there is a tensor for it.
 """
 
-from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
 import pyarrow as pa
 
-from destination_deeplake.columns import Column, Kind
+from destination_deeplake.columns import Column, Kind, shape_text
 from destination_deeplake.tensors import TENSOR_TYPES, TensorType, arrow_type
+from lakebed.dataclass import dataclass, replace
 
 _TIMES = (
     (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ),
@@ -92,7 +92,7 @@ def suffix(of_type: TensorType) -> str:
     """Return what a new tensor beside an older one is called after."""
     name = of_type.htype if of_type.htype != "generic" else of_type.dtype
     name = name.replace("[", "_").replace("]", "").replace(".", "_")
-    return name if of_type.shape is None else f"{name}_{'x'.join(map(str, of_type.shape))}"
+    return name if of_type.shape is None else f"{name}_{shape_text(of_type.shape)}"
 
 
 def is_plain(of_type: TensorType) -> bool:

@@ -6,17 +6,17 @@ user chose the type and nothing fits it, the choice is wrong, and the sync must 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from destination_deeplake import groups
 from destination_deeplake.choices import ColumnChoice
-from destination_deeplake.columns import Column, Kind, Refused
+from destination_deeplake.columns import Column, Kind, Refused, shape_text
 from destination_deeplake.ndarrays import present
 from destination_deeplake.stream.samples import Rows
 from destination_deeplake.tensors import TensorType
+from lakebed.dataclass import dataclass
 
 MOST_LEADING = 1_000
 """So many values of a chosen type, the first ones of a sync, may not all be misfits."""
@@ -164,7 +164,7 @@ def refused_before(meta: pa.Array, field: str) -> Callable[[int], int]:
 
 
 def _shaped(column: Column) -> str:
-    return "" if column.shape is None else f" of shape {'x'.join(map(str, column.shape))}"
+    return "" if column.shape is None else f" of shape {shape_text(column.shape)}"
 
 
 def _beyond(of_type: TensorType) -> str:

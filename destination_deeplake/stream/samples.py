@@ -13,7 +13,6 @@ Whole columns are looked at, as arrays; only rows that do not fit cost a Python 
 import base64
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 from destination_deeplake.columns import REFUSED as REFUSED_VALUES
 from destination_deeplake.ndarrays import numbers_of, present
 from destination_deeplake.tensors import LINK, TensorType, nested
+from lakebed.dataclass import dataclass, field
 
 Rows = NDArray[np.int64]
 """Positions of rows, ascending."""
@@ -98,9 +98,10 @@ def _lists(values: NDArray[Any], lengths: Rows, there: NDArray[np.bool_], of_typ
         rows[there] = values.reshape(-1, rows.shape[1])
         values, there = rows.reshape(-1), np.ones_like(there)
     flat = pa.array(values)
+    rows_of_each = lengths // int(np.prod(shape[1:])) if shape[0] == 0 else there * shape[0]
     if len(shape) > 1:
-        flat = nested(flat, shape[1:], of_type.arrow.value_type, int(there.sum()) * shape[0])
-    return _outer(flat, there * shape[0], there, of_type.arrow)
+        flat = nested(flat, shape[1:], of_type.arrow.value_type, int(rows_of_each.sum()))
+    return _outer(flat, rows_of_each, there, of_type.arrow)
 
 
 def _outer(items: pa.Array, lengths: Rows, there: NDArray[np.bool_], kind: pa.DataType) -> pa.Array:

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 import lakebed
 from destination_deeplake.catalog import StreamPlan, WriteMode
@@ -118,6 +117,8 @@ def batches(dataset: lakebed.Dataset, tensors: list[str]) -> Iterator[dict[str, 
 
 def expire(dataset: lakebed.Dataset, oldest_wanted: int) -> int:
     """Remove the rows of older generations, and those of none, and return how many; the next flush publishes it."""
+    import pyarrow.compute as pc
+
     found, start = [], 0
     for batch in pa.RecordBatchReader.from_stream(dataset[[_GENERATION]]):
         older = pc.fill_null(pc.less(batch.column(0), oldest_wanted), True)

@@ -37,13 +37,8 @@ from lakebed.codecs import registry as _registry
 from lakebed.dataset.dataset import Dataset
 from lakebed.dataset.tensor import Tensor
 from lakebed.errors import *  # noqa: F403
-from lakebed.htypes.constants import htype
-from lakebed.htypes.partial import tiled
 from lakebed.htypes.registry import FILE_KINDS as _FILE_KINDS
 from lakebed.htypes.registry import HTYPES as _HTYPES
-from lakebed.links.link import link, link_tiled
-from lakebed.links.policy import allow_links
-from lakebed.links.read import read
 from lakebed.storage.credentials import Given as Credentials
 
 if TYPE_CHECKING:
@@ -62,6 +57,8 @@ if TYPE_CHECKING:
     from lakebed.dataset.drawing import show
     from lakebed.exporters.export_yolo import export_yolo
     from lakebed.exporters.exporting import export_to
+    from lakebed.htypes.constants import htype
+    from lakebed.htypes.partial import tiled
     from lakebed.importers.from_tables import from_arrow, from_pandas, from_polars, from_rows
     from lakebed.importers.importing import import_from
     from lakebed.importers.ingest import ingest_coco
@@ -69,6 +66,9 @@ if TYPE_CHECKING:
     from lakebed.importers.ingest_dataframe import ingest_dataframe
     from lakebed.importers.ingest_huggingface import ingest_huggingface
     from lakebed.importers.ingest_yolo import ingest_yolo
+    from lakebed.links.link import link, link_tiled
+    from lakebed.links.policy import allow_links
+    from lakebed.links.read import read
     from lakebed.loaders.loader import Loader
     from lakebed.transforms.function import compose, compute, transform
     from lakebed.transforms.output import Skipped
@@ -144,6 +144,7 @@ __all__ = [
 _LATER = {
     "Loader": "lakebed.loaders.loader",
     "Skipped": "lakebed.transforms.output",
+    "allow_links": "lakebed.links.policy",
     "backup": "lakebed.api_copies",
     "backups": "lakebed.api_copies",
     "compose": "lakebed.transforms.function",
@@ -156,6 +157,7 @@ _LATER = {
     "from_pandas": "lakebed.importers.from_tables",
     "from_polars": "lakebed.importers.from_tables",
     "from_rows": "lakebed.importers.from_tables",
+    "htype": "lakebed.htypes.constants",
     "import_from": "lakebed.importers.importing",
     "ingest_classification": "lakebed.importers.ingest_classification",
     "ingest_coco": "lakebed.importers.ingest",
@@ -164,10 +166,14 @@ _LATER = {
     "ingest_kaggle": "lakebed.importers.ingest_classification",
     "ingest_yolo": "lakebed.importers.ingest_yolo",
     "like": "lakebed.api_copies",
+    "link": "lakebed.links.link",
+    "link_tiled": "lakebed.links.link",
     "materialize": "lakebed.api_copies",
     "pack": "lakebed.api_copies",
+    "read": "lakebed.links.read",
     "restore": "lakebed.api_copies",
     "show": "lakebed.dataset.drawing",
+    "tiled": "lakebed.htypes.partial",
     "transform": "lakebed.transforms.function",
     "unpack": "lakebed.api_copies",
     "verify_backups": "lakebed.api_copies",
@@ -179,7 +185,8 @@ def __getattr__(name: str) -> object:
     if name in _LATER:
         from importlib import import_module
 
-        return getattr(import_module(_LATER[name]), name)
+        found = globals()[name] = getattr(import_module(_LATER[name]), name)
+        return found
     raise AttributeError(f"module 'lakebed' has no attribute {name!r}")
 
 

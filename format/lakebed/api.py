@@ -131,8 +131,10 @@ def load(
     """
     creds = kept(creds)
     check_options(options)
-    from lakebed.history.timestamps import posix_seconds
+    if as_of is not None:
+        from lakebed.history.timestamps import posix_seconds
 
+        as_of = posix_seconds(as_of)
     places.check_path(path)
     return Dataset(
         open_at(
@@ -140,7 +142,7 @@ def load(
             read_only=read_only,
             cache_bytes=_bytes(memory_cache_size),
             lock_timeout=float(lock_timeout),
-            as_of=None if as_of is None else posix_seconds(as_of),
+            as_of=as_of,
             reset=reset,
             check_integrity=bool(check_integrity),
         )
@@ -394,8 +396,9 @@ def ls(path: Path = ".", creds: Creds | None = None) -> list[dict[str, Any]]:
     -------
     For each dataset, and for each of its branches that a sync fills, a dictionary: ``path`` below the given one,
     ``branch``, ``stream`` (``namespace``, ``stream`` and ``mode`` at the source of a sync, or None), ``rows``,
-    ``tensors``, ``branches``, the last ``commit`` with ``time`` and ``message``, and ``error``: why it cannot be
-    opened, or None.
+    ``tensors``, the number of ``branches`` and ``branch_names``, the last ``commit`` with ``time`` and ``message``, and
+    ``error``: why it cannot be opened, or None. Of a dataset whose main branch is empty, it tells the branch that was
+    committed to last.
 
     Raises
     ------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 
 # Bound of the cache of whole chunks per open dataset, in bytes.
@@ -85,6 +84,8 @@ def author() -> str:
     name = AUTHOR or os.environ.get("LAKEBED_AUTHOR")
     if name:
         return name
+    import getpass
+
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 
-_UNSAFE = re.compile(
+_UNSAFE = (
     "[\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
     "\u3164\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
@@ -35,7 +35,7 @@ def printable(text: str, *, lines: bool = False) -> str:
     """
     if text.isprintable():
         return text
-    return _UNSAFE.sub(_but_layout if lines else _escaped, text)
+    return re.sub(_UNSAFE, _but_layout if lines else _escaped, text)
 
 
 def _but_layout(found: re.Match[str]) -> str:

@@ -159,6 +159,23 @@ def test_nothing_of_a_refused_array_stays() -> None:
     assert refused == [False, True, True, False, True]
 
 
+def test_the_first_of_several_sizes_may_be_any() -> None:
+    column = Column("f", Kind.FLOATS, shape=(0, 2), dtype="float64")
+    values, refused = cells(
+        column,
+        "[]",
+        "[[1,2]]",
+        '"[[1,2],[3,4],[5,6]]"',
+        "[[1,2],[3]]",
+        "[1,2]",
+        "[[]]",
+        "[[1,2,3]]",
+        "[[[1,2]]]",
+    )
+    assert values == [[], [1.0, 2.0], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], None, None, None, None, None]
+    assert refused == [False, False, False, True, True, True, True, True]
+
+
 def test_long_values_grow_over_many_rows() -> None:
     target = RecordTable(
         [Column("v", Kind.FLOATS, shape=(384,)), Column("b", Kind.BYTES)], sync_id=None, generation_id=1
@@ -181,7 +198,14 @@ def test_long_values_grow_over_many_rows() -> None:
 
 @pytest.mark.parametrize(
     ("shape", "dtype"),
-    [((), "float32"), ((0,), "float32"), ((2, -1), "float32"), ((1,) * 17, "float32"), (None, "int8")],
+    [
+        ((), "float32"),
+        ((0,), "float32"),
+        ((2, 0), "float32"),
+        ((2, -1), "float32"),
+        ((1,) * 17, "float32"),
+        (None, "int8"),
+    ],
 )
 def test_shapes_and_dtypes_are_checked(shape: tuple[int, ...] | None, dtype: str) -> None:
     with pytest.raises(ValueError, match=r"shape|float32"):

@@ -309,3 +309,42 @@ def test_the_connector_imports_and_exports_too(tmp_path: Path) -> None:
         )
         assert done.returncode == 0, done.stderr
     assert (tmp_path / "lake").is_dir()
+
+
+def test_the_specification_needs_no_library() -> None:
+    """A platform asks for it often; a sync of plain columns goes without PyArrow's functions, a third of its start."""
+    assert _loaded(["spec"]) == {"lakebed": False, "numpy": False, "pyarrow.compute": False}
+
+
+def test_a_sync_of_plain_columns_starts_without_functions_of_arrow(files: dict[str, str]) -> None:
+    record = {"type": "RECORD", "record": {"stream": "users", "data": {"id": 1}, "emitted_at": 1}}
+
+    found = _loaded(
+        ["write", "--config", files["config"], "--catalog", files["catalog"]], json.dumps(record) + "\n"
+    )
+
+    assert found == {"lakebed": True, "numpy": True, "pyarrow.compute": False}
+
+
+def _loaded(arguments: list[str], given: str = "") -> dict[str, bool]:
+    """Which of some packages a process of the connector has loaded."""
+    code = f"""
+import json, sys
+sys.argv[1:] = {arguments!r}
+from destination_deeplake.run import run
+try:
+    run()
+except SystemExit:
+    wanted = ("lakebed", "numpy", "pyarrow.compute")
+    print(json.dumps({{name: name in sys.modules for name in wanted}}), file=sys.stderr)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input=given,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    )
+    found: dict[str, bool] = json.loads(done.stderr.splitlines()[-1])
+    return found

@@ -6,19 +6,37 @@ import json
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
+import numpy as np
 import pytest
 
-# Features are loaded when they are called, and so are stores, providers of credentials and what follows links.
-MOST_MODULES = 220
+import lakebed
+
+# Features are loaded when they are called, and so are writing, stores, providers of credentials and links.
+MOST_MODULES = 132
+MOST_MODULES_OF_A_READ = 132
 LATER = (
     *("lakebed.cli", "lakebed.copying", "lakebed.credentials", "lakebed.history", "lakebed.maintenance"),
     *("lakebed.merging", "lakebed.storage.auth", "lakebed.storage.cache", "lakebed.storage.objects"),
+    *("lakebed.links", "lakebed.loaders", "lakebed.reading.remote", "lakebed.writing.draft.draft"),
+    *("lakebed.writing.encode", "lakebed.versions.publish", "lakebed.versions.locks.leases"),
+)
+# Packages and modules of the standard library that take a millisecond or more, or start threads or OpenSSL.
+NEVER = (
+    *("pyarrow", "PIL", "simplejpeg", "obstore", "boto3", "tqdm", "click", "cloudpickle", "lz4"),
+    *("asyncio", "concurrent.futures", "hashlib", "http", "importlib.metadata", "logging", "multiprocessing"),
+    *("secrets", "shutil", "socket", "ssl", "subprocess", "tempfile", "uuid"),
 )
 
 RECORD = """
-import atexit, gc, json, os, sys, threading
+import atexit, dataclasses as standard, gc, json, os, sys, threading
 found = []
+dataclasses = []
+process = standard._process_class
+def counted(cls, *args):
+    dataclasses.append(cls.__module__)
+    return process(cls, *args)
 def recorded(name, register):
     def wrapper(*args, **kwargs):
         found.append([name, sys._getframe(1).f_globals.get("__name__", "")])
@@ -27,6 +45,9 @@ def recorded(name, register):
 os.register_at_fork = recorded("fork", os.register_at_fork)
 atexit.register = recorded("atexit", atexit.register)
 callbacks = len(gc.callbacks)
+import numpy
+known = set(sys.modules)
+standard._process_class = counted
 import lakebed
 {code}
 print(json.dumps({{
@@ -34,13 +55,15 @@ print(json.dumps({{
     "collections": len(gc.callbacks) - callbacks,
     "threads": threading.active_count(),
     "modules": sorted(name for name in sys.modules if name == "lakebed" or name.startswith("lakebed.")),
+    "heavy": sorted(set({never!r}) & set(sys.modules) - known),
+    "compiled": dataclasses,
 }}))
 """
 
 
 def recorded(code: str = "") -> dict[str, list[str]]:
     """What a fresh process has registered and loaded."""
-    script = RECORD.format(code=textwrap.dedent(code))
+    script = RECORD.format(code=textwrap.dedent(code), never=NEVER)
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120
     )
@@ -56,6 +79,37 @@ def test_importing_starts_nothing_and_loads_no_feature() -> None:
     assert found["threads"] == 1
     assert len(found["modules"]) <= MOST_MODULES
     assert [name for name in found["modules"] if name.startswith(LATER)] == []
+    assert found["heavy"] == []
+    assert found["compiled"] == []
+
+
+def test_a_first_read_loads_no_more(tmp_path: Path) -> None:
+    """Neither PyArrow nor what only writers need; and no class costs what one of the standard library does."""
+    ds = lakebed.empty(tmp_path / "ds")
+    ds.create_tensor("x", dtype="float32")
+    ds.x.extend(np.ones((200, 3), np.float32))
+    ds.commit()
+    read = f"""
+    ds = lakebed.load({str(tmp_path / "ds")!r})
+    assert ds.x[0].numpy().shape == (3,)
+    assert ds.x[:100].numpy().sum() == 300
+    """
+
+    found = recorded(read)
+
+    assert len(found["modules"]) <= MOST_MODULES_OF_A_READ
+    assert [name for name in found["modules"] if name.startswith(LATER)] == []
+    assert found["heavy"] == []
+    assert found["compiled"] == []
+
+
+@pytest.mark.parametrize("name", sorted(lakebed._LATER))
+def test_names_that_are_loaded_later_are_there(name: str) -> None:
+    """Also the second time, when they are as any other name."""
+    found = getattr(lakebed, name)
+
+    assert vars(lakebed)[name] is found
+    assert found.__module__.startswith("lakebed.")
 
 
 def test_everyday_work_loads_neither_repair_nor_copies_nor_merge() -> None:

@@ -51,6 +51,11 @@ cdef inline Fit put_item(
     return FITS
 
 
+cdef inline bint is_sized(Column* column, int axis) noexcept nogil:
+    """Whether all values of the column have the same size along an axis: a 0 as the first means any."""
+    return column.shape != NULL and (axis > 0 or column.shape[0] != 0)
+
+
 cdef inline Fit put_numbers(Table* table, Column* column, const uint8_t** text) noexcept nogil:
     """Write the array whose bracket is `text`, which moves behind it if the array fits."""
     cdef int64_t[MOST_DIMENSIONS] counts
@@ -64,7 +69,7 @@ cdef inline Fit put_numbers(Table* table, Column* column, const uint8_t** text) 
     cdef Fit fit
     while True:
         # One value starts here: an array that is not the innermost one, or a number in it.
-        if depth and column.shape != NULL and counts[depth - 1] == column.shape[depth - 1]:
+        if depth and is_sized(column, depth - 1) and counts[depth - 1] == column.shape[depth - 1]:
             return NO_FIT
         if p[0] == c"[":
             if depth == dimensions:
@@ -95,7 +100,7 @@ cdef inline Fit put_numbers(Table* table, Column* column, const uint8_t** text) 
                 return NO_FIT
             p += 1
             depth -= 1
-            if column.shape != NULL and counts[depth] != column.shape[depth]:
+            if is_sized(column, depth) and counts[depth] != column.shape[depth]:
                 return NO_FIT
             if depth == 0:
                 offsets[table.rows + 1] = <int32_t>at

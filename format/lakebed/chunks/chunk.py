@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lakebed import limits
 from lakebed.chunks.image_chunk import ChunkCodec, ImageChunkCodec
-from lakebed.codecs.base import Allocate
+from lakebed.dataclass import dataclass, field
 from lakebed.errors import FormatError, LimitError
 from lakebed.native import chunks as native
+
+if TYPE_CHECKING:
+    from lakebed.codecs.base import Allocate
 
 
 @dataclass(slots=True)

@@ -15,15 +15,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.codecs.base import Buffer, ByteCodec, FileCodec
 from lakebed.codecs.block import Block
-from lakebed.codecs.images import largest_side
 from lakebed.codecs.registry import IMAGE_NAMES, byte_codec, file_codec
+from lakebed.dataclass import dataclass, field
 from lakebed.errors import FormatError, SampleCompressionError, UnsupportedCompressionError
 
 # Images of chunks need not be wider than this even where the format allows it.
@@ -140,6 +139,8 @@ class ImageChunkCodec:
         A run ends where the number of channels changes, where its image would become wider than the format allows or
         mostly blank, and where its samples would take more than ``limit`` bytes.
         """
+        from lakebed.codecs.images import largest_side
+
         ndim = next((block.ndim for block in blocks if block.ndim is not None), None)
         if ndim is None:
             return [list(blocks)] if blocks else []

@@ -1,6 +1,7 @@
 """The ``lakebed`` command, for datasets from a shell: a file for each command, which calls public names and prints.
 
-The options of a command and its help stand beside what it does.
+The options of a command and its help stand beside what it does. Only the file of the command that is called is loaded:
+the list of commands in the help comes from the table below.
 """
 
 from __future__ import annotations
@@ -8,60 +9,83 @@ from __future__ import annotations
 import click
 
 import lakebed
-from lakebed.cli import (
-    backup,
-    backups,
-    branch,
-    cp,
-    creds,
-    diff,
-    doctor,
-    export,
-    gc,
-    head,
-    import_,
-    info,
-    log,
-    ls,
-    materialize,
-    pack,
-    repair,
-    restore,
-    tag,
-    upgrade,
-    verify,
-)
-from lakebed.cli.output import Commands
+from lakebed.cli.output import Commands, Loaded
+
+# Name -> where it is below this package, and the first sentence of its help.
+_COMMANDS = {
+    "backup": (
+        "backup.backup",
+        "Back up dataset SRC with all versions to DEST: only what is new, all or nothing; after a kill, it goes on.",
+    ),
+    "backups": ("backups.backups", "List the backups at DEST, the oldest first."),
+    "branch": (
+        "branch.branch",
+        "List the branches of URL; with NAME start a branch at URL[@branch, @commit or @tag].",
+    ),
+    "completion": (
+        "completion.completion",
+        "Print what makes SHELL complete the commands and options of lakebed, and the names of tensors after -t.",
+    ),
+    "cp": (
+        "cp.cp",
+        "Copy a dataset with its history from SRC to DEST; after a kill, the same command goes on.",
+    ),
+    "creds": ("creds.creds", "Keep credentials under names, for datasets that store only the names."),
+    "diff": (
+        "diff.diff",
+        "Show what changed in URL[@branch or @commit] since its last commit, since ID_1, or between ID_1 and ID_2.",
+    ),
+    "doctor": ("doctor.doctor", "Tell what is installed, and whether URL can be reached and relied on."),
+    "du": (
+        "du.du",
+        "Show how many bytes URL takes: by tensor, branch and version, what branches share, and what nothing needs.",
+    ),
+    "export": (
+        "export.export",
+        "Write a dataset in another format; lakebed export FORMAT --help lists the options of a format.",
+    ),
+    "gc": ("gc.gc", "Remove from URL what no branch, tag, commit, saved view or reader needs."),
+    "head": ("head.head", "Show the first rows of URL[@branch, @commit or @tag]."),
+    "import": (
+        "import_.import_",
+        "Import a data set of another format; lakebed import FORMAT --help lists the options of a format.",
+    ),
+    "info": ("info.info", "Show schema, lengths, versions and info of URL[@branch, @commit or @tag]."),
+    "log": ("log.log", "Show the commits of URL[@branch, @commit or @tag], newest first."),
+    "ls": (
+        "ls.ls",
+        "List the datasets at and below a folder or a prefix of a bucket, and the streams that syncs fill them from.",
+    ),
+    "materialize": (
+        "materialize.materialize",
+        "Fetch what the links of SRC lead to: into a copy at DEST, or in their place.",
+    ),
+    "pack": (
+        "pack.pack",
+        "Write DATASET with its history to one FILE, whose name ends in .lake, and which opens in place, for reading.",
+    ),
+    "repair": ("repair.repair", "Save what can be saved of URL after a crash of Deep Lake 3.x or damage."),
+    "restore": (
+        "restore.restore",
+        "Make a dataset at DEST from the backups at BACKUP, byte for byte; after a kill, the same command goes on.",
+    ),
+    "tag": (
+        "tag.tag",
+        "List the tags of URL; with NAME give that name to COMMIT, or to the last commit of URL[@branch].",
+    ),
+    "unpack": (
+        "pack.unpack",
+        "Make a dataset that can be written of a packed one; after a kill, the same command goes on.",
+    ),
+    "upgrade": (
+        "upgrade.upgrade",
+        "Copy a dataset of Deep Lake 2, 3 or 4 from SRC to DEST, with checksums, and verify the copy.",
+    ),
+    "verify": ("verify.verify", "Check URL, or only URL[@branch or @commit]: documents, chunks, checksums."),
+}
 
 
-@click.group(cls=Commands)
+@click.group(cls=Commands, commands=Loaded(__name__, _COMMANDS))
 @click.version_option(lakebed.__version__, prog_name="lakebed")
 def main() -> None:
     """Look at, import, copy and mend tensor datasets in the Deep Lake 3.x format."""
-
-
-for _command in (
-    backup.backup,
-    backups.backups,
-    branch.branch,
-    cp.cp,
-    creds.creds,
-    diff.diff,
-    doctor.doctor,
-    export.export,
-    gc.gc,
-    head.head,
-    import_.import_,
-    info.info,
-    log.log,
-    ls.ls,
-    materialize.materialize,
-    pack.pack,
-    pack.unpack,
-    repair.repair,
-    restore.restore,
-    tag.tag,
-    upgrade.upgrade,
-    verify.verify,
-):
-    main.add_command(_command)

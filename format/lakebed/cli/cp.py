@@ -7,6 +7,7 @@ import sys
 import click
 
 import lakebed
+from lakebed.cli.completion import tensor_names
 from lakebed.cli.output import json_option, say, say_json, with_errors
 from lakebed.cli.parts import parsed
 from lakebed.storage.url import parse
@@ -15,7 +16,14 @@ from lakebed.storage.url import parse
 @click.command()
 @click.argument("src")
 @click.argument("dest")
-@click.option("-t", "--tensor", "tensors", multiple=True, help="Only this tensor or group; may be repeated.")
+@click.option(
+    "-t",
+    "--tensor",
+    "tensors",
+    multiple=True,
+    shell_complete=tensor_names,
+    help="Only this tensor or group; may be repeated.",
+)
 @click.option(
     "--flat", is_flag=True, help="What the dataset holds now, or at SRC@VERSION, without its history."
 )

@@ -14,6 +14,7 @@ from lakebed.errors import CorruptError
 from lakebed.printable import printable
 
 _WIDEST = 40
+_NAMES = 4
 
 
 def lake_text(entries: Sequence[dict[str, Any]]) -> str:
@@ -33,11 +34,20 @@ def lake_text(entries: Sequence[dict[str, Any]]) -> str:
         branch = [str(entry["branch"] or "-")] if has_branches else []
         rows.append(
             [str(entry["path"]), *branch, *about]
-            + ["-" if entry[key] is None else str(entry[key]) for key in ("rows", "tensors", "branches")]
+            + ["-" if entry[key] is None else str(entry[key]) for key in ("rows", "tensors")]
+            + [_some(entry["branch_names"])]
             + [(entry["commit"] or "-")[:12], str(entry["time"] or "-")]
             + [first + (" ..." if more else "")]
         )
-    return table(headings, rows, right={about_columns + column for column in (1, 2, 3)})
+    return table(headings, rows, right={about_columns + column for column in (1, 2)})
+
+
+def _some(names: Sequence[str] | None) -> str:
+    """Return names, of many the first."""
+    if names is None:
+        return "-"
+    more = f", +{len(names) - _NAMES}" if len(names) > _NAMES else ""
+    return cell(", ".join(names[:_NAMES])) + more
 
 
 def facts(ds: lakebed.Dataset) -> dict[str, Any]:

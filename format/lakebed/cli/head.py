@@ -2,29 +2,127 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+
 import click
 
 import lakebed
 from lakebed.cli import describe
+from lakebed.cli.cells import cell
+from lakebed.cli.completion import tensor_names
 from lakebed.cli.opening import as_of_option, moment
-from lakebed.cli.output import json_option, say_json, say_lines, with_errors
+from lakebed.cli.output import json_option, jsonl_option, say, say_json, say_lines, with_errors
+from lakebed.cli.pictures import write_pictures
+from lakebed.printable import printable
+
+_WIDEST = 40
+_WIDEST_LINE = 200
+_NAMED = 8
 
 
 @click.command()
 @click.argument("url")
-@click.option("-n", "--rows", default=10, show_default=True, help="How many rows.")
-@click.option("-t", "--tensor", "tensors", multiple=True, help="Only this tensor; may be repeated.")
+@click.option("-n", "--rows", type=click.IntRange(0), default=10, show_default=True, help="How many rows.")
+@click.option(
+    "-t",
+    "--tensor",
+    "tensors",
+    multiple=True,
+    shell_complete=tensor_names,
+    help="Only this tensor; may be repeated.",
+)
+@click.option("--vertical", is_flag=True, help="Each row as a block, with a line for each tensor.")
+@click.option(
+    "--images", metavar="DIR", help="Write the pictures of these rows into DIR, as they are stored."
+)
+@click.option("--overwrite", is_flag=True, help="Replace files that are in DIR.")
 @as_of_option
 @json_option
+@jsonl_option
 @with_errors
-def head(url: str, rows: int, tensors: tuple[str, ...], as_of: str | None, as_json: bool) -> None:
-    """Show the first rows of URL[@branch, @commit or @tag]."""
+def head(
+    url: str,
+    rows: int,
+    tensors: tuple[str, ...],
+    vertical: bool,
+    images: str | None,
+    overwrite: bool,
+    as_of: str | None,
+    as_json: bool,
+    as_jsonl: bool,
+) -> None:
+    """Show the first rows of URL[@branch, @commit or @tag].
+
+    Pictures are shown as their kind, shape and size, labels by their names, other arrays of more than a few numbers by
+    dtype and shape. Programs get all values: --json prints one list of rows, --jsonl a row on each line.
+    """
+    if overwrite and images is None:
+        raise click.UsageError("--overwrite is for --images")
+    if as_json and as_jsonl:
+        raise click.UsageError("choose --json or --jsonl")
     ds = lakebed.load(url, read_only=True, as_of=moment(as_of))
-    records = describe.records(ds, rows, tensors or None)
-    if as_json:
-        for record in records:
+    names = list(tensors) or list(ds.tensors)
+    if images is not None:
+        written = write_pictures(ds, rows, names, images, overwrite=overwrite)
+        if as_json:
+            say_json(written)
+        for path in written if as_jsonl else ():
+            say_json(path, indent=None)
+        if not as_json and not as_jsonl:
+            say(f"{len(written):,} files written to {images}")
+        return
+    if as_json or as_jsonl:
+        records = describe.records(ds, rows, tensors or None)
+        if as_json:
+            say_json(records)
+        for record in records if as_jsonl else ():
             say_json(record, indent=None)
         return
-    names = list(tensors) or list(ds.tensors)
-    cells = [[describe.cell(record[name]) for name in names] for record in records]
-    say_lines(describe.table(names, cells))
+    chosen = {name: ds[name] for name in names}
+    count = min(rows, max((len(tensor) for tensor in chosen.values()), default=0))
+    if vertical:
+        say_lines(_blocks(chosen, count))
+        return
+    columns = _columns(chosen, count, None if tensors else _width())
+    lines = [list(row) for row in zip(*columns.values(), strict=True)] if count else []
+    say_lines(describe.table(list(columns), lines))
+    left = [name for name in names if name not in columns]
+    if left:
+        told = ", ".join(left[:_NAMED]) + (", ..." if len(left) > _NAMED else "")
+        say(f"... and {len(left):,} more tensors: {told}; use -t NAME or --vertical")
+
+
+def _width() -> int | None:
+    """Return how wide the terminal is; None where the output goes to a file or a program."""
+    if not sys.stdout.isatty() and not os.environ.get("COLUMNS"):
+        return None
+    return shutil.get_terminal_size().columns
+
+
+def _columns(tensors: Mapping[str, lakebed.Tensor], count: int, width: int | None) -> dict[str, list[str]]:
+    """Return the cells of the first tensors, as many as fit side by side, and one at least."""
+    found: dict[str, list[str]] = {}
+    used = 0
+    for name, tensor in tensors.items():
+        cells = [cell(tensor[row], _WIDEST) if row < len(tensor) else "" for row in range(count)]
+        used += max(map(len, [printable(name), *cells])) + (2 if found else 0)
+        if width is not None and used > width and found:
+            break
+        found[name] = cells
+    return found
+
+
+def _blocks(tensors: Mapping[str, lakebed.Tensor], count: int) -> str:
+    """Lay each row out as a block of lines."""
+    wide = max((len(printable(name)) for name in tensors), default=0)
+    room = max(20, (_width() or _WIDEST_LINE) - wide - 4)
+    lines: list[str] = []
+    for row in range(count):
+        lines.append(f"row {row}")
+        for name, tensor in tensors.items():
+            text = cell(tensor[row], room) if row < len(tensor) else ""
+            lines.append(f"  {printable(name):{wide}}  {text}".rstrip())
+    return "\n".join(lines)

@@ -8,6 +8,7 @@ from dataclasses import asdict
 import click
 
 import lakebed
+from lakebed.cli.completion import tensor_names
 from lakebed.cli.output import json_option, say, say_json, with_errors
 from lakebed.errors import GetDataFromLinkError, SampleAppendError
 
@@ -17,7 +18,14 @@ _SHOWN = 20
 @click.command()
 @click.argument("src")
 @click.argument("dest", required=False)
-@click.option("-t", "--tensor", "tensors", multiple=True, help="Only this tensor; may be repeated.")
+@click.option(
+    "-t",
+    "--tensor",
+    "tensors",
+    multiple=True,
+    shell_complete=tensor_names,
+    help="Only this tensor; may be repeated.",
+)
 @click.option("--overwrite", is_flag=True, help="Replace a dataset at DEST, or begin anew.")
 @click.option("--ignore-errors", is_flag=True, help="Leave empty samples where links lead nowhere.")
 @click.option("--progress/--no-progress", default=True, help="Show how far it is.")

@@ -8,14 +8,16 @@ import re
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from functools import wraps
+from importlib import import_module
 from types import TracebackType
 from typing import Any, TextIO
 
 import click
 
+from lakebed.cli.advice import in_shell
 from lakebed.errors import LakebedError
 from lakebed.printable import printable
 
@@ -46,7 +48,10 @@ def say_json(found: Any, *, indent: int | None = 2) -> None:
 
 
 json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print JSON for programs instead of text for people."
+    "--json", "as_json", is_flag=True, help="Print one JSON document for programs instead of text for people."
+)
+jsonl_option = click.option(
+    "--jsonl", "as_jsonl", is_flag=True, help="Print JSON for programs, a line for each row."
 )
 
 
@@ -58,7 +63,7 @@ def with_errors(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(*args, **kwargs)
         except LakebedError as error:
-            raise click.ClickException(str(error)) from error
+            raise click.ClickException(in_shell(str(error))) from error
         except BrokenPipeError:
             # The reader (head, less) has seen enough; a second error at exit would only be noise.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -66,8 +71,63 @@ def with_errors(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
+class Loaded(MutableMapping[str, click.Command]):
+    """Commands that are loaded when they are asked for.
+
+    Parameters
+    ----------
+    package
+        Where they are.
+    table
+        By name, module and attribute below the package, with a dot between them, and the first sentence of its help.
+    """
+
+    def __init__(self, package: str, table: Mapping[str, tuple[str, str]]) -> None:
+        self._package = package
+        self._table = dict(table)
+        self._loaded: dict[str, click.Command] = {}
+
+    def __getitem__(self, name: str) -> click.Command:
+        if name not in self._loaded:
+            module, _, attribute = self._table[name][0].partition(".")
+            self._loaded[name] = getattr(import_module(f"{self._package}.{module}"), attribute)
+        return self._loaded[name]
+
+    def __setitem__(self, name: str, command: click.Command) -> None:
+        self._table[name] = ("", command.help or "")
+        self._loaded[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._table[name]
+        self._loaded.pop(name, None)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._table
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._table)
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def sentence(self, name: str) -> str:
+        """Return the first sentence of a command's help, without loading it."""
+        return self._table[name][1]
+
+
 class Commands(click.Group):
     """A group of commands whose errors and warnings leave a terminal alone, too."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands with whole sentences, which click cuts off, and load none for it."""
+        rows = [(name, self._sentence(name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+    def _sentence(self, name: str) -> str:
+        if isinstance(self.commands, Loaded):
+            return self.commands.sentence(name)
+        return self.commands[name].get_short_help_str(limit=1_000)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
@@ -104,7 +164,7 @@ def _warn(
     file: TextIO | None = None,  # noqa: ARG001
     line: str | None = None,  # noqa: ARG001
 ) -> None:
-    say(f"Warning: {message}", err=True)
+    say(f"Warning: {in_shell(str(message))}", err=True)
 
 
 def _unexpected(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -7,6 +7,7 @@ import sys
 import click
 
 import lakebed
+from lakebed.cli.completion import tensor_names
 from lakebed.cli.output import json_option, say, say_json, with_errors
 
 _progress = click.option("--progress/--no-progress", default=True, help="Show how far it is.")
@@ -16,7 +17,14 @@ _overwrite = click.option("--overwrite", is_flag=True, help="Replace what is the
 @click.command()
 @click.argument("dataset")
 @click.argument("file")
-@click.option("-t", "--tensor", "tensors", multiple=True, help="Only this tensor or group; may be repeated.")
+@click.option(
+    "-t",
+    "--tensor",
+    "tensors",
+    multiple=True,
+    shell_complete=tensor_names,
+    help="Only this tensor or group; may be repeated.",
+)
 @_overwrite
 @_progress
 @json_option

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from lakebed.dataclass import dataclass
 
 Buffer = bytes | memoryview
 Shapes = tuple[int, ...] | NDArray[np.uint32] | None

@@ -12,7 +12,6 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 from lakebed import limits
 from lakebed.codecs.base import Buffer, FileFacts
 from lakebed.codecs.traits import Described
+from lakebed.dataclass import dataclass
 from lakebed.errors import (
     CorruptedSampleError,
     FormatError,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from lakebed.codecs.base import Buffer, ByteCodec, FileCodec
-from lakebed.codecs.lz4_block import Lz4
 from lakebed.codecs.traits import TRAITS, names_of
 from lakebed.errors import ModuleNotInstalledException, UnsupportedCompressionError
+
+if TYPE_CHECKING:
+    from lakebed.codecs.base import Buffer, ByteCodec, FileCodec
 
 ALIASES = {"jpg": "jpeg", "tif": "tiff", "jp2": "jpeg2000"}
 
@@ -30,8 +31,6 @@ READ_ONLY_NAMES = frozenset(name for name, traits in TRAITS.items() if not trait
 
 COMPRESSIONS: list[str | None] = [*sorted(NAMES), None]
 """Every compression name, none last (API.md 9)."""
-
-_BYTE_CODECS: Mapping[str, ByteCodec] = {"lz4": Lz4()}
 
 # name -> (module, class, extra that brings its packages, none if the library always has them); the class is called
 # with the name.
@@ -67,6 +66,7 @@ def normalize(name: str | None) -> str | None:
     return name
 
 
+@cache
 def byte_codec(name: str | None) -> ByteCodec | None:
     """Return the byte codec of that name, or None for no compression.
 
@@ -77,10 +77,11 @@ def byte_codec(name: str | None) -> ByteCodec | None:
     """
     if name is None:
         return None
-    codec = _BYTE_CODECS.get(name)
-    if codec is None:
+    if name not in BYTE_NAMES:
         raise UnsupportedCompressionError(f"compression {name!r} does not compress plain bytes; use lz4")
-    return codec
+    from lakebed.codecs.lz4_block import Lz4
+
+    return Lz4()
 
 
 @cache

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from bisect import insort
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from lakebed import limits
 from lakebed.codecs.base import FileFacts
 from lakebed.codecs.container import Packets, decoding, open_container
 from lakebed.codecs.video import FrameReader, Video, chosen, header, video_stream
+from lakebed.dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

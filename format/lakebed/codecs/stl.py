@@ -8,7 +8,6 @@ bytes       content (binary)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from lakebed import limits
 from lakebed.codecs.base import FileFacts
 from lakebed.codecs.files_only import FilesOnly
+from lakebed.dataclass import dataclass
 from lakebed.errors import FormatError
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from lakebed.errors import InvalidOperationError, InvalidViewException, TensorDo
 from lakebed.reading.index import Index, Rows
 from lakebed.reading.samples import SampleReader
 from lakebed.reading.selection import Selection
-from lakebed.session.table import Table
 from lakebed.writing.names import companion, companion_key, normalize
 
 if TYPE_CHECKING:
     from lakebed.session.handle import Handle
     from lakebed.session.session import Session
+    from lakebed.session.table import Table
     from lakebed.versions.state import Snapshot, TensorState
 
 
@@ -96,6 +96,8 @@ class DatasetBase:
 
     def _table(self, tensors: Iterable[str] | None = None) -> Table:
         """Return the selected rows of tensors; None is all of them."""
+        from lakebed.session.table import Table
+
         if tensors is None:
             names = {name: self._full(name) for name in self._names()}
             return Table(self._session, names, self._index)
@@ -109,6 +111,8 @@ class DatasetBase:
         TensorDoesNotExistError
             If there is no such tensor, or a group has the name.
         """
+        from lakebed.session.table import Table
+
         schema, names = self._session.structure(), {}
         for name in tensors:
             full = normalize(name, self._group)

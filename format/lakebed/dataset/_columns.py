@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.dataset._base import DatasetBase
 from lakebed.errors import InvalidOperationError
-from lakebed.session.append import pop_many
-from lakebed.session.columns import Batches, arrow_stream, read_columns, take_rows
+
+if TYPE_CHECKING:
+    from lakebed.session.columns import Batches
 
 
 class ColumnMethods(DatasetBase):
@@ -37,11 +38,15 @@ class ColumnMethods(DatasetBase):
         MaskedArray of shape (rows, 1) for numbers of which some are null, a sequence of str for text, else a list.
         Arrays may be views of one chunk and are the caller's; drop a batch before taking the next to reuse its memory.
         """
+        from lakebed.session.columns import Batches
+
         return Batches(self._table(tensors), batch_size, datetimes=datetimes)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Export the rows as an Arrow stream: pyarrow, pandas, polars and DuckDB read a dataset directly."""
-        return arrow_stream(self._table()).__arrow_c_stream__(requested_schema)
+        """Export the rows as an Arrow stream: pyarrow, pandas, polars and DuckDB read a dataset; labels have names."""
+        from lakebed.session.columns import arrow_stream
+
+        return arrow_stream(self._table(), labels=True).__arrow_c_stream__(requested_schema)
 
     def read_columns(self, start: int, stop: int, tensors: Sequence[str] | None = None) -> dict[str, Any]:
         """Read consecutive rows as Arrow arrays.
@@ -65,6 +70,8 @@ class ColumnMethods(DatasetBase):
         TensorDoesNotExistError
             If there is no such tensor.
         """
+        from lakebed.session.columns import read_columns
+
         self._check_all_rows("read_columns")
         return read_columns(self._table(tensors), start, stop)
 
@@ -93,6 +100,8 @@ class ColumnMethods(DatasetBase):
         TensorDoesNotExistError
             If there is no such tensor.
         """
+        from lakebed.session.columns import take_rows
+
         self._check_all_rows("take_rows")
         return take_rows(self._table(tensors), np.asarray(rows))
 
@@ -176,5 +185,7 @@ class ColumnMethods(DatasetBase):
         InvalidInputError
             If the rows do not ascend.
         """
+        from lakebed.session.append import pop_many
+
         self._check_changeable("pop_rows")
         pop_many(self._table(), rows)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Self
 from lakebed.dataset._base import DatasetBase
 from lakebed.errors import InvalidOperationError, ReadOnlyModeError
 from lakebed.session.places import Path, discard_at
-from lakebed.session.table import Table
 
 if TYPE_CHECKING:
     from lakebed.copying.resolve_links import BrokenLink
+    from lakebed.session.table import Table
 
 
 class CopyMethods(DatasetBase):
@@ -20,6 +20,7 @@ class CopyMethods(DatasetBase):
     def like(self, dest: Path, tensors: Sequence[str] | None = None, overwrite: bool = False) -> Self:
         """Create a dataset with the settings of this one and no samples; see ``lakebed.like``."""
         from lakebed.copying.copy import chosen, copy_table, empty_in_place, is_same_place
+        from lakebed.session.table import Table
 
         session = self._session
         table = Table(session, chosen(session.schema(), self._group, tensors), self._index)
@@ -71,6 +72,7 @@ class CopyMethods(DatasetBase):
     def _copied_table(self, tensors: Sequence[str] | None) -> Table:
         """Return what is selected of the tensors and groups of these names; None is all."""
         from lakebed.copying.copy import chosen
+        from lakebed.session.table import Table
 
         wanted = tensors if tensors is not None else self._columns
         names = chosen(self._session.schema(), self._group, wanted)

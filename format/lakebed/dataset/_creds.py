@@ -6,7 +6,6 @@ import warnings
 from typing import TYPE_CHECKING
 
 from lakebed.dataset._base import DatasetBase
-from lakebed.documents.linked_creds import check_name
 from lakebed.errors import InvalidInputError, ReadOnlyModeError
 from lakebed.session.credentials import LinkCredentials
 from lakebed.storage.base import innermost, is_bucket
@@ -146,6 +145,8 @@ class CredsMethods(DatasetBase):
         ManagedCredentialsNotFoundError
             If no provider knows the name.
         """
+        from lakebed.documents.linked_creds import check_name
+
         if dest_path is not None:
             raise InvalidInputError(
                 "there is no managed service to connect a dataset to, and none is needed: open it by its path"

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lakebed.dataset._base import TensorBase
-from lakebed.dataset.info import Edit, Info
-from lakebed.dataset.public_meta import PublicMeta
 from lakebed.htypes.registry import full_name, htype_named
 from lakebed.reading.decode import stored_dtype
 from lakebed.reading.index import Index
 from lakebed.session.handle import Live
-from lakebed.session.schema import blank
 
 if TYPE_CHECKING:
+    from lakebed.dataset.info import Edit, Info
+    from lakebed.dataset.public_meta import PublicMeta
     from lakebed.writing.schema import NewTensor
 
 
@@ -33,11 +32,15 @@ class InfoMethods(TensorBase):
     @property
     def meta(self) -> PublicMeta:
         """Stored metadata: length, htype, dtype, shapes, compressions, links."""
+        from lakebed.dataset.public_meta import PublicMeta
+
         return PublicMeta(self._state.meta)
 
     @property
     def info(self) -> Info:
         """Dictionary stored with the tensor and versioned with it."""
+        from lakebed.dataset.info import Info
+
         live = self._handle.infos.setdefault(self.key, Live())
         return Info(lambda: self._state.info, self._change_info, live)
 
@@ -105,6 +108,11 @@ class InfoMethods(TensorBase):
         return self._state.meta.is_link
 
     @property
+    def is_tiled(self) -> bool:
+        """Whether samples of the tensor may be cut into tiles, as those are that are too large for a chunk."""
+        return bool(self._reader.has_tiles)
+
+    @property
     def hidden(self) -> bool:
         """Whether this is a companion of another tensor."""
         return self._state.meta.hidden
@@ -139,6 +147,8 @@ class InfoMethods(TensorBase):
         -------
         What ``create_tensor_like`` would make.
         """
+        from lakebed.session.schema import blank
+
         return blank(self._session.schema(), self._name, name, unlink=unlink)
 
     # -- extents -----------------------------------------------------------------------------------------------

@@ -13,13 +13,13 @@ from lakebed.dataset._base import TensorBase
 from lakebed.errors import DynamicTensorNumpyError, InvalidOperationError
 from lakebed.htypes.base import Storing
 from lakebed.htypes.registry import full_name
-from lakebed.links.link import LinkedSample, LinkedTiledSample
 from lakebed.reading.index import Index
 from lakebed.reading.selection import Selection
 from lakebed.reading.stored import Locating
 
 if TYPE_CHECKING:
     from lakebed.documents.tensor_meta import TensorMeta
+    from lakebed.links.link import LinkedSample, LinkedTiledSample
     from lakebed.versions.state import TensorState
     from lakebed.writing.encode.encoded import Column
 
@@ -85,6 +85,8 @@ class ReadMethods(TensorBase):
 
     def links(self) -> Iterator[Any]:
         """Yield the selected links as links, not what they lead to: lists of them for sequences."""
+        from lakebed.links.link import LinkedSample, LinkedTiledSample
+
         reader, names = self._reader, self.creds_names()
         links, sequence = reader.links, reader.state.sequence
 

@@ -8,7 +8,6 @@ from typing import Any
 from lakebed.dataset._base import DatasetBase
 from lakebed.dataset._schema import SchemaMethods
 from lakebed.errors import InvalidOperationError
-from lakebed.session.append import append_row, extend_rows, pop_rows
 
 
 class RowMethods(DatasetBase):
@@ -37,6 +36,8 @@ class RowMethods(DatasetBase):
         if whole and isinstance(sample, dict) and self._session.try_append_row(self._group, sample):
             self._session.epoch += 1
             return
+        from lakebed.session.append import append_row
+
         self._check_changeable("append")
         row = sample.tensors if isinstance(sample, SchemaMethods) else sample
         append_row(self._table(), self._group, row, skip_ok=skip_ok, append_empty=append_empty)
@@ -70,6 +71,8 @@ class RowMethods(DatasetBase):
         SampleExtendingError, KeyError, TensorDoesNotExistError, ValueError, SampleExtendError
             If the columns leave out or invent tensors, differ in length, or a sample does not fit.
         """
+        from lakebed.session.append import extend_rows
+
         self._check_changeable("extend")
         columns = samples.tensors if isinstance(samples, SchemaMethods) else samples
         extend_rows(
@@ -122,6 +125,8 @@ class RowMethods(DatasetBase):
         ValueError
             If a row is named twice.
         """
+        from lakebed.session.append import pop_rows
+
         self._check_changeable("pop")
         pop_rows(self._table(), index)
 

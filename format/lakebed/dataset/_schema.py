@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from lakebed.dataset._base import DatasetBase
-from lakebed.dataset.public_meta import PublicMeta
 from lakebed.dataset.tensor import Tensor
 from lakebed.errors import InvalidInputError, TensorDoesNotExistError
 from lakebed.htypes.registry import UNSPECIFIED
-from lakebed.session import schema as structure
 from lakebed.writing.names import normalize, parents
-from lakebed.writing.schema import check_new_group, plan_tensor
+
+if TYPE_CHECKING:
+    from lakebed.dataset.public_meta import PublicMeta
 
 
 class SchemaMethods(DatasetBase):
@@ -22,6 +22,8 @@ class SchemaMethods(DatasetBase):
     @property
     def meta(self) -> PublicMeta:
         """Stored metadata: tensors, groups, hidden tensors, version."""
+        from lakebed.dataset.public_meta import PublicMeta
+
         return PublicMeta(self._session.structure().meta)
 
     @property
@@ -141,6 +143,9 @@ class SchemaMethods(DatasetBase):
         ValueError
             If the tensor exists, ``exist_ok`` is true, and it is of another htype, dtype or compression.
         """
+        from lakebed.session import schema as structure
+        from lakebed.writing.schema import plan_tensor
+
         self._check_changeable("create_tensor")
         full = normalize(name, self._group) if name.strip("/") else ""
         if tiling_threshold is not None:
@@ -183,6 +188,8 @@ class SchemaMethods(DatasetBase):
         TensorAlreadyExistsError, TensorGroupAlreadyExistsError, InvalidTensorNameError
             If the name is taken or impossible.
         """
+        from lakebed.session import schema as structure
+
         self._check_changeable("create_tensor_like")
         if not isinstance(source, Tensor):
             raise InvalidInputError(f"source must be a tensor, not {type(source).__name__}")
@@ -209,6 +216,8 @@ class SchemaMethods(DatasetBase):
         TensorGroupAlreadyExistsError, TensorAlreadyExistsError, InvalidTensorGroupNameError
             If the name is taken or impossible.
         """
+        from lakebed.writing.schema import check_new_group
+
         self._check_changeable("create_group")
         full = normalize(name, self._group) if name.strip("/") else ""
         with self._session.mutex, self._session.writing() as draft:
@@ -243,6 +252,8 @@ class SchemaMethods(DatasetBase):
         TensorAlreadyExistsError, TensorGroupAlreadyExistsError, InvalidTensorNameError
             If the new name is taken or impossible.
         """
+        from lakebed.session import schema as structure
+
         self._check_changeable("rename_tensor")
         full, new = self._both(name, new_name)
         structure.rename_tensor(self._session, full, new)
@@ -270,6 +281,8 @@ class SchemaMethods(DatasetBase):
         TensorAlreadyExistsError, TensorGroupAlreadyExistsError, InvalidTensorGroupNameError
             If the new name is taken or impossible.
         """
+        from lakebed.session import schema as structure
+
         self._check_changeable("rename_group")
         full, new = self._both(name, new_name)
         structure.rename_group(self._session, full, new)
@@ -291,6 +304,8 @@ class SchemaMethods(DatasetBase):
         TensorTooLargeToDelete
             If it is above 1 GB and ``large_ok`` is false.
         """
+        from lakebed.session import schema as structure
+
         self._check_changeable("delete_tensor")
         structure.delete_tensor(self._session, normalize(name, self._group), large_ok=large_ok)
 
@@ -311,6 +326,8 @@ class SchemaMethods(DatasetBase):
         TensorTooLargeToDelete
             If it is above 1 GB and ``large_ok`` is false.
         """
+        from lakebed.session import schema as structure
+
         self._check_changeable("delete_group")
         structure.delete_group(self._session, normalize(name, self._group), large_ok=large_ok)
 
@@ -323,6 +340,8 @@ class SchemaMethods(DatasetBase):
         -------
         Bytes.
         """
+        from lakebed.session import schema as structure
+
         schema = self._session.schema()
         if self._columns is None and not self._group:
             return sum(map(structure.approximate_size, schema.tensors.values()))

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from lakebed.dataset._base import DatasetBase, TensorBase
 from lakebed.errors import InvalidInputError
-from lakebed.session.columns import ArrowRows
-from lakebed.session.table import Table
 
 if TYPE_CHECKING:
     import duckdb
@@ -16,11 +14,16 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
+    from lakebed.session.columns import ArrowRows
+    from lakebed.session.table import Table
+
 Labels = Literal["names", "numbers"]
 Files = Literal["bytes", "arrays"]
 
 
 def _rows(table: Table, labels: str, files: str) -> ArrowRows:
+    from lakebed.session.columns import ArrowRows
+
     if labels not in ("names", "numbers"):
         raise InvalidInputError(f"labels is 'names' or 'numbers', not {labels!r}")
     if files not in ("bytes", "arrays"):
@@ -173,6 +176,8 @@ class TensorTableMethods(TensorBase):
     """All selected samples at once, as a column."""
 
     def _column(self, labels: str, files: str) -> ArrowRows:
+        from lakebed.session.table import Table
+
         name = self._name.rpartition("/")[2]
         return _rows(Table(self._session, {name: self._name}, self._index), labels, files)
 

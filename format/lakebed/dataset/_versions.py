@@ -9,7 +9,6 @@ from lakebed.documents.version_tree import FIRST, new_id
 from lakebed.errors import CheckoutError
 from lakebed.session.handle import Handle
 from lakebed.session.session import Session
-from lakebed.versions.derive import empty_snapshot
 
 
 class VersionMethods(DatasetBase):
@@ -164,6 +163,7 @@ class VersionMethods(DatasetBase):
         """
         from lakebed.session import branches
         from lakebed.session.new_branch import start_branch
+        from lakebed.versions.derive import empty_snapshot
 
         session = self._session
         session.flush()

@@ -21,7 +21,6 @@ from lakebed.dataset._splits import SplitMethods
 from lakebed.dataset._tables import TableMethods
 from lakebed.dataset._transforms import TransformMethods
 from lakebed.dataset._versions import VersionMethods
-from lakebed.dataset.info import Edit, Info
 from lakebed.dataset.tensor import Tensor
 from lakebed.errors import (
     GroupInfoNotSupportedError,
@@ -34,6 +33,7 @@ from lakebed.session.handle import Handle, Live
 from lakebed.writing.names import normalize
 
 if TYPE_CHECKING:
+    from lakebed.dataset.info import Edit, Info
     from lakebed.reading.index import Index
     from lakebed.session.pickling import Address
     from lakebed.storage.base import Storage
@@ -93,6 +93,8 @@ class Dataset(
         GroupInfoNotSupportedError
             On a group.
         """
+        from lakebed.dataset.info import Info
+
         if self._group:
             raise GroupInfoNotSupportedError("Groups have no info. Use the dataset's or a tensor's.")
         live = self._handle.infos.setdefault("", Live())

@@ -1,17 +1,18 @@
 """The datasets at and below an address: folders are walked, buckets are listed.
 
-A dataset is one line, that of its main branch. Syncs may write to any branch, and to more than one: where they fill a
-dataset, each branch with rows of theirs is a line.
+A dataset is one line, that of its main branch; where nothing was written to that, the line of the branch that was
+committed to last. Syncs may write to any branch, and to more than one: where they fill a dataset, each branch with rows
+of theirs is a line.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from lakebed.dataclass import replace
 from lakebed.dataset.dataset import Dataset
 from lakebed.dataset.open import open_at
 from lakebed.errors import CorruptError, InvalidInputError, LakebedError
@@ -22,11 +23,38 @@ _MAIN = "main"
 _OF_SYNCS = "airbyte-"
 """Branches of such names hold what a sync has not brought in yet."""
 
+_UNKNOWN = "branch stream rows tensors branches branch_names commit time message".split()
+"""What is not known of a dataset that cannot be opened."""
+
 _SYNCED = "airbyte"
 """Key of ``Dataset.info`` under which a sync keeps the names that the stream of a dataset has at its source."""
 
 
-def datasets(place: Location, name: str) -> Iterator[dict[str, Any]]:
+class Walk:
+    """Which folders, or keys of a bucket, were looked into.
+
+    Attributes
+    ----------
+    looked : int
+        How many so far.
+    refused : list of str
+        Folders that the operating system does not let us read.
+    """
+
+    def __init__(self) -> None:
+        self.looked = 0
+        self.refused: list[str] = []
+
+    def enter(self, where: str) -> None:
+        """Count one more."""
+        self.looked += 1
+
+    def refuse(self, error: OSError) -> None:
+        """Remember a folder that cannot be read."""
+        self.refused.append(str(error.filename))
+
+
+def datasets(place: Location, name: str, walk: Walk | None = None) -> Iterator[dict[str, Any]]:
     """Yield what there is at an address and below it, see ``lakebed.ls``.
 
     A dataset that cannot be opened is told as such: the others are listed, too.
@@ -35,38 +63,45 @@ def datasets(place: Location, name: str) -> Iterator[dict[str, Any]]:
     ----------
     name
         What one whose surroundings cannot be listed is called.
+    walk
+        Hears which folders are looked into.
 
     Raises
     ------
     InvalidInputError
         If a folder is none.
     """
+    walk = Walk() if walk is None else walk
     if place.scheme in ("mem", "http", "https"):  # nothing tells what lies below
         yield from _branches(name, _opened(place))
     elif place.scheme == "file":
-        yield from _in_folder(place)
+        yield from _in_folder(place, walk)
     else:
-        yield from _in_bucket(place)
+        yield from _in_bucket(place, walk)
 
 
 def _opened(place: Location) -> Dataset:
     return Dataset(open_at(place, read_only=True))
 
 
-def _in_folder(place: Location) -> Iterator[dict[str, Any]]:
+def _in_folder(place: Location, walk: Walk) -> Iterator[dict[str, Any]]:
     root = place.path
     if not Path(root).is_dir():
         raise InvalidInputError(f"{root} is no folder")
-    for folder, below, files in os.walk(root):
+    for folder, below, files in os.walk(root, onerror=walk.refuse):
+        walk.enter(folder)
         below[:] = sorted(d for d in below if not _is_inside(d))
         if TREE_KEY in files:
             yield from _entries(os.path.relpath(folder, root), replace(place, path=folder, ref=None))
 
 
-def _in_bucket(place: Location) -> Iterator[dict[str, Any]]:
+def _in_bucket(place: Location, walk: Walk) -> Iterator[dict[str, Any]]:
     """Look through all keys: a store has no folders to walk."""
-    keys = (key for key, _ in open_storage(place).list(""))
-    folders = [key.removesuffix(TREE_KEY).rstrip("/") for key in keys if f"/{key}".endswith(f"/{TREE_KEY}")]
+    folders = []
+    for key, _ in open_storage(place).list(""):
+        walk.enter(key)
+        if f"/{key}".endswith(f"/{TREE_KEY}"):
+            folders.append(key.removesuffix(TREE_KEY).rstrip("/"))
     for folder in sorted(folders):
         if not any(_is_inside(part) for part in folder.split("/")):
             below = replace(place, ref=None, path=f"{place.path.rstrip('/')}/{folder}".rstrip("/"))
@@ -83,13 +118,18 @@ def _entries(path: str, place: Location) -> list[dict[str, Any]]:
 def _branches(path: str, dataset: Dataset) -> Iterator[dict[str, Any]]:
     """Describe a dataset, and the branches besides the main one that syncs fill."""
     first = _entry(path, dataset)
-    others = [name for name in dataset.branches if name != _MAIN and not name.startswith(_OF_SYNCS)]
-    filled: list[dict[str, Any]] = []
-    if dataset.branch == _MAIN and others and (first["stream"] or not first["tensors"]):
-        for name in others:
+    names = [name for name in dataset.branches if name != _MAIN and not name.startswith(_OF_SYNCS)]
+    others: list[dict[str, Any]] = []
+    if dataset.branch == _MAIN and names and (first["stream"] or not first["tensors"]):
+        for name in names:
             dataset.checkout(name)
-            filled.append(_entry(path, dataset))
-    filled = [entry for entry in filled if entry["stream"]]
+            others.append(_entry(path, dataset))
+    filled = [entry for entry in others if entry["stream"]]
+    written = [entry for entry in others if entry["tensors"]]
+    if not first["tensors"] and not filled and written:
+        # Times are ISO text of whole seconds: of two that are equal, the branch that was made later.
+        yield max(reversed(written), key=lambda entry: str(entry["time"]))
+        return
     if first["tensors"] or not filled:
         yield first
     yield from filled
@@ -115,6 +155,7 @@ def _entry(path: str, ds: Dataset) -> dict[str, Any]:
         "rows": ds.max_len,
         "tensors": len(ds.tensors),
         "branches": len(ds.branches),
+        "branch_names": ds.branches,
         "commit": last["commit"],
         "time": last["time"],
         "message": last["message"],
@@ -125,5 +166,5 @@ def _entry(path: str, ds: Dataset) -> dict[str, Any]:
 def _unreadable(path: str, error: LakebedError) -> dict[str, Any]:
     """Return what ``lakebed.ls`` tells of a dataset that cannot be opened."""
     what = "damaged" if isinstance(error, CorruptError) else "unreadable"
-    nothing = dict.fromkeys(("branch", "stream", "rows", "tensors", "branches", "commit", "time", "message"))
+    nothing = dict.fromkeys(_UNKNOWN)
     return {"path": path, **nothing, "error": f"{what}: {error}"}

@@ -21,6 +21,7 @@ from lakebed.printable import printable
 from lakebed.reading.filled import moments_dtype
 from lakebed.reading.shown import ShownColumn
 from lakebed.storage.address import shown
+from lakebed.writing.structure import companions_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,6 +38,7 @@ _PAGE_BYTES = 200_000
 _THUMBNAIL_BYTES = 120_000  # of all together
 _MOST_PIXELS = 50_000_000
 _MOST_MEDIA = 10_000_000
+_LAYER = "downsampled_"
 _PICTURES = ("image", "image.rgb", "image.gray", "binary_mask", "segment_mask")
 _MIME = {"wav": "audio/wav", "mp3": "audio/mpeg", "flac": "audio/flac", "mp4": "video/mp4"}
 
@@ -186,9 +188,15 @@ def _span(sample: Tensor) -> tuple[int, int]:
 def _thumbnail(sample: Tensor, budget: int) -> str | None:
     """Return a small picture of a sample; None if it is too large to decode, or empty."""
     shape = sample.shape
-    if None in shape or not all(shape) or int(np.prod([axis or 0 for axis in shape])) > _MOST_PIXELS:
+    if None in shape or not all(shape):
         return None
-    small = _scaled(sample) or picture(sample.numpy(), sample.base_htype)
+    layer = _layer(sample)
+    if layer is not None:
+        small = picture(layer, sample.base_htype)
+    elif int(np.prod([axis or 0 for axis in shape])) > _MOST_PIXELS:
+        return None
+    else:
+        small = _scaled(sample) or picture(sample.numpy(), sample.base_htype)
     small.thumbnail((_THUMBNAIL, _THUMBNAIL))
     file = io.BytesIO()
     kind = (
@@ -201,6 +209,23 @@ def _thumbnail(sample: Tensor, budget: int) -> str | None:
     if len(data) > budget:
         return None
     return f'<img alt="{_text(str(shape))}" src="data:image/{kind};base64,{data}">'
+
+
+def _layer(sample: Tensor) -> Any:
+    """Return the smallest layer of a stored pyramid that has the pixels of a thumbnail; None if there is none."""
+    if sample.index.inside:
+        return None
+    known = companions_of(sample._session.schema().meta, sample._name)  # noqa: SLF001 - part of the facade
+    factors = [int(kind.removeprefix(_LAYER)) for kind in known if kind.startswith(_LAYER)]
+    longest, row = max(axis or 0 for axis in sample.shape[:2]), _span(sample)[0]
+    for factor in sorted((one for one in factors if longest >= one * _THUMBNAIL), reverse=True):
+        reader = sample._companion(f"{_LAYER}{factor}")  # noqa: SLF001
+        if reader is None or row >= reader.state.length:
+            continue
+        shape = reader.shape(row)
+        if len(shape) > 1 and all(shape) and int(np.prod(shape)) <= _MOST_PIXELS:
+            return reader.value(row)
+    return None
 
 
 def _scaled(sample: Tensor) -> Any:

@@ -15,8 +15,7 @@ from lakebed.dataset._show import TensorShowMethods
 from lakebed.dataset._tables import TensorTableMethods
 from lakebed.reading.index import Index
 from lakebed.session.handle import Handle
-from lakebed.session.inputs import StoredSamples, encode_sample, encode_samples, encode_singly
-from lakebed.session.new_classes import NewClasses
+from lakebed.session.stored_samples import StoredSamples
 
 if TYPE_CHECKING:
     from lakebed.session.pickling import Address
@@ -153,6 +152,9 @@ class Tensor(
         """
         self._check_whole("append")
         if self._key is None or not self._session.try_append(self._key, sample):
+            from lakebed.session.inputs import encode_sample
+            from lakebed.session.new_classes import NewClasses
+
             with self._session.mutex, NewClasses(self._session) as new, self._session.writing() as draft:
                 state = self._state
                 new.of([state])
@@ -177,6 +179,9 @@ class Tensor(
         SampleAppendError
             If a sample does not fit; nothing is added then.
         """
+        from lakebed.session.inputs import encode_samples, encode_singly
+        from lakebed.session.new_classes import NewClasses
+
         self._check_whole("extend")
         with self._session.mutex, NewClasses(self._session) as new, self._session.writing() as draft:
             state = self._state

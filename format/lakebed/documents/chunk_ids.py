@@ -10,12 +10,12 @@ The last column is inclusive; a row that repeats the one before holds a further 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from lakebed import limits
+from lakebed.dataclass import dataclass, field
 from lakebed.documents import tables, version_prefix
 from lakebed.errors import FormatError
 
@@ -88,9 +88,8 @@ class ChunkIds:
         ids, last = tables.read(data, offset, width, 2, _WHAT)
         tables.check_last(last, _WHAT, repeats=True)
         if len(last):
-            limits.check(
-                "MAX_CHUNK_SAMPLES", int(tables.rows_of(last).max()), f"{_WHAT}: samples in one chunk"
-            )
+            most = int(last[0]) + 1 if len(last) == 1 else int(tables.rows_of(last).max())
+            limits.check("MAX_CHUNK_SAMPLES", most, f"{_WHAT}: samples in one chunk")
         index = cls(ids, last)
         if keep:
             object.__setattr__(index, "raw", data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from lakebed import limits
@@ -11,6 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 LARGEST = 2**63 - 1
+
+_PART = r"(?!\.{1,2}(?:/|\Z))[^/\\\0]+"
+_KEY = re.compile(f"{_PART}(?:/{_PART})*")
+_VERSION = re.compile(r"(?!\.{1,2}\Z)[!-+\-.0-9;-[\]-~ ]+")
 
 
 def text(doc: Mapping[str, Any], name: str, what: str, default: str) -> str:
@@ -94,10 +99,7 @@ def checked_key(key: Any, what: str) -> str:
     FormatError
         If it could lead out of the dataset's folder.
     """
-    if not isinstance(key, str):
-        raise FormatError(f"{what}: {key!r:.60} is no tensor key")
-    parts = key.split("/")
-    if "\0" in key or "\\" in key or any(part in ("", ".", "..") for part in parts):
+    if not isinstance(key, str) or _KEY.fullmatch(key) is None:
         raise FormatError(f"{what}: {key!r:.60} is no tensor key")
     return key
 
@@ -110,12 +112,6 @@ def checked_version(id: Any, what: str) -> str:  # noqa: A002
     FormatError
         If it cannot.
     """
-    if (
-        not isinstance(id, str)
-        or id in ("", ".", "..")
-        or not id.isprintable()
-        or not id.isascii()
-        or any(c in id for c in "/:,\\")
-    ):
+    if not isinstance(id, str) or _VERSION.fullmatch(id) is None:
         raise FormatError(f"{what}: {id!r:.60} is no version id")
     return id

@@ -1,10 +1,12 @@
-"""Changed copies of frozen dataclasses, for where single samples come by the thousand. Pure."""
+"""Frozen data at a lower price: changed copies of dataclasses, values that are made when they are asked for. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+V = TypeVar("V")
 
 
 def changed(original: T, **changes: Any) -> T:
@@ -20,3 +22,49 @@ def changed(original: T, **changes: Any) -> T:
     copy = object.__new__(type(original))
     copy.__dict__.update(original.__dict__, **changes)
     return copy
+
+
+class OnDemand(Mapping[str, V]):
+    """Values by name, each of which is made once, the first time that it is asked for.
+
+    Several threads may ask at the same time: all get the same object.
+
+    Parameters
+    ----------
+    names
+        The names that there are, in order.
+    make
+        Makes the value of a name; what it raises is raised to who asked, each time anew.
+    """
+
+    __slots__ = ("_made", "_make", "_names")
+
+    def __init__(self, names: Iterable[str], make: Callable[[str], V]) -> None:
+        self._names = dict.fromkeys(names)
+        self._make = make
+        self._made: dict[str, V] = {}
+
+    def __getitem__(self, name: str) -> V:
+        """Return the value of a name, which is made if it was not asked for before."""
+        found = self._made.get(name)
+        if found is None:
+            if name not in self._names:
+                raise KeyError(name)
+            found = self._made.setdefault(name, self._make(name))
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is such a name."""
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names."""
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        """Return the number of names."""
+        return len(self._names)
+
+    def __reduce__(self) -> tuple[type[dict[str, V]], tuple[dict[str, V]]]:
+        """Pickle and copy it as a dictionary of all values."""
+        return dict, (dict(self),)

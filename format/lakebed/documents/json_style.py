@@ -28,7 +28,7 @@ from lakebed.errors import FormatError, InvalidInputError
 
 CUSTOM = "_hub_custom_type"
 
-_DTYPE = re.compile(r"[<>|=]?[A-Za-z?][A-Za-z0-9_]{0,15}(\[[0-9]{0,4}[a-zA-Z]{1,2}\])?")
+_DTYPE = r"[<>|=]?[A-Za-z?][A-Za-z0-9_]{0,15}(\[[0-9]{0,4}[a-zA-Z]{1,2}\])?"
 
 
 _WORDS = {None: "null", True: "true", False: "false"}
@@ -214,7 +214,7 @@ def _base64(value: dict[str, Any]) -> bytes:
 
 def _decode_array(value: dict[str, Any]) -> np.ndarray[Any, np.dtype[Any]]:
     data, shape, name = _base64(value), value.get("shape"), value.get("dtype")
-    if not isinstance(name, str) or not _DTYPE.fullmatch(name):
+    if not isinstance(name, str) or not re.fullmatch(_DTYPE, name):
         raise FormatError(f"an array in JSON has the dtype {name!r}")
     if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape) or len(shape) > 32:
         raise FormatError(f"an array in JSON has the shape {shape!r}")

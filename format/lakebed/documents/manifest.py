@@ -22,8 +22,7 @@ the same.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,9 @@ import xxhash
 from numpy.typing import NDArray
 
 from lakebed import limits
+from lakebed.dataclass import dataclass
 from lakebed.documents import fields, json_style
+from lakebed.documents.frozen import OnDemand
 from lakebed.documents.layouts import NO_WORDS, Layouts, Words, no_layouts
 from lakebed.documents.tables import LARGEST_INDEX
 from lakebed.errors import FormatError
@@ -88,11 +89,17 @@ class ChunkPlaces:
         FormatError
             If a folder is not there, or sizes and checksums do not go together.
         """
-        if len(self.sizes) and (
-            int(self.folder_of.max()) >= len(self.folders)
-            or int(self.sizes.max()) > LARGEST_INDEX
-            or int(self.sum_counts().sum()) != len(self.sums)
-        ):
+        if len(self.sizes) == 1:  # most tensors, and numbers are faster than arrays of one
+            size = int(self.sizes[0])
+            is_sound = self.folder_of[0] < len(self.folders) and size <= LARGEST_INDEX
+            is_sound = is_sound and -(-size // BLOCK) == len(self.sums)
+        else:
+            is_sound = not len(self.sizes) or (
+                int(self.folder_of.max()) < len(self.folders)
+                and int(self.sizes.max()) <= LARGEST_INDEX
+                and int(self.sum_counts().sum()) == len(self.sums)
+            )
+        if not is_sound:
             raise FormatError("the manifest is damaged: its chunk places contradict each other")
         if self.known_layouts is not None:
             self.known_layouts.check(len(self.sizes))
@@ -104,7 +111,11 @@ class ChunkPlaces:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Everything small of one version: metadata files by key relative to the version's folder, and chunk places."""
+    """Everything small of one version: metadata files by key relative to the version's folder, and chunk places.
+
+    Chunk places of a manifest that was read are parsed when they are asked for; FormatError is raised there if they
+    contradict each other.
+    """
 
     version_id: str
     files: Mapping[str, bytes]
@@ -157,7 +168,7 @@ def digest_of(data: bytes) -> str:
     return f"{int.from_bytes(data[8:16], 'little'):016x}"
 
 
-def block_sums(pieces: tuple[bytes | memoryview, ...]) -> list[int]:
+def block_sums(pieces: tuple[bytes | bytearray | memoryview, ...]) -> list[int]:
     """Return the xxh3-64 of each block of BLOCK bytes of a file given as pieces."""
     sums: list[int] = []
     state, room = xxhash.xxh3_64(), BLOCK
@@ -177,6 +188,11 @@ def block_sums(pieces: tuple[bytes | memoryview, ...]) -> list[int]:
     if room != BLOCK:
         sums.append(state.intdigest())
     return sums
+
+
+def has_sums(sums: Sequence[int], content: bytes | bytearray | memoryview) -> bool:
+    """Tell whether a file has these checksums; see :func:`block_sums`."""
+    return block_sums((content,)) == list(sums)
 
 
 def opened(data: bytes, magic: bytes) -> tuple[dict[str, Any], memoryview]:
@@ -251,13 +267,12 @@ def _parsed(header: Mapping[str, Any], payload: memoryview) -> Manifest:
     named = fields.mapping(header, "files", _WHAT)
     entries = fields.mapping(header, "chunks", _WHAT)
     limits.check("MAX_TENSORS", len(entries), f"{_WHAT}: tensors")
-    tables = {key: _Table.from_json(entry) for key, entry in entries.items()}
     # Entries share bytes only in a hostile file, where every one could be a copy of them all.
-    total = sum(max(length, 0) for _, length in named.values()) + sum(t.nbytes for t in tables.values())
+    total = sum(max(length, 0) for _, length in named.values()) + sum(map(_nbytes, entries.values()))
     if total > len(payload):
         raise FormatError("the manifest is damaged: its entries overlap")
     files = {key: cut(payload, at, length) for key, (at, length) in named.items()}
-    chunks = {key: table.read(payload) for key, table in tables.items()}
+    chunks = OnDemand(entries, lambda key: _read(entries[key], payload))
     return Manifest(fields.text(header, "version", _WHAT, ""), files, chunks)
 
 
@@ -268,42 +283,42 @@ def cut(payload: memoryview, at: Any, length: Any) -> bytes:
     return bytes(payload[at : at + length])
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """Chunk places of one tensor as the header describes them."""
+def _nbytes(entry: Any) -> int:
+    """Bytes in the payload that the header names for the chunks of a tensor."""
+    if not isinstance(entry, dict):
+        raise FormatError("the manifest is damaged: the chunks of a tensor are no object")
+    rows, sums = entry["rows"], entry["sums"]
+    if not (type(rows) is int and type(sums) is int and rows >= 0 and sums >= 0):
+        raise FormatError("the manifest is damaged: it does not count the chunks of a tensor")
+    layouts = LayoutTable.from_json(entry, rows) if "layouts" in entry else None
+    return 13 * rows + 8 * sums + (0 if layouts is None else layouts.nbytes)
 
-    folders: tuple[tuple[str, str], ...]
-    rows: int
-    sums: int
-    at: int
-    layouts: LayoutTable | None
 
-    @classmethod
-    def from_json(cls, entry: Any) -> _Table:
-        if not isinstance(entry, dict):
-            raise FormatError("the manifest is damaged: the chunks of a tensor are no object")
+def _read(entry: Mapping[str, Any], payload: memoryview) -> ChunkPlaces:
+    """Return the chunk places of one tensor as the header describes them.
+
+    Raises
+    ------
+    FormatError
+        If they leave the payload or contradict each other.
+    """
+    try:
         folders = tuple(
             (fields.checked_version(commit, _WHAT), fields.checked_key(key, _WHAT))
             for commit, key in entry["folders"]
         )
-        rows, sums, at = (fields.count(entry, name, _WHAT) for name in ("rows", "sums", "at"))
-        return cls(folders, rows, sums, at, LayoutTable.from_json(entry, rows))
-
-    @property
-    def nbytes(self) -> int:
-        layouts = 0 if self.layouts is None else self.layouts.nbytes
-        return 13 * self.rows + 8 * self.sums + layouts
-
-    def read(self, payload: memoryview) -> ChunkPlaces:
-        rows, sums = self.rows, self.sums
-        data = cut(payload, self.at, 13 * rows + 8 * sums)
-        places = ChunkPlaces(
-            self.folders,
-            np.frombuffer(data, np.uint32, rows, 8 * (rows + sums)),
-            np.frombuffer(data, np.uint64, rows, 0),
-            np.frombuffer(data, np.uint64, sums, 8 * rows),
-            np.frombuffer(data, np.uint8, rows, 12 * rows + 8 * sums).astype(np.bool_),
-            None if self.layouts is None else self.layouts.read(payload),
-        )
-        places.check()
-        return places
+    except (KeyError, TypeError, ValueError) as error:
+        raise FormatError(f"the manifest is damaged: {error}") from error
+    rows, sums = entry["rows"], entry["sums"]
+    data = cut(payload, fields.count(entry, "at", _WHAT), 13 * rows + 8 * sums)
+    layouts = LayoutTable.from_json(entry, rows)
+    places = ChunkPlaces(
+        folders,
+        np.frombuffer(data, np.uint32, rows, 8 * (rows + sums)),
+        np.frombuffer(data, np.uint64, rows, 0),
+        np.frombuffer(data, np.uint64, sums, 8 * rows),
+        np.frombuffer(data, np.uint8, rows, 12 * rows + 8 * sums).astype(np.bool_),
+        None if layouts is None else layouts.read(payload),
+    )
+    places.check()
+    return places

@@ -26,13 +26,14 @@ is written.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lakebed import limits
+from lakebed.dataclass import dataclass, field, replace
 from lakebed.documents import fields
 from lakebed.documents.layouts import joined, no_layouts
 from lakebed.documents.manifest import (
@@ -54,6 +55,8 @@ DELTA = b"LBMANIF2"
 _WHAT = "manifest"
 # Shorter files are not worth a look at where they begin to differ.
 _SHORT = 256
+# Larger manifests are not remembered.
+_SMALL = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +76,18 @@ class Read:
     digest: str
     base: Whole
     spent: int
+    made: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """What readers have made of it, for the next that opens the same version; all of it is immutable."""
+
+
+@lru_cache(maxsize=16)  # 4 MB, and what is made of them
+def _read_whole(data: bytes) -> Read:
+    manifest = Manifest.from_bytes(data)
+    return Read(manifest, digest_of(data), Whole(manifest, digest_of(data), len(data)), 0)
 
 
 def read_manifest(data: bytes, read_base: Callable[[str], bytes]) -> Read:
-    """Parse a manifest of either kind.
+    """Parse a manifest of either kind; of small whole ones the last few are remembered by what they hold.
 
     Parameters
     ----------
@@ -89,8 +100,7 @@ def read_manifest(data: bytes, read_base: Callable[[str], bytes]) -> Read:
         If it, or its base, is missing, damaged or not the one that was named.
     """
     if data[:8] == MAGIC:
-        manifest = Manifest.from_bytes(data)
-        return Read(manifest, digest_of(data), Whole(manifest, digest_of(data), len(data)), 0)
+        return (_read_whole if len(data) <= _SMALL else _read_whole.__wrapped__)(data)
     header, payload = opened(data, DELTA)
     try:
         version, digest = _base(header)

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import xxhash
 
 from lakebed import limits
+from lakebed.dataclass import dataclass, field
 from lakebed.documents import fields, json_style
 from lakebed.errors import FormatError
 
@@ -26,7 +26,7 @@ _WHAT = "refs.json"
 _YEAR_1, _YEAR_10000 = -62_135_596_800, 253_402_300_800
 _UNSUMMED = "0" * 16
 # Quotes inside of JSON strings are escaped, so no name or message can look like this.
-_SUM = re.compile(rb'"sum": "([0-9a-f]{16})"\}\Z')
+_SUM = rb'"sum": "([0-9a-f]{16})"\}\Z'
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Refs:
             If it holds more than this process allows.
         """
         doc = json_style.load_object(data, _WHAT)
-        found = _SUM.search(data)
+        found = re.search(_SUM, data)
         if found is None or found[1] != _sum(data, found):
             raise FormatError(f"{_WHAT} is not as it was written: its checksum is wrong")
         tags, merges = fields.mapping(doc, "tags", _WHAT), fields.mapping(doc, "merges", _WHAT)
@@ -119,7 +119,7 @@ class Refs:
         }
         tags = {name: tag.to_json() for name, tag in self.tags.items()}
         data = json_style.dump_compact({"tags": tags, "merges": merges, **self.extra, "sum": _UNSUMMED})
-        *_, found = _SUM.finditer(data)
+        *_, found = re.finditer(_SUM, data)
         return data[: found.start(1)] + _sum(data, found) + data[found.end(1) :]
 
 

@@ -67,7 +67,7 @@ def check_last(last: Column, what: str, *, repeats: bool = False) -> None:
     if not len(last):
         return
     before, after = last[:-1], last[1:]
-    if bool((after < before).any() if repeats else (after <= before).any()):
+    if len(after) and bool((after < before).any() if repeats else (after <= before).any()):
         raise FormatError(f"{what}: the last indices of its rows do not grow")
     if int(last[-1]) > LARGEST_INDEX:
         raise FormatError(f"{what}: the last index {int(last[-1])} is beyond every limit")

@@ -15,9 +15,9 @@ anything else                              members of the htype, and unknown one
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from lakebed.dataclass import dataclass, field
 from lakebed.documents import fields, json_style
 from lakebed.documents.frozen import changed
 from lakebed.documents.version_prefix import FORMAT_VERSION
@@ -138,5 +138,5 @@ class TensorMeta:
         return changed(self, **changes, raw=None)
 
 
-_FIELDS = frozenset(TensorMeta.__dataclass_fields__) - {"raw"}
+_FIELDS = frozenset(TensorMeta.__match_args__) - {"raw"}
 _MEMBERS = _FIELDS - {"extra"}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import xxhash
 
+from lakebed.dataclass import dataclass
 from lakebed.documents import json_style
 from lakebed.documents.commit_node import WHAT
 from lakebed.documents.commits import OPENING, ColdNodes, Commits
@@ -22,7 +22,7 @@ _CLOSING = 3
 """Bytes behind the checksum."""
 
 # Quotes inside of JSON strings are escaped, so no message or name can look like these.
-_SUM = re.compile(rb'"sum": "([^"]{16})"')
+_SUM = rb'"sum": "([^"]{16})"'
 _TRAILER = re.compile(
     rb'"nodes": (\d{1,9}), "begins": "(\d{16})", "rest": "([0-9a-f]{16})", "sum": "([0-9a-f]{16})"\}\}\Z'
 )
@@ -98,7 +98,7 @@ def check_early_sum(data: bytes) -> bool:
     FormatError
         If the checksum is wrong.
     """
-    found = list(_SUM.finditer(data))
+    found = list(re.finditer(_SUM, data))
     if found and _sum(data, found[-1].start(1)).encode("ascii") != found[-1][1]:
         raise FormatError(f"{WHAT} is not as it was written: its checksum is wrong")
     return bool(found)

@@ -7,6 +7,8 @@ n          ASCII version of the writer, "3.9.52"
 
 from __future__ import annotations
 
+import functools
+
 from lakebed.errors import FormatError
 
 FORMAT_VERSION = "3.9.52"
@@ -32,6 +34,7 @@ def split(data: bytes | memoryview, what: str) -> tuple[str, int]:
     return raw.decode("ascii"), 1 + n
 
 
+@functools.lru_cache(maxsize=64)
 def numbers(version: str, what: str) -> tuple[int, ...]:
     """Components of a version as numbers, to compare two of them.
 

@@ -16,14 +16,14 @@ a `sum` of the whole file.
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import xxhash
 
 from lakebed import limits
+from lakebed.dataclass import dataclass, field, replace
 from lakebed.documents import fields, json_style
 from lakebed.documents.commit_node import WHAT as _WHAT
 from lakebed.documents.commit_node import CommitNode
@@ -46,7 +46,7 @@ _SHORTEST_PREFIX = 7
 
 def new_id() -> str:
     """Return a random version id: 40 hexadecimal digits."""
-    return secrets.token_hex(20)
+    return os.urandom(20).hex()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

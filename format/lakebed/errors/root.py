@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Self
 
 from lakebed.printable import printable
@@ -65,6 +64,8 @@ def instead(name: str, names: Iterable[str]) -> str:
     known = list(names)
     if not known:
         return ": there are no tensors yet."
+    from difflib import get_close_matches
+
     near = get_close_matches(name, known[:_COMPARED], n=1)
     guess = f"; did you mean {near[0]!r}?" if near else "."
     more = f", and {len(known) - _LISTED:,} more" if len(known) > _LISTED else ""

@@ -23,7 +23,6 @@ from lakebed.exporters.layout import even_shape
 from lakebed.exporters.media import extents, file_of, is_drawn
 from lakebed.exporters.plan import Piece, tensor_of
 from lakebed.htypes.base import Storing
-from lakebed.session.columns import arrow_stream
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -183,8 +182,7 @@ def _read(view: lakebed.Dataset, one: ArrowColumn, count: int) -> Any:
     tensor = view[one.name]
     if one.how in ("file", "address"):
         return _files(tensor, count, one)
-    table = pa.table(arrow_stream(view._table([one.name])))  # noqa: SLF001 - one of its tensors
-    array = table.column(0).combine_chunks()
+    array = tensor.to_arrow(labels="numbers", files="arrays").combine_chunks()
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.nulls(0, array.type)
     if one.how == "label":

@@ -15,7 +15,6 @@ import lakebed
 from lakebed.errors import ExportError
 from lakebed.exporters.plan import ExportPlan, Piece, Written, without_splits
 from lakebed.exporters.target import Target
-from lakebed.session.columns import arrow_stream
 
 _ROWS = 16_384
 _MEDIA = ("image", "image.rgb", "image.gray", "audio", "video", "dicom", "nifti", "point_cloud", "mesh", "binary_mask",
@@ -70,7 +69,7 @@ def plan(ds: lakebed.Dataset, *, tensors: Sequence[str] = (), delimiter: str = "
 def write(view: lakebed.Dataset, piece: Piece, context: _Context, target: Target) -> Written:
     """Make the lines of some rows."""
     del target
-    table = pa.table(arrow_stream(view._table(list(context.tensors))))  # noqa: SLF001 - some of its tensors
+    table = view.to_arrow(list(context.tensors), labels="numbers", files="arrays")
     columns = [_texts(table.column(name), context.labels.get(name)) for name in context.tensors]
     out = io.StringIO()
     write_row = csv.writer(

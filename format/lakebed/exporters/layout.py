@@ -28,7 +28,7 @@ import lakebed
 from lakebed.described import Described
 from lakebed.documents.json_style import encode_custom
 from lakebed.errors import ExportError, LakebedError
-from lakebed.exporters.media import file_of, has_tiles
+from lakebed.exporters.media import file_of
 from lakebed.htypes.base import Storing
 
 if TYPE_CHECKING:
@@ -139,11 +139,11 @@ def layout_of(
         return Layout(name, "json", described)
     if described.is_file or described.is_chunked_file:
         if not decode and described.is_file:
-            return Layout(name, "file", described, has_rows=has_rows, may_differ=has_tiles(tensor))
+            return Layout(name, "file", described, has_rows=has_rows, may_differ=tensor.is_tiled)
         shape = even_shape(tensor)
         if shape is None and described.is_file:
             problems.append((name, "its samples differ in shape: files are written, not pixels"))
-            return Layout(name, "file", described, has_rows=has_rows, may_differ=has_tiles(tensor))
+            return Layout(name, "file", described, has_rows=has_rows, may_differ=tensor.is_tiled)
         described = described.decoded()
     dtype = np.dtype(described.dtype or "uint8")
     shape = even_shape(tensor)

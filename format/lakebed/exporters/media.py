@@ -45,11 +45,6 @@ def file_of(sample: lakebed.Tensor) -> bytes:
     return png_of(sample.numpy())
 
 
-def has_tiles(tensor: lakebed.Tensor) -> bool:
-    """Whether samples may be cut into tiles, of which :func:`file_of` makes PNG files."""
-    return bool(tensor._reader.has_tiles)  # noqa: SLF001 - nothing public tells it
-
-
 def is_drawn(tensor: lakebed.Tensor, described: Described) -> bool:
     """Whether the arrays of a tensor are images that PNG holds as they are."""
     if not described.base.startswith("image") or described.is_sequence or tensor.is_link:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from lakebed import clock
+from lakebed.dataclass import replace
 from lakebed.documents.version_tree import CommitNode, VersionTree
 from lakebed.errors import CheckoutError, VersionNotFoundError
 from lakebed.session.session import Session

@@ -46,7 +46,7 @@ def array_dtype(name: Any) -> np.dtype[Any]:
 def cast(
     values: NDArray[Any], dtype: np.dtype[Any] | None, *, literal: bool, by_value: bool = True
 ) -> NDArray[Any]:
-    """Convert values to the tensor's dtype if no value changes its meaning.
+    """Convert values to the tensor's dtype: exactly, or floats to a narrower float, which rounds them.
 
     Parameters
     ----------
@@ -55,16 +55,15 @@ def cast(
     dtype
         Target, or None to keep the dtype of the values.
     literal
-        The values were Python numbers, which carry no width of their own: a float dtype takes each that does not
-        become infinite in it.
+        The values were Python numbers, which carry no width of their own.
     by_value
-        Integers of any width fit if each of them does; otherwise their dtype must be safe to cast.
+        Numbers of any width fit if each of them does; otherwise the dtype of an array must be safe to cast: what a
+        pixel means depends on it.
 
     Raises
     ------
     TensorDtypeMismatchError
-        If the values do not fit: too large, a fraction into integers, an integer that a float dtype would round, a
-        wider float into a narrower one.
+        If the values do not fit: too large, floats into integers, an integer that a float dtype would round.
     """
     if values.dtype.kind not in _KINDS or values.dtype.itemsize > _LARGEST:
         raise TensorDtypeMismatchError(_no_numbers(values, dtype))
@@ -72,17 +71,23 @@ def cast(
         return values.astype(values.dtype.newbyteorder("<"), copy=False)
     if values.size == 0 or np.can_cast(values.dtype, dtype, "safe"):
         return values.astype(dtype)
-    whole = values.dtype.kind in "iu" and (literal or by_value)
-    if whole and dtype.kind in "iuf" and _whole_numbers_fit(values, dtype):
-        return values.astype(dtype)
-    if values.dtype.kind in "iuf" and dtype.kind == "c" and literal:
-        return values.astype(dtype)
-    if values.dtype.kind == "f" and dtype.kind == "f" and literal:
-        with np.errstate(over="ignore"):
-            narrow = values.astype(dtype)
-        if np.array_equal(np.isinf(narrow), np.isinf(values)):
-            return narrow
+    if literal or by_value:
+        found = _fitted(values, dtype)
+        if found is not None:
+            return found
     raise TensorDtypeMismatchError(_misfit(values, dtype))
+
+
+def _fitted(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any] | None:
+    """Convert numbers one by one; None if one does not fit."""
+    given, wanted = values.dtype.kind, dtype.kind
+    if given in "iu" and wanted in "iuf":
+        return values.astype(dtype) if _whole_numbers_fit(values, dtype) else None
+    if given not in "iuf" or wanted not in "fc":
+        return None
+    with np.errstate(over="ignore"):
+        narrow = values.astype(dtype)
+    return narrow if np.array_equal(np.isinf(narrow), np.isinf(values)) else None
 
 
 def _misfit(values: NDArray[Any], dtype: np.dtype[Any]) -> str:
@@ -98,12 +103,14 @@ def _misfit(values: NDArray[Any], dtype: np.dtype[Any]) -> str:
             same |= np.isnan(converted) & np.isnan(values)
     if same.all():
         return f"{expected}. All values fit: convert them with .astype({dtype.name!r})"
-    first = values[~same].reshape(-1)[0]
-    if values.dtype.kind == "f" and dtype.kind == "f" and (np.isinf(converted) == np.isinf(values)).all():
+    rounds = values.dtype.kind == "f" and dtype.kind == "f"
+    lost = values[np.isinf(converted) != np.isinf(values)] if rounds else values[~same]
+    if not lost.size:
+        first = values[~same].reshape(-1)[0]
         return (
             f"{expected}, which would round {first}. If that is meant, convert with .astype({dtype.name!r})"
         )
-    return f"{first} does not fit {dtype.name}"
+    return f"{lost.reshape(-1)[0]} does not fit {dtype.name}"
 
 
 def _no_numbers(values: NDArray[Any], dtype: np.dtype[Any] | None) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
+
+from lakebed.dataclass import dataclass, field
 
 
 class Storing(Enum):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lakebed.codecs.traits import Kind, names_of
+from lakebed.codecs.traits import names_of
 from lakebed.errors import InvalidInputError, TensorMetaInvalidHtype
 from lakebed.htypes.base import Demand, Htype, Storing
+
+if TYPE_CHECKING:
+    from lakebed.codecs.traits import Kind
 
 UNSPECIFIED = "unspecified"
 

@@ -20,17 +20,24 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from lakebed.errors import IngestionError, LakebedError, NotFoundError
-from lakebed.importers.coco_annotations import Kind, Looking, Reader, tensors_of, values_of
+from lakebed.importers.coco_annotations import Kind, Reader, look, tensors_of, values_of
+from lakebed.importers.coco_columns import values_of_many
 from lakebed.importers.json_index import JsonFile, open_json
-from lakebed.importers.plan import Media, Plan, Problem, kind_of_images, media, tensor
+from lakebed.importers.plan import Media, Plan, Problem, columns_of_rows, kind_of_images, media, tensor
 from lakebed.importers.source import Source, stem_of
 from lakebed.transforms.output import Skipped
 
-_ARRAYS = ("images", "annotations")
+# Pictures whose rows are made together, but no more than have so many bytes of masks.
+BATCH = 512
+_MASK_BYTES = 1 << 25
+
+# Arrays, and what is asked of each of their elements.
+_ARRAYS = {"images": ("id", "file_name"), "annotations": ("image_id",)}
 # Annotations after which no new keys are looked for.
 _INSPECTED = 1_000_000
 # What JSON has that is no key of a dictionary.
@@ -43,6 +50,12 @@ _SPLIT_OF_NAME = re.compile(
 )
 _HEAD_BYTES = 1 << 16
 _KEYS_AT_HEAD = re.compile(rb'"(images|annotations|categories)"\s*:')
+
+
+# Of pictures without annotations of a kind: a file, and no numbers.
+_NONE: tuple[int, Sequence[int]] = (0, ())
+# What a picture is left out for.
+_WRONG = (LakebedError, OSError, ValueError, TypeError, KeyError, OverflowError)
 
 
 class _Row(NamedTuple):
@@ -67,6 +80,38 @@ class _Context:
     images: str
     plain: bool
     panoptic: Source | None
+
+    def record(self, item: _Row) -> dict[str, Any]:
+        """Return what is said of a picture."""
+        number, at = item.record
+        found: dict[str, Any] = self.files[number].elements("images", [at])[0]
+        return found
+
+    def annotated(self, item: _Row, kind: str, reader: Reader, size: tuple[int, int]) -> dict[str, Any]:
+        """Return what annotations of a kind put into the row of a picture."""
+        number, numbers = item.annotations.get(kind, _NONE)
+        found = self.files[number].elements("annotations", numbers) if len(numbers) else []
+        return values_of(found, reader, size, self.panoptic)
+
+    def finished(self, row: dict[str, Any], item: _Row, record: dict[str, Any]) -> dict[str, Any]:
+        """Put the picture into its row, and what is said of it."""
+        row[self.images] = self.media.value(item.file)
+        if self.plain:
+            row["file"] = record.pop("file_name", item.file)
+            row["image_id"] = record.pop("id", None)
+            row["image_info"] = record
+        return row
+
+    def layers(self, item: _Row) -> int:
+        """Return how many bytes there are for each pixel of a picture in its masks."""
+        found = 0
+        for kind, reader in self.readers.items():
+            number, numbers = item.annotations.get(kind, _NONE)
+            if reader.is_panoptic:
+                found += 4
+            elif "rle_mask" in reader.names and len(numbers):
+                found += self.files[number].count("annotations", numbers, "segmentation", "o")
+        return found
 
 
 def recognise(source: Source) -> str | None:
@@ -140,24 +185,112 @@ def plan(
 
 def rows(item: _Row, context: _Context) -> Iterator[Any]:
     """Make the row of a picture."""
-    row: dict[str, Any] = dict.fromkeys(context.tensors)
     try:
-        row[context.images] = context.media.value(item.file)
-        number, at = item.record
-        record = dict(context.files[number].element("images", at))
-        size = (int(record.get("height") or 0), int(record.get("width") or 0))
+        record = context.record(item)
+        row = dict.fromkeys(context.tensors)
         for kind, reader in context.readers.items():
-            number, numbers = item.annotations.get(kind, (0, ()))
-            found = context.files[number].elements("annotations", numbers)
-            row.update(values_of(found, reader, size, context.panoptic))
-    except (LakebedError, OSError, ValueError, TypeError, KeyError) as error:
+            row.update(context.annotated(item, kind, reader, _size(record)))
+        yield context.finished(row, item, record)
+    except _WRONG as error:
         yield Skipped(item.file, str(error) or type(error).__name__)
-        return
-    if context.plain:
-        row["file"] = record.pop("file_name", item.file)
-        row["image_id"] = record.pop("id", None)
-        row["image_info"] = record
-    yield row
+
+
+def many(items: Sequence[_Row], context: _Context) -> Iterator[Any]:
+    """Make the rows of pictures, as columns."""
+    records = _records(items, context)
+    for start, stop in _runs(items, records, context):
+        made: list[dict[str, Any]] = []
+        which: list[int] = []
+        annotated = _annotated(items[start:stop], records[start:stop], context)
+        for at, row in enumerate(annotated, start):
+            record = records[at]
+            try:
+                if row is not None and record is not None:
+                    made.append(context.finished(row, items[at], record))
+                    which.append(at)
+                    continue
+            except _WRONG as error:
+                yield Skipped(items[at].file, str(error) or type(error).__name__)
+                continue
+            for one in rows(items[at], context):
+                if isinstance(one, Skipped):
+                    yield one
+                else:
+                    made.append(one)
+                    which.append(at)
+        if made:
+            yield which, columns_of_rows(made)
+
+
+def _records(items: Sequence[_Row], context: _Context) -> list[dict[str, Any] | None]:
+    """Return the records of pictures; None for those that need a closer look."""
+    found: list[dict[str, Any] | None] = [None] * len(items)
+    for number, places in _by_file([item.record[0] for item in items]):
+        with suppress(*_WRONG):
+            of = context.files[number].elements("images", [items[place].record[1] for place in places])
+            for place, record in zip(places, of, strict=True):
+                with suppress(*_WRONG):
+                    _size(record)
+                    found[place] = record
+    return found
+
+
+def _annotated(
+    items: Sequence[_Row], records: Sequence[dict[str, Any] | None], context: _Context
+) -> list[dict[str, Any] | None]:
+    """Return what annotations put into the rows of pictures; None for those that need a closer look."""
+    found: list[dict[str, Any] | None] = [dict.fromkeys(context.tensors) for _ in items]
+    sizes = [(0, 0) if record is None else _size(record) for record in records]
+    for kind, reader in context.readers.items():
+        of = [item.annotations.get(kind, _NONE) for item in items]
+        files = {number for number, numbers in of if len(numbers)} or {-1}
+        first = min(files)  # which may as well tell what pictures without annotations have
+        for number, places in _by_file([number if len(numbers) else first for number, numbers in of]):
+            made: list[dict[str, Any] | None] = [None] * len(places)
+            if number >= 0:
+                with suppress(*_WRONG):
+                    made = values_of_many(
+                        context.files[number],
+                        [of[place][1] for place in places],
+                        reader,
+                        [sizes[place] for place in places],
+                    )
+            for place, values in zip(places, made, strict=True):
+                row = found[place]
+                if values is None or row is None:
+                    found[place] = None
+                else:
+                    row.update(values)
+    return found
+
+
+def _by_file(numbers: Sequence[int]) -> list[tuple[int, list[int]]]:
+    """Return the places at which each number stands."""
+    found: dict[int, list[int]] = {}
+    for place, number in enumerate(numbers):
+        found.setdefault(number, []).append(place)
+    return list(found.items())
+
+
+def _runs(
+    items: Sequence[_Row], records: Sequence[dict[str, Any] | None], context: _Context
+) -> Iterator[tuple[int, int]]:
+    """Yield runs of pictures whose masks can be held together; a picture of which that is not known, by itself."""
+    start, held = 0, 0
+    for at, (item, record) in enumerate(zip(items, records, strict=True)):
+        layers = context.layers(item)
+        height, width = (0, 0) if record is None else _size(record)
+        more = layers * (height * width if height > 0 and width > 0 else _MASK_BYTES)
+        if at > start and held + more > _MASK_BYTES:
+            yield start, at
+            start, held = at, 0
+        held += more
+    if start < len(items):
+        yield start, len(items)
+
+
+def _size(record: Mapping[str, Any]) -> tuple[int, int]:
+    return int(record.get("height") or 0), int(record.get("width") or 0)
 
 
 def describe(plan: Plan) -> dict[str, Any]:
@@ -288,39 +421,26 @@ class _Planner:
         group = self._groups.get(name, self._groups.get(name.rpartition("/")[2], group))
         kind = self._kinds.setdefault(group, Kind(group))
         kind.files.append(name)
-        owners: list[Any] = []
-        records: list[tuple[Any, Any]] = []
-        looking = Looking(kind)
-
-        def seen(array: str, first: int, values: list[Any]) -> None:
-            if set(map(type, values)) != {dict}:
-                at = next(at for at, value in enumerate(values) if type(value) is not dict)
-                raise IngestionError(f"{name}: {array}[{first + at}] is no object")
-            if array == "images":
-                records.extend([(value.get("id"), value.get("file_name")) for value in values])
-                return
-            owners.extend([value.get("image_id") for value in values])
-            looking.at(values[: max(0, self._inspect - first)])
-
-        file = open_json(source, inside, _ARRAYS, seen, self._held_bytes)
-        if file.held:
-            self._held_bytes += source.files[inside or source.name]
+        file, found = open_json(source, inside, _ARRAYS, self._held_bytes)
+        self._held_bytes += len(file.held or b"")
         if "images" not in file.arrays:
             raise IngestionError(f'{name} is no COCO file: it has no array "images"')
-        looking.end()
+        if "annotations" in file.arrays:
+            look(kind, file, self._inspect)
+        records = list(zip(found["images"]["id"], found["images"]["file_name"], strict=True))
+        owners = found["annotations"]["image_id"] if "annotations" in found else []
         self._json.append(file)
         kind.count += len(owners)
         self._merge_categories(kind, name, file.values.get("categories"))
         values = {key: value for key, value in file.values.items() if key != "categories"}
         self._about.setdefault("files", {})[name] = {"group": group, "split": split, "values": values}
-        self._rows_of(name, kind, split, file, records, owners)
+        self._rows_of(name, kind, split, records, owners)
 
     def _rows_of(
         self,
         name: str,
         kind: Kind,
         split: str,
-        file: JsonFile,
         records: list[tuple[Any, Any]],
         owners: list[Any],
     ) -> None:
@@ -330,8 +450,6 @@ class _Planner:
         by_id: dict[Any, str] = {}
         for at, (key, file_name) in enumerate(records):
             where = f"{name}: images[{at}]"
-            if isinstance(file_name, str) and not file_name.isascii():
-                file_name = file.element("images", at)["file_name"]
             found = self._found(file_name, where, split)
             if found is None:
                 continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError, NotFoundError
 from lakebed.htypes.rle import decode_rle
+from lakebed.importers.json_index import JsonFile
 from lakebed.importers.plan import TensorPlan, tensor
 from lakebed.importers.source import Source
 
@@ -55,70 +56,51 @@ class Reader:
     masks: str
 
 
-KINDS = {int: "int", float: "float", str: "text"}
+# What values of keys are, by the letters of JSON values; the rest is "other".
+KINDS: Mapping[int, str] = {ord("i"): "int", ord("f"): "float", ord("s"): "text"}
+_LISTS: Mapping[int, str] = {ord("I"): "ints", ord("F"): "floats", ord("A"): "other"}
+_OBJECT = ord("o")
 
 # Htypes whose samples are large enough for a record of their shapes of its own; of numbers chunks tell them as fast.
 # Ids, by which versions are merged, all tensors have.
 _WITH_SHAPES = ("polygon", "binary_mask", "instance_label")
 
-
-class Looking:
-    """Looks at the annotations of a file: which keys they have, and what they hold.
-
-    Most annotations have the same keys with values of the same types: only their lists are looked at one by one, and
-    those only as long as they may say something new.
-    """
-
-    def __init__(self, kind: Kind) -> None:
-        self._kind = kind
-        # Keys and types of annotations -> how many there are, and keys of lists that may hold anything.
-        self._shapes: dict[tuple[tuple[str, ...], tuple[type, ...]], tuple[list[int], list[str]]] = {}
-
-    def at(self, annotations: Iterable[dict[str, Any]]) -> None:
-        """Look at annotations."""
-        shapes = self._shapes
-        for annotation in annotations:
-            shape = tuple(annotation), tuple(map(type, annotation.values()))
-            known = shapes.get(shape)
-            if known is None:
-                _look(self._kind, annotation, annotation)
-                lists = [key for key, of in zip(*shape, strict=True) if of is list and key != "segmentation"]
-                shapes[shape] = [1], lists
-                continue
-            count, lists = known
-            count[0] += 1
-            if lists:
-                _look(self._kind, annotation, lists)
-                lists[:] = [key for key in lists if not _is_settled(self._kind, key)]
-
-    def end(self) -> None:
-        """Note what is not in lists, and how many annotations have each key."""
-        kind = self._kind
-        for (keys, types), ((count,), _) in self._shapes.items():
-            for key, of in zip(keys, types, strict=True):
-                kind.present[key] = kind.present.get(key, 0) + count
-                if of is not list:
-                    kind.keys.setdefault(key, set()).add(KINDS.get(of, "other"))
+# Annotations of panoptic segments that are made at a time, to look into them.
+_TOGETHER = 1000
 
 
-def _look(kind: Kind, annotation: Mapping[str, Any], keys: Iterable[str]) -> None:
-    """Note what the lists of an annotation hold."""
-    for key in keys:
-        value = annotation[key]
-        if key == "segmentation":
-            kind.has_rle |= isinstance(value, dict)
-            kind.has_polygons |= isinstance(value, list)
-            kind.keys.setdefault(key, set())
-        elif type(value) is not list:
-            continue
-        elif key == "segments_info":
-            for segment in value:
-                for inner, of in segment.items() if isinstance(segment, dict) else ():
-                    kind.segments[inner] = None
-                    found = _kind_of_list(of) if type(of) is list else KINDS.get(type(of), "other")
-                    kind.keys.setdefault(inner, set()).add(found)
-        elif not _is_settled(kind, key):
-            kind.keys.setdefault(key, set()).add(_kind_of_list(value))
+def look(kind: Kind, file: JsonFile, most: int) -> None:
+    """Note which keys the first annotations of a file have, and what they hold."""
+    array = file.arrays["annotations"]
+    counts = np.bincount(array.numbers[:most], minlength=len(array.shapes)).tolist()
+    shapes = [(shape, count) for shape, count in zip(array.shapes, counts, strict=True) if count]
+    for shape, _ in shapes:
+        for key, of in zip(*shape, strict=True):
+            if key == "segmentation":
+                kind.has_rle |= of == _OBJECT
+                kind.has_polygons |= of in _LISTS
+                kind.keys.setdefault(key, set())
+            elif key != "segments_info" and of in _LISTS and not _is_settled(kind, key):
+                kind.keys.setdefault(key, set()).add(_LISTS[of])
+    _look_at_segments(kind, file, most)
+    for shape, count in shapes:
+        for key, of in zip(*shape, strict=True):
+            kind.present[key] = kind.present.get(key, 0) + count
+            if of not in _LISTS:
+                kind.keys.setdefault(key, set()).add(KINDS.get(of, "other"))
+
+
+def _look_at_segments(kind: Kind, file: JsonFile, most: int) -> None:
+    """Note what the segments of panoptic annotations have."""
+    array = file.arrays["annotations"]
+    is_list = np.isin(array.kinds_of("segments_info"), list(_LISTS))
+    numbers = np.flatnonzero(is_list[array.numbers[:most]]) if is_list.any() else np.zeros(0, np.int64)
+    for start in range(0, len(numbers), _TOGETHER):
+        for annotation in file.elements("annotations", numbers[start : start + _TOGETHER]):
+            for segment in annotation["segments_info"]:
+                for key, value in segment.items() if isinstance(segment, dict) else ():
+                    kind.segments[key] = None
+                    kind.keys.setdefault(key, set()).add(_kind_of(value))
 
 
 def _is_settled(kind: Kind, key: str) -> bool:
@@ -127,7 +109,9 @@ def _is_settled(kind: Kind, key: str) -> bool:
     return "other" in known or ("floats" in known and key in ("bbox", "keypoints"))
 
 
-def _kind_of_list(value: list[Any]) -> str:
+def _kind_of(value: Any) -> str:
+    if type(value) is not list:
+        return {int: "int", float: "float", str: "text"}.get(type(value), "other")
     types = set(map(type, value))
     if types == {int}:
         return "ints"
@@ -282,11 +266,15 @@ def _segmentations(
         row[name["segmentation"]] = _polygons(parts, dtype)
         row[name["segmentation_object"]] = np.array(owners, np.int32)
     if "rle_mask" in name:
-        if len(masks) == 1:
-            row[name["rle_mask"]] = masks[0][:, :, np.newaxis]
-        else:
-            row[name["rle_mask"]] = np.stack(masks, axis=2) if masks else None
+        row[name["rle_mask"]] = stacked(masks)
         row[name["rle_object"]] = np.array(mask_owners, np.int32)
+
+
+def stacked(masks: Sequence[NDArray[np.bool_]]) -> NDArray[np.bool_] | None:
+    """Return masks of one size as layers: shape (height, width, masks); None of none."""
+    if len(masks) == 1:
+        return masks[0][:, :, np.newaxis]
+    return np.stack(masks, axis=2) if masks else None
 
 
 def _polygons(parts: list[Any], dtype: str) -> list[NDArray[Any]]:

@@ -9,6 +9,7 @@ Rows are in the order of the splits, and within them of the names.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -21,6 +22,7 @@ from lakebed.importers.plan import (
     Plan,
     Problem,
     TensorPlan,
+    columns_of_rows,
     kind_of_images,
     media,
     tensor,
@@ -59,10 +61,20 @@ _OF_SUFFIX = {
 }
 
 
+# Rows that are made together, but no more than read so many bytes of texts and arrays.
+BATCH = 1024
+_READ_BYTES = 1 << 25
+
+
+# What a row is left out for.
+_WRONG = (LakebedError, OSError, ValueError)
+
+
 class _Row(NamedTuple):
-    """Files of a row, and its class; the first one names it."""
+    """Files of a row, of which htype each is, and its class; the first one names it."""
 
     files: Sequence[str]
+    htypes: Sequence[str]
     label: str
 
     def __str__(self) -> str:
@@ -80,13 +92,17 @@ class _Context:
 
 def recognise(source: Source) -> str | None:
     """Say what is in the folder; None if no file of it is of a known kind."""
-    if not source.is_folder:
-        return None
-    found: dict[str, int] = {}
-    for name in source.files:
-        htype = _OF_SUFFIX.get(suffix_of(name))
-        if htype is not None:
-            found[htype] = found.get(htype, 0) + 1
+    return _told(_htypes(source)) if source.is_folder else None
+
+
+def _htypes(source: Source) -> dict[str, str]:
+    """Return of which htype files are, by name; others are none of these."""
+    found = ((name, _OF_SUFFIX.get(suffix_of(name))) for name in source.files)
+    return {name: htype for name, htype in found if htype is not None}
+
+
+def _told(htypes: Mapping[str, str]) -> str | None:
+    found = Counter(htypes.values())
     if not found:
         return None
     told = ", ".join(
@@ -121,14 +137,15 @@ def plan(
     compression
         Kind of image that is stored; left out, that of the files, and PNG where they differ.
     """
-    found = recognise(source)
+    htypes = _htypes(source) if source.is_folder else {}
+    found = _told(htypes)
     if found is None:
         raise IngestionError(f"{source.shown} is no folder with files of a known kind")
-    by_split, problems = _rows_of(source, splits=splits)
+    by_split, problems = _rows_of(source, htypes, splits=splits)
     named = [row for rows in by_split.values() for row in rows]
     has_labels = labels == "folders" and any(label for _, label in named)
     classes = sorted({label for _, label in named if label}) if has_labels else []
-    tensors, names = _tensors(source, named, compression, problems, link=link)
+    tensors, names = _tensors(source, htypes, compression, problems, link=link)
     if has_labels:
         tensors.append(tensor("labels", "class_label", class_names=classes, create_shape_tensor=False))
     tensors.append(tensor("file", "text"))
@@ -136,7 +153,10 @@ def plan(
     items: list[_Row] = []
     for split, rows in by_split.items():
         ranges[split] = range(len(items), len(items) + len(rows))
-        items += [_Row(files, label if has_labels else "") for files, label in rows]
+        items += [
+            _Row(files, tuple(htypes[name] for name in files), label if has_labels else "")
+            for files, label in rows
+        ]
     return Plan(
         found,
         tensors,
@@ -152,18 +172,41 @@ def plan(
 
 def rows(item: _Row, context: _Context) -> Iterator[Any]:
     """Make the row of a stem."""
-    files, label = item
     row: dict[str, Any] = dict.fromkeys(context.tensors.values())
+    name = item.files[0]
     try:
-        for name in files:
-            htype = _OF_SUFFIX[suffix_of(name)]
+        for name, htype in zip(item.files, item.htypes, strict=True):
             row[context.tensors[htype]] = _value(name, htype, context.media)
-    except (LakebedError, OSError, ValueError) as error:
+    except _WRONG as error:
         yield Skipped(name, f"{error}")
         return
     if context.labels is not None:
-        row[context.labels] = label or None
-    yield {**row, "file": files[0]}
+        row[context.labels] = item.label or None
+    row["file"] = item.files[0]
+    yield row
+
+
+def many(items: Sequence[_Row], context: _Context) -> Iterator[Any]:
+    """Make the rows of stems, as columns."""
+    made: list[dict[str, Any]] = []
+    which: list[int] = []
+    held = 0
+    sizes = context.media.source.files if set(context.tensors) - set(_FILES) else {}
+    for at, item in enumerate(items):
+        for row in rows(item, context):
+            if isinstance(row, Skipped):
+                yield row
+                continue
+            made.append(row)
+            which.append(at)
+            if sizes:
+                read = zip(item.files, item.htypes, strict=True)
+                held += sum(sizes[name] for name, htype in read if htype not in _FILES)
+        if held > _READ_BYTES and made:
+            yield which, columns_of_rows(made)
+            made, which, held = [], [], 0
+    if made:
+        yield which, columns_of_rows(made)
 
 
 def describe(plan: Plan) -> dict[str, Any]:
@@ -171,34 +214,35 @@ def describe(plan: Plan) -> dict[str, Any]:
     return {"classes": {name: len(names) for name, names in plan.classes.items()}}
 
 
-def _rows_of(source: Source, *, splits: bool) -> tuple[dict[str, list[tuple[list[str], str]]], list[Problem]]:
+def _rows_of(
+    source: Source, htypes: Mapping[str, str], *, splits: bool
+) -> tuple[dict[str, list[tuple[list[str], str]]], list[Problem]]:
     """Return the rows of each split: the files, and the class."""
-    grouped: dict[tuple[str, str], list[str]] = {}
+    grouped: dict[str, list[str]] = {}
     problems = []
     for name in source.files:
-        suffix = suffix_of(name)
-        if suffix in _OF_SUFFIX:
-            grouped.setdefault((name[: -len(suffix)], ""), []).append(name)
+        if name in htypes:
+            grouped.setdefault(name[: -len(suffix_of(name))], []).append(name)
         else:
             problems.append(Problem(name, "a file of an unknown kind is not imported", 0))
     found: dict[str, list[tuple[list[str], str]]] = {}
-    for (stem, _), files in grouped.items():
+    for stem, files in grouped.items():
         first, slash, rest = stem.partition("/")
         split = SPLITS.get(first.lower(), "") if splits and slash else ""
         label = (rest if split else stem).rpartition("/")[0]
-        for together in _apart(files):
+        for together in _apart(files, htypes):
             found.setdefault(split, []).append((together, label))
     return dict(in_order(found)), problems
 
 
-def _apart(files: list[str]) -> Iterator[list[str]]:
+def _apart(files: list[str], htypes: Mapping[str, str]) -> Iterator[list[str]]:
     """Yield files of one stem in rows: those of different htypes share one."""
     if len(files) == 1:
         yield files
         return
     rows: list[dict[str, str]] = []
     for name in files:
-        htype = _OF_SUFFIX[suffix_of(name)]
+        htype = htypes[name]
         row = next((row for row in rows if htype not in row), None)
         if row is None:
             rows.append(row := {})
@@ -209,7 +253,7 @@ def _apart(files: list[str]) -> Iterator[list[str]]:
 
 def _tensors(
     source: Source,
-    named: Sequence[tuple[list[str], str]],
+    htypes: Mapping[str, str],
     compression: str | None,
     problems: list[Problem],
     *,
@@ -217,9 +261,8 @@ def _tensors(
 ) -> tuple[list[TensorPlan], dict[str, str]]:
     """Return a tensor for each htype of the files."""
     files: dict[str, list[str]] = {}
-    for together, _ in named:
-        for name in together:
-            files.setdefault(_OF_SUFFIX[suffix_of(name)], []).append(name)
+    for name, htype in htypes.items():
+        files.setdefault(htype, []).append(name)
     tensors: list[TensorPlan] = []
     names: dict[str, str] = {}
     for htype, of in sorted(files.items(), key=lambda pair: list(_NAMES).index(pair[0])):

@@ -20,6 +20,7 @@ from lakebed.errors import (
     DatasetExistsError,
     IngestionError,
     SamePathException,
+    SkippedRowError,
     TransformError,
 )
 from lakebed.importers.collecting import ASIDE, NO_SEARCH
@@ -29,6 +30,7 @@ from lakebed.importers.report import ImportReport
 from lakebed.importers.source import Source
 from lakebed.importers.splits import Splits, chosen, splits_of
 from lakebed.options import check_options
+from lakebed.transforms.output import RowsOfItems, Skipped
 
 # Key of the infos of datasets under which imports are remembered.
 INFO = "imports"
@@ -134,12 +136,40 @@ def import_from(
     importer = recognised(source)[0] if format == "auto" else importer_of(format)
     check_options(importer.name, importer.options(), options)
     wanted = chosen(split)
+    how = _How(append, overwrite, strict, workers, scheduler, checkpoint, commit, dest_creds, progressbar)
     if importer.copied is not None:
-        whole = append or separate or bool(split) or bool(options)
-        how = _How(append, overwrite=overwrite, creds=dest_creds, progressbar=progressbar)
-        report = _copied(importer, source, None if dry_run else dest, how, is_part=whole)
+        is_part = append or separate or bool(split) or bool(options)
+        report = _copied(importer, source, None if dry_run else dest, how, is_part=is_part)
         if report is not None:
             return report
+    plan, splits = _planned(importer, source, wanted, seed, options)
+    if strict:
+        _check_strict(plan)
+    if dry_run:
+        report = ImportReport.of(importer.name, source.shown, plan)
+        report.dry_run = True
+        return report
+    if dest is None:
+        raise IngestionError("an import needs the address of a dataset to write, or dry_run=True")
+    if separate:
+        return _separately(importer, source, plan, splits, how, dest)
+    return _Import(importer, source, plan, splits, how).run(dest)
+
+
+def _planned(
+    importer: Importer,
+    source: Source,
+    wanted: Mapping[str, float | None],
+    seed: int,
+    options: Mapping[str, Any],
+) -> tuple[Plan, Splits]:
+    """Plan an import of some splits.
+
+    Raises
+    ------
+    IngestionError
+        If there is nothing to import.
+    """
     only = [name for name, share in wanted.items() if share is None]
     with NO_SEARCH:
         planned = importer.plan_for(source, only, options)
@@ -147,24 +177,7 @@ def import_from(
     plan, splits = splits_of(planned, wanted, seed)
     if not len(plan.items):
         raise IngestionError(f"{source.shown} holds nothing to import: {plan.found}")
-    if strict:
-        _check_strict(plan)
-    report = ImportReport.of(importer.name, source.shown, plan)
-    if dry_run:
-        report.dry_run = True
-        return report
-    if dest is None:
-        raise IngestionError("an import needs the address of a dataset to write, or dry_run=True")
-    how = _How(append, overwrite, strict, workers, scheduler, checkpoint, commit, dest_creds, progressbar)
-    if not separate:
-        return _Import(importer, source, plan, splits, how).run(dest)
-    if not splits.names:
-        raise IngestionError(
-            "the source has no splits to make datasets of: give shares, as in train=0.8/val=0.2"
-        )
-    if isinstance(dest, lakebed.Dataset):
-        raise IngestionError("separate= makes datasets below an address, not in an open dataset")
-    return _separately(importer, source, plan, splits, how, os.fspath(dest))
+    return plan, splits
 
 
 def import_plan(
@@ -241,7 +254,7 @@ def _copied(
             f"{found} is copied as a whole, with its versions, to the address of a new dataset; lakebed cp copies "
             "parts of one, and ds.extend appends its rows to another"
         )
-    if dest is not None and source.is_local:
+    if dest is not None:
         _check_two_places(source, os.fspath(dest))
     done = importer.copied(
         source, dest, overwrite=how.overwrite, creds=how.creds, progressbar=how.progressbar
@@ -264,15 +277,28 @@ def _check_two_places(source: Source, dest: str) -> None:
 
 
 def _separately(
-    importer: Importer, source: Source, plan: Plan, splits: Splits, how: _How, dest: str
+    importer: Importer, source: Source, plan: Plan, splits: Splits, how: _How, dest: Any
 ) -> ImportReport:
-    """Make a dataset of each split."""
+    """Make a dataset of each split.
+
+    Raises
+    ------
+    IngestionError
+        If there are no splits, or ``dest`` is no address.
+    """
+    if not splits.names:
+        raise IngestionError(
+            "the source has no splits to make datasets of: give shares, as in train=0.8/val=0.2"
+        )
+    if isinstance(dest, lakebed.Dataset):
+        raise IngestionError("separate= makes datasets below an address, not in an open dataset")
+    root = os.fspath(dest)
     whole: ImportReport | None = None
     counts: dict[str, int] = {}
     for name in splits.names:
         part = plan if splits.shares else plan.only([name])
         of = replace(splits, only=name) if splits.shares else Splits()
-        found = _Import(importer, source, part, of, how).run(f"{dest.rstrip('/')}/{name}")
+        found = _Import(importer, source, part, of, how).run(f"{root.rstrip('/')}/{name}")
         counts[name] = found.written
         if whole is None:
             whole = found
@@ -286,7 +312,7 @@ def _separately(
         whole.left_out += found.left_out
     if whole is None:
         raise AssertionError("there is a split")
-    whole.dest, whole.splits, whole.nbytes, whole.planned = dest, counts, plan.nbytes, plan.rows
+    whole.dest, whole.splits, whole.nbytes, whole.planned = root, counts, plan.nbytes, plan.rows
     return whole
 
 
@@ -401,11 +427,15 @@ class _Import:
         how, importer, plan = self._how, self._importer, self._plan
         planned = {one.name for one in self._tensors}
         missing = tuple(name for name in ds.tensors if name not in planned)
-        maker = _columns if importer.is_batched else _each
+        maker: Callable[..., Iterator[Any]] = _columns if importer.is_batched else _each
+        size = 1 if importer.is_batched else None
         scheduler = how.scheduler or importer.scheduler
         if scheduler == "processed" and ds.path.startswith("mem://"):
             scheduler = "threaded"
         workers = min(os.cpu_count() or 1, _MOST_WORKERS) if how.workers is None else how.workers
+        if importer.batch:
+            # Small enough for every worker to have some.
+            maker, size = _many, min(importer.batch, -(-len(plan.items) // (2 * max(workers, 1))))
 
         def remember(done: Any) -> None:
             self._report.count(done, self._earlier)
@@ -418,7 +448,7 @@ class _Import:
                 maker,
                 _Items(plan.items),
                 ds,
-                batch_size=1 if importer.is_batched else None,
+                batch_size=size,
                 num_workers=workers if len(plan.items) > 1 else 0,
                 scheduler=scheduler,
                 kwargs={
@@ -439,7 +469,7 @@ class _Import:
             raise
         except TransformError as error:
             cause = error.__cause__
-            where = f" at {error.item}" if error.item else ""
+            where = f" at {error.item}" if error.item and not isinstance(cause, SkippedRowError) else ""
             raise IngestionError(
                 f"the import of {self._source.shown} failed{where}: {cause or error}"
             ) from error
@@ -589,3 +619,28 @@ def _columns(
                 else:
                     made = kept(made, [index for index, split in enumerate(of) if split == splits.only])
             yield made
+
+
+def _many(
+    entries: Sequence[tuple[int, Any]],
+    importer: Importer,
+    context: Any,
+    splits: Splits,
+    missing: tuple[str, ...],
+) -> Iterator[Any]:
+    """Make the rows of several items, a row each, as columns."""
+    for found in importer.many([item for _, item in entries], context):
+        if isinstance(found, Skipped):
+            yield found
+            continue
+        which, columns = found
+        made = {**columns, **{name: [None] * len(which) for name in missing}}
+        if splits.names:
+            of = [splits.of(entries[at][0], 1)[0] for at in which]
+            if splits.only is None:
+                made[splits.tensor] = of
+            else:
+                rows = [row for row, split in enumerate(of) if split == splits.only]
+                made, which = kept(made, rows), [which[row] for row in rows]
+        if which:
+            yield RowsOfItems(made, which, entries)

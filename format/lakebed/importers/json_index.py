@@ -1,7 +1,7 @@
-"""Where the elements of long arrays lie in a JSON file, so that a file of any size is read an element at a time.
+"""Where the objects of long arrays lie in a JSON file: none of them is made before it is needed, whatever the size.
 
-The file is an object; the arrays that are asked for stay in it, and all other values are read. Text is taken as bytes
-while it is looked through, so that positions of characters are those of bytes; what is kept is decoded as UTF-8.
+The file is an object; the arrays that are asked for stay in it, as :mod:`lakebed.native.json_arrays` finds them, and
+all other values are read.
 """
 
 from __future__ import annotations
@@ -12,278 +12,322 @@ import os
 import re
 import tempfile
 import weakref
-from array import array
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from lakebed.errors import IngestionError, LakebedError
-from lakebed.importers.collecting import NO_SEARCH
 from lakebed.importers.source import Source
+from lakebed.native import json_arrays
+from lakebed.native.json_arrays import ArrayScanner, JsonTextError
 
-# What is looked at in one go; an element may be larger, up to the second.
-_WINDOW_BYTES = 4 << 20
-_MOST_ELEMENT_BYTES = 256 << 20
+# Files that are kept as bytes, so many of all of them; larger ones are mapped, which nobody must cut meanwhile.
+HELD_BYTES = 64 << 20
 
-# Files that are parsed at once and kept, so many bytes of all of them; the objects take about ten times as much.
-HELD_BYTES = 28 << 20
+_BLOCK_BYTES = 4 << 20
+# Elements that are looked at together.
+_TOGETHER = 8192
+_MARK = b"\xef\xbb\xbf"
+_SPACE = re.compile(rb"[ \t\r\n]*")
 
-# Elements that are handed out together.
-_TOGETHER = 1024
+Ints = NDArray[np.int64]
 
-_SPACE = re.compile(r"[ \t\r\n]*")
-_decode = json.JSONDecoder().raw_decode
 
-Seen = Callable[[str, int, list[Any]], object]
-"""Takes neighbouring elements of an array: its name, the number of the first, and the elements."""
+class Shape(NamedTuple):
+    """What objects have: their keys, and for each a letter of :mod:`lakebed.native.json_arrays`."""
+
+    keys: tuple[str, ...]
+    kinds: bytes
+
+
+@dataclass
+class JsonArray:
+    """Where the objects of an array lie.
+
+    Parameters
+    ----------
+    starts, ends
+        Bytes of the file: int64, shape (objects,).
+    numbers
+        Which of ``shapes`` each has: int32, shape (objects,).
+    members
+        By shape where its keys stand in the text.
+    """
+
+    starts: Ints
+    ends: Ints
+    numbers: NDArray[np.int32]
+    shapes: list[Shape]
+    members: list[list[int]]
+    _told: dict[Any, Any] = field(default_factory=dict, repr=False)  # answers that were given before
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def placed(self, keys: Sequence[str]) -> Ints:
+        """Return by shape which member each key is, -1 for none: int64, shape (shapes, keys)."""
+        asked = tuple(keys)
+        found: Ints | None = self._told.get(asked)
+        if found is None:
+            found = np.full((len(self.shapes), len(asked)), -1, np.int64)
+            for row, shape, members in zip(found, self.shapes, self.members, strict=True):
+                at = dict(zip(shape.keys, members, strict=True))
+                row[:] = [at.get(key, -1) for key in asked]
+            self._told[asked] = found
+        return found
+
+    def kinds_of(self, key: str) -> NDArray[np.uint8]:
+        """Return by shape the letter of a key, 0 where it has none: uint8, shape (shapes,)."""
+        found: NDArray[np.uint8] | None = self._told.get(key)
+        if found is None:
+            letters = [dict(zip(*shape, strict=True)).get(key, 0) for shape in self.shapes]
+            found = self._told[key] = np.array(letters, np.uint8)
+        return found
 
 
 @dataclass
 class JsonFile:
-    """A JSON file: what it says at the top, and its long arrays, an element at a time; picklable.
+    """A JSON file: what it says at the top, and its long arrays; picklable.
 
     Parameters
     ----------
     path
-        Where it lies on this machine.
+        Where it lies on this machine; of a file that is held, its name.
+    state
+        Its size and time of change.
+    held
+        Its bytes, where it is small.
     values
         Values at the top that are no arrays of those that were asked for.
-    starts, ends
-        Where the elements of each array lie, by its name; of files that are held in memory, empty.
-    held
-        The arrays, where the file is small.
+    arrays
+        The arrays that were asked for and are there.
     """
 
     path: str
+    state: tuple[int, int] = (0, 0)
+    held: bytes | None = field(default=None, repr=False)
     values: dict[str, Any] = field(default_factory=dict)
-    starts: dict[str, Sequence[int]] = field(default_factory=dict)
-    ends: dict[str, Sequence[int]] = field(default_factory=dict)
-    held: dict[str, list[Any]] = field(default_factory=dict)
+    arrays: dict[str, JsonArray] = field(default_factory=dict)
 
     @property
-    def arrays(self) -> frozenset[str]:
-        """Names of the arrays that were asked for and are there."""
-        return frozenset(self.starts) | frozenset(self.held)
-
-    def element(self, name: str, number: int) -> Any:
-        """Return an element of an array.
+    def text(self) -> bytes | mmap.mmap:
+        """What is in the file.
 
         Raises
         ------
         IngestionError
-            If the file is no longer what was looked through.
+            If it is no longer what was looked through.
         """
-        if name in self.held:
-            return self.held[name][number]
-        return self.between(self.starts[name][number], self.ends[name][number])
+        return _mapped(self.path, self.state) if self.held is None else self.held
 
-    def elements(self, name: str, numbers: Sequence[int]) -> list[Any]:
-        """Return some elements of an array; errors as of :meth:`element`."""
-        held = self.held.get(name)
-        if held is not None:
-            return [held[number] for number in numbers]
-        return [self.element(name, number) for number in numbers]
+    def elements(self, name: str, numbers: Sequence[int] | Ints) -> list[Any]:
+        """Return some elements of an array.
 
-    def between(self, start: int, end: int) -> Any:
-        """Return the value that lies between two positions; errors as of :meth:`element`."""
+        Raises
+        ------
+        IngestionError
+            If one of them holds text that is no UTF-8.
+        """
+        of, at = self.arrays[name], np.asarray(numbers, np.int64)
+        return self.between(of.starts[at], of.ends[at])
+
+    def count(self, name: str, numbers: Sequence[int], key: str, kind: str) -> int:
+        """Return how many elements have a value of a kind."""
+        of = self.arrays[name]
+        is_so = of.kinds_of(key) == ord(kind)
+        return int(is_so[of.numbers[np.asarray(numbers, np.int64)]].sum()) if is_so.any() else 0
+
+    def between(self, starts: Ints, ends: Ints) -> list[Any]:
+        """Return the values that lie between positions, None for negative ones; errors as of :meth:`elements`."""
         try:
-            return json.loads(_mapped(self.path)[start:end].decode())
-        except (ValueError, RecursionError, OSError) as error:
-            raise IngestionError(
-                f"{self.path} changed while it was imported, or is no UTF-8: {error}"
-            ) from error
+            return json_arrays.values(self.text, np.ascontiguousarray(starts), np.ascontiguousarray(ends))
+        except ValueError as error:
+            raise IngestionError(f"{self.path} is no UTF-8, or changed: {error}") from error
+
+    def columns(
+        self, name: str, numbers: Ints, keys: Sequence[str], kinds: bytes
+    ) -> tuple[list[Any], NDArray[np.bool_]]:
+        """Return some members of elements; as :func:`lakebed.native.json_arrays.columns`."""
+        of = self.arrays[name]
+        return json_arrays.columns(
+            self.text,
+            of.starts[numbers],
+            of.ends[numbers],
+            of.numbers[numbers].astype(np.int64),
+            of.placed(keys),
+            kinds,
+        )
+
+
+Found = dict[str, dict[str, list[Any]]]
+"""Array -> key -> value of each of its elements; None where an element has none."""
 
 
 def open_json(
-    source: Source, name: str, arrays: Collection[str], seen: Seen, held_bytes: int = 0
-) -> JsonFile:
-    """Look through a JSON file, all of which is held if it is small.
+    source: Source, name: str, wanted: Mapping[str, Sequence[str]], held_bytes: int = 0
+) -> tuple[JsonFile, Found]:
+    """Look through a JSON file, which is held if it is small.
 
     Parameters
     ----------
     source, name
-        The file; of a bucket's a copy is made in the folder for temporary files.
-    arrays
-        Names of the arrays whose elements stay in the file.
-    seen
-        Called with all elements of them, some at a time. Text in them that is not ASCII is to be read from
-        :meth:`JsonFile.element`.
+        The file; of a large one in a bucket a copy is made in the folder for temporary files.
+    wanted
+        Array whose elements stay in the file -> keys of which the values are returned.
     held_bytes
         Bytes of other files that are held.
+
+    Returns
+    -------
+    The file, and the values.
 
     Raises
     ------
     IngestionError
-        If it is no JSON object, or no UTF-8.
+        If it is no JSON object, no UTF-8, or an element of such an array is no object.
     """
     called = name or source.name
     try:
         if held_bytes + source.files[called] <= HELD_BYTES:
-            return _held(source.read(name), called, arrays, seen)
+            return _indexed(JsonFile(called, held=source.read(name)), called, wanted)
         path = source.path(name)
-        return (
-            _scanned_copy(source, name, called, arrays, seen)
-            if path is None
-            else _Scanner(path, called).index(arrays, seen)
-        )
-    except RecursionError:
-        raise IngestionError(f"{called} is nested too deeply") from None
+        if path is not None:
+            return _indexed(JsonFile(path, _state(os.stat(path))), called, wanted)  # noqa: PTH116
+        return _indexed_copy(source, name, called, wanted)
     except OSError as error:
         if isinstance(error, LakebedError):
             raise
         raise IngestionError(f"{called} cannot be read: {error}") from error
 
 
-def _held(data: bytes, name: str, arrays: Collection[str], seen: Seen) -> JsonFile:
+def _indexed(file: JsonFile, name: str, wanted: Mapping[str, Sequence[str]]) -> tuple[JsonFile, Found]:
+    """Look through a file; errors as of :func:`open_json`."""
     try:
-        with NO_SEARCH:
-            whole = json.loads(data.decode("utf-8-sig"))
+        return file, _gone_through(file, name, wanted)
+    except JsonTextError as error:
+        raise IngestionError(f"{name} is no JSON at byte {error.at:,}: {error.what}") from error
     except ValueError as error:
-        raise IngestionError(f"{name} is no JSON: {error}") from error
-    if not isinstance(whole, dict):
-        raise IngestionError(f"{name} is no JSON object")
-    found = JsonFile(name)
-    for key, value in whole.items():
-        if key in arrays and isinstance(value, list):
-            found.held[key] = value
-            for first in range(0, len(value), _TOGETHER):
-                seen(key, first, value[first : first + _TOGETHER])
+        if isinstance(error, LakebedError):
+            raise
+        raise IngestionError(f"{name} is no JSON in UTF-8: {error}") from error
+
+
+def _gone_through(file: JsonFile, name: str, wanted: Mapping[str, Sequence[str]]) -> Found:
+    """Go through the members of the object that a file is."""
+    found: Found = {}
+    text = file.text
+    at = _expected(text, len(_MARK) if text[: len(_MARK)] == _MARK else 0, b"{")
+    while (following := _next(text, at)) != b"}":
+        if file.values or file.arrays:
+            at = _expected(text, at, b",")
+            following = _next(text, at)
+        if following != b'"':
+            raise JsonTextError(_skipped(text, at), "a key was expected")
+        key, at = _value(text, at)
+        at = _expected(text, at, b":")
+        if key in wanted and _next(text, at) == b"[":
+            if key in file.arrays:
+                raise JsonTextError(at, f"{key} is there twice")
+            file.arrays[key], found[key], at = _array(file, name, key, _skipped(text, at), wanted[key])
         else:
-            found.values[key] = value
+            file.values[key], at = _value(text, at)
+    at = _skipped(text, _expected(text, at, b"}"))
+    if at < len(text):
+        raise JsonTextError(at, "there is more behind the object")
     return found
 
 
-class _Scanner:
-    """Goes through the text of a file, of which it holds a window."""
+def _array(
+    file: JsonFile, name: str, key: str, at: int, wanted: Sequence[str]
+) -> tuple[JsonArray, dict[str, list[Any]], int]:
+    """Look through an array; return also where it ends.
 
-    def __init__(self, path: str, name: str) -> None:
-        self._path, self._name = path, name
-        self._data = _mapped(path)
-        self._size = len(self._data)
-        self._base = 0  # where the window begins
-        self._at = 0  # in the window
-        self._text = ""
-        self._load(0)
+    Raises
+    ------
+    IngestionError
+        If an element is no object.
+    """
+    text = file.text
+    scanner = ArrayScanner(text, at, wanted)
+    found: dict[str, list[Any]] = {of: [] for of in wanted}
+    parts: list[tuple[Ints, Ints, NDArray[np.int32]]] = []
+    count = 0
+    while not scanner.is_over:
+        starts, ends, numbers, places = scanner.next(_TOGETHER)
+        if None in scanner.shapes:
+            wrong = np.flatnonzero(numbers == scanner.shapes.index(None))
+            raise IngestionError(f"{name}: {key}[{count + int(wrong[0])}] is no object")
+        for column, of in enumerate(wanted):
+            inner = np.ascontiguousarray(places[:, column].T)
+            found[of] += json_arrays.values(text, inner[0], inner[1])
+        parts.append((starts, ends, numbers.astype(np.int32)))
+        count += len(starts)
+    empty = np.zeros(0, np.int64)
+    whole = [np.concatenate(of) for of in zip(*parts, strict=True)] or [empty, empty, empty.astype(np.int32)]
+    shapes = [Shape(*shape) for shape in scanner.shapes if shape is not None]
+    return JsonArray(whole[0], whole[1], whole[2], shapes, scanner.members), found, scanner.at
 
-    def index(self, arrays: Collection[str], seen: Seen) -> JsonFile:
-        found = JsonFile(self._path)
-        if self._size >= 3 and self._data[:3] == b"\xef\xbb\xbf":
-            self._at = 3
-        self._expect("{")
-        if self._peek() == "}":
-            return found
-        while True:
-            key, _, _ = self._value()
-            if not isinstance(key, str):
-                raise self._wrong("a key was expected")
-            self._expect(":")
-            if key in arrays and self._peek() == "[":
-                if key in found.starts:
-                    raise self._wrong(f"{key} is there twice")
-                found.starts[key], found.ends[key] = self._array(key, seen)
-            else:
-                _, start, end = self._value()
-                found.values[key] = found.between(start, end)
-            if self._next() == "}":
-                return found
 
-    def _array(self, key: str, seen: Seen) -> tuple[Sequence[int], Sequence[int]]:
-        starts, ends = array("q"), array("q")
-        together: list[Any] = []
-        self._expect("[")
-        if self._peek() == "]":
-            self._at += 1
-            return starts, ends
-        while True:
-            value, start, end = self._value()
-            together.append(value)
-            starts.append(start)
-            ends.append(end)
-            is_last = self._next("]") == "]"
-            if is_last or len(together) == _TOGETHER:
-                seen(key, len(starts) - len(together), together)
-                together = []
-            if is_last:
-                return starts, ends
+def _skipped(text: Any, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return at if found is None else found.end()
 
-    def _value(self) -> tuple[Any, int, int]:
-        """Return the next value, and where it begins and ends in the file."""
-        self._peek()
-        size = _WINDOW_BYTES
-        while True:
-            try:
-                value, stop = _decode(self._text, self._at)
-            except ValueError as error:
-                problem = str(error)
-            else:
-                # A number at the end of the window may go on behind it.
-                if stop < len(self._text) or self._base + len(self._text) == self._size:
-                    start, self._at = self._base + self._at, stop
-                    return value, start, self._base + stop
-                problem = "cut"
-            if self._base + len(self._text) == self._size or size > _MOST_ELEMENT_BYTES:
-                raise self._wrong(problem.partition(":")[0])
-            size *= 2 if self._at == 0 else 1
-            self._load(self._base + self._at, size)
 
-    def _peek(self) -> str:
-        """Return the next character that is no space, and stay there."""
-        while True:
-            found = _SPACE.match(self._text, self._at)
-            self._at = found.end() if found else self._at
-            if self._at < len(self._text):
-                return self._text[self._at]
-            if self._base + len(self._text) == self._size:
-                raise self._wrong("the end is missing")
-            self._load(self._base + self._at)
+def _next(text: Any, at: int) -> bytes:
+    """Return the next byte that is no space; none at the end."""
+    at = _skipped(text, at)
+    return bytes(text[at : at + 1])
 
-    def _expect(self, character: str) -> None:
-        if self._peek() != character:
-            raise self._wrong(f"{character!r} was expected")
-        self._at += 1
 
-    def _next(self, end: str = "}") -> str:
-        found = self._peek()
-        if found not in (",", end):
-            raise self._wrong(f"',' or {end!r} was expected")
-        self._at += 1
-        return found
+def _expected(text: Any, at: int, what: bytes) -> int:
+    at = _skipped(text, at)
+    if text[at : at + 1] != what:
+        raise JsonTextError(at, f"'{what.decode()}' was expected")
+    return at + 1
 
-    def _load(self, start: int, size: int = _WINDOW_BYTES) -> None:
-        self._text = self._data[start : start + size].decode("latin-1")
-        self._base, self._at = start, 0
 
-    def _wrong(self, problem: str) -> IngestionError:
-        return IngestionError(f"{self._name} is no JSON at byte {self._base + self._at:,}: {problem}")
+def _value(text: Any, at: int) -> tuple[Any, int]:
+    """Return the next value, and where it ends."""
+    start, end = json_arrays.value_span(text, at)
+    return json.loads(bytes(text[start:end]).decode()), end
+
+
+def _state(found: os.stat_result) -> tuple[int, int]:
+    return found.st_size, found.st_mtime_ns
 
 
 @lru_cache(8)
-def _mapped(path: str) -> mmap.mmap | bytes:
+def _mapped(path: str, state: tuple[int, int]) -> mmap.mmap | bytes:
     with open(path, "rb") as file:  # noqa: PTH123 - kept open by what is returned
-        if os.fstat(file.fileno()).st_size == 0:
-            return b""
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        if _state(os.fstat(file.fileno())) != state:
+            raise IngestionError(f"{path} changed while it was imported")
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if state[0] else b""
 
 
-def _scanned_copy(source: Source, name: str, called: str, arrays: Collection[str], seen: Seen) -> JsonFile:
+def _indexed_copy(
+    source: Source, name: str, called: str, wanted: Mapping[str, Sequence[str]]
+) -> tuple[JsonFile, Found]:
     """Look through a copy of a file, which stays as long as the plan of this process: workers open it by its path."""
     copy = _copied(source, name)
     try:
-        found = _Scanner(copy, called).index(arrays, seen)
+        found, values = _indexed(JsonFile(copy, _state(os.stat(copy))), called, wanted)  # noqa: PTH116
     except BaseException:
         _remove(copy, os.getpid())
         raise
     weakref.finalize(found, _remove, copy, os.getpid())
-    return found
+    return found, values
 
 
 def _copied(source: Source, name: str) -> str:
     """Copy a file of a bucket to this machine."""
     with tempfile.NamedTemporaryFile(prefix="lakebed-", suffix=".json", delete=False) as file:
         with source.open(name) as other:
-            while block := other.read(_WINDOW_BYTES):
+            while block := other.read(_BLOCK_BYTES):
                 file.write(block)
         return str(Path(file.name))
 

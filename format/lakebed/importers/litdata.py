@@ -34,10 +34,10 @@ from lakebed.importers.contents import (
     Looked,
     content_of,
     decoded,
-    document,
     tensor_of,
     value_of,
 )
+from lakebed.importers.litdata_objects import MAX_DEPTH, nested
 from lakebed.importers.plan import Plan, Problem, TensorPlan, tensor
 from lakebed.importers.sample_shards import (
     PLAIN_MODES,
@@ -118,7 +118,6 @@ _FILES: Mapping[str, str | None] = {
 _SUPPOSED = {"jpeg": "jpeg", "tifffile": "tiff", "image": "png"}
 _LEAST_FILES = ("nifti", "mesh")
 _CHUNKS = "lz4"
-_MAX_DEPTH = 64
 _MAX_VALUES = 10_000
 _MAX_AXES = 32
 
@@ -329,7 +328,7 @@ def _names(told: Any, count: int) -> list[str]:
     """
     try:
         spec = json.loads(told)[1] if isinstance(told, str) else None
-        found = list(_leaves(spec, "", _MAX_DEPTH))
+        found = list(_leaves(spec, "", MAX_DEPTH))
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
         raise IngestionError(f"the index tells no tree of values: {error}") from error
     if len(found) != count:
@@ -612,94 +611,3 @@ def _array(data: bytes, kind: str, suffix: str) -> NDArray[Any]:
     if names[number] == "bfloat16":
         return (found.astype(np.uint32) << 16).view(np.float32)
     return found.astype(found.dtype.newbyteorder("="), copy=False)
-
-
-def nested(data: bytes) -> Any:
-    """Return lists and objects, as LitData stores them: JSON, or values behind tags.
-
-    Raises
-    ------
-    IngestionError
-        If they are no JSON.
-    ValueError
-        If they are damaged.
-    """
-    if not data or data[0] > 0x20:
-        return document(data)
-    return _tagged(data, 0, _MAX_DEPTH)[0]
-
-
-def _tagged(data: bytes, at: int, depth: int) -> tuple[Any, int]:
-    """Return the value behind a tag, and where it ends."""
-    if depth == 0 or at >= len(data):
-        raise ValueError("the object is cut short, or nested too deeply")
-    tag, at = data[at], at + 1
-    if tag in _IN_RECORDS.values():
-        return _scalar(tag, data, at)
-    count = struct.unpack_from("<I", data, at)[0]
-    at += 4
-    if count > len(data) - at:
-        raise ValueError(f"{count:,} values are cut short")
-    if tag == 0:
-        return document(data[at : at + count]), at + count
-    if tag in (2, 3, 4):
-        dtype = np.dtype({2: "<i8", 3: "<f8", 4: "?"}[tag])
-        return np.frombuffer(data, dtype, count, at).tolist(), at + count * dtype.itemsize
-    if tag == 1:
-        texts = []
-        for _ in range(count):
-            text, at = _text(data, at)
-            texts.append(text)
-        return texts, at
-    if tag == 5:
-        found = {}
-        for _ in range(count):
-            key, at = _text(data, at)
-            found[key], at = _tagged(data, at, depth - 1)
-        return found, at
-    if tag == 6:
-        return _records(data, at, count)
-    raise ValueError(f"the tag {tag} is not known")
-
-
-# Tag of a value in a record -> its tag elsewhere: none, text, integer, number, boolean.
-_IN_RECORDS = {0x10: 11, 0x11: 7, 0x12: 8, 0x13: 9, 0x14: 10}
-
-
-def _scalar(tag: int, data: bytes, at: int) -> tuple[Any, int]:
-    if tag == 11:
-        return None, at
-    if tag == 7:
-        return _text(data, at)
-    if tag == 10:
-        return bool(struct.unpack_from("<B", data, at)[0]), at + 1
-    return struct.unpack_from("<q" if tag == 8 else "<d", data, at)[0], at + 8
-
-
-def _records(data: bytes, at: int, count: int) -> tuple[list[dict[str, Any]], int]:
-    """Return objects that have the same keys."""
-    width = struct.unpack_from("<I", data, at)[0]
-    at += 4
-    if width * max(count, 1) > len(data) - at:
-        raise ValueError(f"{count:,} objects of {width:,} values are cut short")
-    keys = []
-    for _ in range(width):
-        key, at = _text(data, at)
-        keys.append(key)
-    found = []
-    for _ in range(count):
-        row: dict[str, Any] = {}
-        for key in keys:
-            tag = struct.unpack_from("<B", data, at)[0]
-            if tag not in _IN_RECORDS:
-                raise ValueError(f"the tag {tag} is not known")
-            row[key], at = _scalar(_IN_RECORDS[tag], data, at + 1)
-        found.append(row)
-    return found, at
-
-
-def _text(data: bytes, at: int) -> tuple[str, int]:
-    length = struct.unpack_from("<I", data, at)[0]
-    if length > len(data) - at - 4:
-        raise ValueError("a text is cut short")
-    return data[at + 4 : at + 4 + length].decode(), at + 4 + length

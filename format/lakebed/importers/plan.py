@@ -11,19 +11,21 @@ An importer is a module with four functions::
 Where the source may be a dataset already, ``copied`` copies it with its history, or returns None.
 
 With ``BATCHED = True`` in the module, ``rows`` returns columns {tensor: values}, or an iterator over several.
+With ``BATCH = n`` and a function ``many(items, context)``, that is given up to so many items, each of which becomes a
+row or none: it yields Skipped, and pairs of the numbers of items among these and the columns of their rows.
 A function ``plan_splits(source, only, *, ...)`` is called in place of ``plan``, and told which splits are wanted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 import lakebed
+from lakebed.dataclass import dataclass, field, replace
 from lakebed.errors import IngestionError
 from lakebed.importers.source import Source, kinds_of
 
@@ -269,3 +271,8 @@ def _taken(values: Any, rows: list[int]) -> Any:
     if isinstance(values, np.ndarray):
         return values[rows]
     return values.take(rows) if hasattr(values, "take") else [values[row] for row in rows]
+
+
+def columns_of_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Return rows of the same tensors as columns."""
+    return {name: [row[name] for row in rows] for name in rows[0]}

@@ -7,13 +7,13 @@ the format is asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from lakebed.dataclass import dataclass
 from lakebed.errors import IngestionError
 from lakebed.importers.plan import Plan
 from lakebed.importers.source import Source
@@ -90,6 +90,17 @@ class Importer:
     def is_batched(self) -> bool:
         """Whether rows come as columns."""
         return bool(getattr(self.functions, "BATCHED", False))
+
+    @property
+    def batch(self) -> int:
+        """How many items ``many`` makes rows of at a time, at most; 0 of formats that have no such function."""
+        return int(getattr(self.functions, "BATCH", 0))
+
+    @property
+    def many(self) -> Callable[[Sequence[Any], Any], Iterable[Any]]:
+        """What several items become, a row each."""
+        found: Callable[[Sequence[Any], Any], Iterable[Any]] = self.functions.many
+        return found
 
     @property
     def scheduler(self) -> str:

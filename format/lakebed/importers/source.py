@@ -12,7 +12,6 @@ import io
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
@@ -20,6 +19,7 @@ from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import lakebed
+from lakebed.dataclass import dataclass, field
 from lakebed.errors import IngestionError, InvalidPathException, KeyNotFound, NotFoundError, StorageError
 from lakebed.storage.address import scheme_of, shown
 from lakebed.storage.url import open_storage, parse

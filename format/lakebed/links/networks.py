@@ -8,7 +8,6 @@ are never public, whatever they contain.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import (
     IPv4Address,
@@ -19,6 +18,7 @@ from ipaddress import (
     ip_network,
 )
 
+from lakebed.dataclass import dataclass
 from lakebed.errors import InvalidInputError
 
 Address = IPv4Address | IPv6Address

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
@@ -34,7 +35,8 @@ def read(
 ) -> Sample:
     """Make a sample of a file: an image, video, sound, scan, point cloud or mesh.
 
-    Nothing is opened until its shape, data or compression is asked for. Appended to a tensor of the same compression,
+    Nothing is opened until its shape, data or compression is asked for; but that there is no such file on this machine
+    is told at once. Appended to a tensor of the same compression,
     the file is stored byte for byte; to another, it is decoded first.
 
     Parameters
@@ -63,8 +65,10 @@ def read(
     ------
     InvalidInputError
         If ``path`` is none of these.
-    SampleReadError, SampleDecompressionError
-        With ``verify``, if the file cannot be read or decoded.
+    SampleReadError
+        If there is no such file on this machine, or with ``verify``, if the file cannot be read.
+    SampleDecompressionError
+        With ``verify``, if the file cannot be decoded.
 
     Examples
     --------
@@ -80,9 +84,11 @@ def read(
         if not isinstance(text, str):
             raise InvalidInputError(f"read takes a path, an address or bytes, not {type(text).__name__}")
         if storage is None and scheme_of(text) == "file" and "#bytes=" not in text:  # which may be a part
-            sample = Sample(
-                path=text, compression=compression, fetch=partial(_disk, text), local=_local(text)
-            )
+            local = _local(text)
+            if local is not None and not os.path.lexists(local):
+                why = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), local)
+                raise SampleReadError(f"Unable to read sample from {text}: there is no such file") from why
+            sample = Sample(path=text, compression=compression, fetch=partial(_disk, text), local=local)
         else:
             fetch_it = partial(_elsewhere, text, creds, storage, timeout)
             sample = Sample(path=text, compression=compression, fetch=fetch_it)

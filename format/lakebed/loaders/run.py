@@ -14,11 +14,11 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
 from lakebed import process_hooks
+from lakebed.dataclass import dataclass, field, replace
 from lakebed.errors import (
     DatasetNotFoundError,
     InvalidOperationError,

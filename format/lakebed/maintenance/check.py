@@ -6,12 +6,13 @@ Finds what is damaged without stopping at the first damage; `lakebed.maintenance
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict
 from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 
+from lakebed.dataclass import dataclass, field, replace
 from lakebed.documents import info as info_document
 from lakebed.documents import json_style
 from lakebed.documents.chunk_ids import ChunkIds
@@ -279,7 +280,9 @@ class DocumentCheck:
         return manifest
 
     def _read_manifest(self, data: bytes) -> Manifest:
-        return read_manifest(data, base_reader(self._storage)).manifest
+        found = read_manifest(data, base_reader(self._storage)).manifest
+        dict(found.chunks)  # all of it is to be sound
+        return found
 
     def _is_current(self, manifest: Manifest) -> bool:
         """Whether the manifest still counts; one that contradicts itself does, to be reported."""

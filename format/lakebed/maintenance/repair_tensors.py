@@ -5,7 +5,7 @@ What stays and what goes is decided in `lakebed.maintenance.plan`; `lakebed.main
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -40,7 +40,7 @@ from lakebed.writing import structure
 from lakebed.writing.draft.tensor import TensorDraft
 from lakebed.writing.encode.column import encode_column
 from lakebed.writing.encode.encoded import Encoded
-from lakebed.writing.tensor_chunks import Files
+from lakebed.writing.tensor_chunks import Files, Pieces
 
 _CACHE = 64_000_000
 
@@ -142,7 +142,7 @@ class Repairer:
                     return b"".join(files[key])
             return self._source.file(of.table, row)
 
-        def keep(files: Files, *, is_rewrite: bool) -> None:  # noqa: ARG001
+        def keep(files: Iterable[tuple[str, Pieces]], *, is_rewrite: bool) -> None:  # noqa: ARG001
             self._pending.files.update(files)
 
         draft = TensorDraft(state, self._new_id, read, keep)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from itertools import chain, pairwise
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,6 @@ from lakebed.native import chunks as native
 from lakebed.native import views
 from lakebed.reading.index import Rows
 from lakebed.reading.open_chunk import OpenChunk
-from lakebed.reading.parallel import for_each
 from lakebed.reading.stored import Locating
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, ...]
 Pending = tuple[int, int, Buffer, Shape]
+_Fill = Callable[[NDArray[np.uint8]], object]
 
 # Stored and decoded bytes of files that wait to be decoded together.
 _WINDOW_STORED = 1 << 25
@@ -36,6 +37,8 @@ _ARENA = 1 << 23
 _ALIGNMENT = 64
 # Bytes of arrays that are worth another thread.
 _THREADED_FROM = 1 << 16
+# Bytes of samples that are only copied, and verified, that are worth another thread.
+_THREADED_COPY_FROM = 1 << 24
 # Smaller buffers cost nothing to make anew.
 _SHARED_ABOVE = 1 << 20
 
@@ -104,27 +107,50 @@ def _common_shape(reader: SampleReader, rows: Rows) -> Shape | None:
 def _gathered(reader: SampleReader, rows: Rows) -> NDArray[Any]:
     shape, dtype = tuple(reader.state.meta.max_shape), reader.known_dtype()
     item = dtype.itemsize * math.prod(shape)
-    if item == 0:
+    if item == 0 or not len(rows):
         return np.empty((len(rows), *shape), dtype=dtype)
-    out: NDArray[Any] | None = None
-    at = 0
-    for ordinal, first, insides in _pieces(reader, rows):
+    pieces = list(_pieces(reader, rows))
+    ends = list(accumulate(len(insides) * item for _, _, insides in pieces))
+
+    def ready(i: int) -> _Fill:
+        ordinal, first, insides = pieces[i]
         with Locating(reader, first):
-            chunk = reader.by_range(ordinal, len(insides))
-            data = None if chunk is not None else _fixed(reader, ordinal, item)
-            if out is None:  # only now that there is data, so that a lie about the length costs nothing
-                out = reader.source.pool.take(len(rows) * item)
-            room = out[at : at + len(insides) * item]
-            if chunk is not None:
-                _pick(reader, ordinal, chunk, insides, room)
-            elif data is not None and isinstance(insides, range):
-                room[:] = data[insides.start * item : insides.stop * item]
-            elif data is not None:
-                native.gather_fixed(data, item, np.asarray(insides), room)
-        at += len(insides) * item
-    if out is None:
-        return np.empty((0, *shape), dtype=dtype)
+            return _opened(reader, ordinal, insides, item)
+
+    # Only now that there is data is there memory for it, so that a lie about the length costs nothing.
+    opened = {0: ready(0)}
+    out = reader.source.pool.take(len(rows) * item)
+
+    def work(i: int) -> None:
+        fill = opened.pop(i, None) or ready(i)
+        with Locating(reader, pieces[i][1]):
+            fill(out[ends[i - 1] if i else 0 : ends[i]])
+
+    if reader.source.remote is None and len(out) >= _THREADED_COPY_FROM:
+        from lakebed.reading.parallel import for_each
+
+        for_each(len(pieces), work, threads=max(1, config.THREADS))
+    else:
+        for i in range(len(pieces)):
+            work(i)
     return out.view(dtype).reshape(len(rows), *shape)
+
+
+def _opened(reader: SampleReader, ordinal: int, insides: range | NDArray[np.int64], item: int) -> _Fill:
+    """Find samples of one chunk, and return what copies them into the memory that it is given."""
+    chunk = reader.by_range(ordinal, len(insides))
+    if chunk is not None:
+        return partial(_pick, reader, ordinal, chunk, insides)
+    if isinstance(insides, range):
+        even = None
+        if len(insides) * item > _SHARED_ABOVE and reader.chunk_codec() is None:
+            even = reader.source.even_samples(reader.state.table, ordinal, item)
+        if even is not None:
+            return partial(even.copy, insides.start)
+        return partial(
+            np.copyto, src=_fixed(reader, ordinal, item)[insides.start * item : insides.stop * item]
+        )
+    return partial(native.gather_fixed, _fixed(reader, ordinal, item), item, np.asarray(insides))
 
 
 def _pieces(reader: SampleReader, rows: Rows) -> Iterator[tuple[int, int, range | NDArray[np.int64]]]:
@@ -327,6 +353,8 @@ def _share(sizes: Sequence[int], start: int) -> int:
 def _decode_window(
     reader: SampleReader, window: Sequence[Pending], rooms: Sequence[NDArray[Any] | None]
 ) -> list[NDArray[Any]]:
+    from lakebed.reading.parallel import for_each
+
     found: list[Any] = [None] * len(window)
     array, direct = reader.decoder.array, reader.decoder.direct
 

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import xxhash
 
+from lakebed.documents.layouts import Layout, sample_sum
 from lakebed.documents.manifest import BLOCK
 from lakebed.errors import (
     ChecksumError,
@@ -188,6 +189,11 @@ class ChunkFiles:
         if xxhash.xxh3_64_intdigest(data) != int(chunk.sums[block]):
             raise self.damaged(chunk.key, ByteRange(block * BLOCK, (block + 1) * BLOCK))
         chunk.seen[block] = 1
+
+    def verify_sample(self, chunk: OpenChunk, layout: Layout, inside: int, data: Bytes) -> None:
+        """Hold the bytes of a sample against the checksum that its layout has for it."""
+        if layout.sums is not None and sample_sum(data) != int(layout.sums[inside]):
+            raise self.damaged(chunk.key, ByteRange(*layout.span(inside, inside + 1)))
 
     def check_size(self, key: str, found: int, size: int) -> None:
         """Refuse a file that is not as long as it was written; size 0 for any."""

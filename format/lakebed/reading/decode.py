@@ -5,22 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lakebed import limits
-from lakebed.codecs.base import Buffer, ByteCodec, FileCodec, Parted
 from lakebed.codecs.registry import VIDEO_NAMES, byte_codec, file_codec, normalize, sniff
 from lakebed.codecs.traits import TRAITS, UNCOMPRESSED
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import EmptyTensorError, FormatError
 from lakebed.htypes.base import Htype, Storing
-from lakebed.htypes.documents import decode_document
-from lakebed.htypes.polygon import decode_polygons
 from lakebed.htypes.registry import htype_named
-from lakebed.htypes.text import decode_text
+
+if TYPE_CHECKING:
+    from lakebed.codecs.base import Buffer, ByteCodec, FileCodec, Parted
 
 Shape = tuple[int, ...]
 Value = Any
@@ -61,6 +60,21 @@ class Decoder:
     @cached_property
     def _bytes(self) -> ByteCodec | None:
         return byte_codec(self.compression)
+
+    @cached_property
+    def _decode(self) -> Callable[..., Value]:
+        """What makes a value of the bytes of a text, of polygons, or of JSON and lists."""
+        if self.storing is Storing.TEXT:
+            from lakebed.htypes.text import decode_text
+
+            return decode_text
+        if self.storing is Storing.POLYGON:
+            from lakebed.htypes.polygon import decode_polygons
+
+            return decode_polygons
+        from lakebed.htypes.documents import decode_document
+
+        return decode_document
 
     @property
     def is_plain(self) -> bool:
@@ -144,13 +158,11 @@ class Decoder:
         if self.storing is Storing.ARRAY:
             return self.array(data, shape)
         raw = self.decompressed(data)
-        if self.storing is Storing.TEXT:
-            return decode_text(memoryview(raw))
         if self.storing is Storing.POLYGON:
-            return decode_polygons(raw, shape or (0, 0, 0), self.known_dtype())
-        if len(raw) == 0:
+            return self._decode(raw, shape or (0, 0, 0), self.known_dtype())
+        if len(raw) == 0 and self.storing is not Storing.TEXT:
             return {} if self.storing is Storing.JSON else []
-        return decode_document(memoryview(raw))
+        return self._decode(memoryview(raw))
 
     def array(
         self,

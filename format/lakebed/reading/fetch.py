@@ -11,7 +11,10 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from lakebed import config, process_hooks
 from lakebed.chunks.chunk import Chunk, parse_chunk
@@ -170,9 +173,14 @@ class ChunkSource:
         start, stop = layout.span(inside, inside + 1)
         if start == stop:
             return b""
-        if self.remote is not None and layout.sums is not None:
+        if layout.sums is None:
+            return self.piece(chunk, start, stop - start)
+        if self.remote is not None:
             return self.remote.samples(chunk, layout, inside, inside + 1)
-        return self.piece(chunk, start, stop - start)
+        if chunk.mapped is not None:  # without the lock, see `piece`
+            return self._local.sample(chunk, layout, inside)
+        with self._mutex:
+            return self._local.sample(chunk, layout, inside)
 
     def place(self, table: ChunkTable, row: int, inside: int, chunk: OpenChunk) -> SamplePlace:
         """Find a sample in a chunk file without reading it; errors as in :meth:`sample`."""
@@ -189,6 +197,32 @@ class ChunkSource:
             return self._local.mapped(chunk, chunk.mapped, start, length)
         with self._mutex:
             return self._local.range(chunk, start, length)
+
+    def even_samples(self, table: ChunkTable, row: int, item: int) -> EvenSamples | None:
+        """Return the samples of a large uncompressed chunk, ready to be copied; None unless that is mapped and even.
+
+        Parameters
+        ----------
+        item
+            Bytes that each sample has to have.
+
+        Raises
+        ------
+        ChecksumError, GetChunkError
+            If what is read is damaged or missing.
+        """
+        chunk = self.by_range(table, row) if self.remote is None else None
+        if chunk is None or chunk.mapped is None:
+            return None
+        header = self._local.mapped(chunk, chunk.mapped, 0, min(BLOCK, chunk.size))
+        try:
+            parsed = parse_chunk(chunk.mapped, table.samples(row))
+        except (FormatError, LimitError):
+            return None  # who reads the whole chunk tells what is wrong with it
+        start = chunk.size - len(parsed.data)
+        if parsed.uniform is None or parsed.uniform[1] != item or start > len(header):
+            return None
+        return EvenSamples(self._local, chunk, chunk.mapped, start, item)
 
     def _place(self, chunk: OpenChunk, count: int, inside: int) -> SamplePlace:
         """Find a sample in a chunk whose header was not read yet, or is too large to be kept."""
@@ -402,6 +436,26 @@ class ChunkSource:
             if not chunk.seen[block]:
                 self._files.verify_block(chunk, block, data[block * BLOCK : (block + 1) * BLOCK])
         return data
+
+
+class EvenSamples(NamedTuple):
+    """Samples of one size in a chunk file that is mapped; several threads may copy some at the same time."""
+
+    ranges: LocalRanges
+    chunk: OpenChunk
+    mapped: memoryview
+    start: int
+    item: int
+
+    def copy(self, first: int, room: NDArray[np.uint8]) -> None:
+        """Fill memory with the bytes of samples from number ``first`` on.
+
+        Raises
+        ------
+        ChecksumError
+            If they are damaged.
+        """
+        self.ranges.copy(self.chunk, self.mapped, self.start + first * self.item, room)
 
 
 def _decoded(chunk: Chunk, codec: ChunkCodec | None) -> int:

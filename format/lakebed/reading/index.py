@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
 from functools import reduce
 from types import EllipsisType
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lakebed.dataclass import dataclass
 from lakebed.errors import InvalidKeyTypeError
 
 RowSelector = int | slice | tuple[int, ...] | NDArray[np.bool_]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.documents.layouts import Layout
 from lakebed.documents.manifest import BLOCK
 from lakebed.reading.chunk_cache import ChunkCache
 from lakebed.reading.chunk_files import ChunkFiles
@@ -33,6 +37,48 @@ class LocalRanges:
             if not chunk.seen[block]:
                 self._files.verify_block(chunk, block, data[block * BLOCK : (block + 1) * BLOCK])
         return data[start : start + length]
+
+    def copy(self, chunk: OpenChunk, data: memoryview, start: int, room: NDArray[np.uint8]) -> None:
+        """Copy a range of a file that is mapped, verified; the lock is not needed.
+
+        A block is verified where it was copied to: it is still in the processor's cache, and the pages of the file are
+        touched by the copy, which holds no other thread up.
+        """
+        stop = start + len(room)
+        whole = np.frombuffer(data, np.uint8)
+        if not chunk.seen:
+            room[:] = whole[start:stop]
+            return
+        for block in range(start // BLOCK, -(-stop // BLOCK)):
+            low, high = block * BLOCK, min((block + 1) * BLOCK, chunk.size)
+            part = room[max(low, start) - start : min(high, stop) - start]
+            part[:] = whole[max(low, start) : min(high, stop)]
+            if not chunk.seen[block]:
+                self._files.verify_block(
+                    chunk, block, part.data if len(part) == high - low else data[low:high]
+                )
+
+    def sample(self, chunk: OpenChunk, layout: Layout, inside: int) -> Bytes:
+        """Return a sample that has a checksum of its own: no more is read of the file than it, and what is at hand.
+
+        Of a file that is mapped the lock is not needed.
+        """
+        start, stop = layout.span(inside, inside + 1)
+        mapped = chunk.mapped
+        if mapped is not None:
+            seen = chunk.seen
+            data: Bytes = mapped[start:stop]
+            if not all(seen[start // BLOCK : (stop - 1) // BLOCK + 1]):
+                self._files.verify_sample(chunk, layout, inside, data)
+            return data
+        key, low, window, follows = self._window
+        is_here = low <= start and stop <= low + len(window)
+        if stop - start < _KEPT_BELOW or (key == chunk.key and (is_here or start == follows)):
+            return self.range(chunk, start, stop - start)
+        data = memoryview(self._files.range(chunk.key, start, stop - start))
+        self._files.verify_sample(chunk, layout, inside, data)
+        self._window = chunk.key, start, data, stop
+        return data
 
     def range(self, chunk: OpenChunk, start: int, length: int) -> Bytes:
         """Return a range of a file, verified."""

@@ -49,7 +49,7 @@ class OpenChunk:
 
     __slots__ = (
         "_layout",
-        "_words",
+        "_told",
         "blocks",
         "header",
         "header_read",
@@ -73,20 +73,29 @@ class OpenChunk:
         self.header: ChunkHeader | None = None
         self.header_read = False
         self._layout: Layout | None = None
-        self._words: tuple[Words, int] | None = None
+        self._told: tuple[ChunkTable, int] | None = None
         # Whether the source still knows it; one that was dropped must be asked for again.
         self.is_open = True
 
     @property
     def layout(self) -> Layout | None:
         """Where its samples lie, as far as that is known without its header."""
-        if self._layout is None and self._words is not None:
-            self._layout = Layout(*self._words, self.size)
+        told = self._told
+        if self._layout is None and told is not None:
+            table, row = told
+            words = table.places.layout(row)
+            if len(words):
+                self.lay_out(words, table.samples(row))
+            self._told = None
         return self._layout
 
     def lay_out(self, words: Words, count: int) -> None:
         """Let it be known where its ``count`` samples lie."""
-        self._words = words, count
+        self._layout = Layout(words, count, self.size)
+
+    def told_by(self, table: ChunkTable, row: int) -> None:
+        """Let its layout be that of a row of a table, once it is asked for."""
+        self._told = table, row
 
     def starts(self) -> Sequence[int] | None:
         """Return the start of each sample in the file and the end of the last; None where that is not known yet."""
@@ -120,10 +129,8 @@ class OpenChunk:
 
 def described(table: ChunkTable, row: int, heads: frozenset[str], key: str | None = None) -> OpenChunk:
     """Return the chunk of a row as its table describes it."""
-    size, words = int(table.places.sizes[row]), table.places.layout(row)
-    chunk = OpenChunk(
-        key or table.key(row), size, table.sums(row), is_settled=table.folder(row)[0] not in heads
-    )
-    if len(words):
-        chunk.lay_out(words, table.samples(row))
+    size, is_settled = int(table.places.sizes[row]), table.folder(row)[0] not in heads
+    chunk = OpenChunk(key or table.key(row), size, table.sums(row), is_settled=is_settled)
+    if table.places.known_layouts is not None:
+        chunk.told_by(table, row)
     return chunk

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from lakebed.htypes.base import Storing
 from lakebed.reading.index import Rows
-from lakebed.reading.sequences import Subscript
+
+Subscript = tuple[Any, ...]
 
 
 def object_array(value: Any, storing: Storing) -> NDArray[Any]:

@@ -14,8 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed import limits
-from lakebed.chunks.tiling import touched
-from lakebed.codecs.base import Buffer
 from lakebed.errors import DynamicTensorNumpyError, FormatError
 from lakebed.htypes.base import Storing
 from lakebed.reading.bulk import listed, stacked
@@ -23,14 +21,15 @@ from lakebed.reading.decode import file_part, unchanged
 from lakebed.reading.fetch import RANGES_ABOVE, ChunkSource
 from lakebed.reading.index import Rows
 from lakebed.reading.parts import shifted
-from lakebed.reading.remote.prefetch import SequentialDetector, Wanted, prefetch, prefetch_headers
 from lakebed.reading.stored import Locating, Shape, StoredSamples
-from lakebed.reading.tiles import TiledSample
 from lakebed.versions.state import TensorState
 
 if TYPE_CHECKING:
+    from lakebed.codecs.base import Buffer
     from lakebed.credentials.named import Keys
     from lakebed.reading.linked import Links
+    from lakebed.reading.remote.prefetch import SequentialDetector
+    from lakebed.reading.tiles import TiledSample
 
 Value = Any
 
@@ -60,8 +59,7 @@ class SampleReader(StoredSamples):
         super().__init__(name, state, source)
         self.htype = self.decoder.htype
         self._credentials = credentials
-        # Notices rows that are read one after the other, on stores.
-        self.detector = None if source.remote is None else SequentialDetector()
+        self.detector = _detector(source)
         self.lease: object = None  # keeps the version from being collected while this lives
         self.held: object = None  # keeps chunk files that are in no storage
 
@@ -104,6 +102,8 @@ class SampleReader(StoredSamples):
         entry = self.tile_entries.get(row)
         if not several and (last[ordinal - 1] + 1 if ordinal else 0) != row:
             return None  # a stale entry: the sample shares its chunk
+        from lakebed.reading.tiles import TiledSample
+
         with Locating(self, row):
             return TiledSample(self, range(ordinal, end), entry)
 
@@ -125,6 +125,8 @@ class SampleReader(StoredSamples):
             return _NO_PREFETCH
         if isinstance(rows, range) and rows.step == 1 and detector.note(self, rows.start, rows.stop):
             return _NO_PREFETCH
+        from lakebed.reading.remote.prefetch import Wanted, prefetch
+
         return prefetch([Wanted(self, rows)], knows_all=False)
 
     # -- values ----------------------------------------------------------------------------------------------
@@ -243,6 +245,8 @@ class SampleReader(StoredSamples):
             return _table(self.links.shapes(rows), rank)
         if self.has_tiles:
             return _table([self.shape(int(row)) for row in rows], rank)
+        from lakebed.reading.remote.prefetch import prefetch_headers
+
         table = np.zeros((len(rows), rank), dtype=np.int64)
         ordinals, insides = self.locate(rows)
         ends = np.append(np.flatnonzero(np.diff(ordinals)) + 1, len(ordinals)).tolist() if len(rows) else []
@@ -311,6 +315,15 @@ def _table(shapes: list[Shape], rank: int) -> NDArray[np.int64]:
     return np.array(rows, dtype=np.int64).reshape(len(shapes), rank)
 
 
+def _detector(source: ChunkSource) -> SequentialDetector | None:
+    """Return what notices rows that are read one after the other; None on this machine, where that helps nobody."""
+    if source.remote is None:
+        return None
+    from lakebed.reading.remote.prefetch import SequentialDetector
+
+    return SequentialDetector()
+
+
 def _plain_part(reader: SampleReader, ordinal: int, inside: int, subscript: Any) -> NDArray[Any] | None:
     """Return ``sample[subscript]`` of a sample in a chunk, or None if reading the whole sample is no worse.
 
@@ -326,6 +339,8 @@ def _plain_part(reader: SampleReader, ordinal: int, inside: int, subscript: Any)
     shape = place.shape
     if place.nbytes < RANGES_ABOVE or not shape or math.prod(shape) * dtype.itemsize != place.nbytes:
         return None
+    from lakebed.chunks.tiling import touched
+
     rows = touched(shape, (1, *shape[1:]), subscript)
     if not rows or rows[-1] - rows[0] + 1 == shape[0]:
         return None

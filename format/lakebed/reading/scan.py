@@ -6,7 +6,6 @@ A batch inside one chunk is a view of the chunk's bytes; buffers are used again 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.chunks.chunk import Chunk
+from lakebed.dataclass import dataclass
 from lakebed.errors import FormatError, LakebedError, LimitError, StorageError
 from lakebed.htypes.base import Storing
 from lakebed.native import chunks as native

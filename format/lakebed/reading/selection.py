@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 from lakebed.errors import DynamicTensorNumpyError, InvalidInputError, InvalidOperationError
 from lakebed.htypes.base import Storing
 from lakebed.reading.decode import timestamps
-from lakebed.reading.extents import Extents, bounds, part_shape
 from lakebed.reading.index import Index, Rows
-from lakebed.reading.parts import as_rows, ints, object_array, run_of, within
+from lakebed.reading.parts import Subscript, as_rows, ints, object_array, run_of, within
 from lakebed.reading.samples import SampleReader
-from lakebed.reading.sequences import Pick, Spans, Subscript, pick
 from lakebed.reading.stored import Locating
+
+if TYPE_CHECKING:
+    from lakebed.reading.extents import Extents
+    from lakebed.reading.sequences import Pick, Spans
 
 Companion = Callable[[str], SampleReader | None]
 
@@ -42,8 +44,7 @@ class Selection:
         self.index = index
         self.companion = companion
         self._pad = pad
-        sequence = reader.state.sequence
-        self._spans = None if sequence is None else Spans(sequence)
+        self._spans = _spans(reader)
 
     # -- which -----------------------------------------------------------------------------------------------
 
@@ -72,11 +73,11 @@ class Selection:
 
     def _picks(self, rows: Rows) -> list[Pick]:
         spans = self._spans
-        return (
-            []
-            if spans is None
-            else [pick(first, stop, self.index.inside) for first, stop in spans.spans(rows)]
-        )
+        if spans is None:
+            return []
+        from lakebed.reading.sequences import pick
+
+        return [pick(first, stop, self.index.inside) for first, stop in spans.spans(rows)]
 
     def _nulls(self, rows: Rows) -> NDArray[np.bool_] | None:
         """Return True for rows whose null is on record, or None when none is."""
@@ -206,6 +207,8 @@ class Selection:
     def _stacked(self, rows: Rows) -> NDArray[Any]:
         reader, inside = self.reader, self.index.inside
         if not len(rows):
+            from lakebed.reading.extents import part_shape
+
             dtype = reader.dtype or (object if reader.storing is not Storing.ARRAY else np.float64)
             shape = tuple(reader.state.meta.max_shape)
             return np.empty((0, *(part_shape(shape, inside) if reader.is_fixed else shape)), dtype=dtype)
@@ -287,6 +290,8 @@ class Selection:
     # -- shapes ----------------------------------------------------------------------------------------------
 
     def _extents(self) -> Extents:
+        from lakebed.reading.extents import Extents
+
         return Extents(self.reader, self.companion("shape"))
 
     def shape(self) -> tuple[int | None, ...]:
@@ -323,6 +328,8 @@ class Selection:
 
     def _bounds(self, rows: Rows, *, recorded: bool = False) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the smallest and the largest extent per axis, without the sample axis."""
+        from lakebed.reading.extents import bounds
+
         extents, inside = self._extents(), self.index.inside
         if self._spans is None:
             if self.index.is_trivial and (recorded or extents.is_settled(len(rows))):
@@ -494,3 +501,11 @@ class Selection:
     def _check_links(self) -> None:
         if not self.reader.is_link:
             raise InvalidOperationError("Only supported for linked tensors.")
+
+
+def _spans(reader: SampleReader) -> Spans | None:
+    if reader.state.sequence is None:
+        return None
+    from lakebed.reading.sequences import Spans
+
+    return Spans(reader.state.sequence)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -11,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed import limits
+from lakebed.dataclass import dataclass
 from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.reading.index import Rows
-
-Subscript = tuple[Any, ...]
+from lakebed.reading.parts import Subscript
 
 
 @dataclass(frozen=True, slots=True)

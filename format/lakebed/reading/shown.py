@@ -12,13 +12,13 @@ A label beyond the names is shown as its number, written as text. Names that are
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lakebed.dataclass import dataclass
 from lakebed.errors import InvalidOperationError
 from lakebed.htypes.arrow import null_rows
 from lakebed.reading.arrow import arrow_column, arrow_type, number_array, taken_column
@@ -150,7 +150,7 @@ def _renamed(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_list(kind):
         return pa.list_(_renamed(kind.value_type))
     if pa.types.is_fixed_size_list(kind):
-        return pa.list_(_renamed(kind.value_type), kind.list_size)
+        return pa.list_(_renamed(kind.value_type))  # DuckDB reads dictionaries in lists of one size wrongly
     return pa.dictionary(pa.int32(), pa.string())
 
 
@@ -174,7 +174,9 @@ def _with_names(array: pa.Array, names: Names) -> pa.Array:
     if pa.types.is_fixed_size_list(array.type):
         size = array.type.list_size
         inner = _with_names(array.values.slice(array.offset * size, len(array) * size), names)
-        return pa.Array.from_buffers(_renamed(array.type), len(array), [_bits(array)], children=[inner])
+        ends = np.arange(len(array) + 1, dtype=np.int32) * np.int32(size)
+        buffers = [_bits(array), pa.py_buffer(ends)]
+        return pa.Array.from_buffers(_renamed(array.type), len(array), buffers, children=[inner])
     return names.named(array)
 
 

@@ -85,6 +85,8 @@ class StoredSamples:
         self.is_link = state.meta.is_link
         # Chunks that are read by range, by row of the chunk table.
         self._ranged: dict[int, OpenChunk] = {}
+        # Where their samples begin, of those that tell it by their size.
+        self._starts: dict[int, int] = {}
 
     # -- what kind of values ---------------------------------------------------------------------------------
 
@@ -100,7 +102,7 @@ class StoredSamples:
         is_even = tuple(meta.min_shape) == tuple(meta.max_shape) != () and meta.length > 0
         return is_even and self.dtype is not None and self.decoder.is_as_recorded
 
-    @property
+    @cached_property
     def is_gathered(self) -> bool:
         """Whether all samples are arrays of one shape that lie in the chunks as they are, so that rows are slices."""
         return self.is_fixed and self.decoder.is_plain and not self.is_link and not len(self.state.tiles)
@@ -114,6 +116,11 @@ class StoredSamples:
             If only empty samples were stored so far.
         """
         return self.decoder.known_dtype()
+
+    @cached_property
+    def _item(self) -> int:
+        """Bytes of a sample, of samples that are slices."""
+        return math.prod(self.state.meta.max_shape) * self.known_dtype().itemsize
 
     @cached_property
     def _codec(self) -> ChunkCodec | None:
@@ -178,7 +185,7 @@ class StoredSamples:
     def has_tiles(self) -> bool:
         """Whether samples may be cut into tiles."""
         last = self.state.table.ids.last
-        return len(self.state.tiles) > 0 or bool(np.any(last[1:] == last[:-1]))
+        return len(self.state.tiles) > 0 or (len(last) > 1 and bool(np.any(last[1:] == last[:-1])))
 
     # -- errors ----------------------------------------------------------------------------------------------
 
@@ -245,6 +252,14 @@ class StoredSamples:
             if chunk is None:
                 return self.stored(self.source.chunk(table, ordinal, self._codec, key=key), inside)
             self._ranged[ordinal] = chunk
+            if self.is_gathered and len(chunk.sums) and self._is_even(chunk, ordinal):
+                self._starts[ordinal] = chunk.size - self.state.table.samples(ordinal) * self._item
+        start = self._starts.get(ordinal)
+        if start is not None:  # the checksum of the block is enough: nothing need be read of the header
+            item = self._item
+            return self.source.piece(chunk, start + inside * item, item), self.state.meta.max_shape
+        if chunk.header is None and chunk.has_sample_sums:
+            return self._told(ordinal, inside, chunk)
         return self._ranged_sample(ordinal, inside, chunk)
 
     def _remote_stored(self, ordinal: int, inside: int) -> Stored:
@@ -252,9 +267,16 @@ class StoredSamples:
         chunk = self.by_range(ordinal, 1)
         if chunk is None:
             return self.stored(self.source.chunk(self.state.table, ordinal, self._codec), inside)
-        if chunk.header is None and chunk.layout is not None:
-            data = self.source.told(chunk, chunk.layout, inside)
-            shape = chunk.layout.shape(inside) or self.decoder.told_shape(data)
+        if chunk.header is None:
+            return self._told(ordinal, inside, chunk)
+        return self._ranged_sample(ordinal, inside, chunk)
+
+    def _told(self, ordinal: int, inside: int, chunk: OpenChunk) -> Stored:
+        """Return a sample without a look at the chunk's header, if the layout says where it lies."""
+        layout = chunk.layout
+        if layout is not None:
+            data = self.source.told(chunk, layout, inside)
+            shape = layout.shape(inside) or self.decoder.told_shape(data)
             if shape is not None:
                 return data, shape
         return self._ranged_sample(ordinal, inside, chunk)
@@ -326,13 +348,20 @@ class StoredSamples:
         return None if chunk.layout is None and is_fine else chunk
 
     def _lay_out(self, chunk: OpenChunk, ordinal: int) -> None:
-        """Work out where samples of one shape lie, if the rest of the file is as long as a header of such is."""
-        shape, count = tuple(self.state.meta.max_shape), self.state.table.samples(ordinal)
-        size = math.prod(shape) * self.known_dtype().itemsize
-        # Prefix, counts and one row of each table (FORMAT.md 5.1, 5.5), with a version of up to ten characters.
-        shortest = 13 + 4 * (len(shape) + 1) + 12
-        if not size or not 0 < chunk.size - count * size - shortest <= _LONGEST_VERSION:
+        """Work out where samples of one shape lie, if the file is as long as one of such is."""
+        if not self._is_even(chunk, ordinal):
             return
+        size, count = self._item, self.state.table.samples(ordinal)
         if size <= _LONGEST_VERSION and not len(chunk.sums):
             return  # one sample more or less, as a killed writer leaves it, would look like another version
-        chunk.lay_out(layout_words(size, shape, count), count)
+        chunk.lay_out(layout_words(size, tuple(self.state.meta.max_shape), count), count)
+
+    def _is_even(self, chunk: OpenChunk, ordinal: int) -> bool:
+        """Whether a file has the length of a chunk of samples of one shape: the rest is as long as a header of such."""
+        size = self._item
+        # Prefix, counts and one row of each table (FORMAT.md 5.1, 5.5), with a version of up to ten characters.
+        shortest = 13 + 4 * (len(self.state.meta.max_shape) + 1) + 12
+        return (
+            size > 0
+            and 0 < chunk.size - self.state.table.samples(ordinal) * size - shortest <= _LONGEST_VERSION
+        )

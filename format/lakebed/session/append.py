@@ -15,8 +15,9 @@ from lakebed.errors import (
     TensorInvalidSampleShapeError,
 )
 from lakebed.session.columns import ascending
-from lakebed.session.inputs import StoredSamples, after, encode_sample, encode_samples, joined_rows, progress
+from lakebed.session.inputs import after, encode_sample, encode_samples, joined_rows, progress
 from lakebed.session.new_classes import NewClasses
+from lakebed.session.stored_samples import StoredSamples
 from lakebed.session.table import Table
 from lakebed.versions.state import TensorState
 from lakebed.writing.draft.draft import Draft

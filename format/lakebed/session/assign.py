@@ -7,7 +7,6 @@ together or not at all.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,16 +15,19 @@ from numpy.typing import NDArray
 
 from lakebed.chunks.tiling import box
 from lakebed.codecs.registry import byte_codec, file_codec
+from lakebed.dataclass import replace
 from lakebed.errors import InvalidOperationError, LakebedError, SampleAppendError, SampleUpdateError
+from lakebed.htypes.arrays import array_dtype, cast
 from lakebed.htypes.base import Storing
 from lakebed.htypes.class_label import to_indices
 from lakebed.htypes.registry import htype_named
 from lakebed.reading.index import Index
 from lakebed.session.copy_samples import chunk_bytes
-from lakebed.session.inputs import StoredSamples, encode_sample, encode_samples
+from lakebed.session.inputs import encode_sample, encode_samples
 from lakebed.session.new_classes import NewClasses
 from lakebed.session.regions import expanded, put, region, whole
 from lakebed.session.session import Session
+from lakebed.session.stored_samples import StoredSamples
 from lakebed.versions.state import TensorState
 from lakebed.writing.draft.rows import DraftRows
 from lakebed.writing.encode.encoded import Column, Encoded
@@ -205,7 +207,7 @@ def _plan_items(
             "the items of the sequence differ in shape, or are tiled: name one of them to change a part of it"
         )
     changed = np.stack(old)
-    put(changed, inside, _numbers(value, state))
+    put(changed, inside, _numbers(value, state, changed.dtype))
     column = encode_samples(changed, _flat(state), session.linking)
     return _flat_update(state, list(items), column, part=True)
 
@@ -253,7 +255,7 @@ def _plan_flat(
         _put_item(changed, inside, value)
     elif isinstance(old, np.ndarray):
         changed = np.array(old)
-        put(changed, inside, _numbers(value, state))
+        put(changed, inside, _numbers(value, state, changed.dtype))
     else:
         raise TypeError(f"a {state.meta.htype} sample can not be changed in part; assign the whole sample")
     return _flat_update(state, [row], encode_sample(changed, _flat(state), session.linking), part=True)
@@ -265,15 +267,24 @@ def _put_item(values: list[Any], inside: Sequence[tuple[Any, ...]], value: Any) 
     values[inside[0][0]] = value
 
 
-def _numbers(value: Any, state: TensorState) -> Any:
-    """Return class names as their numbers, everything else as it is."""
-    if state.meta.htype != "class_label" or np.asarray(value).dtype.kind not in "UO":
-        return value
-    known = list(state.info.get("class_names", []))
-    (numbers,), names = to_indices([value], known)
-    if names != known:
-        raise ValueError(f"class {names[len(known)]!r} is unknown; add it to info.class_names first")
-    return numbers
+def _numbers(value: Any, state: TensorState, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return what goes into a part of a sample in its dtype, class names as their numbers.
+
+    Raises
+    ------
+    TensorDtypeMismatchError
+        If a value does not fit: NumPy would wrap it or cut it off.
+    """
+    if state.meta.htype == "class_label" and np.asarray(value).dtype.kind in "UO":
+        known = list(state.info.get("class_names", []))
+        (numbers,), names = to_indices([value], known)
+        if names != known:
+            raise ValueError(f"class {names[len(known)]!r} is unknown; add it to info.class_names first")
+        value = numbers
+    array = np.asarray(value)
+    if dtype == np.bool_ and array.dtype.kind in "iu" and bool(((array == 0) | (array == 1)).all()):
+        return array.astype(np.bool_)
+    return cast(array, dtype, literal=not hasattr(value, "dtype") or array.size == 1)
 
 
 # -- tiled samples ---------------------------------------------------------------------------------------------
@@ -289,10 +300,10 @@ def _plan_tiles(
     where = region(shape, inside)
     if where is None:
         new: NDArray[Any] = np.array(reader.value(row))
-        put(new, inside, _numbers(value, state))
+        put(new, inside, _numbers(value, state, new.dtype))
         where = whole(shape)
     else:
-        new = np.broadcast_to(np.asarray(_numbers(value, state)), where.shape)
+        new = np.broadcast_to(_numbers(value, state, array_dtype(state.meta.dtype)), where.shape)
     tiles = {}
     for number in where.tiles(shape, tile):
         data = np.array(reader.part(row, box(shape, tile, number)))

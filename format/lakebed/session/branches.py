@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import replace
 
 from lakebed import clock, config
+from lakebed.dataclass import replace
 from lakebed.documents.version_tree import FIRST, MAIN, VersionTree, new_id
 from lakebed.errors import (
     BranchExistsError,

@@ -18,7 +18,7 @@ from lakebed.versions.locks.marker import LockFile
 from lakebed.versions.opening import Opening, open_version, read_version
 from lakebed.versions.refs import commit_as_of, resolve
 from lakebed.versions.state import Snapshot, TensorState
-from lakebed.versions.swap import TreeAt, read_tree_at
+from lakebed.versions.tree_file import TreeAt, read_tree_at
 from lakebed.writing.draft.unpublished import Unpublished
 
 _CACHED_VERSIONS = 16

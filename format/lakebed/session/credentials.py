@@ -25,7 +25,6 @@ from lakebed.errors import (
     PreconditionFailed,
     StorageError,
 )
-from lakebed.storage.address import scheme_of
 from lakebed.storage.credentials import Given, kept, register_named
 
 if TYPE_CHECKING:
@@ -221,6 +220,8 @@ class LinkCredentials:
         LinkCredentialsError
             If they are not for this address.
         """
+        from lakebed.storage.address import scheme_of
+
         if key is None:
             return None
         populated = self._populated.get(key)

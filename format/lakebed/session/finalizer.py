@@ -7,7 +7,6 @@ interpreter ends, is closed at once.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -16,8 +15,6 @@ from queue import SimpleQueue
 from lakebed import process_hooks
 
 Close = Callable[[], None]
-
-_log = logging.getLogger(__name__)
 
 
 class _Closer:
@@ -70,8 +67,12 @@ class _Closer:
         while (close := self._waiting.get()) is not None:
             try:
                 close()
-            except Exception:  # noqa: BLE001 - no caller could catch it
-                _log.exception("rows of a dataset that nobody holds any more could not be published")
+            except Exception:
+                import logging
+
+                logging.getLogger(__name__).exception(
+                    "rows of a dataset that nobody holds any more could not be published"
+                )
 
 
 _closer = _Closer()
@@ -83,7 +84,10 @@ _phases: OrderedDict[str, None] = OrderedDict(start=None, stop=None)
 
 
 def ready() -> None:
-    """Prepare for what :func:`close_finally` may have to do; called when a dataset is opened."""
+    """Prepare for what :func:`close_finally` may have to do: called before a dataset becomes the writer of a branch.
+
+    One that only reads has nothing to publish, and is closed at once wherever it is found.
+    """
     _closer.start()
 
 

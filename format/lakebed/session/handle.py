@@ -5,10 +5,10 @@ from __future__ import annotations
 import weakref
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
 from typing import Any
 
-from lakebed.session.finalizer import close_finally, ready
+from lakebed.dataclass import dataclass, field
+from lakebed.session.finalizer import close_finally
 from lakebed.session.session import Session
 
 
@@ -50,7 +50,6 @@ class Handle:
         self._last_left = -1  # the epoch in which another version was checked out last
         self._left: dict[int, str] = {}  # commits that were left by a checkout, by epoch
         self._older: weakref.WeakValueDictionary[str, Handle] = weakref.WeakValueDictionary()
-        ready()
         weakref.finalize(self, close_finally, session.close)
 
     def leave(self, epoch: int, commit: str | None) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lakebed.errors import SampleExtendingError
-from lakebed.session.inputs import StoredSamples
+from lakebed.session.stored_samples import StoredSamples
 
 
 def columns_of_table(table: Any) -> Mapping[str, Any]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from lakebed.dataclass import replace
 from lakebed.errors import MissingCredsError, SampleAppendError
+from lakebed.session.stored_samples import StoredSamples
 from lakebed.versions.state import TensorState
 from lakebed.writing.encode.arrow import chunks_of
 from lakebed.writing.encode.column import encode_column, encode_one, is_arrow
@@ -19,58 +19,7 @@ from lakebed.writing.encode.links import Linking, leads_nowhere, looked_at
 from lakebed.writing.encode.missing_values import plain_column, with_absent
 
 if TYPE_CHECKING:
-    from lakebed.documents.tensor_meta import TensorMeta
-
-
-class StoredSamples(ABC):
-    """Samples of a tensor, as values for another: they may come as they are stored, without being decoded."""
-
-    @property
-    @abstractmethod
-    def is_single(self) -> bool:
-        """Whether this is one sample, without the sample axis."""
-
-    @property
-    @abstractmethod
-    def is_link(self) -> bool:
-        """Whether samples are links to files elsewhere."""
-
-    @property
-    @abstractmethod
-    def goes_inside(self) -> bool:
-        """Whether parts of samples are selected, or items of sequences."""
-
-    @property
-    @abstractmethod
-    def holds_nothing(self) -> bool:
-        """Whether nothing but empty samples was ever stored, so that there is no dtype to read them with."""
-
-    @abstractmethod
-    def __len__(self) -> int: ...
-
-    @abstractmethod
-    def numpy(self) -> Any:
-        """Read as an array: shape (samples, ...), or that of the sample for a single one."""
-
-    @abstractmethod
-    def recorded_values(self) -> Iterator[Any]:
-        """Yield the samples; None where a null is on record, and an array with its dtype for an empty sample."""
-
-    @abstractmethod
-    def links(self) -> Iterator[Any]:
-        """Yield links as links, not what they lead to: lists of them for sequences."""
-
-    @abstractmethod
-    def creds_names(self) -> Callable[[int], str | None]:
-        """Return what tells the name of credentials by its code in this dataset."""
-
-    @abstractmethod
-    def fits_stored(self, meta: TensorMeta) -> bool:
-        """Whether the stored bytes of the samples are what another tensor would store for them."""
-
-    @abstractmethod
-    def stored(self, target: TensorState) -> Iterator[Column]:
-        """Yield the samples as columns for a tensor that :meth:`fits_stored`."""
+    pass
 
 
 def encode_sample(sample: Any, state: TensorState, linking: Linking) -> Column:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import weakref
 from typing import TYPE_CHECKING
 
@@ -13,8 +12,6 @@ from lakebed.storage.base import place_of
 if TYPE_CHECKING:
     from lakebed.session.session import Session
     from lakebed.storage.base import Storage
-
-_log = logging.getLogger(__name__)
 _sessions: dict[str, weakref.WeakSet[Session]] = {}
 
 
@@ -41,7 +38,11 @@ def flush_open(storage: Storage, *, to_read: bool = False) -> None:
             except StorageError as error:
                 if not to_read:
                     raise
-                _log.warning("%s is read without rows that wait to be published: %s", storage.url, error)
+                import logging
+
+                logging.getLogger(__name__).warning(
+                    "%s is read without rows that wait to be published: %s", storage.url, error
+                )
 
 
 def flush_other_sessions(session: Session) -> bool:

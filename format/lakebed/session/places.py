@@ -19,10 +19,8 @@ from lakebed.errors import (
 from lakebed.session.handle import Handle
 from lakebed.session.open_sessions import flush_open
 from lakebed.session.session import Session
-from lakebed.storage import orphan_files
 from lakebed.storage.base import Storage
 from lakebed.storage.url import Location, open_storage, parse
-from lakebed.versions.create import create
 from lakebed.versions.locks.marker import LOCK_NAME
 from lakebed.versions.opening import TREE_KEY
 from lakebed.versions.refs import REFS_KEY
@@ -79,6 +77,8 @@ def vacate(path: Path, *, overwrite: bool) -> tuple[Storage, Location]:
 
 def make(path: Path, *, overwrite: bool, cache_bytes: int | None = None) -> Handle:
     """Create a dataset without tensors and open it; see :func:`vacate`."""
+    from lakebed.versions.create import create
+
     storage, location = vacate(path, overwrite=overwrite)
     try:
         start = create(storage)
@@ -150,6 +150,8 @@ def _check_deletable(storage: Storage, shown: str) -> None:
 
 def remove(storage: Storage) -> None:
     """Remove all files of a dataset, but no other dataset below it."""
+    from lakebed.storage import orphan_files
+
     keys = [key for key, _ in storage.list("")]
     nested = _nested(keys)
     storage.delete(TREE_KEY)  # first: whatever happens next, half a dataset does not open
@@ -166,9 +168,7 @@ def _nested(keys: Sequence[str]) -> tuple[str, ...]:
 
 
 # What a creation leaves that was cut off, by a kill or a full disk: no tensor is among it.
-_UNBORN = re.compile(
-    rf"(versions/[0-9a-f]{{40}}/)?(dataset_meta\.json|commit_info\.json|{re.escape(LOCK_NAME)})"
-)
+_UNBORN = rf"(versions/[0-9a-f]{{40}}/)?(dataset_meta\.json|commit_info\.json|{re.escape(LOCK_NAME)})"
 
 
 def _check_folder(storage: Storage, *, overwrite: bool) -> None:
@@ -187,7 +187,7 @@ def _check_folder(storage: Storage, *, overwrite: bool) -> None:
     if REFS_KEY in keys:
         storage.delete(REFS_KEY)  # of a dataset whose removal was cut off
     for key in keys:
-        if not key.startswith((".lakebed/", *nested)) and not _UNBORN.fullmatch(key):
+        if not key.startswith((".lakebed/", *nested)) and not re.fullmatch(_UNBORN, key):
             raise PathNotEmptyException(
                 f"{storage.url} holds other files ({key}) and no dataset; choose an empty or new folder"
             )

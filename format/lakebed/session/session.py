@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import FrameType, TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lakebed import clock, config
 from lakebed.documents.version_tree import new_id
@@ -21,20 +21,20 @@ from lakebed.errors import (
     StorageError,
 )
 from lakebed.reading.samples import SampleReader
-from lakebed.session import open_sessions, publisher
+from lakebed.session import finalizer, open_sessions
 from lakebed.session.checkout import Checkout
 from lakebed.session.credentials import LinkCredentials
 from lakebed.session.tail_cache import TailCache
 from lakebed.storage.base import Storage
-from lakebed.versions.derive import inherited, own_chunks
 from lakebed.versions.foreign_writes import is_as_read
-from lakebed.versions.locks.leases import Lease
-from lakebed.versions.publish import publish
 from lakebed.versions.state import Snapshot, contradiction
-from lakebed.versions.swap import TreeAt, ensure_durable, read_tree_at
-from lakebed.versions.updates import CheckpointHead, SwapHead, Updates, drop_unverified, reported
-from lakebed.writing.draft.draft import Draft
-from lakebed.writing.encode.links import Linking
+from lakebed.versions.tree_file import TreeAt, read_tree_at
+
+if TYPE_CHECKING:
+    from lakebed.versions.locks.leases import Lease
+    from lakebed.versions.updates import Updates
+    from lakebed.writing.draft.draft import Draft
+    from lakebed.writing.encode.links import Linking
 
 
 class Session(Checkout):
@@ -63,8 +63,8 @@ class Session(Checkout):
     ----------
     epoch
         Counts what outdates views: rows added or replaced through the dataset, checkouts.
-    credentials, linking
-        What links go by, when they are followed and when they are appended.
+    credentials
+        What links go by when they are followed.
     """
 
     def __init__(
@@ -84,7 +84,6 @@ class Session(Checkout):
         self.read_only = read_only
         self.lock_timeout = lock_timeout
         self.credentials = LinkCredentials(storage) if credentials is None else credentials
-        self.linking = Linking(self.credentials)
         self.epoch = 0
         self.mutex = threading.RLock()
         self._tail_cache = TailCache(storage, self.source)
@@ -185,6 +184,13 @@ class Session(Checkout):
 
     # -- writing -----------------------------------------------------------------------------------------------
 
+    @property
+    def linking(self) -> Linking:
+        """What links go by when they are appended."""
+        from lakebed.writing.encode.links import Linking
+
+        return Linking(self.credentials)
+
     def writing(self, *, sound: bool = True) -> _Change:
         """Give the draft for one change, which is made as a whole or not at all; to be used with the mutex held.
 
@@ -222,6 +228,10 @@ class Session(Checkout):
         self.resolve_unknown_commit()
         if self._unpublished.draft is not None:
             return
+        from lakebed.session import publisher
+        from lakebed.versions.derive import own_chunks
+        from lakebed.writing.draft.draft import Draft
+
         self.acquire_lock()
         if sound:
             self._check_sound()
@@ -297,6 +307,10 @@ class Session(Checkout):
 
     def _go_on_below(self) -> None:
         """Let a new head inherit what is uncommitted, so that it need not name all of it at every publish."""
+        from lakebed.versions.derive import inherited
+        from lakebed.versions.publish import publish
+        from lakebed.versions.updates import CheckpointHead
+
         head, branch = inherited(self.snapshot, new_id()), self.branch
         updates = self._completed([CheckpointHead(branch, head.version_id)])
         try:
@@ -363,9 +377,12 @@ class Session(Checkout):
             from lakebed.session.new_branch import create_branch
 
             create_branch(self, f"auto_{new_id()}")
+        finalizer.ready()
         self._pass_on()
         if self._lock is not None:
             return
+        from lakebed.versions.locks.leases import Lease
+
         lease = self._passing = Lease(self.storage, self.branch)
         try:
             try:
@@ -509,6 +526,8 @@ class Session(Checkout):
             ) from lost
 
     def _publish_draft(self, draft: Draft, snapshot: Snapshot) -> None:
+        from lakebed.versions.updates import SwapHead
+
         self.publish(draft, [SwapHead(self.branch, draft.version_id)], [snapshot], leaving=True)
 
     def packed(self, draft: Draft) -> Snapshot:
@@ -542,6 +561,9 @@ class Session(Checkout):
         DatasetCorruptError
             If what is to be published contradicts itself; the draft is dropped.
         """
+        from lakebed.versions.publish import publish
+        from lakebed.versions.updates import reported
+
         if draft.dirty:
             self._check_in_step(versions)
         try:
@@ -568,6 +590,8 @@ class Session(Checkout):
 
     def _completed(self, updates: Updates) -> Updates:
         """Add what every publish of a session changes in the tree besides."""
+        from lakebed.versions.updates import drop_unverified
+
         collected = self._collector.updates(self.tree, self.branch)
         return [*updates, *drop_unverified(self.snapshot), *collected]
 
@@ -594,6 +618,8 @@ class Session(Checkout):
         failed = self._unknown_commit
         if not failed:
             return ()
+        from lakebed.versions.swap import ensure_durable
+
         try:
             at = read_tree_at(self.storage)
         except StorageError as error:

@@ -12,7 +12,6 @@ from functools import partial
 
 from lakebed.reading.fetch import ChunkSource
 from lakebed.storage.base import Data, Storage, pieces, traits_of
-from lakebed.storage.concurrently import concurrently
 from lakebed.versions.state import Snapshot, TensorState
 
 _SMALL = 256 * 1024
@@ -50,6 +49,8 @@ class TailCache:
 
     def fetch(self, wanted: Iterable[tuple[TensorState, int]]) -> None:
         """Read the chunks that are about to be asked for at the same time, where they lie on a store."""
+        from lakebed.storage.concurrently import concurrently
+
         missing = [(state, row) for state, row in wanted if state.table.key(row) not in self._kept]
         if self._is_remote and len(missing) > 1:
             found = concurrently([partial(self._source.file, state.table, row) for state, row in missing])

@@ -7,19 +7,38 @@ all: no reader sees half of a put.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeGuard, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, Self, TypeAlias, TypeGuard, runtime_checkable
 
+from lakebed.dataclass import dataclass, field
 from lakebed.errors import InvalidInputError, InvalidKeyError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lakebed.storage.credentials import Creds
 
 Buffer: TypeAlias = "bytes | bytearray | memoryview"
 Data: TypeAlias = "Buffer | Sequence[Buffer]"
 """Content of an object: one buffer, or a list of buffers that are written back to back without a copy."""
+
+
+class Summed(tuple["bytes | memoryview", ...]):  # noqa: SLOT001 - what is of varying size has none
+    """Pieces of content whose checksums its writer has taken, so that a storage need not read all of it for its own.
+
+    Parameters
+    ----------
+    pieces
+        The content.
+    is_same
+        Tells whether a buffer holds the same.
+    """
+
+    is_same: Callable[[Buffer], bool]
+
+    def __new__(cls, pieces: Iterable[bytes | memoryview], is_same: Callable[[Buffer], bool]) -> Self:
+        found = super().__new__(cls, pieces)
+        found.is_same = is_same
+        return found
 
 
 @dataclass(frozen=True, slots=True)

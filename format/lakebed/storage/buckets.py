@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from lakebed import config, process_hooks
+from lakebed.dataclass import dataclass, field
 from lakebed.errors import InvalidInputError, UnsupportedUrlError
 from lakebed.storage.auth.resolve import resolve
 from lakebed.storage.concurrency import GROWTH

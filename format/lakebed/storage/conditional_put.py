@@ -12,11 +12,11 @@ import contextlib
 import threading
 import uuid
 import warnings
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from lakebed import process_hooks
+from lakebed.dataclass import dataclass
 from lakebed.errors import (
     BucketNotFoundError,
     PreconditionFailed,

@@ -11,7 +11,6 @@ import io
 import os
 import threading
 import time
-import uuid
 from array import array
 from functools import partial
 from pathlib import Path
@@ -27,7 +26,6 @@ from lakebed.errors import (
     StorageReadOnlyError,
     UnsafePathError,
 )
-from lakebed.jitter import JITTER
 from lakebed.native import disk as native
 from lakebed.storage.base import Stat
 
@@ -44,6 +42,7 @@ OUT_OF_FILES = frozenset((errno.EMFILE, errno.ENFILE))
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _UNITS = (1_000_000_000, 10_000_000, 1_000_000, 1_000)
 """Nanoseconds that file systems round their times to; the coarsest keeps every other second."""
+_WORTH = 1 << 20  # bytes of a file from which on it is worth a call to reserve its blocks
 _PIECES = 512  # at most IOV_MAX (1024)
 _PUBLISH_WAIT = 60.0
 _PAUSE = 0.01
@@ -108,6 +107,22 @@ def write_all(fd: int, views: Sequence[memoryview]) -> None:
                 done -= group.pop(0).nbytes
             if done:
                 group[0] = group[0][done:]
+
+
+def write_file(fd: int, views: Sequence[memoryview]) -> None:
+    """Write byte views back to back into an empty file, of which the file system hears the length before.
+
+    Raises
+    ------
+    OSError
+        If the operating system fails.
+    """
+    size = sum(view.nbytes for view in views)
+    if size >= _WORTH:
+        problem = native.reserve(fd, size)
+        if problem:
+            raise OSError(problem, os.strerror(problem))
+    write_all(fd, views)
 
 
 def clone(source: int, target: int, size: int) -> None:
@@ -373,6 +388,8 @@ def exclusive(path: str, wait: float = _PUBLISH_WAIT) -> Iterator[None]:
     LockedException
         If another process holds it for longer than `wait` seconds.
     """
+    from lakebed.jitter import JITTER
+
     began = time.monotonic()
     file = None
     try:
@@ -402,7 +419,8 @@ def boot_id() -> bytes:
     if not _boot:
         try:
             text = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
-            _boot.append(uuid.UUID(text.strip()).bytes)
+            found = bytes.fromhex(text.strip().replace("-", ""))
         except (OSError, ValueError):
-            _boot.append(bytes(16))
+            found = b""
+        _boot.append(found if len(found) == 16 else bytes(16))
     return _boot[0]

@@ -23,7 +23,7 @@ from lakebed.storage.disk import flush_folders, storage_error
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-TEMPORARY = re.compile(r"\.lb-[0-9a-f]+-[0-9a-f]+\.tmp")
+TEMPORARY = r"\.lb-[0-9a-f]+-[0-9a-f]+\.tmp"
 
 _REMEMBERED = 16384
 _serial = itertools.count(time.time_ns() & 0xFFFFFF)
@@ -80,7 +80,7 @@ class Folders:
         # Any name with a special character, and a slash before the first one, takes the full check.
         if known is None or not name.isalnum() or key[0] == "/":
             check_key(key)
-            if name[0] == "." and TEMPORARY.fullmatch(name):
+            if name[0] == "." and re.fullmatch(TEMPORARY, name):
                 raise InvalidInputError(f"{key!r} is a name of temporary files; choose another")
             known = self.folder(folder)
         return known + name
@@ -183,12 +183,7 @@ class Folders:
         bool
             False if that does not count: one of them could not be forced earlier, or has changed since.
         """
-        wanted = set()
-        for folder in folders:
-            above = folder
-            while len(above) >= len(self.root) and above not in wanted:
-                wanted.add(above)
-                above = above[: above.rindex("/")]
+        wanted = self._up_to_root(folders)
         with self._lock:
             if self._last_change != before or not wanted.isdisjoint(self._doubtful):
                 return False
@@ -196,6 +191,19 @@ class Folders:
                 self._forced.clear()
             self._forced |= wanted
         return True
+
+    def note_doubtful(self, folders: Iterable[str]) -> None:
+        """Take note that folders, given by their paths, and those above them could not be forced to disk."""
+        self._doubtful |= self._up_to_root(folders)
+
+    def _up_to_root(self, folders: Iterable[str]) -> set[str]:
+        found: set[str] = set()
+        for folder in folders:
+            above = folder
+            while len(above) >= len(self.root) and above not in found:
+                found.add(above)
+                above = above[: above.rindex("/")]
+        return found
 
     def changed(self, folders: Iterable[str]) -> None:
         """Take note of folders, given by their paths, that got entries which are not forced to disk."""
@@ -218,7 +226,7 @@ class Folders:
             while len(above) > len(self.root) and above not in seen:
                 seen.add(above)
                 above = above[: above.rindex("/")]
-                if above not in self._forced:
+                if above not in self._forced or above in self._doubtful:
                     wanted.add(above)
         before = self._last_change
         for folder in wanted & self._doubtful:

@@ -14,7 +14,7 @@ import contextlib
 import errno
 import mmap
 import os
-import shutil
+import re
 import stat as stat_module
 import time
 from functools import partial
@@ -30,7 +30,6 @@ from lakebed.errors import (
     UnsafePathError,
 )
 from lakebed.storage.base import Stat, StorageTraits, Tail, check_spans, pieces
-from lakebed.storage.direct import read_uncached, write_uncached
 from lakebed.storage.disk import (
     OpenFiles,
     clone,
@@ -40,6 +39,7 @@ from lakebed.storage.disk import (
     stat_of,
     storage_error,
     write_all,
+    write_file,
 )
 from lakebed.storage.folders import TEMPORARY, Folders, check_apart, temporary_in
 from lakebed.storage.unsynced import Unsynced
@@ -114,7 +114,11 @@ class LocalStorage:
                 raise InvalidInputError(
                     f"buffer of {buffer.nbytes} bytes cannot hold {key!r} of {size} bytes"
                 )
-            done = 0 if config.OS_CACHE else read_uncached(fd, buffer[:size])
+            done = 0
+            if not config.OS_CACHE:
+                from lakebed.storage.direct import read_uncached
+
+                done = read_uncached(fd, buffer[:size])
             while done < size:
                 got = os.readv(fd, [buffer[done:size]])
                 if not got:
@@ -220,10 +224,17 @@ class LocalStorage:
         Objects in new folders go straight to their place: they are not read before the batch is done. Others take
         their place whole, by a rename.
         """
-        self._put_many(items, write_all if config.OS_CACHE else write_uncached, durable=durable)
+        if config.OS_CACHE:
+            self._put_many(items, write_file, durable=durable)
+            return
+        from lakebed.storage.direct import write_uncached
+
+        self._put_many(items, write_uncached, durable=durable)
 
     def put_uncached(self, items: Iterable[tuple[str, Data]]) -> None:
         """Write a batch of objects as `put_many` does without `durable`, past the cache of the operating system."""
+        from lakebed.storage.direct import write_uncached
+
         self._put_many(items, write_uncached, durable=False)
 
     def _put_many(self, items: Iterable[tuple[str, Data]], write: _Write, *, durable: bool) -> None:
@@ -236,7 +247,7 @@ class LocalStorage:
         try:
             with OpenFiles(at_once=force_disk) as opened:
                 new = NewFiles(self._folders, fresh, renames, opened if durable else None)
-                for group in groups(items, at_once=write is write_all):
+                for group in groups(items, at_once=write is write_file):
                     for path, content in new.others(group, self._path):
 
                         def create(path: str = path) -> int:
@@ -248,10 +259,15 @@ class LocalStorage:
                         if not durable:
                             opened.close_last()
                     if not durable:
-                        for key, content in group:
-                            self._unsynced.wrote(self._path(key), content)
+                        for key, data, _ in group:
+                            self._unsynced.wrote(self._path(key), data)
                 before = self._folders.changes
-                is_whole = opened.flush()
+                try:
+                    is_whole = opened.flush()
+                except OSError:
+                    # It may have been one of the folders that could not be written.
+                    self._folders.note_doubtful(path[: path.rindex("/")] for _, path in renames)
+                    raise
             for temporary, path in renames:
                 if temporary != path:
                     os.rename(temporary, path)
@@ -396,6 +412,8 @@ class LocalStorage:
             for key, _ in list(self.list(prefix)):
                 self.delete(key)
             return
+        import shutil
+
         path = self._folders.folder(prefix[:-1])
         self._folders.forget()
         self._unsynced.clear()
@@ -494,7 +512,7 @@ class LocalStorage:
 def _is_private(below: str, name: str) -> bool:
     if below == PRIVATE_FOLDER + "/" and name.endswith(".lock"):
         return True
-    return name.startswith(".lb-") and TEMPORARY.fullmatch(name) is not None
+    return name.startswith(".lb-") and re.fullmatch(TEMPORARY, name) is not None
 
 
 def _remove(path: str) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 import time
-import uuid
 import weakref
 from typing import TYPE_CHECKING
 
@@ -39,7 +39,7 @@ class MemoryStorage:
 
     def __init__(self, name: str | None = None) -> None:
         process_hooks.start()
-        self._name = name or f"anonymous-{uuid.uuid4().hex}"
+        self._name = name or f"anonymous-{os.urandom(16).hex()}"
         self._objects: dict[str, tuple[bytes, str, int]] = {}
         self._lock = threading.Lock()
         self._versions = itertools.count(1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-import platform
+import sys
 from array import array
 from functools import cache
 from pathlib import Path
@@ -27,36 +27,47 @@ if TYPE_CHECKING:
     from lakebed.storage.folders import Folders
 
     File = tuple[str, Sequence[memoryview]]
-    """Key or path, and content, of a file to be."""
+    """Path and content of a file to be."""
+
+    Item = tuple[str, Data, Sequence[memoryview]]
+    """Key and content of an object, and the content once more, as flat views of bytes."""
 
 FEW = 8
 """So few files are not worth it."""
 
-GROUP_BYTES = 1 << 22
-"""Content of files that is held together; beyond it a file is written as it comes."""
+LARGE = 1 << 18
+"""Content of a file that is written before the next object is asked for: the processor still has it in its cache."""
+
+GROUP_BYTES = 1 << 21
+"""Content of smaller files that is held together."""
 
 # What else waits for the disk is written, too, by the call that forces everything: so many bytes of it take as long as
 # to force one file.
 _WORTH = 1 << 18
+_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-def groups(items: Iterable[tuple[str, Data]], *, at_once: bool) -> Iterator[list[File]]:
-    """Cut objects into groups to be written together: as many as may be open, and of so many bytes.
+def groups(items: Iterable[tuple[str, Data]], *, at_once: bool) -> Iterator[list[Item]]:
+    """Cut objects into groups to be written together: as many small ones as may be open, and of so many bytes.
 
     Parameters
     ----------
     at_once
         Off, each is a group of its own.
     """
-    group: list[File] = []
-    size = 0
+    group: list[Item] = []
+    held = 0
     for key, data in items:
         content = pieces(data)
-        group.append((key, content))
-        size += sum(view.nbytes for view in content)
-        if not at_once or len(group) >= FILES_AT_ONCE or size >= GROUP_BYTES:
+        size = sum(view.nbytes for view in content)
+        if group and (size >= LARGE or len(group) >= FILES_AT_ONCE or held + size > GROUP_BYTES):
             yield group
-            group, size = [], 0
+            group, held = [], 0
+        group.append((key, data, content))
+        held += size
+        if not at_once or size >= LARGE:
+            yield group
+            group, held = [], 0
     if group:
         yield group
 
@@ -84,7 +95,7 @@ class NewFiles:
         self._made = made
         self._opened = opened
 
-    def others(self, group: Sequence[File], path_of: Callable[[str], str]) -> Iterator[File]:
+    def others(self, group: Sequence[Item], path_of: Callable[[str], str]) -> Iterator[File]:
         """Make the files of a group that can be made so; give the others, by path, each to be written before the next.
 
         Raises
@@ -93,7 +104,7 @@ class NewFiles:
             If the operating system fails for a reason that another way would not mend.
         """
         waiting: list[File] = []
-        for key, content in group:
+        for key, _, content in group:
             path = path_of(key)
             if len(group) >= FEW and self._is_in_new_folder(path):
                 waiting.append((path, content))
@@ -173,32 +184,43 @@ def force_disk(opened: array[int]) -> bool:
     -------
     bool
         Whether it was done: then these files are on the disk, and every file and folder that was there before. If not,
-        or not without an error, each has still to be forced.
+        each has still to be forced.
+
+    Raises
+    ------
+    OSError
+        If it failed, or any file on that disk could not be written meanwhile. The system tells it once: forcing these
+        files one by one afterwards proves nothing.
     """
     if len(opened) < FEW or not config.FSYNC or not _tells_errors():
         return False
     waiting = _waiting_bytes()
-    return waiting is not None and waiting <= len(opened) * _WORTH and native.sync_disk(opened) == 1
+    if waiting is None or waiting > len(opened) * _WORTH:
+        return False
+    found = native.sync_disk(opened)
+    if found < 0:
+        raise OSError(-found, os.strerror(-found))
+    return found == 1
 
 
 @cache
 def _tells_errors() -> bool:
-    """Whether this is Linux 5.8 or later, whose syncfs(2) tells of what could not be written."""
-    if platform.system() != "Linux":
+    """Whether this is Linux 5.17 or later, whose syncfs(2) tells of all that failed, also of what journals say."""
+    if sys.platform != "linux":
         return False
-    numbers = platform.release().split("-")[0].split(".")[:2]
-    return len(numbers) == 2 and all(map(str.isdecimal, numbers)) and tuple(map(int, numbers)) >= (5, 8)
+    numbers = os.uname().release.split("-")[0].split(".")[:2]
+    return len(numbers) == 2 and all(map(str.isdecimal, numbers)) and tuple(map(int, numbers)) >= (5, 17)
 
 
 def _waiting_bytes() -> int | None:
-    """Return how many bytes wait to be written to any disk; None where the system does not tell."""
+    """Return how many bytes wait to be written to any disk of the machine; None where the system does not tell.
+
+    Not from `/proc/meminfo`, in the place of which a container may see one that counts its own pages only.
+    """
     try:
-        text = Path("/proc/meminfo").read_bytes()
+        words = Path("/proc/vmstat").read_bytes().split()
     except OSError:
         return None
-    found = [
-        text.partition(b"\n" + name)[2].split(b"\n", 1)[0].split() for name in (b"Dirty:", b"Writeback:")
-    ]
-    if not all(len(words) == 2 and words[0].isdigit() for words in found):
-        return None
-    return sum(int(words[0]) for words in found) * 1024
+    found = dict(zip(words[::2], words[1::2], strict=False))
+    pages = [found.get(name, b"") for name in (b"nr_dirty", b"nr_writeback")]
+    return sum(map(int, pages)) * _PAGE if all(map(bytes.isdigit, pages)) else None

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from typing import TYPE_CHECKING
 
 from lakebed.storage.base import is_bulk, traits_of
@@ -74,7 +75,7 @@ def temporary_files(storage: Storage) -> Iterator[tuple[str, int, float]]:
     root = root.rstrip("/")
     for folder, _, names in os.walk(root):
         for name in names:
-            if TEMPORARY.fullmatch(name) is None or _lives(int(name.split("-")[1], 16)):
+            if re.fullmatch(TEMPORARY, name) is None or _lives(int(name.split("-")[1], 16)):
                 continue
             path = f"{folder}/{name}"
             with contextlib.suppress(OSError):  # it has just gone to its place

@@ -6,30 +6,36 @@ Such files are written anew, from what they hold, if that still is what was writ
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import xxhash
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+from lakebed.storage.base import Summed, pieces
 
-    from lakebed.storage.base import Buffer
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from lakebed.storage.base import Buffer, Data
 
 
 class Unsynced:
     """Files of one folder, by their paths."""
 
     def __init__(self) -> None:
-        self._sums: dict[str, int] = {}
+        self._written: dict[str, Callable[[Buffer], bool]] = {}
         self._failed: set[str] = set()
 
-    def wrote(self, path: str, content: Sequence[Buffer]) -> None:
+    def wrote(self, path: str, content: Data) -> None:
         """Remember what a file holds that was not forced to disk."""
-        self._sums[path] = _sum(content)
+        if isinstance(content, Summed):
+            self._written[path] = content.is_same
+        else:
+            self._written[path] = partial(_is_same, _sum(content))
 
     def gone(self, path: str) -> None:
         """Forget a file that is not there after all."""
-        self._sums.pop(path, None)
+        self._written.pop(path, None)
 
     def sync_failed(self, paths: Iterable[str]) -> None:
         """Note files that may be missing on the disk, as forcing them there has failed."""
@@ -43,21 +49,25 @@ class Unsynced:
         """Note files that are on the disk."""
         for path in paths:
             self._failed.discard(path)
-            self._sums.pop(path, None)
+            self._written.pop(path, None)
 
     def holds(self, path: str, content: Buffer) -> bool:
         """Whether this is what was written to a file; true of one that is not known."""
-        known = self._sums.get(path)
-        return known is None or known == _sum([content])
+        is_same = self._written.get(path)
+        return is_same is None or is_same(content)
 
     def clear(self) -> None:
         """Forget all files."""
-        self._sums.clear()
+        self._written.clear()
         self._failed.clear()
 
 
-def _sum(views: Sequence[Buffer]) -> int:
+def _sum(content: Data) -> int:
     state = xxhash.xxh3_64()
-    for view in views:
+    for view in pieces(content):
         state.update(view)
     return state.intdigest()
+
+
+def _is_same(known: int, content: Buffer) -> bool:
+    return known == _sum(content)

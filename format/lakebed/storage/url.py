@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from lakebed.dataclass import dataclass, field
 from lakebed.errors import InvalidInputError, KeyNotFound, UnsupportedUrlError
 from lakebed.storage.credentials import kept
 from lakebed.storage.local import LocalStorage
-from lakebed.storage.memory import open_memory
 
 if TYPE_CHECKING:
     from lakebed.storage.base import Storage
@@ -28,7 +27,7 @@ PACKED_SUFFIX = ".lake"
 
 # A folder with this file is a dataset.
 _MARK = "version_control_info.json"
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_SCHEME = r"([A-Za-z][A-Za-z0-9+.-]*)://"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +100,7 @@ def parse(
         raise InvalidInputError(f"an address is text or a path, not {type(text).__name__}")
     if "\0" in text:
         raise InvalidInputError("an address cannot hold a NUL character")
-    found = _SCHEME.match(text)
+    found = re.match(_SCHEME, text) if "://" in text else None
     scheme = found[1].lower() if found else "file"
     rest = text[found.end() :] if found else text
     query = ""
@@ -188,6 +187,8 @@ def open_storage(url: str | os.PathLike[str] | Location) -> Storage:
     """
     location = parse(url)
     if location.scheme == "mem":
+        from lakebed.storage.memory import open_memory
+
         return open_memory(location.path)
     if location.scheme == "file":
         if not _is_packed(location.path):

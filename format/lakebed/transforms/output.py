@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -61,6 +61,22 @@ class Skipped:
     where: str
     reason: str
     rows: int = 1
+
+
+class RowsOfItems(dict[str, Any]):
+    """Columns of a batch, {tensor: values}, of which each row was made of one item.
+
+    Parameters
+    ----------
+    which
+        By row the number of its item in the batch.
+    batch
+        The items, whose texts messages tell.
+    """
+
+    def __init__(self, columns: Mapping[str, Any], which: Sequence[int], batch: Sequence[Any]) -> None:
+        super().__init__(columns)
+        self.which, self.batch = which, batch
 
 
 class SampleOut:

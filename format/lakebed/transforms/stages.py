@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from lakebed.errors import InvalidTransformDataset, TensorMismatchError
-from lakebed.transforms.output import RowIn, SampleOut, Skipped, held_bytes
+from lakebed.transforms.output import RowIn, RowsOfItems, SampleOut, Skipped, held_bytes
 
 Rows = dict[str, Any]
 """Column by tensor: values of as many rows."""
@@ -214,7 +214,9 @@ class Stages:
         lengths = {name: len(values) for name, values in found.items()}
         if len(set(lengths.values())) > 1:
             raise InvalidTransformDataset(f"the columns of a batch differ in length: {lengths}")
-        return dict(found) if any(lengths.values()) else {}
+        if not any(lengths.values()):
+            return {}
+        return found if isinstance(found, RowsOfItems) else dict(found)
 
     def _mismatch(self, found: Collection[str]) -> None:
         raise TensorMismatchError(

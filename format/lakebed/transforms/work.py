@@ -11,7 +11,7 @@ from typing import Any
 from lakebed.errors import SampleAppendError, SkippedRowError
 from lakebed.reading.buffers import BufferPool
 from lakebed.session.parts import Part, PartTarget, PartWriter, Savepoint
-from lakebed.transforms.output import Skipped, held_bytes
+from lakebed.transforms.output import RowsOfItems, Skipped, held_bytes
 from lakebed.transforms.source import Source
 from lakebed.transforms.stages import Rows, Stage, Stages, WholeRows
 
@@ -306,7 +306,8 @@ class Worker:
 
     def _add(self, rows: Rows) -> None:
         """Write rows of an item that goes on making them, or made the last of many."""
-        if self._writer is None or not (self._stages.is_batched and self._job.ignore_errors):
+        is_apart = self._job.ignore_errors or isinstance(rows, RowsOfItems)
+        if self._writer is None or not (self._stages.is_batched and is_apart):
             self._large.add(rows)
             return
         try:
@@ -350,7 +351,10 @@ class Worker:
             try:
                 self._writer.extend(rows)
             except SampleAppendError as error:
-                if not (self._stages.is_batched and self._job.ignore_errors and count > 1):
+                if not self._stages.is_batched or count == 1:
+                    self._failed(*_item_of(rows, 0, index, item), error)
+                    return
+                if not self._job.ignore_errors and not isinstance(rows, RowsOfItems):
                     self._failed(index, item, error)
                     return
                 count = self._one_by_one(self._writer, rows, index)
@@ -363,7 +367,10 @@ class Worker:
             try:
                 writer.extend({name: values[row : row + 1] for name, values in rows.items()})
             except SampleAppendError as error:
-                self._told().left_out.append(LeftOut(index, f"row {row} of {count}", _cause(error)))
+                at, item = _item_of(rows, row, index, f"row {row} of {count}")
+                if not self._job.ignore_errors:
+                    self._failed(at, item, error)
+                self._told().left_out.append(LeftOut(at, _text(item), _cause(error)))
             else:
                 good += 1
         return good
@@ -393,6 +400,14 @@ class Worker:
             raise _Ended
         # Without frames, which would keep the arrays of the item.
         self._told().skipped.append(Failure(index, text, error.with_traceback(None)))
+
+
+def _item_of(rows: Rows, row: int, index: int, item: Any) -> tuple[int, Any]:
+    """Return the number of the item that a row was made of, and the item; of rows of no items what is given."""
+    if not isinstance(rows, RowsOfItems):
+        return index, item
+    at = rows.which[row]
+    return index + at, rows.batch[at]
 
 
 def _cause(error: BaseException) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator, Mapping
 
@@ -21,7 +20,7 @@ from lakebed.versions.state import TILES, Snapshot, folder_of
 
 # Larger heads are not listed: two pages of most stores.
 _MOST_LISTED = 2_000
-_MD5 = re.compile("[0-9a-f]{32}")
+_MD5 = "[0-9a-f]{32}"
 
 
 def has_lock_marker(storage: Storage, tree: VersionTree, version_id: str) -> bool:
@@ -35,7 +34,11 @@ def _is_open_head(tree: VersionTree, version_id: str) -> bool:
 
 
 def is_unmodified(
-    storage: Storage, tree: VersionTree, manifest: Manifest, lock: LockFile | None = None
+    storage: Storage,
+    tree: VersionTree,
+    manifest: Manifest,
+    lock: LockFile | None = None,
+    meta: DatasetMeta | None = None,
 ) -> bool:
     """Whether 3.9.52 has not written into a version since its digest was made: it is a commit, or bears no trace.
 
@@ -49,6 +52,8 @@ def is_unmodified(
     ----------
     lock
         The lock file, if it has been read.
+    meta
+        What the manifest's `dataset_meta.json` says, if that is known.
     """
     version_id = manifest.version_id
     if not _is_open_head(tree, version_id):
@@ -56,7 +61,7 @@ def is_unmodified(
     if has_lock_marker(storage, tree, version_id):
         found = read_lock(storage, version_id) if lock is None else lock
         return found.digest != "" and found.digest == digests_of(tree).get(version_id)
-    return _is_unmodified_folder(storage, tree, manifest)
+    return _is_unmodified_folder(storage, tree, manifest, meta)
 
 
 def would_tell(manifest: Manifest) -> bool:
@@ -134,10 +139,12 @@ def _has_etags_of(files: Mapping[str, bytes], found: Mapping[str, Stat]) -> bool
 
     Those of objects in parts do not look like one; of objects that the store encrypts they do, and are none.
     """
+    import hashlib
+
     told = [
         found[name].etag == hashlib.md5(data, usedforsecurity=False).hexdigest()
         for name, data in files.items()
-        if _MD5.fullmatch(found[name].etag)
+        if re.fullmatch(_MD5, found[name].etag)
     ]
     return all(told) or not any(told)
 
@@ -158,13 +165,15 @@ def is_as_read(storage: Storage, tree: VersionTree, head: Snapshot, lock: LockFi
     return is_unmodified(storage, tree, manifest, lock)
 
 
-def _is_unmodified_folder(storage: Storage, tree: VersionTree, manifest: Manifest) -> bool:
+def _is_unmodified_folder(
+    storage: Storage, tree: VersionTree, manifest: Manifest, meta: DatasetMeta | None
+) -> bool:
     """Look at the files of a head, one of which says it."""
     version_id = manifest.version_id
     if "dataset_meta.json" not in manifest.files:
         return True  # and of no use, as will turn out
     since, folder = digest_time(tree, version_id), folder_of(version_id)
-    meta = DatasetMeta.from_bytes(manifest.files["dataset_meta.json"])
+    meta = meta or DatasetMeta.from_bytes(manifest.files["dataset_meta.json"])
     # A tile encoder that is there already it leaves alone.
     bare = [key for key in meta.tensors if f"{key}/{TILES}" not in manifest.files]
     telling = [key for key in bare if key not in meta.hidden_tensors] or bare

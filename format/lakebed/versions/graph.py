@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from lakebed.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,14 @@ def base_reader(storage: Storage) -> Callable[[str], bytes]:
     return lambda version: storage.get(manifest_key(version))
 
 
-def load_manifest(storage: Storage, version_id: str) -> Read:
+def load_manifest(storage: Storage, version_id: str, sealed: str | None = None) -> Read:
     """Read a version's manifest, and the one that it builds on.
+
+    Parameters
+    ----------
+    sealed
+        Digest that the version tree has of it: the chunk places of one that bears it are as they were written, and
+        are parsed when they are asked for. Those of others are checked now.
 
     Raises
     ------
@@ -37,7 +43,10 @@ def load_manifest(storage: Storage, version_id: str) -> Read:
     FormatError
         If it, or what it builds on, is damaged or missing.
     """
-    return read_manifest(storage.get(manifest_key(version_id)), base_reader(storage))
+    found = read_manifest(storage.get(manifest_key(version_id)), base_reader(storage))
+    if found.digest != sealed:
+        dict(found.manifest.chunks)
+    return found
 
 
 def origin_of(found: Read) -> Origin:

@@ -4,29 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lakebed.chunks.probe import described
+from lakebed.dataclass import dataclass, replace
 from lakebed.documents import info as info_document
 from lakebed.documents.chunk_ids import ChunkIds, chunk_name
-from lakebed.documents.chunk_set import ChunkSet
-from lakebed.documents.commit_diff import CommitDiff
-from lakebed.documents.creds_index import CredsIndex
-from lakebed.documents.dataset_diff import DatasetDiff
 from lakebed.documents.dataset_meta import DatasetMeta
+from lakebed.documents.frozen import OnDemand
 from lakebed.documents.manifest import ChunkPlaces, Manifest
 from lakebed.documents.manifest_delta import Read
-from lakebed.documents.pad_index import PadIndex
-from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_tree import FIRST, VersionTree
-from lakebed.errors import DatasetCorruptError, FormatError, KeyNotFound, LimitError
+from lakebed.errors import DatasetCorruptError, FormatError, KeyNotFound, LakebedError, LimitError
 from lakebed.storage.base import Storage, is_cache, traits_of
-from lakebed.storage.concurrently import concurrently, together
 from lakebed.versions.digests import digests_of
 from lakebed.versions.foreign_writes import has_lock_marker, is_unmodified, is_whole_copy, would_tell
 from lakebed.versions.locks.marker import LockFile, read_lock
@@ -50,6 +45,12 @@ from lakebed.versions.tree_file import (
     read_tree_at,
     remembered,
 )
+
+if TYPE_CHECKING:
+    from lakebed.documents.commit_diff import CommitDiff
+    from lakebed.documents.creds_index import CredsIndex
+    from lakebed.documents.pad_index import PadIndex
+    from lakebed.documents.sequence_index import SequenceIndex
 
 __all__ = [
     "TREE_KEY",
@@ -104,33 +105,56 @@ def read_version(storage: Storage, tree: VersionTree, version_id: str) -> Openin
         found, lock = _read_manifest(storage, tree, version_id, digest)
         if found is not None and found.manifest.version_id == version_id:
             manifest = found.manifest
+            meta = _meta_of(found) if digest == found.digest else None
             # Another program copied the head, or 3.9.52 was there and is gone.
             is_doubtful = digest == found.digest and lock is not None and lock.etag is None
-            if (digest == found.digest and is_unmodified(storage, tree, manifest, lock)) or (
+            if (digest == found.digest and is_unmodified(storage, tree, manifest, lock, meta)) or (
                 is_doubtful and is_whole_copy(storage, manifest)
             ):
-                return _as_described(found, lock)
+                return _as_described(storage, found, meta or _meta_of(found), lock)
             if _matches_files(storage, manifest):
                 if is_doubtful and would_tell(manifest):
-                    return _as_described(found, lock)
+                    return _as_described(storage, found, meta or _meta_of(found), lock)
                 chunks = {
                     key: _without_own_checksums(places, version_id) for key, places in manifest.chunks.items()
                 }
                 return Opening(_assemble(version_id, manifest.files, chunks), lock)
         return Opening(_open_files(storage, tree, version_id), lock)
-    except FormatError as error:
-        raise DatasetCorruptError(
-            f"version {version_id} of {storage.url} can not be opened: {error}; {ADVICE}",
-            dataset=storage.url,
-        ) from error
-    except LimitError as error:
-        raise located(error, f"version {version_id} of {storage.url}", storage.url) from error
+    except (FormatError, LimitError) as error:
+        raise _not_opened(storage, version_id, error) from error
 
 
-def _as_described(found: Read, lock: LockFile | None) -> Opening:
-    """Return the version that a manifest describes, checksums of its chunks included."""
+def _not_opened(storage: Storage, version_id: str, error: FormatError | LimitError) -> LakebedError:
+    """Return the error for a version whose metadata is damaged, or beyond a limit."""
+    if isinstance(error, LimitError):
+        return located(error, f"version {version_id} of {storage.url}", storage.url)
+    return DatasetCorruptError(
+        f"version {version_id} of {storage.url} can not be opened: {error}; {ADVICE}", dataset=storage.url
+    )
+
+
+def _as_described(storage: Storage, found: Read, meta: DatasetMeta, lock: LockFile | None) -> Opening:
+    """Return the version that a manifest describes, checksums of its chunks included.
+
+    The manifest is as it was written, its checksum says: its tensors are therefore parsed when they are asked for, and
+    for all who open the same manifest once.
+    """
     manifest = found.manifest
-    opened = _assemble(manifest.version_id, manifest.files, manifest.chunks, keep=True)
+    version_id, files, chunks = manifest.version_id, manifest.files, manifest.chunks
+    for key in meta.tensors:
+        if f"{key}/tensor_meta.json" not in files or key not in chunks:
+            raise FormatError(f"the manifest lacks tensor {key!r}")
+    shared: OnDemand[TensorState] = found.made.setdefault(
+        "tensors", OnDemand(meta.tensors, lambda key: _tensor(key, files, chunks[key], keep=True))
+    )
+
+    def tensor(key: str) -> TensorState:
+        try:
+            return shared[key]
+        except (FormatError, LimitError) as error:
+            raise _not_opened(storage, version_id, error) from error
+
+    opened = _snapshot(version_id, meta, files, OnDemand(meta.tensors, tensor))
     return Opening(replace(opened, origin=origin_of(found)), lock)
 
 
@@ -140,6 +164,8 @@ def _read_manifest(
     """Read the manifest of a version, None without a sound one, and its lock file if that tells whether it counts."""
     if not has_lock_marker(storage, tree, version_id):
         return _load(storage, version_id, digest), None
+    from lakebed.storage.concurrently import concurrently
+
     manifests: list[Read | None] = []
     locks: list[LockFile] = []
     concurrently(
@@ -154,13 +180,13 @@ def _read_manifest(
 def _load(storage: Storage, version_id: str, digest: str | None) -> Read | None:
     if is_cache(storage):
         with suppress(KeyNotFound, FormatError, LimitError):
-            kept = load_manifest(storage.trusted, version_id)
+            kept = load_manifest(storage.trusted, version_id, digest)
             if kept.digest == digest:
                 return kept
         storage.forget(manifest_key(version_id))
         storage = storage.origin
     try:
-        return load_manifest(storage, version_id)
+        return load_manifest(storage, version_id, digest)
     except (KeyNotFound, FormatError, LimitError):
         return None
 
@@ -183,6 +209,7 @@ def _matches_files(storage: Storage, manifest: Manifest) -> bool:
 
 def _fetched(storage: Storage, folder: str, names: Sequence[str]) -> dict[str, bytes]:
     """Read files of a folder, at the same time if they come over a network; those that are missing are left out."""
+    from lakebed.storage.concurrently import together
 
     def fetch(name: str) -> bytes | None:
         try:
@@ -204,22 +231,37 @@ def _without_own_checksums(places: ChunkPlaces, version_id: str) -> ChunkPlaces:
     return ChunkPlaces(places.folders, places.folder_of, sizes, sums, places.own, layouts)
 
 
-def _assemble(
-    version_id: str, files: Mapping[str, bytes], chunks: Mapping[str, ChunkPlaces], *, keep: bool = False
-) -> Snapshot:
+def _assemble(version_id: str, files: Mapping[str, bytes], chunks: Mapping[str, ChunkPlaces]) -> Snapshot:
+    meta = _meta(files)
     try:
-        meta = DatasetMeta.from_bytes(files["dataset_meta.json"])
-        tensors = {key: _tensor(key, files, chunks[key], keep=keep) for key in meta.tensors}
+        tensors = {key: _tensor(key, files, chunks[key]) for key in meta.tensors}
     except KeyError as error:
         raise FormatError(f"the manifest lacks {error}") from error
     return _snapshot(version_id, meta, files, tensors)
+
+
+def _meta_of(found: Read) -> DatasetMeta:
+    meta: DatasetMeta | None = found.made.get("meta")
+    if meta is None:
+        meta = found.made.setdefault("meta", _meta(found.manifest.files))
+    return meta
+
+
+def _meta(files: Mapping[str, bytes]) -> DatasetMeta:
+    if "dataset_meta.json" not in files:
+        raise FormatError("the manifest lacks 'dataset_meta.json'")
+    return DatasetMeta.from_bytes(files["dataset_meta.json"])
 
 
 def _snapshot(
     version_id: str, meta: DatasetMeta, files: Mapping[str, bytes], tensors: Mapping[str, TensorState]
 ) -> Snapshot:
     info = info_document.from_bytes(files["dataset_info.json"]) if "dataset_info.json" in files else {}
-    diff = DatasetDiff.from_bytes(files["dataset_diff"]) if "dataset_diff" in files else None
+    diff = None
+    if "dataset_diff" in files:
+        from lakebed.documents.dataset_diff import DatasetDiff
+
+        diff = DatasetDiff.from_bytes(files["dataset_diff"])
     return Snapshot(version_id, meta, info, tensors, diff)
 
 
@@ -230,23 +272,40 @@ def _tensor(key: str, files: Mapping[str, bytes], places: ChunkPlaces, *, keep: 
     if len(ids) != len(places.sizes):
         raise FormatError(f"{key}: {len(places.sizes)} places are known of {len(ids)} chunks")
     info = files.get(f"{key}/tensor_info.json")
-    diff = files.get(f"{key}/commit_diff")
     return TensorState(
         key,
         meta,
         info_document.from_bytes(info) if info is not None else {},
         ChunkTable(ids, places),
-        None if diff is None else CommitDiff.from_bytes(diff),
+        _diff(files.get(f"{key}/commit_diff")),
         TileIndex.from_bytes(files[f"{key}/{TILES}"]) if f"{key}/{TILES}" in files else TileIndex.empty(),
         _sequence(key, meta, files),
         _creds(key, meta, files),
-        PadIndex.from_bytes(files[f"{key}/{PAD}"]) if f"{key}/{PAD}" in files else None,
+        _pad(files.get(f"{key}/{PAD}")),
     )
+
+
+def _diff(data: bytes | None) -> CommitDiff | None:
+    if data is None:
+        return None
+    from lakebed.documents.commit_diff import CommitDiff
+
+    return CommitDiff.from_bytes(data)
+
+
+def _pad(data: bytes | None) -> PadIndex | None:
+    if data is None:
+        return None
+    from lakebed.documents.pad_index import PadIndex
+
+    return PadIndex.from_bytes(data)
 
 
 def _sequence(key: str, meta: TensorMeta, files: Mapping[str, bytes]) -> SequenceIndex | None:
     if not meta.is_sequence:
         return None
+    from lakebed.documents.sequence_index import SequenceIndex
+
     data = files.get(f"{key}/{SEQUENCE}")
     if data is None and meta.length:
         raise FormatError(f"{key}/{SEQUENCE} is missing")
@@ -256,6 +315,8 @@ def _sequence(key: str, meta: TensorMeta, files: Mapping[str, bytes]) -> Sequenc
 def _creds(key: str, meta: TensorMeta, files: Mapping[str, bytes]) -> CredsIndex | None:
     if not meta.is_link:
         return None
+    from lakebed.documents.creds_index import CredsIndex
+
     data = files.get(f"{key}/{CREDS}")
     return (
         CredsIndex.from_codes(np.zeros(meta.length, np.uint64))
@@ -276,6 +337,8 @@ _TENSOR_FILES = (
 
 def _open_files(storage: Storage, tree: VersionTree, version_id: str) -> Snapshot:
     """Read a version from its metadata files, as any reader of the format would."""
+    from lakebed.storage.concurrently import together
+
     folder = folder_of(version_id)
     files = _fetched(storage, folder, ["dataset_meta.json", "dataset_info.json", "dataset_diff"])
     if "dataset_meta.json" not in files:
@@ -329,6 +392,8 @@ def resolve_chunks(
     storage: Storage, tree: VersionTree, version_id: str, key: str, ids: ChunkIds
 ) -> ChunkPlaces:
     """Find the folder of every chunk by walking the chunk_sets from a version to the root (FORMAT.md 9.3)."""
+    from lakebed.documents.chunk_set import ChunkSet
+
     names = [chunk_name(int(i)) for i in ids.ids]
     unresolved: dict[str, list[int]] = {}
     for row, name in enumerate(names):

@@ -10,10 +10,10 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection
-from dataclasses import dataclass, replace
 from itertools import islice
 
 from lakebed import clock
+from lakebed.dataclass import dataclass, replace
 from lakebed.documents.refs import Refs, Tag
 from lakebed.documents.version_tree import MAIN, VersionTree
 from lakebed.errors import (
@@ -30,7 +30,6 @@ from lakebed.errors import (
 )
 from lakebed.storage.base import Storage
 from lakebed.versions.opening import read_tree
-from lakebed.versions.updates import reported
 
 __all__ = [
     "HEAD",
@@ -58,7 +57,7 @@ SHORTEST_PREFIX = 7
 _MOST_NAMES = 20
 # A merge is recorded before its commit is part of the history, and dropped when that has not happened after a day.
 _GRACE_SECONDS = 86400.0
-_UP = re.compile(r"(.+?)~(\d{0,9})", re.DOTALL)
+_UP = r"(?s)(.+?)~(\d{0,9})"
 
 
 # -- the file ------------------------------------------------------------------------------------------------------
@@ -220,6 +219,8 @@ def drop_tag(storage: Storage, name: str) -> None:
 
 def _change(storage: Storage, update: RefsUpdate) -> None:
     """Replace the file by an updated one, unless what is wanted holds already."""
+    from lakebed.versions.updates import reported
+
     with reported([update]):
         _replace_file(storage, update)
 
@@ -299,7 +300,7 @@ def resolve(storage: Storage, tree: VersionTree, address: str, branch: str = MAI
         raise CheckoutError(f"Address {address} not found: it is text, not {type(address).__name__}")
     # 3.9.52 may have made a branch with a tilde in its name; tags have none.
     is_whole = address in tree.branches or address in tree.commits
-    steps = None if is_whole else _UP.fullmatch(address)
+    steps = None if is_whole else re.fullmatch(_UP, address)
     name = address if steps is None else steps[1]
     base = _named(storage, tree, name, branch)
     if base is None:

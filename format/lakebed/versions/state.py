@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lakebed.dataclass import dataclass, field, replace
 from lakebed.documents.chunk_ids import ChunkIds, chunk_name
-from lakebed.documents.commit_diff import CommitDiff
-from lakebed.documents.creds_index import CredsIndex
-from lakebed.documents.dataset_diff import DatasetDiff
 from lakebed.documents.dataset_meta import DatasetMeta
 from lakebed.documents.frozen import changed
 from lakebed.documents.layouts import NO_WORDS, Layouts, Words, joined, layouts_of
 from lakebed.documents.manifest import ChunkPlaces
 from lakebed.documents.manifest_delta import Whole
-from lakebed.documents.pad_index import PadIndex
-from lakebed.documents.sequence_index import SequenceIndex
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.documents.tile_index import TileIndex
 from lakebed.documents.version_tree import FIRST
 from lakebed.errors import TensorDoesNotExistError
+
+if TYPE_CHECKING:
+    from lakebed.documents.commit_diff import CommitDiff
+    from lakebed.documents.creds_index import CredsIndex
+    from lakebed.documents.dataset_diff import DatasetDiff
+    from lakebed.documents.pad_index import PadIndex
+    from lakebed.documents.sequence_index import SequenceIndex
 
 # Encoder files of a tensor beside its chunk index (FORMAT.md 4.3 to 4.6).
 TILES, SEQUENCE, CREDS, PAD = (f"{name}_index/unsharded" for name in ("tiles", "sequence", "creds", "pad"))
@@ -78,6 +80,8 @@ class ChunkTable:
 
     def sums(self, row: int) -> NDArray[np.uint64]:
         """Block checksums of the chunk of a row; empty when they are not known."""
+        if len(self) == 1:
+            return self.places.sums
         ends = np.cumsum(self.places.sum_counts()[: row + 1])
         stop = int(ends[row])
         start = int(ends[row - 1]) if row else 0

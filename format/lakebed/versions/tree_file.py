@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from weakref import WeakValueDictionary
 
+from lakebed.dataclass import dataclass, replace
 from lakebed.documents.commits import ColdNodes, Commits
 from lakebed.documents.version_tree import VersionTree, tail_begins
 from lakebed.errors import (

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -15,25 +16,29 @@ from lakebed.codecs.block import Block
 from lakebed.codecs.registry import normalize
 from lakebed.codecs.traits import TRAITS, is_plain
 from lakebed.documents.chunk_ids import chunk_name
-from lakebed.documents.manifest import block_sums
+from lakebed.documents.manifest import block_sums, has_sums
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.htypes.base import Storing
 from lakebed.htypes.registry import htype_named
+from lakebed.storage.base import Summed
 from lakebed.versions.state import NewChunk, TensorState, folder_of
 from lakebed.writing.replace_samples import Allocate, fresh
 
 Read = Callable[[TensorState, int], bytes | memoryview]
 """Fetches the chunk file of one row of a tensor's chunk table."""
 
-Files = dict[str, tuple[bytes | memoryview, ...]]
-"""Chunk files as pieces that are written back to back, by storage key."""
+Pieces = tuple[bytes | memoryview, ...]
+"""A chunk file as pieces that are written back to back."""
+
+Files = dict[str, Pieces]
+"""Chunk files by storage key."""
 
 
 class Spill(Protocol):
     """Writes chunk files to storage before the publish, to keep memory bounded."""
 
-    def __call__(self, files: Files, *, is_rewrite: bool) -> None:
-        """Write them; `is_rewrite`: most of what they hold was there before."""
+    def __call__(self, files: Iterable[tuple[str, Pieces]], *, is_rewrite: bool) -> None:
+        """Write them, each as it comes; `is_rewrite`: most of what they hold was there before."""
 
 
 class TensorChunks:
@@ -130,13 +135,16 @@ class TensorChunks:
         return [self._packed(run) for run in groups(blocks, self.chunk_limit, self._codec)]
 
     def _packed(self, run: Sequence[Block]) -> NewChunk:
-        return self._new_chunk(pack(run, self._codec, tells_shape=tells_shape(self.meta)))
+        return self._new_chunk(self._pack(run))
+
+    def _pack(self, run: Sequence[Block]) -> PackedChunk:
+        return pack(run, self._codec, tells_shape=tells_shape(self.meta))
 
     def _new_chunk(self, chunk: PackedChunk) -> NewChunk:
-        number = secrets.randbits(64) or 1
-        self._own_chunks()[self.chunk_key(number)] = chunk.pieces
+        new, pieces = _numbered(chunk)
+        self._own_chunks()[self.chunk_key(new.id)] = pieces
         self.packed_bytes += chunk.nbytes
-        return NewChunk(number, chunk.count, chunk.nbytes, block_sums(chunk.pieces), chunk.layout)
+        return new
 
     def chunk_key(self, number: int) -> str:
         """Storage key of a new chunk of this draft."""
@@ -145,8 +153,21 @@ class TensorChunks:
     def spill(self, *, is_rewrite: bool = False) -> None:
         """Write the chunks that are packed to storage; `is_rewrite` as in `Spill`."""
         if self.new_chunks:
-            self._spill(self.new_chunks, is_rewrite=is_rewrite)
+            self._spill(self.new_chunks.items(), is_rewrite=is_rewrite)
             self.release_chunks()
+
+    def _spilled(self, runs: Sequence[Sequence[Block]]) -> list[NewChunk]:
+        """Pack runs of samples into chunks and write each while the processor still has in its cache what it read."""
+        chunks: list[NewChunk] = []
+
+        def files() -> Iterator[tuple[str, Pieces]]:
+            for run in runs:
+                new, pieces = _numbered(self._pack(run))
+                chunks.append(new)
+                yield self.chunk_key(new.id), pieces
+
+        self._spill(files(), is_rewrite=False)
+        return chunks
 
     def release_chunks(self) -> None:
         """Forget the contents of chunks that are in storage."""
@@ -164,6 +185,13 @@ class TensorChunks:
         mine = {self.chunk_key(int(i)) for i in table.ids.ids}
         for key in [k for k in self.new_chunks if k not in mine]:
             self.packed_bytes -= sum(map(len, self._own_chunks().pop(key)))
+
+
+def _numbered(chunk: PackedChunk) -> tuple[NewChunk, Pieces]:
+    """Return a packed chunk under a number of its own, and its file."""
+    sums = block_sums(chunk.pieces)
+    new = NewChunk(secrets.randbits(64) or 1, chunk.count, chunk.nbytes, sums, chunk.layout)
+    return new, Summed(chunk.pieces, partial(has_sums, sums))
 
 
 def tells_shape(meta: TensorMeta) -> bool:

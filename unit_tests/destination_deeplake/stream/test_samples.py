@@ -99,6 +99,20 @@ def test_arrays_of_one_shape_are_nested_and_those_beyond_the_dtype_become_null(
         assert found.refused.tolist() == [i for i, row in enumerate(rows) if row is not None and not fits[i]]
 
 
+boxes = st.none() | st.lists(st.lists(st.integers(-40000, 40000), min_size=4, max_size=4), max_size=3)
+
+
+@given(st.lists(boxes, max_size=ROWS))
+def test_arrays_of_any_number_of_rows_are_nested(rows: list[list[list[int]] | None]) -> None:
+    fits = [row is not None and all(abs(side) < 2**15 for box in row for side in box) for row in rows]
+    flat = [None if row is None else [side for box in row for side in box] for row in rows]
+    for array in slices(flat, pa.list_(pa.float32())):
+        found = arrays(array, generic("int16", (0, 4)))
+        found.array.validate(full=True)
+        assert found.array.to_pylist() == [row if fits[i] else None for i, row in enumerate(rows)]
+        assert found.refused.tolist() == [i for i, row in enumerate(rows) if row is not None and not fits[i]]
+
+
 @given(st.lists(st.none() | st.lists(st.integers(-9, 300), max_size=4), max_size=ROWS))
 def test_arrays_of_any_length_keep_theirs(rows: list[list[int] | None]) -> None:
     fits = [row is not None and all(0 <= value < 256 for value in row) for row in rows]

@@ -14,7 +14,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 import lakebed
+import lakebed.cli
 from lakebed.cli import main
+from lakebed.cli.output import Loaded
 from unit_tests.effort import PATIENCE
 
 
@@ -154,19 +156,22 @@ def test_info_shows_schema_and_version(lake: Path) -> None:
 
 
 def test_head_shows_rows_as_plain_data(lake: Path) -> None:
-    """One JSON object per row: null for null, dates in ISO form, arrays as lists."""
-    lines = run("head", lake / "users", "--json").output.splitlines()
+    """A row is an object: null for null, dates in ISO form, arrays as lists; one document, or a line for each."""
+    lines = run("head", lake / "users", "--jsonl").output.splitlines()
+    assert json.loads(run("head", lake / "users", "--json").output) == list(map(json.loads, lines))
     assert [json.loads(line) for line in lines] == [
         {"id": 1, "name": "ann", "tags": {"a": [1]}, "born": "1970-01-01", "vector": [0.0, 1.0], "kind": 0},
         {"id": 2, "name": None, "tags": None, "born": None, "vector": [2.0, 3.0], "kind": 1},
         {"id": 3, "name": "line\nbreak", "tags": "t", "born": "1970-01-02", "vector": [4.0, 5.0], "kind": 0},
         {"id": 4, "name": None, "tags": None, "born": None, "vector": None, "kind": None},
     ]
-    two = run("head", lake / "users", "-n", 2, "-t", "name", "-t", "id", "--json").output.splitlines()
+    two = run("head", lake / "users", "-n", 2, "-t", "name", "-t", "id", "--jsonl").output.splitlines()
     assert [json.loads(line) for line in two] == [{"name": "ann", "id": 1}, {"name": None, "id": 2}]
     text = run("head", lake / "users", "-n", 3, "-t", "name").output
     assert text.splitlines() == ["name", "-----------", "ann", "", "line\\nbreak"]
-    assert run("head", lake / "deep" / "er" / "orders", "--json").output == ""
+    assert json.loads(run("head", lake / "deep" / "er" / "orders", "--json").output) == []
+    assert run("head", lake / "deep" / "er" / "orders", "--jsonl").output == ""
+    assert "choose --json or --jsonl" in run("head", lake / "users", "--json", "--jsonl", ok=False).output
 
 
 def test_versions_in_addresses(lake: Path) -> None:
@@ -229,9 +234,35 @@ def test_help_and_version() -> None:
 def test_a_reader_that_leaves_early_is_no_error(lake: Path) -> None:
     """`lakebed head ... | head -1` ends quietly."""
     code = "import sys; from lakebed.cli import main; main()"
-    script = f'{sys.executable} -c "{code}" head {lake}/users --json | head -n 1; exit ${{PIPESTATUS[0]}}'
+    script = f'{sys.executable} -c "{code}" head {lake}/users --jsonl | head -n 1; exit ${{PIPESTATUS[0]}}'
     done = subprocess.run(
         ["bash", "-c", script], capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert done.stderr == ""
     assert json.loads(done.stdout)["id"] == 1
+
+
+def test_the_list_of_commands_is_that_of_the_commands() -> None:
+    """The help prints it without loading them: each is where the list says, and begins with the same sentence."""
+    assert isinstance(main.commands, Loaded)
+    for name, command in main.commands.items():
+        assert command.name == name
+        assert main.commands.sentence(name) == command.get_short_help_str(limit=1000)
+    files = {path.stem.rstrip("_") for path in Path(lakebed.cli.__file__).parent.glob("*.py")}
+    assert {*main.commands} - {"unpack"} <= files
+
+
+def test_one_command_loads_no_other() -> None:
+    code = """
+import sys
+from lakebed.cli import main
+from lakebed.cli.output import Loaded
+try:
+    main(["--help"])
+except SystemExit:
+    print(sorted(name for name in sys.modules if name.startswith("lakebed.cli.")))
+    print("pyarrow" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.splitlines()[-2:] == ["['lakebed.cli.output']", "False"]

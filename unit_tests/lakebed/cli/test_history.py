@@ -198,7 +198,7 @@ def test_tags(lake: Path) -> None:
     assert "tags old, other, v1, v2" in run("info", lake).output
     assert run("tag", lake, "-d", "v2").output == "deleted tag v2\n"
     assert list(json.loads(run("info", lake, "--json").output)["tags"]) == ["old", "other", "v1"]
-    assert json.loads(run("head", f"{lake}@v1", "-n", 1, "--json").output) == {"x": 1, "y": None}
+    assert json.loads(run("head", f"{lake}@v1", "-n", 1, "--json").output) == [{"x": 1, "y": None}]
 
 
 def test_no_tags(tmp_path: Path) -> None:

@@ -30,12 +30,21 @@ from lakebed.versions.gc.report import Kept, Removed
 EVIL = "\x07\x08\x7f\x85\x9b31m\u200f\u202e\u2028\u2066\rx\x1b[31m\nforged"
 """Bell, backspace, DEL, NEL, CSI, marks and overrides of direction, separator of lines, CR, ESC, a line of its own."""
 
-NO_JSON = ("creds set", "creds remove", "creds rotate")
+NO_JSON = ("creds set", "creds remove", "creds rotate", "completion")
 
 INVOCATIONS: dict[str, list[list[str]]] = {
     "ls": [["LAKE"], ["DS"], ["LAKE/nothing" + EVIL]],
     "info": [["DS"], ["DS@b" + EVIL], ["DS@no" + EVIL]],
-    "head": [["DS"], ["DS", "-t", "n" + EVIL], ["DS", "-t", "none" + EVIL]],
+    "head": [
+        ["DS"],
+        ["DS", "-t", "n" + EVIL],
+        ["DS", "-t", "none" + EVIL],
+        ["DS", "--vertical"],
+        ["DS", "--images", "OUT"],
+        ["DS", "--jsonl"],
+    ],
+    "du": [["DS"], ["BAD"], ["DS@no" + EVIL], ["NO"]],
+    "completion": [["bash"], ["zsh"], ["fish"]],
     "log": [["DS"], ["DS", "--graph", "--all", "--stat"], ["DS@no" + EVIL]],
     "tag": [["DS"], ["DS", "t" + EVIL], ["DS", "-d", "t" + EVIL], ["DS", "good", "no" + EVIL]],
     "branch": [["DS"], ["DS", "new" + EVIL], ["DS", "-d", "no" + EVIL], ["DS", "-d", "c" + EVIL]],
@@ -162,7 +171,7 @@ def test_json_reads_back_as_it_was(place: Path) -> None:
     info = json.loads(_run(place, "info", ["DS", "--json"]).stdout)
     assert {tensor["name"] for tensor in info["tensors"]} >= {"n" + EVIL, "text" + EVIL}
     assert info["info"]["key" + EVIL] == EVIL
-    assert json.loads(_run(place, "head", ["DS", "-t", "text" + EVIL, "-n", "1", "--json"]).stdout) == {
+    assert json.loads(_run(place, "head", ["DS", "-t", "text" + EVIL, "-n", "1", "--jsonl"]).stdout) == {
         "text" + EVIL: EVIL
     }
     assert json.loads(_run(place, "log", ["DS", "--json"]).stdout)[0]["message"] == "message" + EVIL
@@ -185,7 +194,7 @@ def test_printed_forms_of_the_library(place: Path) -> None:
             tensor.summary()
     shown = [ds, ds.info, lakebed.link("file" + EVIL), ds.branches, ds.get_tags(), *ds.tensors.values()]
     shown += [part for tensor in ds.tensors.values() for part in (tensor.info, tensor.meta, tensor[0])]
-    shown.append(lakebed.read(EVIL, verify=False))
+    shown.append(lakebed.read(f"http://localhost/{EVIL}", verify=False))
     assert all(_clean(text) for part in shown for text in (repr(part), str(part)))
     assert _clean(re.sub("\x1b\\[(?:0|9[34])m|\t", "", printed.getvalue())), ascii(printed.getvalue())
 

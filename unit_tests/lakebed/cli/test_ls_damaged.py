@@ -37,7 +37,7 @@ def test_a_damaged_dataset_is_a_line_among_others(lake: Path, where: str) -> Non
     assert set(lines) == {"a", "b", "deep/c"}
     assert "damaged: version_control_info.json" in lines["a"]
     assert "damaged: " in lines["deep/c"]
-    assert lines["b"].split()[1:4] == ["3", "1", "1"]
+    assert lines["b"].split()[1:4] == ["3", "1", "main"]
     assert not result.stderr
 
 

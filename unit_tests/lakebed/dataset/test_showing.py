@@ -262,3 +262,22 @@ def test_sounds_are_embedded() -> None:
         ds[0].sound._repr_mimebundle_()["text/html"].startswith('<audio controls src="data:audio/wav;base64,')
     )
     assert "wav (800, 1)" in ds._repr_html_()
+
+
+@pytest.mark.parametrize("htype", ["image", "binary_mask"])
+def test_thumbnails_come_from_a_stored_pyramid(htype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of its layers the smallest that suffices is decoded, and the sample is not; a small sample has none that does."""
+    ds = lakebed.empty(f"mem://showing-{next(NUMBER)}")
+    compression = "png" if htype == "image" else "lz4"
+    ds.create_tensor("x", htype=htype, sample_compression=compression, downsampling=(2, 4))
+    shape = (800, 1000, 3) if htype == "image" else (800, 1000)
+    ds.x.append(np.ones(shape, np.uint8 if htype == "image" else bool))
+    ds.x.append(np.ones((90, 80, *shape[2:]), ds.x.dtype))
+
+    layer = showing._layer(ds.x[0])
+    assert layer.shape[:2] == (100, 125)
+    assert showing._layer(ds.x[1]) is None
+    monkeypatch.setattr(lakebed.Tensor, "numpy", lambda *_, **__: pytest.fail("the whole sample was decoded"))
+    monkeypatch.setattr(lakebed.Tensor, "tobytes", lambda *_: pytest.fail("the whole sample was read"))
+    monkeypatch.setattr(showing, "_MOST_PIXELS", 40_000)
+    assert showing._cell(ds.x[0], 100_000).startswith("<img ")

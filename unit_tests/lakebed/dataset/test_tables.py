@@ -74,7 +74,7 @@ def test_tensors_groups_and_numbers_are_chosen(ds: lakebed.Dataset) -> None:
     assert ds.to_arrow(tensors=["word", "n"]).column_names == ["word", "n"]
     assert ds.g.to_arrow().column_names == ["when"]
     assert ds.to_arrow(["animal"], labels="numbers")["animal"].to_pylist() == [0, 1, None, 0]
-    assert pa.table(ds)["animal"].to_pylist() == [0, 1, None, 0]
+    assert pa.table(ds)["animal"].to_pylist() == ["cat", "dog", None, "cat"]
     with pytest.raises(TensorDoesNotExistError, match="did you mean 'animal'"):
         ds.to_arrow(["animals"])
     with pytest.raises(InvalidInputError, match="'names' or 'numbers'"):

@@ -248,3 +248,13 @@ def test_a_tensor_of_another_version_says_so(ds: lakebed.Dataset) -> None:
     other.checkout(first)
     with pytest.raises((lakebed.errors.InvalidOperationError, lakebed.TensorDoesNotExistError), match="late"):
         tensor.numpy()
+
+
+def test_a_tensor_tells_whether_samples_are_cut_into_tiles() -> None:
+    ds = lakebed.empty("mem://")
+    ds.create_tensor("x", dtype="uint8", tiling_threshold=400)
+    ds.x.append(np.zeros(300, np.uint8))
+    assert not ds.x.is_tiled
+    ds.x.append(np.ones((30, 30), np.uint8).reshape(-1))
+    assert ds.x.is_tiled
+    assert ds.x[0].is_tiled  # of the tensor, whatever is selected

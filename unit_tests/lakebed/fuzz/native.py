@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from lakebed.codecs import regions as region_codecs
 from lakebed.loaders.order import Order, Spans
-from lakebed.native import chunks, disk, gather, headers, merge, order, regions, tfrecords, views
+from lakebed.native import chunks, disk, gather, headers, json_arrays, merge, order, regions, tfrecords, views
 from lakebed.native import lz4 as native_lz4
 
 REFUSALS = (ValueError, IndexError, OverflowError)
@@ -476,7 +476,80 @@ def _record_starts(rng: random.Random) -> None:
     assert not len(starts) or (starts[0] == 0 and starts[-1] < end)
 
 
+_PIECES = (
+    *(
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b",",
+        b":",
+        b'"',
+        b"\\",
+        b"0",
+        b"1",
+        b"-",
+        b".",
+        b"e",
+        b"E",
+        b"null",
+        b"true",
+        b"NaN",
+    ),
+    *(b"Infinity", b'"a"', b'"b":', rb'"\u00e9"', b"12.5", b"-7", b"1e300", b"[1,2]", b'{"a":1}'),
+)
+
+
+def _json_text(rng: random.Random) -> NDArray[np.uint8]:
+    """An array of objects, with pieces of JSON where they do not belong, in memory of exactly its size."""
+    objects = [
+        b'{"a": [%d, %s], "b": [[1, 2.5, 3, 4]], "c": "x"}' % (rng.randrange(99), rng.choice(_PIECES))
+        for _ in range(rng.randrange(4))
+    ]
+    text = bytearray(b"[" + b", ".join(objects) + b"]")
+    for _ in range(rng.randrange(4)):
+        at = rng.randrange(len(text) + 1)
+        text[at : at + rng.randrange(3)] = rng.choice(_PIECES)
+    return np.frombuffer(
+        bytes(text[: rng.randrange(len(text) + 1)] if rng.random() < 0.3 else text), np.uint8
+    ).copy()
+
+
+def _json_values(rng: random.Random) -> None:
+    text = _json_text(rng)
+    scanner = json_arrays.ArrayScanner(text, rng.choice((0, 0, 0, _count(rng))), ("a", "c"))
+    while not scanner.is_over:
+        starts, ends, shapes, places = scanner.next(rng.choice((1, 2, 100)))
+        assert len(starts) == len(ends) == len(shapes) == len(places)
+        json_arrays.values(text, places[:, 0, 0].copy(), places[:, 0, 1].copy())
+
+
+def _json_columns(rng: random.Random) -> None:
+    text, count = _json_text(rng), rng.randrange(3)
+    bounds = [sorted(rng.randrange(len(text) + 2) for _ in range(2)) for _ in range(count)]
+    starts, ends = np.array(bounds, np.int64).reshape(count, 2).T.copy()
+    kinds = bytes(rng.choice(b"ifIFPv") for _ in range(rng.randrange(4)))
+    if rng.random() < 0.2:
+        starts = _numbers(rng, np.int64, count)
+    members = np.array([[rng.choice((-1, 0, 1, 2, 99)) for _ in kinds] for _ in range(2)], np.int64).reshape(
+        2, -1
+    )
+    shapes = np.array([rng.choice((0, 0, 1, 1, 2, -1)) for _ in range(count)], np.int64)
+    found, odd = json_arrays.columns(text, starts, ends, shapes, members, kinds)
+    assert len(found) == len(kinds)
+    assert len(odd) == count
+
+
+def _value_span(rng: random.Random) -> None:
+    text = _json_text(rng)
+    start, end = json_arrays.value_span(text, _count(rng))
+    assert 0 <= start < end <= len(text)
+
+
 CALLS: dict[str, Callable[[random.Random], None]] = {
+    "values": _json_values,
+    "columns": _json_columns,
+    "value_span": _value_span,
     "shape_rows": _shape_rows,
     "position_rows": _position_rows,
     "parse_header": _header,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,14 @@ import pytest
 from PIL import Image
 
 import lakebed
+from lakebed.codecs.sample import Sample
 from lakebed.errors import IngestionError
 from lakebed.importers import json_index
-from lakebed.importers.coco import plan
+from lakebed.importers.coco import many, plan
+from lakebed.importers.coco import rows as coco_rows
 from lakebed.importers.coco_annotations import _polygons
 from lakebed.importers.source import Source
+from lakebed.transforms.output import Skipped
 
 CATEGORIES = [
     {"id": 7, "name": "cat", "supercategory": "animal"},
@@ -75,7 +79,6 @@ def coco_either_way(request: pytest.FixtureRequest, coco: Path, monkeypatch: pyt
     """The same, read at once, and an element at a time."""
     if request.param == "in the file":
         monkeypatch.setattr(json_index, "HELD_BYTES", 0)
-        monkeypatch.setattr(json_index, "_WINDOW_BYTES", 16)
     return coco
 
 
@@ -210,20 +213,123 @@ def test_what_is_no_coco_file_is_told(
             lakebed.import_from("coco", tmp_path, "mem://", annotations=["x.json"], progressbar=False)
 
 
+def _plain(value: Any) -> Any:
+    """Return a value so that it can be compared: arrays with their dtypes and shapes, samples by their files."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tolist()
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    return value.path if isinstance(value, Sample) else value
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_many_pictures_at_once_become_what_each_becomes(tmp_path: Path, plain: bool) -> None:
+    """The ordinary annotation, and one after the other whatever may be wrong with one; each in a picture of its own."""
+    good = {
+        "bbox": [1, 2, 3, 4],
+        "area": 1.5,
+        "iscrowd": 0,
+        "category_id": 3,
+        "segmentation": [[1, 2, 3.5, 4, 5, 6], [1, 2, 3, 4, 5, 6]],
+        "keypoints": [1, 2, 2, 0, 0, 0],
+        "caption": "grüß",
+        "score": None,
+    }
+    rle = {"size": [6, 8], "counts": [2, 10, 36]}
+    changes: list[dict[str, Any]] = [
+        {},
+        {"bbox": [1.25, 2, 3, 4]},
+        {"bbox": [1, 2, 3]},
+        {"bbox": [1, 2, 3, 4, 5]},
+        {"bbox": [1, 2, 3, "4"]},
+        {"bbox": None},
+        {"area": 2},
+        {"area": "large"},
+        {"area": 10**400},
+        {"iscrowd": True},
+        {"iscrowd": 2**70},
+        {"category_id": 99},
+        {"category_id": "cat"},
+        {"segmentation": []},
+        {"segmentation": [[]]},
+        {"segmentation": [[1, 2, 3]]},
+        {"segmentation": [[1, [2], 3, 4]]},
+        {"segmentation": [[[1, 2], [3, 4]]]},
+        {"segmentation": "none"},
+        {"segmentation": None},
+        {"segmentation": rle},
+        {"segmentation": {"size": [6, 8], "counts": [1]}},
+        {"segmentation": {"size": [5, 8], "counts": [40]}},
+        {"segmentation": {"counts": [48]}},
+        {"keypoints": [1, 2]},
+        {"keypoints": [2**40, 2, 2, 0, 0, 0]},
+        {"keypoints": [1, 2, 2.5, 0, 0, 0]},
+        {"keypoints": []},
+        {"caption": 5},
+        {"caption": "\\"},
+        {"score": {"a": [1]}},
+    ]
+    changed = [{**good, **change} for change in changes]
+    changed += [{key: value for key, value in good.items() if key != left} for left in good]
+    images = [
+        {"id": number, "file_name": f"{number}.jpg", "width": 8, "height": 6}
+        for number in range(len(changed) + 5)
+    ]
+    images[-1]["height"], images[-2]["width"] = "x", 1e400
+    (tmp_path / "images").mkdir()
+    for image in images:
+        (tmp_path / "images" / image["file_name"]).write_bytes(b"never looked at")
+    person = {**CATEGORIES[0], "keypoints": ["nose", "ear"]}
+    categories = [person, *CATEGORIES[1:]]
+    captions = [{"id": 1, "image_id": 2, "caption": "two"}, {"id": 2, "image_id": 2, "caption": "more"}]
+    written(tmp_path, "captions_val", images, captions)
+    # Tensors are those of good annotations, and of masks.
+    annotations = [{"id": 1, "image_id": 0, **good}, {"id": 2, "image_id": 0, **good, "segmentation": rle}]
+    written(tmp_path, "instances_val", images, annotations, categories=categories)
+    before = plan(Source.of(tmp_path), plain=plain).context
+    for number, one in enumerate(changed):
+        annotations += [{"id": number, "image_id": number, **one} for one in (one, good)]
+    written(tmp_path, "instances_val", images, annotations, categories=categories)
+    found = plan(Source.of(tmp_path), plain=plain)
+    found.context = replace(found.context, readers=before.readers, tensors=before.tensors)
+    one_by_one = [row for item in found.items for row in coco_rows(item, found.context)]
+    together = list(many(found.items, found.context))
+    skipped = [one for one in one_by_one if isinstance(one, Skipped)]
+    assert len(skipped) > 15
+    assert sorted(map(str, skipped)) == sorted(str(one) for one in together if isinstance(one, Skipped))
+    rows = [one for one in one_by_one if not isinstance(one, Skipped)]
+    assert len(rows) > 15
+    columns = [one for one in together if not isinstance(one, Skipped)]
+    again = [dict(zip(of, row, strict=True)) for _, of in columns for row in zip(*of.values(), strict=True)]
+    for one, other in zip(rows, again, strict=True):
+        assert {name: _plain(value) for name, value in one.items()} == {
+            name: _plain(value) for name, value in other.items()
+        }
+    which = [f"{tmp_path}/{found.items[at].file}" for places, _ in columns for at in places]
+    assert which == [row["images"].path for row in rows]
+
+
+def test_pictures_with_many_masks_are_not_held_together(coco: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = plan(Source.of(coco))
+    assert [len(which) for which, _ in many(found.items, found.context)] == [3]
+    monkeypatch.setattr("lakebed.importers.coco._MASK_BYTES", 47)  # a mask has 48
+    assert [len(which) for which, _ in many(found.items, found.context)] == [1, 1, 1]
+
+
 def test_files_are_held_as_far_as_they_are_small_together(
     coco: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes = [path.stat().st_size for path in sorted((coco / "annotations").iterdir())]
     monkeypatch.setattr(json_index, "HELD_BYTES", sum(sizes[:2]))
     files = plan(Source.of(coco)).context.files
-    assert [bool(file.held) for file in files] == [True, True, False, False]
+    assert [file.held is not None for file in files] == [True, True, False, False]
 
 
 def test_the_search_for_cycles_goes_on_after_a_file(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_bytes(b'{"images": [')
     assert gc.isenabled()
     with pytest.raises(IngestionError):
-        json_index.open_json(Source.of(tmp_path), "x.json", ["images"], lambda *_: None)
+        lakebed.import_from("coco", tmp_path, "mem://", annotations=["x.json"], progressbar=False)
     assert gc.isenabled()
 
 

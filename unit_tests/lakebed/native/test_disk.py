@@ -64,6 +64,22 @@ def test_tables_that_are_too_short_are_refused(files: list[Path]) -> None:
         native.read_files([b"x\0y"], np.zeros(1, np.uint8), np.zeros(2, np.int64))
 
 
+def test_a_reserved_file_keeps_its_length(tmp_path: Path) -> None:
+    """What is cut off while it is written looks cut off; and where it does nothing, it says nothing."""
+    fd = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
+    try:
+        assert native.reserve(fd, 1 << 20) == 0
+        assert os.fstat(fd).st_size == 0
+        os.write(fd, b"begun")
+        assert os.fstat(fd).st_size == 5
+    finally:
+        os.close(fd)
+    pipe, other = os.pipe()
+    assert native.reserve(other, 1 << 20) == 0
+    os.close(pipe)
+    os.close(other)
+
+
 def test_new_files_end_before_the_one_that_cannot_be_made(tmp_path: Path) -> None:
     """Those before it are there, open if that is wanted; what was there is not touched."""
     (tmp_path / "there").write_bytes(b"there")

@@ -74,6 +74,27 @@ def test_the_last_reference_publishes_at_once() -> None:
     assert len(open_on(storage, read_only=True).x) == 3
 
 
+def test_only_a_writer_starts_the_closing_thread() -> None:
+    """To open and read needs none; a writer has it before there is anything to lose."""
+    storage = MemoryStorage()
+    create_on(storage).create_tensor("x").extend([1, 2, 3])
+    finalizer._closer.finish()
+    ds = open_on(storage, read_only=True)
+    assert ds.x.numpy().ravel().tolist() == [1, 2, 3]
+    in_a_cycle(ds)
+    del ds
+    gc.collect()
+    assert finalizer._closer._thread is None
+    ds = open_on(storage)
+    ds.x.append(4)
+    assert finalizer._closer._thread is not None
+    in_a_cycle(ds)
+    del ds
+    gc.collect()
+    finalizer.drain()
+    assert len(open_on(storage, read_only=True).x) == 4
+
+
 def test_a_collection_runs_no_code_that_could_swallow_a_ctrl_c() -> None:
     """What Python raises inside of a collector's callback is printed and dropped, a KeyboardInterrupt as well."""
     finalizer.ready()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import lakebed
@@ -55,17 +57,64 @@ def test_a_value_that_does_not_fit_is_named(ds: lakebed.Dataset, name: str, valu
 
 
 def test_a_conversion_is_advised_where_it_changes_no_value(ds: lakebed.Dataset) -> None:
-    """Whole floats into integers; the advice works, and so does that about rounding."""
+    """Whole floats into integers; the advice works."""
     whole = np.array([1.0, -2.0])
     with pytest.raises(SampleAppendError, match=r"All values fit: convert them with \.astype\('int32'\)"):
         ds.n.append(whole)
     ds.n.append(whole[:1].astype("int32"))
-    long = np.array([0.1, 2.0])
-    with pytest.raises(
-        SampleAppendError, match=r"would round 0\.1\. If that is meant, convert with \.astype"
-    ):
-        ds.f.append(long)
-    ds.f.append(long.astype("float32"))
+
+
+DOORS: dict[str, Callable[[lakebed.Tensor, Any], Any]] = {
+    "append": lambda tensor, value: tensor.append(value),
+    "extend": lambda tensor, value: tensor.extend([value]),
+    "extend by an array": lambda tensor, value: tensor.extend(value[np.newaxis]),
+    "extend by Arrow": lambda tensor, value: tensor.extend(pa.array([value.tolist()])),
+    "update": lambda tensor, value: tensor.__setitem__(0, value),
+    "update of a part": lambda tensor, value: tensor[0].__setitem__(slice(None), value),
+}
+
+
+@pytest.mark.parametrize("how", DOORS)
+@pytest.mark.parametrize("htype", ["generic", "embedding", "bbox"])
+def test_every_door_takes_the_same_numbers(htype: str, how: str) -> None:
+    """Floats are rounded to float32, whole numbers are taken where they stay whole; neither becomes another number."""
+    ds = lakebed.empty("mem://doors", overwrite=True)
+    ds.create_tensor("x", htype=htype, dtype="float32")
+    take = DOORS[how]
+    shape = (1, 4) if htype == "bbox" else (4,)
+    ds.x.append(np.zeros(shape, "f4"))
+    for value in (np.full(shape, 0.1), np.full(shape, 2**24)):
+        take(ds.x, value)
+        assert ds.x[-1].numpy().tolist() == value.astype("f4").tolist()
+    for value, first in ((np.full(shape, 1e300), r"1e\+300"), (np.full(shape, 2**24 + 1), "16777217")):
+        with pytest.raises((SampleAppendError, SampleUpdateError), match=f"{first} does not fit float32"):
+            take(ds.x, value)
+        assert len(ds.x) in (1, 3)
+
+
+@pytest.mark.parametrize("tiled", [False, True])
+def test_a_part_is_no_back_door(tiled: bool) -> None:
+    """What a sample does not take, a part of it does not take: nothing wraps or is cut off; masks take 0 and 1."""
+    ds = lakebed.empty("mem://parts", overwrite=True)
+    options = {"tiling_threshold": 16} if tiled else {}
+    ds.create_tensor("n", dtype="int32", **options)
+    ds.create_tensor("mask", htype="binary_mask", **options)
+    ds.create_tensor("boxes", htype="sequence[bbox]")
+    ds.n.append(np.arange(16, dtype="i4"))
+    ds.mask.append(np.zeros((8, 8), bool))
+    ds.boxes.append([np.zeros((1, 4), "f4")] * 2)
+    for value in (1.7, 2**40, np.array([2**40, 1]), np.float64(1.5)):
+        with pytest.raises(SampleUpdateError, match="does not fit int32"):
+            ds.n[0][:2] = value
+    with pytest.raises(SampleUpdateError, match="1e\\+300 does not fit float32"):
+        ds.boxes[0, :, 0, 0] = 1e300
+    ds.n[0][:2] = np.array([7, 8])
+    ds.mask[0][0, :2] = 1
+    with pytest.raises(SampleUpdateError, match="2 does not fit bool"):
+        ds.mask[0][1] = 2
+    assert ds.n[0].numpy()[:3].tolist() == [7, 8, 2]
+    assert ds.mask.numpy().sum() == 2
+    assert not ds.boxes[0].numpy().any()
 
 
 def test_files_are_spoken_of_only_where_files_go(ds: lakebed.Dataset) -> None:

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 import lakebed
+from lakebed.documents.manifest import block_sums, has_sums
 from lakebed.errors import PathNotEmptyException, StorageError, StorageFullError
 from lakebed.native import disk as native
 from lakebed.storage import new_files
+from lakebed.storage.base import Buffer, Summed
 from lakebed.storage.local import LocalStorage
 
 
@@ -86,6 +88,41 @@ def test_a_file_that_the_disk_lost_is_not_forced_again(storage: LocalStorage, di
     for _ in range(2):
         with pytest.raises(StorageError, match="its content is lost"):
             storage.sync(["a/spilled"])
+
+
+def test_content_with_checksums_is_compared_by_them(storage: LocalStorage, disk: Disk) -> None:
+    """Those that its writer took: no other digest is taken of what is written, and damage is found by them."""
+    sums = block_sums((b"con", b"tent"))
+    asked: list[bytes] = []
+
+    def is_same(content: Buffer) -> bool:
+        asked.append(bytes(content))
+        return has_sums(sums, content)
+
+    storage.put_many([("a/spilled", Summed((b"con", b"tent"), is_same))], durable=False)
+    path = Path(storage.url, "a", "spilled")
+    disk.fails = lambda path: path.endswith("spilled")
+    with pytest.raises(StorageError):
+        storage.sync(["a/spilled"])
+    disk.fails = lambda path: False
+    path.write_bytes(bytes(7))
+    with pytest.raises(StorageError, match="its content is lost"):
+        storage.sync(["a/spilled"])
+    path.write_bytes(b"content")
+    before = path.stat().st_ino
+    storage.sync(["a/spilled"])
+    assert path.stat().st_ino != before
+    assert asked == [bytes(7), b"content"]
+
+
+def test_a_full_disk_is_told_before_a_large_file_is_written(
+    storage: LocalStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the file system that is asked for all its room at once; nothing stays behind."""
+    monkeypatch.setattr(native, "reserve", lambda fd, size: errno.ENOSPC)
+    with pytest.raises(StorageFullError, match=r"a/large.*free some space"):
+        storage.put_many([("a/small", b"x"), ("a/large", bytes(1 << 20))])
+    assert list(storage.list()) == []
 
 
 def test_a_replacement_whose_folder_was_not_forced_is_made_again(storage: LocalStorage, disk: Disk) -> None:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import json
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from lakebed.dataset.dataset import Dataset
-from lakebed.documents.manifest import Manifest
+from lakebed.documents.manifest import Manifest, digest_of
 from lakebed.documents.manifest_delta import base_of
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import ChecksumError, DatasetCorruptError
 from lakebed.maintenance.verify import verify
 from lakebed.storage.memory import MemoryStorage
 from lakebed.testing.faulty import Crash, FaultyStorage
-from lakebed.versions import manifests
+from lakebed.versions import manifests, opening
 from lakebed.versions.create import create
 from lakebed.versions.opening import TREE_KEY
+from lakebed.versions.state import TensorState
 from unit_tests.lakebed.datasets import copy_of, kill, open_on
 
 
@@ -53,6 +56,53 @@ def test_opening_reads_the_version_tree_and_one_manifest() -> None:
     assert len(ds) == 10
     assert sorted(ds.tensors) == ["t", "x"]
     assert dict(counted.counts) == {"get_tail": 1, "get": 1, "stat": 2}
+
+
+def test_a_tensor_is_parsed_when_it_is_asked_for_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By all who open the same version; another version is parsed anew."""
+    parsed: list[str] = []
+    parse = opening._tensor
+
+    def watched(key: str, *rest: Any, **more: Any) -> TensorState:
+        parsed.append(key)
+        return parse(key, *rest, **more)
+
+    monkeypatch.setattr(opening, "_tensor", watched)
+    storage, ds = dataset()
+    parsed.clear()
+    for expected in (["x"], ["x", "t"], ["x", "t"]):
+        found = open_on(storage, read_only=True)
+        assert sorted(found.tensors) == ["t", "x"]
+        assert found.x[3].numpy() == 3
+        if "t" in expected:
+            assert found.t[3].text() == "row 3"
+        assert parsed == expected
+    ds.append({"x": 10, "t": "row 10"})
+    ds.flush()
+    parsed.clear()
+    assert open_on(storage, read_only=True).x[10].numpy() == 10
+    assert parsed == ["x"]
+
+
+def test_damage_behind_a_right_checksum_is_told_where_the_tensor_is_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It names dataset and version, each time; other tensors are read, and verifying finds it."""
+    storage, ds = dataset()
+    version = ds._session.snapshot.version_id
+    data = storage.get(manifests.manifest_key(version))
+    whole = Manifest.from_bytes(data)
+    bad = replace(whole, files={**whole.files, "t/tensor_meta.json": b'{"length": -1}'}).to_bytes()
+    storage.put(manifests.manifest_key(version), bad)
+    monkeypatch.setattr(opening, "digests_of", lambda _: {version: digest_of(bad)})
+    found = open_on(storage, read_only=True)
+    assert found.x.numpy().ravel().tolist() == list(range(10))
+    for _ in range(2):
+        with pytest.raises(
+            DatasetCorruptError, match=f"version {version} of {storage.url} can not be opened.*length"
+        ):
+            found.t.numpy()
+    assert not verify(storage).is_sound
 
 
 def test_without_a_manifest_the_metadata_files_say_the_same() -> None:

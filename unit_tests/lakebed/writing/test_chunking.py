@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,7 @@ import lakebed
 from lakebed.storage.base import Data, pieces
 from lakebed.storage.memory import MemoryStorage
 from lakebed.testing.faulty import FaultyStorage
+from lakebed.writing import tensor_chunks
 from lakebed.writing.draft import tensors as draft_module
 from unit_tests.lakebed.datasets import create_on, new_memory, open_on
 
@@ -224,3 +226,31 @@ def test_arrays_of_varying_width_are_appended_in_a_loop(width: int, many: int) -
     for row, found in zip(rows, again.image.numpy(aslist=True), strict=True):
         assert np.array_equal(row, found)
     assert again.image[245].numpy()[0, 0, 0] == 245
+
+
+def test_a_chunk_is_written_before_the_next_is_packed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is given at once, so that memory and caches hold one chunk; what is left over is the draft's own."""
+    steps: list[str] = []
+
+    class Noting(MemoryStorage):
+        def put(self, key: str, data: Data) -> str:
+            if "/chunks/" in key:
+                steps.append("write")
+            return super().put(key, data)
+
+    packed = tensor_chunks.pack
+
+    def noted(*given: Any, **more: Any) -> Any:
+        steps.append("pack")
+        return packed(*given, **more)
+
+    monkeypatch.setattr(tensor_chunks, "pack", noted)
+    ds = create_on(Noting())
+    ds.create_tensor("x", dtype="uint8", max_chunk_size=200_000, **BARE)
+    rows = np.arange(500, dtype=np.uint8).repeat(1000).reshape(500, 1000)
+    expected = rows.copy()
+    with ds:
+        ds.extend({"x": rows})
+        assert steps == ["pack", "write"] * 4
+        rows[:] = 0
+    assert np.array_equal(ds.x.numpy(), expected)

@@ -166,19 +166,20 @@ def test_a_ragged_list_is_gathered_whatever_the_layout() -> None:
     assert part.block.shape_array(2).tolist() == [[4, 3], [4, 6], [4, 6], [4, 6], [0, 0], [0, 6]]
 
 
-def test_integer_arrays_must_be_safe_to_cast_but_labels_need_not() -> None:
-    """As in 3.9.52: 300 is too much for uint8, and int64 for int32, but labels are numbers without a width."""
+def test_arrays_of_any_width_fit_where_their_values_do() -> None:
+    """300 is too much for uint8. But pixels keep their dtype: what 200 means depends on it, as in 3.9.52."""
     rows = [np.array([3, 4]), np.array([5])]
-    with pytest.raises(SampleAppendError, match="int64") as error:
-        encode(rows, dtype="int32")
-    assert isinstance(cause(error), TensorDtypeMismatchError)
-    part = only(encode(rows, htype="class_label", dtype="uint32"))
-    assert bytes(part.block.joined()) == np.array([3, 4, 5], "<u4").tobytes()
-    with pytest.raises(SampleAppendError):
-        encode([np.array([-1])], htype="class_label", dtype="uint32")
+    for setting in ({"dtype": "int32"}, {"htype": "class_label", "dtype": "uint32"}, {"dtype": "float32"}):
+        part = only(encode(rows, **setting))
+        assert bytes(part.block.joined()) == np.array([3, 4, 5], setting["dtype"]).tobytes()
+    for refused in ({"dtype": "uint8"}, {"htype": "class_label", "dtype": "uint32"}):
+        with pytest.raises(SampleAppendError, match="does not fit"):
+            encode([np.array([1, 300, -1])], **refused)
     assert only(encode([3, 255], dtype="uint8")).meta.dtype == "uint8"
-    with pytest.raises(SampleAppendError):
-        encode([300], dtype="uint8")
+    for sample in (np.full((4, 4, 3), 200), np.ones((4, 4, 3))):
+        with pytest.raises(SampleAppendError, match="expected to be 'uint8'") as error:
+            encode([sample], htype="image", dtype="uint8")
+        assert isinstance(cause(error), TensorDtypeMismatchError)
 
 
 def test_ranks_must_agree() -> None:

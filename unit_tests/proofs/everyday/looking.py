@@ -225,8 +225,8 @@ class Look:
         if self.kind.dtype.startswith("complex"):
             return
         cut = slice(*sorted(self.random.integers(0, self.length + 1, 2).tolist()))
-        self._check_arrow(pa.table(self.dataset[[self.name]])[self.name], self.rows)
-        self._check_arrow(pa.table(self.dataset[cut][[self.name]])[self.name], self.rows[cut])
+        self._check_arrow(pa.table(self.dataset[[self.name]])[self.name], self.rows, named=True)
+        self._check_arrow(pa.table(self.dataset[cut][[self.name]])[self.name], self.rows[cut], named=True)
 
     def arrow_of_rows(self) -> None:
         if self.kind.dtype.startswith("complex"):
@@ -238,9 +238,13 @@ class Look:
         found = self.dataset.take_rows(rows, [self.name])[self.name]
         self._check_arrow(found, [self.rows[row] for row in rows.tolist()])
 
-    def _check_arrow(self, found: Any, rows: list[Any]) -> None:
+    def _check_arrow(self, found: Any, rows: list[Any], *, named: bool = False) -> None:
+        """Compare an Arrow column; ``named``: classes have their names there."""
         found.validate(full=True)
         values = found.to_pylist()
+        if named and self.tensor.base_htype == "class_label":
+            names = list(self.tensor.info.class_names or ())
+            values = [_numbers_of(value, names) for value in values]
         if len(values) != len(rows):
             raise Disagreement(f"Arrow: {len(values)} rows, not {len(rows)}")
         for number, (row, value) in enumerate(zip(rows, values, strict=True)):
@@ -262,6 +266,15 @@ class Look:
         # An empty row among single numbers is a null, and of nothing but nulls nothing can be read.
         if not column.is_blank and not all(map(may_be_null, column.rows)):
             Look(other, "x", column, len(column.rows), self.random, ours=True).whole_as_list()
+
+
+def _numbers_of(value: Any, names: list[str]) -> Any:
+    """Return the numbers of classes; a class without a name is its number as text."""
+    if isinstance(value, list):
+        return [_numbers_of(one, names) for one in value]
+    if isinstance(value, str):
+        return names.index(value) if value in names else int(value)
+    return value
 
 
 def _arrow_agrees(column: Column, row: Any, value: Any) -> bool:

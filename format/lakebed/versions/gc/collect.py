@@ -6,32 +6,30 @@ only its own earlier heads have had. Everything else, as crashes and other write
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lakebed import clock, config
+from lakebed.dataclass import dataclass, field
 from lakebed.documents.chunk_ids import chunk_name
 from lakebed.documents.version_tree import VersionTree
 from lakebed.errors import LakebedError
 from lakebed.storage.base import Storage, traits_of
-from lakebed.storage.orphan_files import prune, remove
 from lakebed.storage.reader_locks import Lease, claimed
 from lakebed.versions.gc.tombstones import YOUNG_SECONDS, Tombstones
 from lakebed.versions.locks.marker import lock_key
 from lakebed.versions.locks.reader_lease import lease_version, reader_lease_key
 from lakebed.versions.opening import manifest_key
 from lakebed.versions.state import ChunkTable, Snapshot, folder_of, split_chunk
-from lakebed.versions.updates import DropTombstones, RequestSweep, Update
 
 if TYPE_CHECKING:
     from lakebed.versions.gc.report import Report
     from lakebed.versions.gc.sweep import Sweep
+    from lakebed.versions.updates import Update
 
 # Publishes between two looks for what may go: one look serves many heads.
 _EVERY = 16
@@ -42,8 +40,6 @@ _TOO_MANY = 192
 _SLICE_SECONDS = 0.02
 # A sweep of everything that is due for so long, since writers are too short-lived for it, is done in one go.
 _OVERDUE_SECONDS = 86_400.0
-
-_log = logging.getLogger(__name__)
 
 
 def collect(storage: Storage, *, grace: float | None = None, dry_run: bool = False) -> Report:
@@ -161,6 +157,8 @@ class Collector:
         branch
             Where this writer is at work.
         """
+        from lakebed.versions.updates import DropTombstones, RequestSweep
+
         if not self._publishes:
             self._tombstones = Tombstones.of(tree)
         wanted = self._wanted(self._tombstones)
@@ -181,7 +179,9 @@ class Collector:
             self.reading = lease_version(self._storage, new[-1].version_id)
         except LakebedError as error:
             self.reading = None
-            _log.warning("%s is read without a lease: %s", self._storage.url, error)
+            import logging
+
+            logging.getLogger(__name__).warning("%s is read without a lease: %s", self._storage.url, error)
         self.run(tree, branch)
 
     def superseded(self, old: Snapshot, new: Sequence[Snapshot], tree: VersionTree) -> None:
@@ -249,9 +249,13 @@ class Collector:
             step()
         except LakebedError as error:
             self._sweep = None
-            _log.warning("garbage of %s stays for now: %s", self._storage.url, error)
+            import logging
+
+            logging.getLogger(__name__).warning("garbage of %s stays for now: %s", self._storage.url, error)
 
     def _prune(self) -> None:
+        from lakebed.storage.orphan_files import prune
+
         folders, self._folders = self._folders, set()
         prune(self._storage, folders)
 
@@ -262,6 +266,8 @@ class Collector:
         return self._knows_readers and newer >= config.KEEP_HEADS and age > YOUNG_SECONDS
 
     def _remove_heads(self, tree: VersionTree) -> None:
+        from lakebed.storage.orphan_files import remove
+
         again, self._read = self._read, []
         while again:
             head = again.pop()

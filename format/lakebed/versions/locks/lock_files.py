@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
 from lakebed import clock, config
+from lakebed.dataclass import dataclass
 from lakebed.documents.lock import DatasetLock
 from lakebed.errors import KeyNotFound, LockedException, PreconditionFailed, StorageError
 from lakebed.storage.base import Storage, is_conditional, traits_of

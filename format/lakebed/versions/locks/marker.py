@@ -7,23 +7,23 @@ writing and removes it at the end, so that one look at this file tells whether t
 
 from __future__ import annotations
 
-import logging
 import os
 import time
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lakebed import clock, config
-from lakebed.documents.lock import LOCK_SECONDS, DatasetLock, is_live_foreign
+from lakebed.dataclass import dataclass
 from lakebed.errors import FormatError, KeyNotFound, LockedException, StorageError
 from lakebed.storage.base import Data, Storage, traits_of
 from lakebed.versions.state import folder_of
+
+if TYPE_CHECKING:
+    from lakebed.documents.lock import DatasetLock
 
 LOCK_NAME = "dataset_lock.lock"
 
 # More than any lock file has.
 _MOST_BYTES = 256
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,8 @@ def lock_key(version_id: str) -> str:
 
 def own_lock(digest: str = "") -> DatasetLock:
     """Return what this process writes into lock files now."""
+    from lakebed.documents.lock import DatasetLock
+
     return DatasetLock.own(clock.now(), config.LEASE_SECONDS, digest=digest)
 
 
@@ -74,6 +76,8 @@ def read_lock(storage: Storage, version: str) -> LockFile:
         tail = storage.get_tail(lock_key(version), _MOST_BYTES)
     except KeyNotFound:
         return LockFile()
+    from lakebed.documents.lock import DatasetLock
+
     try:
         return LockFile(tail.data, tail.stat.etag, DatasetLock.from_bytes(tail.data))
     except FormatError:
@@ -128,16 +132,22 @@ def named(lock: DatasetLock) -> str:
 
 def is_own(lock: DatasetLock) -> bool:
     """Whether a lock belongs to this process."""
+    from lakebed.documents.lock import DatasetLock
+
     own = DatasetLock.own(0.0)
     return (lock.node, lock.pid) == (own.node, own.pid)
 
 
 def _is_in_the_way(lock: DatasetLock) -> bool:
+    from lakebed.documents.lock import is_live_foreign
+
     return is_live_foreign(lock.to_bytes(), clock.now()) and not _owner_is_dead(lock)
 
 
 def _owner_is_dead(lock: DatasetLock) -> bool:
     """Whether the lock was left by a process of this machine that is gone, as a killed writer of ours leaves it."""
+    from lakebed.documents.lock import LOCK_SECONDS, DatasetLock
+
     if lock.node != DatasetLock.own(0.0).node or not 0 < lock.pid < 1 << 31:
         return False
     if lock.expiry - LOCK_SECONDS < clock.now() - _uptime() - 1.0:
@@ -166,4 +176,6 @@ def release_lock(storage: Storage, head: str) -> None:
     try:
         storage.delete(lock_key(head))
     except StorageError as error:
-        _log.warning("a lock file of %s stays: %s", storage.url, error)
+        import logging
+
+        logging.getLogger(__name__).warning("a lock file of %s stays: %s", storage.url, error)

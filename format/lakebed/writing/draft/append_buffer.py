@@ -1,32 +1,42 @@
 """Rows that come one at a time: those that surely fit wait as they are and are encoded many at once.
 
 Encoding a row costs the same as encoding a hundred of them, so ``append`` in a loop is as fast as ``extend``. A row is
-taken only if its values need no decision: the right dtype and rank, numbers in range, known labels. All else goes the
-long way, where errors are found before the row counts.
+taken only if its values need no decision: the right dtype and rank, numbers in range, known labels, pictures that are
+stored as the files they are. All else goes the long way, where errors are found before the row counts.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from lakebed.codecs.traits import is_plain
+from lakebed.codecs.registry import normalize
+from lakebed.codecs.sample import Sample
+from lakebed.codecs.traits import TRAITS, HeaderScan, is_plain
+from lakebed.dataclass import dataclass, field
 from lakebed.documents.tensor_meta import TensorMeta
+from lakebed.errors import LakebedError
 from lakebed.htypes.base import Storing
 from lakebed.htypes.registry import htype_named
+from lakebed.native import headers
 from lakebed.versions.state import TensorState
 from lakebed.writing.draft.tensor import TensorDraft
+from lakebed.writing.encode.spec import TensorSpec
+from lakebed.writing.replace_samples import Allocate, fresh
 
-# Values and bytes that may wait before they are encoded, and the largest sample that may wait.
+# Values and bytes that may wait before they are encoded, and the largest text and the largest array or file that may
+# wait: what the processor still has in its cache when it packs them.
 _MOST_VALUES = 2048
-_MOST_BYTES = 4_000_000
+_MOST_BYTES = 8_000_000
 _LARGEST = 65_536
+_LARGEST_ARRAY = 4_000_000
 
 Check = Callable[[Any], Any]
 """Returns what to keep of a value (a copy of what the caller may change), or None if it needs the long way."""
@@ -62,6 +72,8 @@ class AppendBuffer:
     """
 
     rows: list[Row] = field(default_factory=list)
+    allocate: Allocate = fresh
+    """Supplies memory for copies of large arrays: fresh memory costs more at its first touch than the copy does."""
     _checks: Mapping[str, _FastCheck] = field(default_factory=dict)
     _names: Mapping[tuple[str, frozenset[str]], Mapping[str, str]] = field(default_factory=dict)
     _values: int = 0
@@ -71,14 +83,17 @@ class AppendBuffer:
     def fork(self) -> AppendBuffer:
         """Return a copy that goes its own way."""
         return AppendBuffer(
-            self.rows.copy(), self._checks, self._names, self._values, self._nbytes, self._even
+            self.rows.copy(), self.allocate, self._checks, self._names, self._values, self._nbytes, self._even
         )
 
     def prepare(self, state: TensorState) -> None:
         """Get ready for values of a tensor."""
         check = self._checks.get(state.key)
         if check is None or not check.fits(state):
-            self._checks = {**self._checks, state.key: _FastCheck(_check_for(state), state.meta)}
+            self._checks = {
+                **self._checks,
+                state.key: _FastCheck(_check_for(state, self.allocate), state.meta),
+            }
 
     def prepare_rows(self, group: str, keys: Mapping[str, str]) -> None:
         """Get ready for rows of a group that name just these tensors: name in the row -> tensor key."""
@@ -131,7 +146,10 @@ class AppendBuffer:
         # Counted first: too much is counted where it ends here, and that does no harm.
         self._values += len(values)
         for value in values:
-            self._nbytes += value.nbytes if type(value) is np.ndarray else 64
+            kind = type(value)
+            self._nbytes += (
+                value.nbytes if kind is np.ndarray else value.held_bytes + 64 if kind is Sample else 64
+            )
         self.rows.append((keys, values))
 
     @property
@@ -152,11 +170,13 @@ class AppendBuffer:
         self.rows, self._values, self._nbytes, self._even = [], 0, 0, ((), 0)
 
 
-def _check_for(state: TensorState) -> Check | None:
+def _check_for(state: TensorState, allocate: Allocate) -> Check | None:
     """Return the check for values of a tensor; None if each needs the long way."""
     meta = state.meta
-    if meta.htype is None or meta.is_sequence or meta.is_link or meta.sample_compression:
+    if meta.htype is None or meta.is_sequence or meta.is_link:
         return None
+    if meta.sample_compression:
+        return _check_for_files(meta)
     if not is_plain(meta.chunk_compression):
         return None
     htype = htype_named(meta.htype)
@@ -174,7 +194,41 @@ def _check_for(state: TensorState) -> Check | None:
     if dtype.kind not in "biuf":
         return None
     names = list(state.info.get("class_names") or ()) if htype.name == "class_label" else []
-    return _Numbers(dtype, len(meta.max_shape), names, is_box=htype.name == "bbox")
+    return _Numbers(dtype, len(meta.max_shape), names, allocate, is_box=htype.name == "bbox")
+
+
+def _check_for_files(meta: TensorMeta) -> Check | None:
+    """Return the check for pictures that are stored as the files they are; None if each needs the long way."""
+    name = normalize(meta.sample_compression)
+    spec, scan = TensorSpec(meta), None if name is None else TRAITS[name].header_scan
+    if (
+        name is None
+        or scan is None
+        or meta.tiling_threshold is not None
+        or spec.ndim != 3
+        or spec.dtype != np.uint8
+    ):
+        return None
+    # Other htypes convert their pictures, or show them in smaller companions.
+    if spec.htype.name != "image" or "downsample" in spec.feeds:
+        return None
+    return partial(_checked_file, name, scan)
+
+
+def _checked_file(name: str, scan: HeaderScan, value: Any) -> Any:
+    """Keep a file of a kind whose header leaves nothing open, read now: what it holds now is what is appended."""
+    if type(value) is not Sample or not value.is_lazy:
+        return None
+    try:
+        data, kind = value.buffer, value.compression
+    except (LakebedError, OSError):
+        return None  # the long way meets the same error, and names the tensor
+    if kind != name or type(data) is not bytes or not 0 < len(data) <= _LARGEST_ARRAY:
+        return None
+    shapes, flags = scan(np.frombuffer(data, np.uint8), np.array([0, len(data)], np.int64))
+    if flags[0] & headers.EXIF or not flags[0] & headers.PLAIN or shapes[0, 2] != 3:
+        return None
+    return value.copy()
 
 
 def _checked_text(value: Any) -> Any:
@@ -189,11 +243,13 @@ class _Numbers:
     Labels without a name and boxes of other than four numbers, which are warned of, go the long way.
     """
 
-    __slots__ = ("_classes", "_dtype", "_high", "_is_box", "_kind", "_low", "_names", "_ndim")
+    __slots__ = ("_allocate", "_classes", "_dtype", "_high", "_is_box", "_kind", "_low", "_names", "_ndim")
 
-    def __init__(self, dtype: np.dtype[Any], ndim: int, names: list[str], *, is_box: bool) -> None:
+    def __init__(
+        self, dtype: np.dtype[Any], ndim: int, names: list[str], allocate: Allocate, *, is_box: bool
+    ) -> None:
         self._dtype, self._ndim, self._names = dtype, ndim, frozenset(names)
-        self._classes, self._is_box = len(names), is_box
+        self._classes, self._is_box, self._allocate = len(names), is_box, allocate
         self._kind = {"b": bool, "f": float}.get(dtype.kind, int)
         self._low: float = 0
         self._high: float = 0
@@ -207,12 +263,12 @@ class _Numbers:
     def __call__(self, value: Any) -> Any:
         kind = type(value)
         if kind is np.ndarray:
-            fits = value.dtype == self._dtype and value.ndim == self._ndim and value.nbytes <= _LARGEST
+            fits = value.dtype == self._dtype and value.ndim == self._ndim and value.nbytes <= _LARGEST_ARRAY
             if fits and self._classes:
                 fits = not value.size or int(value.max()) < self._classes
             if fits and self._is_box:
                 fits = value.shape[-1] in (0, 4)
-            return value.copy() if fits else None
+            return self._copied(value) if fits else None
         if self._ndim != 1:
             return None
         if isinstance(value, np.generic) and value.dtype == self._dtype:
@@ -221,3 +277,10 @@ class _Numbers:
         if kind is self._kind:
             return value if kind is bool or self._low <= value <= self._high else None
         return value if kind is str and value in self._names else None
+
+    def _copied(self, value: NDArray[Any]) -> NDArray[Any]:
+        if value.nbytes <= _LARGEST:
+            return value.copy()
+        copy: NDArray[Any] = self._allocate(value.nbytes).view(self._dtype).reshape(value.shape)
+        copy[...] = value
+        return copy

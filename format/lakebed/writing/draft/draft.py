@@ -7,6 +7,7 @@ refers to them until the publish.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from lakebed.storage.base import Storage
@@ -56,7 +57,7 @@ class Draft:
         self._origin = base.origin
         self._structure: Snapshot | None = None
         self.tensors = Tensors(base.tensors, version_id, storage, read, guard, allocate)
-        self.buffer = AppendBuffer()
+        self.buffer = AppendBuffer(allocate=allocate)
         self._enter(DraftSchema(base, self.tensors, self.buffer))
 
     def _enter(self, schema: DraftSchema) -> None:
@@ -94,7 +95,9 @@ class Draft:
             columns = {}
             for key, values in self.buffer.columns().items():
                 state = self.tensors.seen[key].state
-                columns[key] = encode_column(values, state.meta, state.info, state.meta.name or key)
+                column = encode_column(values, state.meta, state.info, state.meta.name or key)
+                # The buffer has copied what its callers may change.
+                columns[key] = replace(column, parts=[replace(part, owned=True) for part in column.parts])
             self.buffer.clear()
             self.rows.extend(columns)
 

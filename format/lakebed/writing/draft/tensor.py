@@ -8,7 +8,6 @@ the draft.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from lakebed.chunks.pack import PackedChunk, groups, pack, pack_tile
 from lakebed.chunks.tiling import boxes
 from lakebed.codecs.block import Block
+from lakebed.dataclass import replace
 from lakebed.documents.commit_diff import CommitDiff
 from lakebed.documents.creds_index import CredsIndex
 from lakebed.documents.pad_index import PadIndex
@@ -39,6 +39,9 @@ from lakebed.writing.tensor_chunks import Read, Spill, TensorChunks
 # A small last chunk is merged into the next one when that at least halves the number of bytes still to be merged, so
 # each byte is rewritten a logarithmic number of times and a tensor keeps few small chunks.
 _SMALL_TAIL = 1_000_000
+
+# Bytes of samples that are worth a buffer of their own.
+_LARGE = 1 << 18
 
 # Packed chunks of one tensor that may wait in memory while a large sample is being cut into tiles.
 _SPILL_TILES = 64_000_000
@@ -123,13 +126,12 @@ class TensorDraft(TensorChunks):
             return
         nbytes = cost(block)
         if self.pending.nbytes + nbytes < self.chunk_limit:
-            self._add_pending(block if part.owned else _own(block), nbytes)
+            self._add_pending(block if part.owned else _own(block, self._allocate), nbytes)
             return
         self._add_pending(block, nbytes)
-        self.pack(full_only=True)
-        self.spill()
+        self._spill_full()
         if not part.owned and self.pending:
-            self.pending = Blocks([*self.pending[:-1], _own(self.pending[-1])])
+            self.pending = Blocks([*self.pending[:-1], _own(self.pending[-1], self._allocate)])
 
     def _adopt(
         self, part: Encoded, length: int, creds: CredsIndex | None, diff: CommitDiff | None = None
@@ -276,7 +278,7 @@ class TensorDraft(TensorChunks):
             self._tiles = {**self._tiles, row: (part.tiled.sample_shape, part.tiled.tile_shape)}
             self._own_edits().replace(row, tuple(self._tile_chunks(part.block, part.tiled)))
             return
-        block = part.block if part.owned else _own(part.block)
+        block = part.block if part.owned else _own(part.block, self._allocate)
         if row < self._in_chunks:
             self._own_edits().replace(row, block)
             return
@@ -376,7 +378,7 @@ class TensorDraft(TensorChunks):
                 tiles[start + added] = (part.tiled.sample_shape, part.tiled.tile_shape)
                 pieces.append(tuple(self._tile_chunks(part.block, part.tiled)))
             elif part.block.count:
-                pieces.append(part.block if part.owned else _own(part.block))
+                pieces.append(part.block if part.owned else _own(part.block, self._allocate))
             added += part.block.count
         shift = added - (stop - start)
         tiles |= {row + shift: shapes for row, shapes in self._tiles.items() if row >= stop}
@@ -556,35 +558,39 @@ class TensorDraft(TensorChunks):
 
     # -- chunks ------------------------------------------------------------------------------------------------
 
-    def pack(self, *, full_only: bool = False) -> None:
-        """Turn edits and pending blocks into chunks.
-
-        Parameters
-        ----------
-        full_only
-            Keep what would become a last chunk with room left pending, and edits as they are.
-        """
-        if self._edits and not full_only:
+    def pack(self) -> None:
+        """Turn edits and pending blocks into chunks."""
+        if self._edits:
             self._apply(list(self._edits.splices()))
             self._edits = PendingEdits()
         if self.pending:
-            self._pack_pending(full_only=full_only)
-        if not full_only:
-            self._refresh_tile_index()
+            self._pack_pending()
+        self._refresh_tile_index()
 
     def _refresh_tile_index(self) -> None:
         self._new_tiles = set()
         if self._tiles != self._state.tiles.entries:
             self._set(tiles=TileIndex.from_entries(dict(sorted(self._tiles.items()))))
 
-    def _pack_pending(self, *, full_only: bool) -> None:
+    def _pack_pending(self) -> None:
+        runs = self._runs()
+        self._follow_pending([self._packed(run) for run in runs], [])
+
+    def _spill_full(self) -> None:
+        """Write pending samples that fill chunks; what would become a last one with room left stays, as do edits."""
+        *runs, rest = self._runs()
+        self.spill()
+        self._follow_pending(self._spilled(runs), rest)
+
+    def _runs(self) -> list[list[Block]]:
+        """Return pending samples chunk by chunk, with those of a small last chunk that they take in."""
         if not self._edits:
             self._absorb_tail()
-        runs = groups(self.pending, self.chunk_limit, self._codec)
-        rest = runs.pop() if full_only and runs else []
-        entries = [self._packed(run) for run in runs]
-        table = self._state.table.extended(entries, (self._folder, self._state.key))
-        self._set(table=table)
+        return groups(self.pending, self.chunk_limit, self._codec)
+
+    def _follow_pending(self, chunks: list[NewChunk], rest: Sequence[Block]) -> None:
+        """Let new chunks hold what was pending, but for a rest."""
+        self._set(table=self._state.table.extended(chunks, (self._folder, self._state.key)))
         self.pending = Blocks(rest)
 
     def _apply(self, splices: Iterable[Splice]) -> None:
@@ -648,10 +654,16 @@ def _codes(part: Encoded) -> NDArray[np.uint64]:
     return part.creds.astype(np.uint64)
 
 
-def _own(block: Block) -> Block:
+def _own(block: Block, allocate: Allocate) -> Block:
     """Copy the bytes of a block: they are the caller's, which may change them after the call."""
-    data = bytes(block.data) if block.buffers is None else b"".join(block.buffers)
-    return replace(block, data=memoryview(data), buffers=None)
+    if block.nbytes < _LARGE:
+        return replace(block, data=memoryview(bytes(block.joined())), buffers=None)
+    own = allocate(block.nbytes).data
+    at = 0
+    for piece in block.pieces():
+        own[at : at + len(piece)] = piece
+        at += len(piece)
+    return replace(block, data=own, buffers=None)
 
 
 def new_tensor(key: str, meta: TensorMeta, info: Mapping[str, Any]) -> TensorState:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 
 from lakebed.errors import StorageError
@@ -11,7 +11,7 @@ from lakebed.storage.base import Storage, is_uncached
 from lakebed.versions.state import TensorState
 from lakebed.writing.draft.tensor import TensorDraft
 from lakebed.writing.replace_samples import Allocate, fresh
-from lakebed.writing.tensor_chunks import Files, Read
+from lakebed.writing.tensor_chunks import Pieces, Read
 
 _log = logging.getLogger(__name__)
 
@@ -29,16 +29,23 @@ class _Spill:
         self._guard = guard
         self._guarded = False
 
-    def __call__(self, files: Files, *, is_rewrite: bool) -> None:
+    def __call__(self, files: Iterable[tuple[str, Pieces]], *, is_rewrite: bool) -> None:
         if not self._guarded:
             self._guard()
             self._guarded = True
+        keys: list[str] = []
+
+        def noted() -> Iterator[tuple[str, Pieces]]:
+            for key, pieces in files:
+                keys.append(key)
+                yield key, pieces
+
         if is_rewrite and is_uncached(self._storage):
             # A merge may rewrite more than memory holds: what readers of older versions use is to stay there.
-            self._storage.put_uncached(files.items())
+            self._storage.put_uncached(noted())
         else:
-            self._storage.put_many(files.items(), durable=False)
-        self.keys.extend(files)
+            self._storage.put_many(noted(), durable=False)
+        self.keys.extend(keys)
 
     def forget(self, first: int) -> None:
         """Delete all but the first few of what was written; what the storage keeps all the same, nothing refers to."""
@@ -186,7 +193,7 @@ class Tensors(MutableMapping[str, TensorDraft]):
         """Write the chunks of some tensors to storage in one batch."""
         files = {key: pieces for tensor in tensors for key, pieces in tensor.new_chunks.items()}
         if files:
-            self._spill(files, is_rewrite=False)
+            self._spill(files.items(), is_rewrite=False)
         for tensor in tensors:
             tensor.release_chunks()
 

@@ -10,9 +10,11 @@ import sys
 import weakref
 from collections.abc import Iterator, Mapping
 from types import FrameType
+from typing import TYPE_CHECKING
 
-from lakebed.writing.draft.draft import Draft
-from lakebed.writing.tensor_chunks import Files
+if TYPE_CHECKING:
+    from lakebed.writing.draft.draft import Draft
+    from lakebed.writing.tensor_chunks import Files
 
 
 class PinnedChunks:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.codecs.block import Block
+from lakebed.dataclass import dataclass, field
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import (
     BadLinkError,

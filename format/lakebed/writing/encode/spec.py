@@ -32,7 +32,8 @@ class TensorSpec:
     converts
         Whether images are converted to the channels of the htype.
     by_value
-        Whether integer arrays of any width are taken if their values fit: labels are numbers without a width.
+        Whether arrays of any width are taken if their values fit. Not those of pixels and sound: 200 of 255 is another
+        brightness than 200 of 65,535.
     threshold
         Bytes above which a sample is tiled; negative for never.
     """
@@ -47,7 +48,7 @@ class TensorSpec:
         self.ndim = len(meta.max_shape) or None
         self.pads = pads_rank(meta)
         self.converts = meta.htype in CHANNELS
-        self.by_value = meta.htype == "class_label"
+        self.by_value = meta.htype == "class_label" or (not self.takes_files and self.image_chunks is None)
         self.threshold = TILING_THRESHOLD if meta.tiling_threshold is None else meta.tiling_threshold
 
     @property

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
 import lakebed
 from lakebed.dataset.dataset import Dataset
@@ -114,6 +116,71 @@ def test_changes_of_the_schema_are_noticed(ds: Dataset) -> None:
         ds.append({"x": 7, "label": "z", "words": "seven"})
     assert ds.x.numpy().ravel().tolist() == [1, 2, 3, 4, 5, 6]
     assert ds.label.numpy().ravel().tolist() == [0, 1, 0, 0, 0]
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> tuple[Dataset, list[Path]]:
+    """JPEG files, and a tensor for them with a first row that settles everything."""
+    paths = [tmp_path / f"{i}.jpg" for i in range(6)]
+    for i, path in enumerate(paths):
+        Image.new("RGB", (8 + i, 5), (40 * i, 0, 0)).save(path)
+    ds = create_on(new_memory())
+    ds.create_tensor("photo", htype="image", sample_compression="jpeg")
+    ds.append({"photo": lakebed.read(paths[0])})
+    return ds, paths
+
+
+def test_files_wait_as_they_are_now(photos: tuple[Dataset, list[Path]]) -> None:
+    """They are read by the append that brings them, and stored and recorded as if they came at once."""
+    ds, paths = photos
+    files = [path.read_bytes() for path in paths]
+    for path in paths[1:]:
+        ds.append({"photo": lakebed.read(path)})
+    assert waiting(ds) == 5
+    for path in paths:
+        path.unlink()
+    assert [bytes(row.tobytes()) for row in ds.photo] == files
+    assert [row.shape for row in ds.photo] == [(5, 8 + i, 3) for i in range(6)]
+    assert [row.sample_info["filename"] for row in ds.photo] == [str(path) for path in paths]
+    assert {row.sample_info["format"] for row in ds.photo} == {"jpeg"}
+
+
+def test_files_that_need_a_look_do_not_wait(photos: tuple[Dataset, list[Path]], tmp_path: Path) -> None:
+    """Grey ones, those with EXIF data, and of another kind; a missing or damaged one is an error at once."""
+    ds, _ = photos
+    grey, tagged, other = (tmp_path / name for name in ("grey.jpg", "tagged.jpg", "other.png"))
+    Image.new("L", (4, 4)).save(grey)
+    exif = Image.Exif()
+    exif[0x0112] = 3
+    Image.new("RGB", (4, 4)).save(tagged, exif=exif)
+    Image.new("RGB", (4, 4)).save(other)
+    for path in (grey, tagged, other):
+        ds.append({"photo": lakebed.read(path)})
+        assert waiting(ds) == 0
+    (tmp_path / "damaged.jpg").write_bytes(grey.read_bytes()[:40])
+    for path in (tmp_path / "none.jpg", tmp_path / "damaged.jpg"):
+        with pytest.raises(lakebed.errors.LakebedError):
+            ds.append({"photo": lakebed.read(path)})
+    assert [row.shape for row in ds.photo] == [(5, 8, 3), (4, 4, 1), (4, 4, 3), (4, 4, 3)]
+    assert ds.photo[2].sample_info["exif"]["Orientation"] == 3
+
+
+@pytest.mark.parametrize("side", [100, 300])
+def test_large_arrays_wait_as_they_are_now(side: int) -> None:
+    """Their memory is used again, but only once they are written: rows, chunks, and what stays for the next one."""
+    ds = create_on(new_memory())
+    ds.create_tensor("x", dtype="uint8")
+    array = np.empty((side, side, 3), np.uint8)
+    with ds:
+        for i in range(90):
+            array[:] = i
+            ds.append({"x": array})
+            if i == 1:
+                assert waiting(ds) == 1
+            if i % 40 == 39:
+                assert int(ds.x[i // 2].numpy().max()) == i // 2
+    again = open_on(ds._session.storage)
+    assert [np.unique(row).tolist() for row in again.x.numpy(aslist=True)] == [[i] for i in range(90)]
 
 
 VALUES = st.one_of(

