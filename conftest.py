@@ -11,7 +11,10 @@ import signal
 
 import pytest
 
-from unit_tests import effort
+# Links of tests are nothing that later processes of whoever runs them should follow.
+os.environ["LAKEBED_REMEMBER_LINKS"] = "0"
+
+from unit_tests import effort  # noqa: E402
 
 pytest_plugins = ["unit_tests.cost"]
 

@@ -9,6 +9,7 @@ import click
 
 import lakebed
 from lakebed.cli import (
+    allow,
     backup,
     backups,
     branch,
@@ -41,6 +42,7 @@ def main() -> None:
 
 
 for _command in (
+    allow.allow,
     backup.backup,
     backups.backups,
     branch.branch,

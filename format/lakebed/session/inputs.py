@@ -100,7 +100,7 @@ def encode_samples(samples: Any, state: TensorState, linking: Linking) -> Column
             columns = (_recoded(column, samples.creds_names(), linking, name) for column in columns)
         return joined(list(columns), state)
     if state.meta.is_link and samples.is_link and not samples.goes_inside:
-        return encode_column(list(samples.links()), state.meta, state.info, name, linking)
+        return encode_column(list(samples.links()), state.meta, state.info, name, linking.of_others())
     if samples.holds_nothing:
         return encode_column(
             [None] * (1 if samples.is_single else len(samples)), state.meta, state.info, name, linking

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Sequence
 
+from lakebed import config
 from lakebed.errors import (
     CommitFailed,
     DatasetExistsError,
@@ -20,7 +21,7 @@ from lakebed.session.handle import Handle
 from lakebed.session.open_sessions import flush_open
 from lakebed.session.session import Session
 from lakebed.storage import orphan_files
-from lakebed.storage.base import Storage
+from lakebed.storage.base import Storage, traits_of
 from lakebed.storage.url import Location, open_storage, parse
 from lakebed.versions.create import create
 from lakebed.versions.locks.marker import LOCK_NAME
@@ -150,6 +151,11 @@ def _check_deletable(storage: Storage, shown: str) -> None:
 
 def remove(storage: Storage) -> None:
     """Remove all files of a dataset, but no other dataset below it."""
+    folder = traits_of(storage).folder
+    if folder and config.REMEMBER_LINKS:
+        from lakebed.links import kept
+
+        kept.forget(folder)
     keys = [key for key, _ in storage.list("")]
     nested = _nested(keys)
     storage.delete(TREE_KEY)  # first: whatever happens next, half a dataset does not open

@@ -25,7 +25,7 @@ from lakebed.session import open_sessions, publisher
 from lakebed.session.checkout import Checkout
 from lakebed.session.credentials import LinkCredentials
 from lakebed.session.tail_cache import TailCache
-from lakebed.storage.base import Storage
+from lakebed.storage.base import Storage, traits_of
 from lakebed.versions.derive import inherited, own_chunks
 from lakebed.versions.foreign_writes import is_as_read
 from lakebed.versions.locks.leases import Lease
@@ -84,7 +84,7 @@ class Session(Checkout):
         self.read_only = read_only
         self.lock_timeout = lock_timeout
         self.credentials = LinkCredentials(storage) if credentials is None else credentials
-        self.linking = Linking(self.credentials)
+        self.linking = Linking(self.credentials, dataset=traits_of(storage).folder or None)
         self.epoch = 0
         self.mutex = threading.RLock()
         self._tail_cache = TailCache(storage, self.source)
