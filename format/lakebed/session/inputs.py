@@ -94,7 +94,7 @@ def encode_samples(samples: Any, state: TensorState, linking: Linking) -> Column
                 raise
         # Samples of a tensor that has only empty ones: they cannot be read, and need not be.
         return encode_samples([None if _holds_nothing(s) else s for s in samples], state, linking)
-    if samples.fits_stored(state.meta):
+    if samples.fits_stored(state.meta) and not state.info.get(STRICT):
         columns = samples.stored(state)
         if state.meta.is_link:
             columns = (_recoded(column, samples.creds_names(), linking, name) for column in columns)

@@ -18,6 +18,7 @@ import numpy as np
 
 from lakebed.codecs.traits import is_plain
 from lakebed.documents.tensor_meta import TensorMeta
+from lakebed.htypes.class_label import STRICT
 from lakebed.htypes.base import Storing
 from lakebed.htypes.registry import htype_named
 from lakebed.versions.state import TensorState
@@ -174,6 +175,8 @@ def _check_for(state: TensorState) -> Check | None:
     if dtype.kind not in "biuf":
         return None
     names = list(state.info.get("class_names") or ()) if htype.name == "class_label" else []
+    if state.info.get(STRICT) and not names:
+        return None
     return _Numbers(dtype, len(meta.max_shape), names, is_box=htype.name == "bbox")
 
 
