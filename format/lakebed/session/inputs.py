@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from lakebed.errors import MissingCredsError, SampleAppendError
+from lakebed.htypes.class_label import STRICT
 from lakebed.versions.state import TensorState
 from lakebed.writing.encode.arrow import chunks_of
 from lakebed.writing.encode.column import encode_column, encode_one, is_arrow
