@@ -180,6 +180,11 @@ def __getattr__(name: str) -> object:
         from importlib import import_module
 
         return getattr(import_module(_LATER[name]), name)
+    if not name.startswith("_"):
+        from lakebed.absent import explained
+
+        if (told := explained("lakebed", name)) is not None:
+            raise AttributeError(told)
     raise AttributeError(f"module 'lakebed' has no attribute {name!r}")
 
 

@@ -28,6 +28,10 @@ class PublicMeta:
         document = self._document
         if isinstance(document, TensorMeta) and name in document.extra and not hasattr(type(document), name):
             return document.extra[name]
+        from lakebed.absent import explained
+
+        if (told := explained("meta", name)) is not None:
+            raise AttributeError(told)
         value = getattr(document, name)
         return list(value) if isinstance(value, tuple) else value
 
