@@ -24,7 +24,7 @@ _MODULE = {
     "Queue": _IMPORTED,
     "SUPPORTED_COMPRESSIONS": "lakebed.compressions is the list",
     "VectorStore": (
-        "there is no VectorStore: make a dataset with tensors text (htype text), metadata (json), embedding (embedding) "
+        "there is no VectorStore: make a dataset with tensors text, metadata (htype json), embedding "
         "and id (text), extend it, and search by `np.argsort(-(ds.embedding.numpy() @ query))[:k]`"
     ),
     "api_dataset": "lakebed.load, empty and the others are functions of the module",
@@ -107,8 +107,24 @@ NAMES: dict[str, dict[str, str]] = {
     "meta": dict.fromkeys(
         (
             *("add_group", "add_link", "add_tensor", "add_vdb_index", "contains_vdb_index", "delete_group"),
-            *("delete_tensor", "frombuffer", "get_vdb_index_ids", "is_dirty", "nbytes", "pop", "remove_vdb_index"),
-            *("rename_group", "rename_tensor", "set_dtype", "set_dtype_str", "set_hidden", "set_htype", "tobytes"),
+            *(
+                "delete_tensor",
+                "frombuffer",
+                "get_vdb_index_ids",
+                "is_dirty",
+                "nbytes",
+                "pop",
+                "remove_vdb_index",
+            ),
+            *(
+                "rename_group",
+                "rename_tensor",
+                "set_dtype",
+                "set_dtype_str",
+                "set_hidden",
+                "set_htype",
+                "tobytes",
+            ),
             *("update_length", "update_shape_interval", "update_vdb_partition", "visible_tensors"),
         ),
         _META,

@@ -33,7 +33,10 @@ def names() -> dict[str, Any]:
     ds.create_tensor("a")
     ds.a.append(1)
     stage = deeplake.compute(lambda sample, out: None)()
-    modules = [module.name for module in pkgutil.walk_packages(deeplake.__path__, "deeplake.", onerror=lambda _: None)]
+    modules = [
+        module.name
+        for module in pkgutil.walk_packages(deeplake.__path__, "deeplake.", onerror=lambda _: None)
+    ]
     classes = {name: getattr(errors, name) for name in public(errors)}
     return {
         "lakebed": top,

@@ -16,7 +16,16 @@ KINDS = [kind for kind in THEIRS if kind not in ("modules", "exceptions", "ViewE
 
 # Queries and saved views.
 COMING = {
-    "Dataset": {"delete_view", "filter", "get_view", "get_views", "load_view", "query", "sample_by", "save_view"},
+    "Dataset": {
+        "delete_view",
+        "filter",
+        "get_view",
+        "get_views",
+        "load_view",
+        "query",
+        "sample_by",
+        "save_view",
+    },
     "lakebed": {"query"},
 }
 
@@ -62,7 +71,9 @@ def test_every_name_is_here_or_is_explained(things: dict[str, object], kind: str
     silent = [
         name
         for name in THEIRS[kind]
-        if not any(is_there(thing, name) for thing in of_kind) and name not in COMING.get(kind, ()) and explained(kind, name) is None
+        if not any(is_there(thing, name) for thing in of_kind)
+        and name not in COMING.get(kind, ())
+        and explained(kind, name) is None
     ]
 
     assert silent == []
@@ -90,7 +101,9 @@ def test_nothing_is_explained_that_is_here(things: dict[str, object]) -> None:
 def test_nothing_is_explained_that_3x_does_not_have() -> None:
     unknown = {kind: names.keys() - set(THEIRS[kind]) for kind, names in NAMES.items()}
 
-    assert unknown == {kind: {"list"} if kind == "lakebed" else set() for kind in NAMES}  # promised by its __all__
+    assert unknown == {
+        kind: {"list"} if kind == "lakebed" else set() for kind in NAMES
+    }  # promised by its __all__
 
 
 def test_tensors_of_such_names_are_found_all_the_same() -> None:
@@ -106,7 +119,9 @@ def test_other_names_are_still_plain_errors(things: dict[str, object]) -> None:
             _ = things[kind].nope  # type: ignore[attr-defined]
 
 
-def test_an_error_inside_of_a_property_is_not_hidden(monkeypatch: pytest.MonkeyPatch, things: dict[str, Any]) -> None:
+def test_an_error_inside_of_a_property_is_not_hidden(
+    monkeypatch: pytest.MonkeyPatch, things: dict[str, Any]
+) -> None:
     def broken(self: object) -> None:
         raise AttributeError("from within")
 

@@ -10,8 +10,12 @@ from lakebed.links import kept
 
 @click.command()
 @click.argument("folder", required=False)
-@click.option("--list", "listed", is_flag=True, help="List what is allowed, and in which datasets links are yours.")
-@click.option("--remove", is_flag=True, help="Take FOLDER back, or what was remembered of the dataset FOLDER.")
+@click.option(
+    "--list", "listed", is_flag=True, help="List what is allowed, and in which datasets links are yours."
+)
+@click.option(
+    "--remove", is_flag=True, help="Take FOLDER back, or what was remembered of the dataset FOLDER."
+)
 @json_option
 @with_errors
 def allow(folder: str | None, listed: bool, remove: bool, as_json: bool) -> None:

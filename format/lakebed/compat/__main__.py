@@ -1,4 +1,4 @@
-"""``python -m lakebed.compat [--replace] SCRIPT [ARGUMENT...]`` or ``-m MODULE``: a script of Deep Lake 3.x, unchanged."""
+"""``python -m lakebed.compat [--replace] SCRIPT [ARGUMENT...]``, or ``-m MODULE``: scripts of Deep Lake 3.x."""
 
 from __future__ import annotations
 

@@ -91,7 +91,9 @@ def __getattr__(name: str) -> Any:
             bases = (_class(_BELOW[name]),)
         elif name == "UnsupportedTensorTypeError":
             bases = (errors.LakebedError, TypeError)
-        found = type(name, bases, {"__doc__": "Of Deep Lake 3.x; nothing here raises it.", "__module__": __name__})
+        found = type(
+            name, bases, {"__doc__": "Of Deep Lake 3.x; nothing here raises it.", "__module__": __name__}
+        )
     globals()[name] = found
     return found
 

@@ -56,12 +56,19 @@ class Stand(ModuleType):
             return
         if not name.startswith("_") and self.__name__ != ROOT:
             warnings.warn(
-                f"{self.__name__}.{name} is set, and nothing reads it here: {hint(self.__name__)}", stacklevel=2
+                f"{self.__name__}.{name} is set, and nothing reads it here: {hint(self.__name__)}",
+                stacklevel=2,
             )
         super().__setattr__(name, value)
 
     def __dir__(self) -> list[str]:
-        return sorted({*MODULES[self.__name__], *_below(self.__name__), *(lakebed.__all__ if self.__name__ == ROOT else ())})
+        return sorted(
+            {
+                *MODULES[self.__name__],
+                *_below(self.__name__),
+                *(lakebed.__all__ if self.__name__ == ROOT else ()),
+            }
+        )
 
 
 class Finder(MetaPathFinder, Loader):

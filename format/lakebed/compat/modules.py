@@ -92,7 +92,9 @@ MODULES: dict[str, dict[str, str]] = {
         "deeplake_reporter": f"{_PIECES}:reporter",
         "feature_report_path": f"{_PIECES}:not_reported",
     },
-    "deeplake.util.check_installation": _all(_PIECES, "pytorch_installed", "tensorflow_installed", "tfds_installed"),
+    "deeplake.util.check_installation": _all(
+        _PIECES, "pytorch_installed", "tensorflow_installed", "tfds_installed"
+    ),
     "deeplake.util.exceptions": _EXCEPTIONS,
     "deeplake.util.path": _all(_PIECES, "convert_pathlib_to_string_if_needed", "is_remote_path"),
     "deeplake.util.shape_interval": {"ShapeInterval": "lakebed.dataset._shape:ShapeInterval"},
@@ -106,7 +108,7 @@ _VECTORS = (
 _HINTS = {
     "deeplake": "`dir(deeplake)` lists what there is",
     "deeplake.api": "what it held is in `deeplake` itself",
-    "deeplake.auto": "deeplake.ingest_coco, ingest_yolo, ingest_classification, ingest_dataframe and ingest_kaggle do it",
+    "deeplake.auto": "deeplake.ingest_coco, ingest_yolo, ingest_classification, ingest_dataframe and ingest_kaggle",
     "deeplake.client": "it belongs to the service of Deep Lake's vendor, of which nothing is needed here",
     "deeplake.compression": "deeplake.compressions is the list of names",
     "deeplake.constants": "lakebed.config and lakebed.limits hold what may be set",

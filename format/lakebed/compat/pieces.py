@@ -28,8 +28,8 @@ class _Config(dict[str, Any]):
 
     def __missing__(self, key: str) -> Any:
         raise KeyError(
-            f"deeplake.config[{key!r}]: lakebed asks stores as lakebed.config.REQUESTS, STALL_SECONDS and RETRY_SECONDS "
-            "say, and takes no configuration of botocore"
+            f"deeplake.config[{key!r}]: lakebed asks stores as lakebed.config.REQUESTS, STALL_SECONDS and "
+            "RETRY_SECONDS say, and takes no configuration of botocore"
         )
 
     def __setitem__(self, key: str, value: Any) -> None:
@@ -127,7 +127,7 @@ def not_reported(*args: Any, **kwargs: Any) -> None:
     """Report nothing to anybody."""
 
 
-def _recorded(*args: Any, **kwargs: Any) -> Callable[[Any], Any]:
+def _recorded(*_: Any, **__: Any) -> Callable[[Any], Any]:
     return lambda function: function
 
 

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from lakebed.errors import InvalidInputError
 
-
 STRICT = "strict_labels"
 """Key of a tensor's info: where it is true, samples add no classes."""
 

@@ -173,7 +173,11 @@ def _name(dataset: str) -> str:
 def _text(links: Sequence[str]) -> str:
     """Return a line for each link to a file."""
     text = "".join([f"{link}\n" for link in links])
-    if text.count("\n/") == text.count("\n") - 1 == len(links) - 1 and text[0] == "/" and not _ODD.search(text):
+    if (
+        text.count("\n/") == text.count("\n") - 1 == len(links) - 1
+        and text[0] == "/"
+        and not _ODD.search(text)
+    ):
         return text  # nothing but plain paths: millions of them must cost next to nothing
     here = os.getcwd()  # noqa: PTH109
     lines = []

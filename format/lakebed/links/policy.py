@@ -2,7 +2,8 @@
 
 A link may lead to
 
-* a file of the dataset's own folder, of ``config.LINK_ROOTS`` or of what ``lakebed allow`` names, symbolic links resolved;
+* a file of the dataset's own folder, of ``config.LINK_ROOTS`` or of what ``lakebed allow`` names, symbolic links
+  resolved;
 * a file that the user of this machine has linked in this very dataset before (:mod:`lakebed.links.kept`);
 * a web address all of whose IP addresses are public, or that ``config.LINK_HOSTS`` names;
 * an object of a bucket, with the credentials that the user has given for its key, or without any;

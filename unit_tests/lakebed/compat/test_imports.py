@@ -237,14 +237,16 @@ def test_star_imports_bring_the_public_names(deeplake: Any) -> None:
 
 def test_what_goes_by_that_name_is_pickled_as_lakebeds(deeplake: Any) -> None:
     assert b"deeplake" not in pickle.dumps(deeplake.Dataset)
-    assert pickle.loads(pickle.dumps(deeplake.util.exceptions.LockedException)) is lakebed.errors.LockedException
+    assert (
+        pickle.loads(pickle.dumps(deeplake.util.exceptions.LockedException)) is lakebed.errors.LockedException
+    )
 
 
 def test_small_functions_do_what_their_names_say(deeplake: Any) -> None:
     from deeplake.core.fast_forwarding import version_compare  # type: ignore[import-not-found]
     from deeplake.util.path import is_remote_path  # type: ignore[import-not-found]
 
-    assert [version_compare(*pair) for pair in (("3.9.52", "3.10.0"), ("3.9.52", "3.9.52"), ("3.9.52", "3.6.2"))] == [
-        *(-1, 0, 1)
-    ]
+    assert [
+        version_compare(*pair) for pair in (("3.9.52", "3.10.0"), ("3.9.52", "3.9.52"), ("3.9.52", "3.6.2"))
+    ] == [*(-1, 0, 1)]
     assert [is_remote_path(path) for path in ("s3://b/k", "/a", "mem://x")] == [True, False, False]

@@ -1,4 +1,4 @@
-"""Files that the user has linked stay readable in later processes, to the dataset that he linked them in and to no other."""
+"""Files that the user has linked stay readable in later processes, to the dataset that they are linked in, no other."""
 
 from __future__ import annotations
 
@@ -79,7 +79,9 @@ def test_own_links_are_read_by_a_new_process(tmp_path: Path, photos: Path, verif
     assert done.stdout == "(3, 4, 6, 3)\n"
 
 
-@pytest.mark.parametrize("way", ["append", "assign", "row", "update", "relative", "file", "part", "tiled", "sequence"])
+@pytest.mark.parametrize(
+    "way", ["append", "assign", "row", "update", "relative", "file", "part", "tiled", "sequence"]
+)
 def test_links_are_remembered_whatever_way_they_are_made(
     tmp_path: Path, photos: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
@@ -176,7 +178,9 @@ def test_links_of_others_that_come_in_are_not_the_users(tmp_path: Path, photos: 
     assert not is_read(tmp_path / "whole")
 
 
-def test_functions_of_transforms_and_imports_make_nobody_the_owner(tmp_path: Path, photos: Path, home: Path) -> None:
+def test_functions_of_transforms_and_imports_make_nobody_the_owner(
+    tmp_path: Path, photos: Path, home: Path
+) -> None:
     """What they link is often named by files of others: annotations, tables."""
     ds = lakebed.empty(tmp_path / "ds")
     ds.create_tensor("photo", htype="link[image]", sample_compression="png")
@@ -245,13 +249,17 @@ def test_a_line_that_a_kill_has_torn_is_none(tmp_path: Path, photos: Path, home:
 
 
 def test_names_with_line_breaks_are_left_out(tmp_path: Path) -> None:
-    kept.remember(str(tmp_path / "ds"), ["/a/b\n/etc/\npasswd", "https://x/y", "s3://b/k", "file://host/x", ""])
+    kept.remember(
+        str(tmp_path / "ds"), ["/a/b\n/etc/\npasswd", "https://x/y", "s3://b/k", "file://host/x", ""]
+    )
 
     assert not kept.is_kept(str(tmp_path / "ds"), "/etc/passwd")
     assert list(kept.datasets()) == []
 
 
-def test_what_cannot_be_written_is_a_warning(tmp_path: Path, photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_written_is_a_warning(
+    tmp_path: Path, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "file"))
 

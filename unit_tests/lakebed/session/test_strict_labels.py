@@ -68,7 +68,15 @@ def test_known_classes_and_nulls_are_taken(ds: lakebed.Dataset) -> None:
     ds.lab.extend(pa.array(["cat", None]))
     ds.lab.extend(pa.array([1], pa.uint32()))
 
-    assert [np.ravel(sample).tolist() for sample in ds.lab.numpy(aslist=True)[2:]] == [[1], [], [0], [0, 1], [0], [], [1]]
+    assert [np.ravel(sample).tolist() for sample in ds.lab.numpy(aslist=True)[2:]] == [
+        [1],
+        [],
+        [0],
+        [0, 1],
+        [0],
+        [],
+        [1],
+    ]
 
 
 def test_a_loop_of_appends_is_strict_too(ds: lakebed.Dataset) -> None:

@@ -18,8 +18,8 @@ import numpy as np
 
 from lakebed.codecs.traits import is_plain
 from lakebed.documents.tensor_meta import TensorMeta
-from lakebed.htypes.class_label import STRICT
 from lakebed.htypes.base import Storing
+from lakebed.htypes.class_label import STRICT
 from lakebed.htypes.registry import htype_named
 from lakebed.versions.state import TensorState
 from lakebed.writing.draft.tensor import TensorDraft

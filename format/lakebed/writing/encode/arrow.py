@@ -24,8 +24,8 @@ from lakebed.codecs.traits import is_plain
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import TensorDtypeMismatchError
 from lakebed.htypes.arrays import array_dtype
-from lakebed.htypes.class_label import STRICT
 from lakebed.htypes.base import Htype, Storing
+from lakebed.htypes.class_label import STRICT
 from lakebed.htypes.registry import htype_named
 from lakebed.links.link import LinkedSample, link
 from lakebed.writing.encode.arrays import compressed
