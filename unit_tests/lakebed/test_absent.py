@@ -134,3 +134,11 @@ def test_the_address_of_the_service_says_how_to_copy_the_dataset() -> None:
     for call in (lakebed.load, lakebed.exists, lakebed.empty, lakebed.dataset):
         with pytest.raises(lakebed.errors.UnsupportedUrlError, match=r"deeplake\.deepcopy\('hub://"):
             call("hub://org/name")
+
+
+def test_the_page_for_users_of_3x_tells_of_every_name() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "coming-from-deep-lake-3.md").read_text(encoding="utf-8")
+    imported = {"Queue", "multiprocessing", "np", "sys", "threading"}
+    names = {name for kind in ("lakebed", "Dataset", "Tensor") for name in THEIRS[kind]} - imported
+
+    assert sorted(name for name in names if f"`{name}`" not in page) == []

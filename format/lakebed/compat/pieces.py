@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import logging
-import os
 import re
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -115,7 +114,7 @@ def tfds_installed() -> bool:
 
 def convert_pathlib_to_string_if_needed(path: Any) -> str:
     """Return a path as text."""
-    return os.fspath(path)
+    return str(path)
 
 
 def is_remote_path(path: str) -> bool:

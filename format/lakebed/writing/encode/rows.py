@@ -51,11 +51,11 @@ def encode_rows(
         if names != known:
             changes["class_names"] = names
     if htype.name in _LABELS:
-        names = changes.get("class_names") or info.get("class_names")
+        named = changes.get("class_names") or info.get("class_names")
         if info.get(STRICT):
-            check_known(names or (), len(info.get("class_names") or ()), _largest(rows), meta.name)
+            check_known(named or (), len(info.get("class_names") or ()), _largest(rows), meta.name)
         else:
-            _warn_of_unnamed(rows, names, meta)
+            _warn_of_unnamed(rows, named, meta)
     elif htype.name == "bbox":
         _warn_of_odd_boxes(rows, meta)
     files = not is_plain(meta.sample_compression)
