@@ -281,6 +281,16 @@ def test_nothing_below_the_working_directory_is_the_users(
     assert not is_read(ds)
 
 
+def test_there_is_an_end_to_what_is_remembered(
+    tmp_path: Path, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept, "MOST_BYTES", 10)
+
+    with pytest.warns(UserWarning, match="as many links"):
+        linking(tmp_path / "ds", photos / "0.png")
+    assert not is_read(tmp_path / "ds")
+
+
 def test_switched_off_nothing_is_written_or_followed(
     tmp_path: Path, photos: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
