@@ -11,6 +11,9 @@ import signal
 
 import pytest
 
+# Links of tests are nothing that later processes of whoever runs them should follow.
+os.environ["LAKEBED_REMEMBER_LINKS"] = "0"
+
 from unit_tests import effort
 
 pytest_plugins = ["unit_tests.cost"]

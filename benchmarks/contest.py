@@ -31,13 +31,13 @@ COLUMNS = ("i8", "f8", "i8", "f8", "i8", "f8", "i8", "i4", "f4", "i4", "f4", "i4
 """Numbers of a row of the table: 76 bytes."""
 DIMENSIONS = 768
 FOUND = 10
-ROW_TYPES = {
+RECORD = {
     "id": "int64",
     "kind": "int32",
     **{f"f{i}": "float32" for i in range(4)},
     **{f"d{i}": "float64" for i in range(6)},
 }
-"""Columns of a table that is appended to: 76 bytes a row."""
+"""Columns of the records that are appended: 76 bytes each."""
 
 
 @dataclass(frozen=True)
@@ -142,10 +142,10 @@ class Task:
         found: NDArray[np.uint32] = np.load(self.data / "labels.npy")
         return found
 
-    def table(self, rows: int) -> dict[str, NDArray[Any]]:
+    def records(self, rows: int) -> dict[str, NDArray[Any]]:
         """Return columns of numbers, the same for all contestants."""
         chance = np.random.default_rng(7)
-        return {name: chance.integers(0, 1 << 30, rows).astype(kind) for name, kind in ROW_TYPES.items()}
+        return {name: chance.integers(0, 1 << 30, rows).astype(kind) for name, kind in RECORD.items()}
 
     def order(self) -> list[int]:
         """Row numbers in random order, the same for all contestants."""

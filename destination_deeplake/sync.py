@@ -402,6 +402,7 @@ def begin(
         If `time_left` says that the process is to end, and an interrupted sync left rows that must be merged first.
     """
     lakebed.config.TELL_NEW_CLASSES = False  # standard output is the platform's
+    lakebed.config.REMEMBER_LINKS = False  # the source has chosen them
     lake = Lake(config.place, config.branch)
     keeps = config.rejected is Rejected.KEEP
     opened: list[StreamWriter] = []

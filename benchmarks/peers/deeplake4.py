@@ -90,9 +90,9 @@ def rows_write(task: Task) -> None:
     """Write datasets of each size."""
     for size in task.sizes():
         dataset = deeplake.create(str(task.out / f"{size}-rows"))
-        for name, column in task.table(size).items():
+        for name, column in task.records(size).items():
             dataset.add_column(name, str(column.dtype))
-        dataset.append(task.table(size))
+        dataset.append(task.records(size))
         dataset.commit()
     with task.measured():
         pass
@@ -108,7 +108,7 @@ def rows_append(task: Task) -> None:
             dataset.commit()
         return len(dataset)
 
-    task.grow("rows", task.table(APPENDED), append)
+    task.grow("rows", task.records(APPENDED), append)
 
 
 def labels_append(task: Task) -> None:

@@ -46,7 +46,7 @@ def rows_write(task: Task) -> None:
     """Write a data set for each column, in chunks of the size that HDF5 chooses."""
     for size in task.sizes():
         with h5py.File(task.out / f"{size}-rows", "w") as file:
-            for name, column in task.table(size).items():
+            for name, column in task.records(size).items():
                 file.create_dataset(name, data=column, chunks=True, maxshape=(None,))
     with task.measured():
         pass
@@ -66,7 +66,7 @@ def rows_append(task: Task) -> None:
                 os.fsync(file.id.get_vfd_handle())
         return length + len(column)
 
-    task.grow("rows", task.table(APPENDED), append)
+    task.grow("rows", task.records(APPENDED), append)
 
 
 def labels_append(task: Task) -> None:

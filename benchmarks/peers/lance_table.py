@@ -87,7 +87,7 @@ def labels_write(task: Task) -> None:
 def rows_write(task: Task) -> None:
     """Write tables of each size."""
     for size in task.sizes():
-        lance.write_dataset(pa.table(task.table(size)), str(task.out / f"{size}-rows"))
+        lance.write_dataset(pa.table(task.records(size)), str(task.out / f"{size}-rows"))
     with task.measured():
         pass
 
@@ -100,7 +100,7 @@ def rows_append(task: Task) -> None:
             lance.dataset(str(path)).insert(pa.table(rows))
         return int(lance.dataset(str(path)).count_rows())
 
-    task.grow("rows", task.table(APPENDED), append)
+    task.grow("rows", task.records(APPENDED), append)
 
 
 def labels_append(task: Task) -> None:

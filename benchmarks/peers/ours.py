@@ -106,7 +106,7 @@ def labels_append(task: Task) -> None:
 def rows_write(task: Task) -> None:
     """Write datasets of each size."""
     for size in task.sizes():
-        rows = task.table(size)
+        rows = task.records(size)
         with lakebed.empty(str(task.out / f"{size}-rows")) as dataset:
             for name, column in rows.items():
                 dataset.create_tensor(
@@ -128,7 +128,7 @@ def rows_append(task: Task) -> None:
             dataset.flush()
         return len(dataset)
 
-    task.grow("rows", task.table(APPENDED), append)
+    task.grow("rows", task.records(APPENDED), append)
 
 
 def append_loop(task: Task) -> None:

@@ -94,7 +94,7 @@ def labels_write(task: Task) -> None:
 def rows_write(task: Task) -> None:
     """Write the bytes of all columns of each size."""
     for size in task.sizes():
-        (task.out / f"{size}-rows").write_bytes(b"".join(c.tobytes() for c in task.table(size).values()))
+        (task.out / f"{size}-rows").write_bytes(b"".join(c.tobytes() for c in task.records(size).values()))
     with task.measured():
         pass
 
@@ -111,7 +111,7 @@ def rows_append(task: Task) -> None:
                 os.fsync(out.fileno())
         return path.stat().st_size // 76
 
-    task.grow("rows", task.table(APPENDED), append)
+    task.grow("rows", task.records(APPENDED), append)
 
 
 def labels_append(task: Task) -> None:

@@ -187,6 +187,11 @@ def __getattr__(name: str) -> object:
 
         found = globals()[name] = getattr(import_module(_LATER[name]), name)
         return found
+    if not name.startswith("_"):
+        from lakebed.absent import explained
+
+        if (told := explained("lakebed", name)) is not None:
+            raise AttributeError(told)
     raise AttributeError(f"module 'lakebed' has no attribute {name!r}")
 
 

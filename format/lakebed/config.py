@@ -66,6 +66,10 @@ LINK_SCHEMES: frozenset[str] = frozenset({"file", "http", "https", "s3", "gs", "
 LINK_ROOTS: tuple[str, ...] = tuple(filter(None, os.environ.get("LAKEBED_LINK_ROOTS", "").split(os.pathsep)))
 LINK_HOSTS: tuple[str, ...] = tuple(os.environ.get("LAKEBED_LINK_HOSTS", "").replace(",", " ").split())
 
+# Whether files that the user's own calls link in a dataset of this machine are remembered in ~/.config/lakebed, and
+# what stands there, `lakebed allow` included, is followed. Not for services that read datasets of others.
+REMEMBER_LINKS = os.environ.get("LAKEBED_REMEMBER_LINKS", "1") != "0"
+
 # Links to servers that are followed at the same time; fewer are if they lead to files of this machine.
 LINK_THREADS = 48
 

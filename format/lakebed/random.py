@@ -5,6 +5,12 @@ from __future__ import annotations
 _seed: int | None = None
 
 
+def __getattr__(name: str) -> object:
+    from lakebed.absent import explained
+
+    raise AttributeError(explained("random", name) or f"module 'lakebed.random' has no attribute {name!r}")
+
+
 def seed(value: int | None = None) -> None:
     """Set the seed; None leaves the order to chance.
 

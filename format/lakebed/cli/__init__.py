@@ -13,6 +13,10 @@ from lakebed.cli.output import Commands, Loaded
 
 # Name -> where it is below this package, and the first sentence of its help.
 _COMMANDS = {
+    "allow": (
+        "allow.allow",
+        "Let the links of all datasets lead into FOLDER and below, for you and from now on.",
+    ),
     "backup": (
         "backup.backup",
         "Back up dataset SRC with all versions to DEST: only what is new, all or nothing; after a kill, it goes on.",

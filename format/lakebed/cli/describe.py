@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import lakebed
-from lakebed.errors import CorruptError
+from lakebed.errors import CorruptError, GetDataFromLinkError
 from lakebed.printable import printable
 
 _WIDEST = 40
@@ -117,6 +117,14 @@ def _extents(low: Sequence[int], high: Sequence[int]) -> str:
     return "(" + ", ".join(str(a) if a == b else f"{a}:{b}" for a, b in zip(low, high, strict=True)) + ")"
 
 
+def _value(sample: lakebed.Tensor) -> Any:
+    """Return a sample's value; of a link that cannot be followed, its address."""
+    try:
+        return sample.data()["value"]
+    except GetDataFromLinkError as error:
+        return error.url or str(error)
+
+
 def records(ds: lakebed.Dataset, count: int, tensors: Sequence[str] | None) -> list[dict[str, Any]]:
     """Return the first rows as plain data: numbers, text, lists; null is None."""
     chosen = ds.tensors if tensors is None else {name: ds[name] for name in tensors}
@@ -127,7 +135,7 @@ def records(ds: lakebed.Dataset, count: int, tensors: Sequence[str] | None) -> l
         nulls = tensor[:there].null_mask() if there else None
         for i in range(count):
             is_null = i >= there or (nulls is not None and bool(nulls[i]))
-            rows[i][name] = None if is_null else plain(tensor[i].data()["value"])
+            rows[i][name] = None if is_null else plain(_value(tensor[i]))
     return rows
 
 

@@ -165,6 +165,10 @@ class Dataset(
                 return self.get_tags()
             if name in _YIELDING:
                 return getattr(self, _YIELDING[name])
+            from lakebed.absent import explained
+
+            if (told := explained("Dataset", name)) is not None:
+                raise AttributeError(told) from None
             # Programs ask for names with _ all the time, only to hear that there are none.
             hint = "" if name.startswith("_") else instead(name, self._names())
             raise AttributeError(

@@ -86,7 +86,9 @@ class Info(MutableMapping[str, Any]):
         try:
             return self[name]
         except KeyError:
-            raise AttributeError(f"info has no key {name!r}") from None
+            from lakebed.absent import explained
+
+            raise AttributeError(explained("Info", name) or f"info has no key {name!r}") from None
 
     def __setattr__(self, name: str, value: Any) -> None:
         self[name] = value

@@ -28,7 +28,12 @@ class PublicMeta:
         document = self._document
         if isinstance(document, TensorMeta) and name in document.extra and not hasattr(type(document), name):
             return document.extra[name]
-        value = getattr(document, name)
+        try:
+            value = getattr(document, name)
+        except AttributeError as error:
+            from lakebed.absent import explained
+
+            raise AttributeError(explained("meta", name) or str(error)) from None
         return list(value) if isinstance(value, tuple) else value
 
     def __eq__(self, other: object) -> bool:

@@ -58,6 +58,16 @@ class Tensor(
             index.rows(self._state.length)
         return Tensor(self._handle, self._name, index, pad=self._pad, key=self._key)
 
+    if not TYPE_CHECKING:  # or every name would pass for one that is there
+
+        def __getattr__(self, name: str) -> Any:
+            """Say what to do in place of a name that only 3.x has."""
+            from lakebed.absent import explained
+
+            if (told := explained("Tensor", name)) is not None:
+                raise AttributeError(told)
+            return object.__getattribute__(self, name)  # raises what it raised before
+
     def __iter__(self) -> Iterator[Tensor]:
         count = int(self.shape[0] or 0) if self._index.is_single else len(self)
         for i in range(count):

@@ -3,10 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from lakebed.errors import InvalidInputError
+
+STRICT = "strict_labels"
+"""Key of a tensor's info: where it is true, samples add no classes."""
+
+
+def check_known(names: Sequence[str], known: int, largest: int, tensor: str | None) -> None:
+    """Refuse labels that are no classes of a strict tensor.
+
+    Parameters
+    ----------
+    names
+        The names with those that samples would add; ``known`` of them are classes.
+    largest
+        The largest label among the samples.
+
+    Raises
+    ------
+    InvalidInputError
+        If a name or a number is none.
+    """
+    what = f"tensor {tensor!r} takes the {known:,} classes of info.class_names only (strict_labels)"
+    if len(names) > known:
+        near = get_close_matches(names[known], names[: min(known, 1000)], n=1)
+        guess = f"; did you mean {near[0]!r}?" if near else "."
+        raise InvalidInputError(
+            f"{what}, and {names[known]!r} is none of them{guess} To add a class, append its name to info.class_names"
+        )
+    if largest >= known:
+        raise InvalidInputError(f"{what}, and the label {largest} is none of them")
 
 
 def to_indices(

@@ -2,7 +2,9 @@
 
 A link may lead to
 
-* a file of the dataset's own folder or of ``config.LINK_ROOTS``, symbolic links resolved;
+* a file of the dataset's own folder, of ``config.LINK_ROOTS`` or of what ``lakebed allow`` names, symbolic links
+  resolved;
+* a file that the user of this machine has linked in this very dataset before (:mod:`lakebed.links.kept`);
 * a web address all of whose IP addresses are public, or that ``config.LINK_HOSTS`` names;
 * an object of a bucket, with the credentials that the user has given for its key, or without any;
 * whatever this process has appended as a link itself.
@@ -122,13 +124,16 @@ class Policy:
         UnsafePathError
             If it lies elsewhere.
         """
-        for root in self._roots():
-            base = os.path.realpath(os.path.expanduser(root))  # noqa: PTH111
-            if real.startswith(base if base.endswith(os.sep) else base + os.sep):
-                return
+        if _is_below(real, self._roots()):
+            return
+        from lakebed.links import kept
+
+        if kept.is_kept(self.dataset, path) or _is_below(real, kept.allowed()):
+            return
         raise UnsafePathError(
-            f"the link to {path!r} is not followed: it leads out of the dataset's folder. If you trust the dataset, "
-            "call lakebed.allow_links with the folder that its links may lead to, or name it in LAKEBED_LINK_ROOTS"
+            f"the link to {path!r} is not followed: it leads out of the dataset's folder, and was not made on this "
+            "machine. If you trust the dataset, call lakebed.allow_links with the folder that its links may lead to, "
+            "or run `lakebed allow FOLDER` once"
         )
 
     def _roots(self) -> Sequence[str]:
@@ -230,6 +235,15 @@ class Policy:
         if not key or any(part in ("", ".", "..") for part in key.removesuffix("/").split("/")):
             raise _forbidden(url, "its key is no plain name in the bucket")
         return scheme, bucket, key
+
+
+def _is_below(real: str, roots: Iterable[str]) -> bool:
+    """Tell whether a file lies in or below one of some folders."""
+    for root in roots:
+        base = os.path.realpath(os.path.expanduser(root))  # noqa: PTH111
+        if real.startswith(base if base.endswith(os.sep) else base + os.sep):
+            return True
+    return False
 
 
 def _forbidden(url: str, why: str, entry: str | None = None) -> UnsafePathError:

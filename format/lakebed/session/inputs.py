@@ -10,6 +10,7 @@ import numpy as np
 
 from lakebed.dataclass import replace
 from lakebed.errors import MissingCredsError, SampleAppendError
+from lakebed.htypes.class_label import STRICT
 from lakebed.session.stored_samples import StoredSamples
 from lakebed.versions.state import TensorState
 from lakebed.writing.encode.arrow import chunks_of
@@ -43,13 +44,13 @@ def encode_samples(samples: Any, state: TensorState, linking: Linking) -> Column
                 raise
         # Samples of a tensor that has only empty ones: they cannot be read, and need not be.
         return encode_samples([None if _holds_nothing(s) else s for s in samples], state, linking)
-    if samples.fits_stored(state.meta):
+    if samples.fits_stored(state.meta) and not state.info.get(STRICT):
         columns = samples.stored(state)
         if state.meta.is_link:
             columns = (_recoded(column, samples.creds_names(), linking, name) for column in columns)
         return joined(list(columns), state)
     if state.meta.is_link and samples.is_link and not samples.goes_inside:
-        return encode_column(list(samples.links()), state.meta, state.info, name, linking)
+        return encode_column(list(samples.links()), state.meta, state.info, name, linking.of_others())
     if samples.holds_nothing:
         return encode_column(
             [None] * (1 if samples.is_single else len(samples)), state.meta, state.info, name, linking

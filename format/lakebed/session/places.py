@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Sequence
 
+from lakebed import config
 from lakebed.errors import (
     CommitFailed,
     DatasetExistsError,
@@ -19,7 +20,7 @@ from lakebed.errors import (
 from lakebed.session.handle import Handle
 from lakebed.session.open_sessions import flush_open
 from lakebed.session.session import Session
-from lakebed.storage.base import Storage
+from lakebed.storage.base import Storage, traits_of
 from lakebed.storage.url import Location, open_storage, parse
 from lakebed.versions.locks.marker import LOCK_NAME
 from lakebed.versions.opening import TREE_KEY
@@ -152,6 +153,11 @@ def remove(storage: Storage) -> None:
     """Remove all files of a dataset, but no other dataset below it."""
     from lakebed.storage import orphan_files
 
+    folder = traits_of(storage).folder
+    if folder and config.REMEMBER_LINKS:
+        from lakebed.links import kept
+
+        kept.forget(folder)
     keys = [key for key, _ in storage.list("")]
     nested = _nested(keys)
     storage.delete(TREE_KEY)  # first: whatever happens next, half a dataset does not open

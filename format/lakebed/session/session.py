@@ -25,7 +25,7 @@ from lakebed.session import finalizer, open_sessions
 from lakebed.session.checkout import Checkout
 from lakebed.session.credentials import LinkCredentials
 from lakebed.session.tail_cache import TailCache
-from lakebed.storage.base import Storage
+from lakebed.storage.base import Storage, traits_of
 from lakebed.versions.foreign_writes import is_as_read
 from lakebed.versions.state import Snapshot, contradiction
 from lakebed.versions.tree_file import TreeAt, read_tree_at
@@ -84,6 +84,7 @@ class Session(Checkout):
         self.read_only = read_only
         self.lock_timeout = lock_timeout
         self.credentials = LinkCredentials(storage) if credentials is None else credentials
+        self._linking: Linking | None = None
         self.epoch = 0
         self.mutex = threading.RLock()
         self._tail_cache = TailCache(storage, self.source)
@@ -187,9 +188,11 @@ class Session(Checkout):
     @property
     def linking(self) -> Linking:
         """What links go by when they are appended."""
-        from lakebed.writing.encode.links import Linking
+        if self._linking is None:
+            from lakebed.writing.encode.links import Linking
 
-        return Linking(self.credentials)
+            self._linking = Linking(self.credentials, dataset=traits_of(self.storage).folder or None)
+        return self._linking
 
     def writing(self, *, sound: bool = True) -> _Change:
         """Give the draft for one change, which is made as a whole or not at all; to be used with the mutex held.

@@ -153,9 +153,19 @@ def _check_no_password(scheme: str, address: str) -> None:
         )
 
 
+_HUB = (
+    "hub:// is the service of Deep Lake's vendor, which only its own package reads. Copy the dataset out once, "
+    "with its versions: python3.11 -m venv old && old/bin/pip install 'deeplake==3.9.52' 'numpy<2' setuptools && "
+    "old/bin/python -c \"import deeplake; deeplake.deepcopy('hub://ORGANISATION/NAME', 'NAME', token='YOUR TOKEN')\"; "
+    "then open the copy, lakebed.load('NAME'). A bucket takes it as well as a folder"
+)
+
+
 def _check_scheme(scheme: str) -> None:
     if scheme in ("mem", *SCHEMES):
         return
+    if scheme == "hub":
+        raise UnsupportedUrlError(_HUB)
     from lakebed.storage.fsspec_store import is_known
 
     if is_known(scheme):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from lakebed.errors import (
     HubComposeEmptyListError,
@@ -31,6 +31,16 @@ class Pipeline:
 
     def __len__(self) -> int:
         return len(self.functions)
+
+    if not TYPE_CHECKING:  # or every name would pass for one that is there
+
+        def __getattr__(self, name: str) -> Any:
+            """Say what to do in place of a name that only 3.x has."""
+            from lakebed.absent import explained
+
+            if (told := explained(type(self).__name__, name)) is not None:
+                raise AttributeError(told)
+            return object.__getattribute__(self, name)  # raises what it raised before
 
     def _stages(self) -> list[Stage]:
         return [stage for function in self.functions for stage in function._stages()]  # noqa: SLF001

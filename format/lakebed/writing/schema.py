@@ -24,6 +24,7 @@ from lakebed.errors import (
 )
 from lakebed.htypes.arrays import array_dtype
 from lakebed.htypes.base import Demand, Htype, Storing
+from lakebed.htypes.class_label import STRICT
 from lakebed.htypes.registry import UNSPECIFIED, HtypeName, full_name, htype_named, parse_htype
 from lakebed.versions.state import Snapshot
 from lakebed.writing.names import check_group_name, check_tensor_name, companion, parents
@@ -324,6 +325,11 @@ def _settings(
             rest[key] = bool(value)
         elif key == "typestr":
             rest[key] = value
+        elif key == STRICT and kind.name == "class_label":
+            if not isinstance(value, bool):
+                raise TensorMetaInvalidHtypeOverwriteValue(f"{STRICT} is True or False, not {value!r}")
+            if value:  # tensors of 3.x, and those of whoever does not ask for it, do not have the key
+                info[key] = True
         else:
             raise TensorMetaInvalidHtypeOverwriteKey(
                 f"Htype {kind.name!r} doesn't have a key for {key!r}. Available keys: {[*extra, *_COMMON]}"

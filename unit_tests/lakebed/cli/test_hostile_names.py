@@ -64,6 +64,7 @@ INVOCATIONS: dict[str, list[list[str]]] = {
     "upgrade": [["DS", "COPIED"], ["DS"], ["NO", "OUT"], ["BAD", "UPGRADED"]],
     "unpack": [["DS", "OUT"], ["NO", "OUT"]],
     "backup": [["DS", "BACKUPS"], ["BAD", "BACKUPS"], ["NO", "BACKUPS"]],
+    "allow": [["DS"], ["--list"], ["DS", "--remove"], ["NO"]],
     "backups": [["KEPT"], ["KEPT", "--verify"], ["DS"], ["NO", "--verify"]],
     "restore": [["KEPT", "OUT"], ["KEPT", "OUT", "--at", "x" + EVIL], ["NO", "OUT"]],
     "doctor": [["DS"], ["NO"], ["DS", "--creds-key", "k" + EVIL]],

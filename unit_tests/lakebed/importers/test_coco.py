@@ -271,7 +271,7 @@ def test_many_pictures_at_once_become_what_each_becomes(tmp_path: Path, plain: b
     ]
     changed = [{**good, **change} for change in changes]
     changed += [{key: value for key, value in good.items() if key != left} for left in good]
-    images = [
+    images: list[dict[str, Any]] = [
         {"id": number, "file_name": f"{number}.jpg", "width": 8, "height": 6}
         for number in range(len(changed) + 5)
     ]

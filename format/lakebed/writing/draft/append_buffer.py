@@ -24,6 +24,7 @@ from lakebed.dataclass import dataclass, field
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import LakebedError
 from lakebed.htypes.base import Storing
+from lakebed.htypes.class_label import STRICT
 from lakebed.htypes.registry import htype_named
 from lakebed.native import headers
 from lakebed.versions.state import TensorState
@@ -194,6 +195,8 @@ def _check_for(state: TensorState, allocate: Allocate) -> Check | None:
     if dtype.kind not in "biuf":
         return None
     names = list(state.info.get("class_names") or ()) if htype.name == "class_label" else []
+    if state.info.get(STRICT) and not names:
+        return None
     return _Numbers(dtype, len(meta.max_shape), names, allocate, is_box=htype.name == "bbox")
 
 

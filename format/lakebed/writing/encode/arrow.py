@@ -25,6 +25,7 @@ from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import TensorDtypeMismatchError
 from lakebed.htypes.arrays import array_dtype
 from lakebed.htypes.base import Htype, Storing
+from lakebed.htypes.class_label import STRICT
 from lakebed.htypes.registry import htype_named
 from lakebed.links.link import LinkedSample, link
 from lakebed.writing.encode.arrays import compressed
@@ -81,7 +82,7 @@ def encode_arrow_rows(values: Any, meta: TensorMeta, info: Mapping[str, Any]) ->
                 if not is_plain(meta.sample_compression)
                 else [_encode_bytes(array, meta, info)]
             )
-        elif not _is_plain(meta, htype, storing_of(array)):
+        elif info.get(STRICT) or not _is_plain(meta, htype, storing_of(array)):
             rows = array.to_pylist()
             parts = with_nulls(
                 encode_rows(rows, meta, info), missing_rows(*plain_rows(rows)), info.get("logical_type")

@@ -107,6 +107,7 @@ def _column(values: Any, meta: TensorMeta, info: Mapping[str, Any], linking: Lin
             return Column(list(encode_arrow_rows(values, meta, info)))
     elif is_arrow(values) and not meta.is_sequence:
         values = arrow_links(values)
+        linking = None if linking is None else linking.of_others()
     if isinstance(values, str | bytes | Mapping):
         raise InvalidKeyTypeError(
             f"a column of samples must be an array or a list, not one {type(values).__name__}"

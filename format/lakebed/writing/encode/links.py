@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lakebed import config
 from lakebed.codecs.block import Block
-from lakebed.dataclass import dataclass, field
+from lakebed.dataclass import dataclass, field, replace
 from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import (
     BadLinkError,
@@ -50,10 +51,18 @@ class Linking:
         The credentials of the dataset; None for one that has none.
     known
         What was found behind links that were looked at before.
+    dataset
+        Path of the dataset on this machine whose links the user makes by calls of this process; None if they come from
+        anywhere else: a table, another dataset, an import.
     """
 
     keys: Keys | None = None
     known: Mapping[LinkedSample, Found | BadLinkError] = field(default_factory=dict)
+    dataset: str | None = None
+
+    def of_others(self) -> Linking:
+        """Return the same for links that somebody else has made."""
+        return self if self.dataset is None else replace(self, dataset=None)
 
     def code(self, key: str | None) -> int:
         """Return the code of a name; see ``Keys.code``."""
@@ -131,10 +140,10 @@ def _links(run: LinkRun, kinds: set[type], spec: TensorSpec, linking: Linking) -
     data, sizes = encode_paths(paths)
     block = Block(memoryview(data), len(sizes), sizes, (1,))
     if not spec.meta.verify:
-        remember(paths)
+        _remember(paths, linking)
         return Encoded(block, with_dtype(spec.meta, _UNSEEN if any(paths) else None), creds=codes)
     facts = _facts(run, spec, linking)
-    remember(paths)
+    _remember(paths, linking)
     wanted = spec.feeds & _LOOKED_AT
     return Encoded(
         block,
@@ -143,6 +152,15 @@ def _links(run: LinkRun, kinds: set[type], spec: TensorSpec, linking: Linking) -
         shapes=_ranked([() if f is None else f.shape for f in facts], spec) if wanted else None,
         creds=codes,
     )
+
+
+def _remember(paths: Sequence[str], linking: Linking) -> None:
+    """Let the user of this process read what he links, here and, in a dataset of this machine, in later processes."""
+    remember(paths)
+    if linking.dataset is not None and config.REMEMBER_LINKS:
+        from lakebed.links import kept
+
+        kept.remember(linking.dataset, paths)
 
 
 def _parts(run: LinkRun, kinds: set[type], linking: Linking) -> tuple[Sequence[str], NDArray[np.uint32]]:
@@ -211,7 +229,7 @@ def looked_at(
     looked = inspect_all(links, linking.credentials, is_text=is_text)
     seen = zip(watched(links), looked, strict=True)
     known.update((link, facts) for link, facts in seen if facts is not None)
-    return Linking(linking.keys, known)
+    return replace(linking, known=known)
 
 
 def _refused(link: LinkedSample, linking: Linking) -> BadLinkError | None:
@@ -258,7 +276,7 @@ def _tiled(value: LinkedTiledSample, spec: TensorSpec, linking: Linking) -> Enco
 
     code = linking.code(value.creds_key)
     found = inspect_tiled(value, linking.credentials, only_first=not spec.meta.verify)
-    remember([str(path) for path in value.path_array.flat])
+    _remember([str(path) for path in value.path_array.flat], linking)
     tile = value.tile_shape or ()
     data = encode_tiled(value.path_array, len(tile))
     return Encoded(

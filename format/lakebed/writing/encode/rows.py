@@ -15,7 +15,7 @@ from lakebed.documents.tensor_meta import TensorMeta
 from lakebed.errors import TensorMetaInvalidHtypeOverwriteValue, UnusualSampleWarning
 from lakebed.htypes.arrays import array_dtype, is_numeric
 from lakebed.htypes.base import Storing
-from lakebed.htypes.class_label import to_indices
+from lakebed.htypes.class_label import STRICT, check_known, to_indices
 from lakebed.htypes.documents import encode_json, encode_list, encode_tags
 from lakebed.htypes.polygon import encode_polygons
 from lakebed.htypes.registry import htype_named
@@ -51,7 +51,11 @@ def encode_rows(
         if names != known:
             changes["class_names"] = names
     if htype.name in _LABELS:
-        _warn_of_unnamed(rows, changes.get("class_names") or info.get("class_names"), meta)
+        named = changes.get("class_names") or info.get("class_names")
+        if info.get(STRICT):
+            check_known(named or (), len(info.get("class_names") or ()), _largest(rows), meta.name)
+        else:
+            _warn_of_unnamed(rows, named, meta)
     elif htype.name == "bbox":
         _warn_of_odd_boxes(rows, meta)
     files = not is_plain(meta.sample_compression)
@@ -61,17 +65,21 @@ def encode_rows(
     return parts
 
 
+def _largest(rows: Samples) -> int:
+    """Return the largest label of samples; -1 if there is none."""
+    if isinstance(rows, np.ndarray) and rows.dtype != object:
+        return int(rows.max()) if rows.size and rows.dtype.kind in "iu" else -1
+    plain = [row for row in rows if type(row) is int]
+    others = [np.asarray(row) for row in rows if row is not None and type(row) is not int]
+    plain += [int(one.max()) for one in others if one.size and one.dtype.kind in "iu"]
+    return max(plain, default=-1)
+
+
 def _warn_of_unnamed(rows: Samples, names: Any, meta: TensorMeta) -> None:
     """Tell of a number that is no class; 3.x takes it without a word, and so do we."""
     if not isinstance(names, list | tuple) or not names:
         return
-    if isinstance(rows, np.ndarray):
-        largest = int(rows.max()) if rows.size and rows.dtype.kind in "iu" else 0
-    else:
-        plain = [row for row in rows if type(row) is int]
-        others = [np.asarray(row) for row in rows if row is not None and type(row) is not int]
-        plain += [int(one.max()) for one in others if one.size and one.dtype.kind in "iu"]
-        largest = max(plain, default=0)
+    largest = _largest(rows)
     if largest >= len(names):
         warnings.warn(
             f"tensor {meta.name!r} has the names of {len(names):,} classes, and the label {largest} is none of them; "

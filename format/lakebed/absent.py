@@ -1,0 +1,139 @@
+"""Names of the Deep Lake 3.x API that are not here: for each one sentence with the way around.
+
+Looked at when a name is missing, and at no other time. docs/coming-from-deep-lake-3.md lists what is here.
+"""
+
+from __future__ import annotations
+
+PAGE = "see the page Coming from Deep Lake 3"
+
+_INSIDE = "it is of the inside of Deep Lake 3.x"
+_INDEX = (
+    "there are no vector indexes: `np.argsort(-(ds.{name}.numpy() @ query))[:k]` searches a million embeddings in the "
+    "time of one pass over them"
+)
+_OF_INDEXES = _INDEX.replace("{name}", "embedding")
+_CLOUD = "it belongs to the service of Deep Lake's vendor, of which nothing is needed here"
+_SUBMODULE = "`import lakebed.compat` first makes `import deeplake` and its submodules lead here"
+_IMPORTED = "it is no part of the API: import it from where it is"
+
+_MODULE = {
+    "Config": "of botocore: lakebed.config.REQUESTS, STALL_SECONDS and RETRY_SECONDS say how stores are asked",
+    "DeeplakeRandom": "lakebed.random has seed and get_seed",
+    "HTYPE_CONFIGURATIONS": "lakebed.htypes lists the htypes, lakebed.file_kinds what each may be stored as",
+    "Queue": _IMPORTED,
+    "SUPPORTED_COMPRESSIONS": "lakebed.compressions is the list",
+    "VectorStore": (
+        "there is no VectorStore: make a dataset with tensors text, metadata (htype json), embedding "
+        "and id (text), extend it, and search by `np.argsort(-(ds.embedding.numpy() @ query))[:k]`"
+    ),
+    "api_dataset": "lakebed.load, empty and the others are functions of the module",
+    "auto": "lakebed.ingest_coco, ingest_yolo, ingest_classification, ingest_dataframe and import_from read data sets",
+    "client": _CLOUD,
+    "compression": f"lakebed.compressions is the list of names; {_SUBMODULE}",
+    "constants": f"lakebed.config and lakebed.limits hold what may be set; {_SUBMODULE}",
+    "core": f"lakebed.Dataset and lakebed.Tensor are the classes; {_SUBMODULE}",
+    "deeplake_reporter": "nothing is reported to anybody",
+    "enterprise": f"ds.dataloader() gives the loader; {_SUBMODULE}",
+    "event_queue": "nothing is reported to anybody",
+    "hooks": "there are no hooks: call your own function beside lakebed.load and ds.commit",
+    "huggingface": "lakebed.ingest_huggingface and `lakebed import huggingface` read them",
+    "integrations": "ds.pytorch, ds.tensorflow and ds.dataloader train; for OpenMMLab wrap ds in a dataset of your own",
+    "list": "lakebed.ls lists the datasets below a folder or a prefix; Deep Lake 3.9.52 has no list either",
+    "multiprocessing": _IMPORTED,
+    "np": _IMPORTED,
+    "send_event": "nothing is reported to anybody",
+    "sys": _IMPORTED,
+    "threading": _IMPORTED,
+    "util": f"lakebed.errors has the exceptions by their names of 3.x; {_SUBMODULE}",
+    "wandb": "log `ds.path` and `ds.commit_id` in your own run: both open exactly these data again",
+    "warn_if_update_required": "nothing asks for newer releases",
+}
+
+_DATASET = {
+    "base_storage": "ds.storage is where the files are",
+    "dataset_creds_key": "lakebed.load(path, creds={'creds_key': name}) opens a dataset with credentials by name",
+    "dataset_creds_key_org_id": _CLOUD,
+    "dataset_creds_key_token": _CLOUD,
+    "ds_name": "a dataset's name is its path: ds.path",
+    "enabled_tensors": "ds[['a', 'b']] is a dataset of these tensors only",
+    "index_params": _OF_INDEXES,
+    "is_first_load": _INSIDE,
+    "is_iteration": _INSIDE,
+    "libdeeplake_dataset": f"{_INSIDE}: ds itself does what the closed library did",
+    "regenerate_vdb_indexes": _OF_INDEXES,
+    "version_state": "ds.branch, ds.commit_id, ds.pending_commit_id and ds.commits tell the version",
+}
+
+_TENSOR = {
+    "check_supported_tensor": _OF_INDEXES,
+    "chunk_engine": f"{_INSIDE}: tensor.numpy(), tobytes(), shapes() and meta tell what is stored",
+    "create_vdb_index": _OF_INDEXES,
+    "dataset": "keep the dataset that the tensor was taken from",
+    "delete_vdb_index": _OF_INDEXES,
+    "deserialize_inverted_index": _OF_INDEXES,
+    "deserialize_partitions": _OF_INDEXES,
+    "fetch_vdb_indexes": _OF_INDEXES,
+    "get_vdb_indexes": _OF_INDEXES,
+    "invalidate_libdeeplake_dataset": _INSIDE,
+    "is_inverted_index": _OF_INDEXES,
+    "is_iteration": _INSIDE,
+    "is_partitioned_vdb_index": _OF_INDEXES,
+    "link_creds": "ds.link_creds has the names of credentials, tensor.creds_key() that of one link",
+    "load_vdb_index": _OF_INDEXES,
+    "storage": "ds.storage is where the files are",
+    "unload_vdb_index_cache": _OF_INDEXES,
+    "update_vdb_index": _OF_INDEXES,
+    "version_state": "ds.branch, ds.commit_id and ds.commits tell the version",
+}
+
+_META = "metadata changes by the calls of the tensor and the dataset only; tensor.meta and ds.meta show it"
+_BYTES = "convert it with dict(...), and that with json.dumps"
+
+NAMES: dict[str, dict[str, str]] = {
+    "lakebed": _MODULE,
+    "Dataset": _DATASET,
+    "Tensor": _TENSOR,
+    "Info": {"frombuffer": _BYTES, "nbytes": _BYTES, "tobytes": _BYTES},
+    "ComputeFunction": {
+        "args": "call your own function with its arguments; a stage binds them until eval",
+        "func": "keep the function that you decorated",
+        "kwargs": "call your own function with its arguments; a stage binds them until eval",
+    },
+    "Pipeline": {"run": "eval runs all stages"},
+    "random": dict.fromkeys(
+        ("indra_api", "instance", "internal_seed"), "lakebed.random.seed and get_seed are all there is"
+    ),
+    "meta": dict.fromkeys(
+        (
+            *("add_group", "add_link", "add_tensor", "add_vdb_index", "contains_vdb_index", "delete_group"),
+            *(
+                "delete_tensor",
+                "frombuffer",
+                "get_vdb_index_ids",
+                "is_dirty",
+                "nbytes",
+                "pop",
+                "remove_vdb_index",
+            ),
+            *(
+                "rename_group",
+                "rename_tensor",
+                "set_dtype",
+                "set_dtype_str",
+                "set_hidden",
+                "set_htype",
+                "tobytes",
+            ),
+            *("update_length", "update_shape_interval", "update_vdb_partition", "visible_tensors"),
+        ),
+        _META,
+    ),
+}
+"""Kind of object -> name -> the sentence without its beginning."""
+
+
+def explained(kind: str, name: str) -> str | None:
+    """Return the sentence about a name that an object does not have; None for one that 3.x does not have either."""
+    told = NAMES.get(kind, {}).get(name)
+    return None if told is None else f"{kind}.{name} of Deep Lake 3.x is not here: {told} ({PAGE})"

@@ -1,0 +1,49 @@
+"""``lakebed allow``: folders that links to files may lead into, in all processes of this user."""
+
+from __future__ import annotations
+
+import click
+
+from lakebed.cli.output import json_option, say, say_json, with_errors
+from lakebed.links import kept
+
+
+@click.command()
+@click.argument("folder", required=False)
+@click.option(
+    "--list", "listed", is_flag=True, help="List what is allowed, and in which datasets links are yours."
+)
+@click.option(
+    "--remove", is_flag=True, help="Take FOLDER back, or what was remembered of the dataset FOLDER."
+)
+@json_option
+@with_errors
+def allow(folder: str | None, listed: bool, remove: bool, as_json: bool) -> None:
+    """Let the links of all datasets lead into FOLDER and below, for you and from now on.
+
+    Files that your own programs have linked in a dataset of this machine need no permission.
+    """
+    if listed:
+        _list(as_json=as_json)
+        return
+    if folder is None:
+        raise click.UsageError("name a FOLDER, or pass --list")
+    if remove:
+        if not kept.disallow(folder):
+            raise click.ClickException(f"{folder} is not allowed, and no dataset with links of yours")
+        say(f"links are no longer followed because of {folder}")
+        return
+    say(f"links may lead into {kept.allow(folder)}")
+
+
+def _list(*, as_json: bool) -> None:
+    folders, datasets = kept.allowed(), dict(kept.datasets())
+    if as_json:
+        say_json({"folders": list(folders), "datasets": datasets})
+        return
+    for each in folders:
+        say(each)
+    for dataset, count in datasets.items():
+        say(f"{count:,} files that you have linked in {dataset}")
+    if not folders and not datasets:
+        say("nothing is allowed", err=True)

@@ -1,0 +1,140 @@
+"""Small functions and objects of Deep Lake 3.x that scripts import and that lakebed itself does not have."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import re
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import lakebed
+from lakebed.compat import constants
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+VERSION = "3.9.52"
+"""What scripts are told that they run on: the release whose API this is."""
+
+CONSTANTS: dict[str, Any] = {**constants.CONSTANTS, **constants.COMPRESSIONS, "VERSION": VERSION}
+
+logger = logging.getLogger("deeplake")
+
+
+class _Config(dict[str, Any]):
+    """``deeplake.config``: a dictionary in 3.x, ``lakebed.config`` by its attributes."""
+
+    def __missing__(self, key: str) -> Any:
+        raise KeyError(
+            f"deeplake.config[{key!r}]: lakebed asks stores as lakebed.config.REQUESTS, STALL_SECONDS and "
+            "RETRY_SECONDS say, and takes no configuration of botocore"
+        )
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self.__missing__(key)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(lakebed.config, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(lakebed.config, name, value)
+
+
+config = _Config()
+
+
+class dataset:  # noqa: N801 - the name of 3.x
+    """The functions of the module as static methods, as in ``deeplake.api.dataset``."""
+
+    init = staticmethod(lakebed.dataset)
+    exists = staticmethod(lakebed.exists)
+    empty = staticmethod(lakebed.empty)
+    load = staticmethod(lakebed.load)
+    rename = staticmethod(lakebed.rename)
+    delete = staticmethod(lakebed.delete)
+    like = staticmethod(lakebed.like)
+    copy = staticmethod(lakebed.copy)
+    deepcopy = staticmethod(lakebed.deepcopy)
+    connect = staticmethod(lakebed.connect)
+    ingest_coco = staticmethod(lakebed.ingest_coco)
+    ingest_yolo = staticmethod(lakebed.ingest_yolo)
+    ingest_classification = staticmethod(lakebed.ingest_classification)
+    ingest_kaggle = staticmethod(lakebed.ingest_kaggle)
+    ingest_dataframe = staticmethod(lakebed.ingest_dataframe)
+    ingest_huggingface = staticmethod(lakebed.ingest_huggingface)
+    export_yolo = staticmethod(lakebed.export_yolo)
+
+
+def DeeplakeRandom() -> Any:  # noqa: N802 - the name of 3.x
+    """Return what holds the seed: there is one for the whole process."""
+    return lakebed.random
+
+
+def dataloader(ds: lakebed.Dataset, *args: Any, **kwargs: Any) -> Any:
+    """Return ``ds.dataloader()``."""
+    return ds.dataloader(*args, **kwargs)
+
+
+def dataset_to_pytorch(ds: lakebed.Dataset, *args: Any, **kwargs: Any) -> Any:
+    """Return ``ds.pytorch()``."""
+    return ds.pytorch(*args, **kwargs)
+
+
+def query(ds: Any, query_string: str) -> Any:
+    """Return ``ds.query(query_string)``."""
+    return ds.query(query_string)
+
+
+def sample_by(ds: Any, *args: Any, **kwargs: Any) -> Any:
+    """Return ``ds.sample_by()``."""
+    return ds.sample_by(*args, **kwargs)
+
+
+def version_compare(one: str, other: str) -> int:
+    """Compare two versions: -1, 0 or 1, as the first is older, the same or newer."""
+    left, right = ([int(part) for part in re.findall(r"\d+", text)] for text in (one, other))
+    return (left > right) - (left < right)
+
+
+def pytorch_installed() -> bool:
+    """Tell whether PyTorch can be imported."""
+    return importlib.util.find_spec("torch") is not None
+
+
+def tensorflow_installed() -> bool:
+    """Tell whether TensorFlow can be imported."""
+    return importlib.util.find_spec("tensorflow") is not None
+
+
+def tfds_installed() -> bool:
+    """Tell whether TensorFlow Datasets can be imported."""
+    return importlib.util.find_spec("tensorflow_datasets") is not None
+
+
+def convert_pathlib_to_string_if_needed(path: Any) -> str:
+    """Return a path as text."""
+    return str(path)
+
+
+def is_remote_path(path: str) -> bool:
+    """Tell whether an address leads to a store behind a network."""
+    return "://" in path and not path.startswith(("file://", "mem://"))
+
+
+def not_reported(*args: Any, **kwargs: Any) -> None:
+    """Report nothing to anybody."""
+
+
+def _recorded(*_: Any, **__: Any) -> Callable[[Any], Any]:
+    return lambda function: function
+
+
+reporter = SimpleNamespace(
+    feature_report=not_reported,
+    error_report=not_reported,
+    system_report=not_reported,
+    publish=not_reported,
+    tags=[],
+    record_call=_recorded,
+)

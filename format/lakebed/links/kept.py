@@ -1,0 +1,314 @@
+"""What the user of this machine has allowed links for good, in ``~/.config/lakebed`` (docs/security.md).
+
+allowed-links        a folder per line: ``lakebed allow``; the links of all datasets may lead below it
+links/HASH.txt       what the user has linked in one dataset of this machine, which stays readable in later processes
+
+The second is bound to the dataset's place and to each file: its first line is the path of the dataset, each other one
+that of a file. So a dataset that comes from elsewhere, even to the very place of another, reads nothing but what the
+user had linked there. A line that a kill has torn ends in a NUL byte, which no path holds.
+
+Files that belong to others, or that others may write, count for nothing.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import stat
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+
+from lakebed import config, process_hooks
+from lakebed.errors import InvalidInputError, StoragePermissionError
+from lakebed.links.span import span_of
+from lakebed.storage.address import path_of, scheme_of
+
+_ODD = re.compile(r"\0|://|#bytes=")
+
+# Bytes of what is remembered of one dataset: some millions of links.
+MOST_BYTES = 1 << 28
+
+
+def folder() -> Path:
+    """Return where all of it is, or would be."""
+    base = os.path.expanduser(os.environ.get("XDG_CONFIG_HOME") or "~/.config")  # noqa: PTH111
+    # Never below the working directory, where anybody's files may be: a user without a home has nothing there.
+    return Path(base if os.path.isabs(base) else os.devnull) / "lakebed"  # noqa: PTH117
+
+
+# -- folders that the user allows --------------------------------------------------------------------------------
+
+
+def allowed() -> tuple[str, ...]:
+    """Return the folders that ``lakebed allow`` has named; none where ``config.REMEMBER_LINKS`` is off."""
+    if not config.REMEMBER_LINKS:
+        return ()
+    return tuple(line for line in _lines(_read(folder() / "allowed-links")) if line.startswith("/"))
+
+
+def allow(place: str) -> str:
+    """Allow the links of all datasets to lead into a folder, in all processes of this user; return its path.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is no folder.
+    StoragePermissionError
+        If the configuration cannot be written.
+    """
+    path = _real(place)
+    if not os.path.isdir(path) or "\n" in path:  # noqa: PTH112
+        raise InvalidInputError(f"{place!r} is no folder that links could lead into")
+    with _changing(folder() / "allowed-links") as fd:
+        if path not in _lines(_content(fd)):
+            _append(fd, f"{path}\n")
+    return path
+
+
+def disallow(place: str) -> bool:
+    """Take back what was allowed: a folder, or all that was remembered of a dataset; tell whether there was any.
+
+    Raises
+    ------
+    StoragePermissionError
+        If the configuration cannot be written.
+    """
+    path = _real(place)
+    found = forget(path)
+    with _changing(folder() / "allowed-links") as fd:
+        lines = _lines(_content(fd))
+        left = [line for line in lines if line not in (path, place)]
+        if len(left) < len(lines):
+            found = True
+            os.ftruncate(fd, 0)
+            _append(fd, "".join(f"{line}\n" for line in left))
+    return found
+
+
+# -- links that the user has made --------------------------------------------------------------------------------
+
+
+def remember(dataset: str, links: Sequence[str]) -> None:
+    """Remember for later processes that the user of this one has linked files in a dataset on this machine.
+
+    Links to anything but files, and names that hold a line break, are left out. A configuration that cannot be
+    written is a warning: the links are as good as they were, in this process.
+    """
+    place = _place(dataset)
+    text = _text(links)
+    if not text:
+        return
+    try:
+        with _changing(place) as fd:
+            size = os.fstat(fd).st_size
+            if size + len(text) > MOST_BYTES:
+                _warn(f"{place} holds as many links of {dataset} as it can")
+                return
+            head = f"{_real(dataset)}\n" if not size else ""
+            _append(fd, head + text)
+    except (StoragePermissionError, OSError) as error:
+        _warn(f"{place} cannot be written: {error}")
+
+
+def is_kept(dataset: str, path: str) -> bool:
+    """Tell whether the user has linked a file in this dataset, in this process or one before.
+
+    Parameters
+    ----------
+    dataset
+        Path of the dataset; one that is elsewhere has nothing.
+    path
+        The path as linked; a relative one counts from the working directory.
+    """
+    if not config.REMEMBER_LINKS or not dataset or scheme_of(dataset) != "file":
+        return False
+    return os.path.join(os.getcwd(), path) in _known(dataset)  # noqa: PTH109, PTH118
+
+
+def forget(dataset: str) -> bool:
+    """Forget what was linked in a dataset, which is removed or made anew; tell whether there was anything."""
+    if scheme_of(dataset) != "file":
+        return False
+    try:
+        _place(dataset).unlink()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        _warn(f"{_place(dataset)} cannot be removed: {error}")
+        return False
+    return True
+
+
+def datasets() -> Iterator[tuple[str, int]]:
+    """Yield the path of each dataset of which links are remembered, and how many files."""
+    try:
+        files = sorted((folder() / "links").glob("*.txt"))
+    except OSError:
+        return
+    for file in files:
+        dataset, paths = _parsed(_read(file))
+        if dataset:
+            yield dataset, len(paths)
+
+
+def _place(dataset: str) -> Path:
+    return folder() / "links" / f"{_name(_real(dataset))}.txt"
+
+
+def _real(dataset: str) -> str:
+    return os.path.realpath(path_of(dataset))
+
+
+@lru_cache(maxsize=64)
+def _name(dataset: str) -> str:
+    return hashlib.sha256(os.fsencode(dataset)).hexdigest()[:32]
+
+
+def _text(links: Sequence[str]) -> str:
+    """Return a line for each link to a file."""
+    text = "".join([f"{link}\n" for link in links])
+    if (
+        text.count("\n/") == text.count("\n") - 1 == len(links) - 1
+        and text[0] == "/"
+        and not _ODD.search(text)
+    ):
+        return text  # nothing but plain paths: millions of them must cost next to nothing
+    here = os.getcwd()  # noqa: PTH109
+    lines = []
+    for link in links:
+        if not link or ("://" in link and scheme_of(link) != "file"):
+            continue
+        span = span_of(link)
+        try:
+            path = os.path.join(here, path_of(link if span is None else span.url))  # noqa: PTH118
+        except OSError:  # a file:// address of another machine
+            continue
+        if "\n" not in path and "\0" not in path:
+            lines.append(f"{path}\n")
+    return "".join(lines)
+
+
+def _parsed(data: bytes) -> tuple[str, frozenset[str]]:
+    """Return the dataset and the paths of files that a file remembers."""
+    lines = _lines(data)
+    return (lines[0], frozenset(lines[1:])) if lines else ("", frozenset())
+
+
+class _Known:
+    """What was read of the files last, while they stay as they are."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._of: dict[str, tuple[tuple[int, ...], frozenset[str]]] = {}
+        process_hooks.after_fork(self._unlock)
+
+    def _unlock(self) -> None:
+        self._lock = threading.Lock()
+
+    def of(self, dataset: str) -> frozenset[str]:
+        place = _place(dataset)
+        try:
+            found = place.stat()
+        except OSError:
+            return frozenset()
+        state = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_mode, found.st_uid)
+        with self._lock:
+            known = self._of.get(str(place))
+            if known is None or known[0] != state:
+                named, paths = _parsed(_read(place))
+                if named != _real(dataset):
+                    paths = frozenset()
+                known = self._of[str(place)] = (state, paths)
+            return known[1]
+
+
+_KNOWN = _Known()
+
+
+def _known(dataset: str) -> frozenset[str]:
+    return _KNOWN.of(dataset)
+
+
+# -- files of the configuration ----------------------------------------------------------------------------------
+
+
+def _lines(data: bytes) -> list[str]:
+    """Return whole lines; what a kill has torn is none."""
+    return [line for line in os.fsdecode(data).split("\n")[:-1] if "\0" not in line]
+
+
+def _read(place: Path) -> bytes:
+    """Return the content of a file that is the user's and that nobody else may write; b"" where there is none."""
+    try:
+        fd = os.open(place, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except (FileNotFoundError, NotADirectoryError):
+        return b""
+    except OSError as error:
+        _warn(f"{place} cannot be read: {error}")
+        return b""
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+            _warn(f"{place} is not followed: it must be a file of yours that nobody else may write")
+            return b""
+        return _content(fd)
+    finally:
+        os.close(fd)
+
+
+def _content(fd: int) -> bytes:
+    parts = []
+    at = 0
+    while part := os.pread(fd, 1 << 24, at):
+        parts.append(part)
+        at += len(part)
+    return b"".join(parts)
+
+
+@contextmanager
+def _changing(place: Path) -> Iterator[int]:
+    """Open a file to add to it, alone; make it if there is none."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        try:
+            fd = os.open(place, flags, 0o600)
+        except FileNotFoundError:
+            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            fd = os.open(place, flags, 0o600)
+    except OSError as error:
+        raise StoragePermissionError(f"{place} cannot be written: {error}") from error
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _append(fd: int, text: str) -> None:
+    """Add lines at the end, all or none; a line that a kill has torn there never counts."""
+    size = os.fstat(fd).st_size
+    data = os.fsencode(text)
+    if size and os.pread(fd, 1, size - 1) != b"\n":
+        data = b"\0\n" + data
+    try:
+        at = size
+        while data:
+            written = os.pwrite(fd, data, at)
+            at += written
+            data = data[written:]
+    except OSError:
+        os.ftruncate(fd, size)
+        raise
+
+
+def _warn(why: str) -> None:
+    warnings.warn(
+        f"{why}; links to files may have to be allowed in other processes, with `lakebed allow FOLDER`",
+        stacklevel=4,
+    )
