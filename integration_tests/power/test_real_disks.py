@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import random
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -17,7 +18,9 @@ import pytest
 
 import lakebed
 from integration_tests.power.verdict import goes_on, seen
-from lakebed.errors import StorageFullError, StorageReadOnlyError
+from lakebed.errors import StorageError, StorageFullError, StorageReadOnlyError
+from lakebed.storage import new_files
+from lakebed.storage.local import LocalStorage
 from lakebed.writing.draft import tensors
 
 SEED = 20_261_121
@@ -33,20 +36,23 @@ DISKS = [
 
 
 @contextlib.contextmanager
-def mounted(kind: str, place: Path, *options: str, mkfs: tuple[str, ...] = ()) -> Iterator[Path]:
-    """A small file system of its own, or the test is skipped."""
+def mounted(kind: str, place: Path, *options: str, mkfs: tuple[str, ...] | None = ()) -> Iterator[Path]:
+    """A small file system of its own, or the test is skipped; without `mkfs` the one that was there before."""
     if os.geteuid():
         pytest.skip("only root may mount a file system")
     mount, image = place / "mount", place / "image"
-    mount.mkdir()
+    mount.mkdir(exist_ok=True)
     source = "none"
     if kind != "tmpfs":
         if shutil.which(f"mkfs.{kind}") is None:
             pytest.skip(f"there is no mkfs.{kind} here")
-        with image.open("wb") as file:
-            file.truncate(SIZES[kind] << 20)
-        quiet = {"ext4": ["-q", "-F", "-m", "0"], "btrfs": ["-q", "-f", "--mixed"], "xfs": ["-q", "-f"]}[kind]
-        subprocess.run([f"mkfs.{kind}", *quiet, *mkfs, str(image)], check=True)
+        if mkfs is not None:
+            with image.open("wb") as file:
+                file.truncate(SIZES[kind] << 20)
+            quiet = {"ext4": ["-q", "-F", "-m", "0"], "btrfs": ["-q", "-f", "--mixed"], "xfs": ["-q", "-f"]}[
+                kind
+            ]
+            subprocess.run([f"mkfs.{kind}", *quiet, *mkfs, str(image)], check=True)
         source, options = str(image), ("loop", *options)
     else:
         options = (f"size={SIZES[kind]}m", *options)
@@ -262,3 +268,34 @@ def test_a_disk_without_inodes_is_told(
             lakebed.gc(url, grace=0)
         goes_on(url, seen(url))
     assert told
+
+
+def break_tables(image: Path) -> None:
+    """Damage what an ext4 keeps of the blocks that are free; its checksums tell."""
+    told = subprocess.run(["dumpe2fs", str(image)], check=True, capture_output=True, text=True).stdout
+    with image.open("r+b") as file:
+        for number in re.findall(r"Block bitmap at (\d+)", told):
+            file.seek(4096 * int(number) + 700)
+            was = file.read(1)[0]
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([was ^ 16]))
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_disk_with_broken_tables_is_told(
+    at_once: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file system drops what it finds no place for, and says so once: no forced write after it knows of that."""
+    if shutil.which("dumpe2fs") is None:
+        pytest.skip("there is no dumpe2fs here")
+    monkeypatch.setattr(new_files, "_waiting_bytes", lambda: 0 if at_once else None)
+    with mounted("ext4", tmp_path, "errors=continue", mkfs=("-b", "4096", "-O", "metadata_csum")) as mount:
+        (mount / "before").write_bytes(b"before")
+    break_tables(tmp_path / "image")
+    with mounted("ext4", tmp_path, "errors=continue", mkfs=None) as mount:
+        storage = LocalStorage(mount)
+        with pytest.raises(StorageError, match="dmesg") as caught:
+            storage.put_many((f"f{i}", bytes(100_000)) for i in range(10))
+        assert caught.value.errno in (errno.EBADMSG, errno.EUCLEAN, errno.EIO)
+        assert [key for key, _ in storage.list()] == ["before"]
+        assert storage.get("before") == b"before"

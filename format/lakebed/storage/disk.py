@@ -39,6 +39,8 @@ _SERIAL = 3  # fewer files than this are not worth a thread
 # Some network file systems cannot sync a folder and need not.
 _NO_SYNC = frozenset((errno.EINVAL, errno.ENOTSUP, errno.EBADF))
 OUT_OF_FILES = frozenset((errno.EMFILE, errno.ENFILE))
+# The two behind the first are what ext4 and XFS say of their own tables; Linux alone has the last.
+_FAILING = frozenset((errno.EIO, errno.EBADMSG, getattr(errno, "EUCLEAN", errno.EIO)))
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _UNITS = (1_000_000_000, 10_000_000, 1_000_000, 1_000)
 """Nanoseconds that file systems round their times to; the coarsest keeps every other second."""
@@ -75,7 +77,7 @@ def storage_error(error: OSError, doing: str, path: str) -> LakebedError:
             f"{reason}; this file system has no locks: mount it with them (NFS: lockd), or write to a local disk",
             errno=number,
         )
-    if number == errno.EIO:
+    if number in _FAILING:
         return StorageError(f"{reason}; the disk or its connection fails: check it (dmesg)", errno=number)
     return StorageError(f"{reason}; check the disk", errno=number)
 

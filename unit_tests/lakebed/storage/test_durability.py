@@ -25,7 +25,7 @@ def storage(tmp_path: Path) -> LocalStorage:
 
 
 class Disk:
-    """Notes what is forced to disk, and fails when told to."""
+    """Notes what is forced to disk, one by one, and fails when told to."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.forced: list[str] = []
@@ -33,6 +33,7 @@ class Disk:
         self._fsync_all, self._fsync = native.fsync_all, os.fsync
         monkeypatch.setattr("lakebed.storage.disk.native", self)
         monkeypatch.setattr(os, "fsync", self.fsync)
+        monkeypatch.setattr(native, "sync_disk", lambda _: 0)
 
     def fsync_all(self, descriptors: array[int], errors: array[int]) -> None:
         self._fsync_all(descriptors, errors)

@@ -308,7 +308,7 @@ def test_file_in_the_place_of_a_folder_is_an_error(root: Path, storage: LocalSto
 
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Forced writes and renames of this test, by path."""
+    """Forced writes and renames of this test, by path; files are forced one by one."""
     calls: list[str] = []
     fsync, fsync_all, rename = os.fsync, native.fsync_all, os.rename
 
@@ -331,6 +331,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(os, "fsync", spy_fsync)
     monkeypatch.setattr(native, "fsync_all", spy_fsync_all)
+    monkeypatch.setattr(native, "sync_disk", lambda _: 0)
     monkeypatch.setattr(os, "rename", spy_rename)
     return calls
 
