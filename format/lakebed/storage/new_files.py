@@ -44,7 +44,6 @@ GROUP_BYTES = 1 << 21
 # What else waits for the disk is written, too, by the call that forces everything: so many bytes of it take as long as
 # to force one file.
 _WORTH = 1 << 18
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def groups(items: Iterable[tuple[str, Data]], *, at_once: bool) -> Iterator[list[Item]]:
@@ -223,4 +222,4 @@ def _waiting_bytes() -> int | None:
         return None
     found = dict(zip(words[::2], words[1::2], strict=False))
     pages = [found.get(name, b"") for name in (b"nr_dirty", b"nr_writeback")]
-    return sum(map(int, pages)) * _PAGE if all(map(bytes.isdigit, pages)) else None
+    return sum(map(int, pages)) * os.sysconf("SC_PAGE_SIZE") if all(map(bytes.isdigit, pages)) else None
