@@ -84,7 +84,7 @@ def _strength(words: Words) -> int:
 def _continued(words: Words, left: Expression, strength: int) -> Expression:
     """Read an operator and what is behind it; `left` is what is before it."""
     word = words.take()
-    if strength == _OR or strength == _AND:
+    if strength in (_OR, _AND):
         return _logical(words, left, word, strength)
     if word.kind == "name":
         return _relation(words, left, word)
@@ -319,7 +319,7 @@ def _extract(words: Words, at: int) -> Expression:
 
 # -- subscripts ----------------------------------------------------------------------------------------------------
 
-Item = Expression | syntax.Slice | syntax.Ellipsis_
+Item = Expression | syntax.Slice | syntax.Dots
 
 
 def subscripts(words: Words) -> tuple[Item, ...]:
@@ -334,7 +334,7 @@ def subscripts(words: Words) -> tuple[Item, ...]:
 def _item(words: Words) -> Item:
     at = words.word.at
     if words.take_operator("..."):
-        return syntax.Ellipsis_(at)
+        return syntax.Dots(at)
     start = None if words.is_operator(":") else expression(words)
     if not words.take_operator(":"):
         if start is None:

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from lakebed.query.errors import syntax_error
 
 OPERATORS = (
-    "...", "==", "!=", "<>", "<=", ">=", "||", "=", "<", ">", "+", "-", "*", "/", "%", "^", "(", ")", "[", "]", ",", ".",
-    ":", "?", ";",
+    "...", "==", "!=", "<>", "<=", ">=", "||", "=", "<", ">", "+", "-", "*", "/", "%", "^", "(", ")", "[", "]", ",",
+    ".", ":", "?", ";",
 )  # fmt: skip
 """Longest first, as they are tried in this order."""
 

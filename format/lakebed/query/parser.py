@@ -170,7 +170,7 @@ def _top(words: Words) -> int | None:
 def _item(words: Words) -> syntax.Item:
     word = words.word
     if words.take_operator("*"):
-        items: tuple[syntax.Expression | syntax.Slice | syntax.Ellipsis_, ...] = ()
+        items: tuple[syntax.Expression | syntax.Slice | syntax.Dots, ...] = ()
         if words.take_operator("["):
             items = subscripts(words)
         return syntax.Item(None, None, None, items, word.at)

@@ -79,7 +79,7 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
-class Ellipsis_:
+class Dots:
     """``...`` between square brackets."""
 
     at: int
@@ -90,7 +90,7 @@ class Subscript:
     """``x[...]``."""
 
     base: Expression
-    items: tuple[Expression | Slice | Ellipsis_, ...]
+    items: tuple[Expression | Slice | Dots, ...]
     at: int
 
 
@@ -286,7 +286,7 @@ class Item:
     expression: Expression | None
     alias: str | None
     table: str | None
-    items: tuple[Expression | Slice | Ellipsis_, ...]
+    items: tuple[Expression | Slice | Dots, ...]
     at: int
 
 
