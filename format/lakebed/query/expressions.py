@@ -241,6 +241,13 @@ def _named(words: Words, word: Token) -> Expression:
     if words.is_operator(".") and words.ahead(1).kind in ("name", "quoted"):
         words.take()
         column = words.take()
+        if words.is_operator("("):
+            # images.contains(3) is contains(images, 3), as the filters of 3.x have it.
+            call = _call(words, column)
+            if isinstance(call, syntax.Call):
+                inner = syntax.Name(None, word.text, word.at)
+                return syntax.Call(call.name, (inner, *call.arguments), call.is_distinct, False, call.at)
+            return call
         return syntax.Name(word.text, column.text, word.at)
     return syntax.Name(None, word.text, word.at)
 

@@ -134,6 +134,7 @@ def test_mutated_queries_raise_errors_of_queries_only() -> None:
         text = chance.choice(texts)
         parts = [text[token.at : token.at + max(1, len(token.text))] for token in tokens_of(text)]
         for _ in range(chance.randint(1, 4)):
+            parts = parts or ["x"]
             at = chance.randrange(len(parts))
             kind = chance.randrange(4)
             if kind == 0:
