@@ -13,6 +13,7 @@ from lakebed.errors import QueryError
 from lakebed.query import syntax
 from lakebed.query.bound import (
     ANY,
+    COUNT_ALL,
     FLAG,
     JSON,
     NUMBER,
@@ -44,9 +45,6 @@ from lakebed.query.functions.text import ILIKE, IN, JOINED, LIKE, matching_class
 from lakebed.query.names import Names
 from lakebed.query.relation import Relation
 from lakebed.query.subscripts import subscript
-
-COUNT_ALL = ""
-"""Name of the column of a grouped relation that counts the rows of each group."""
 
 _COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 _PROPERTIES = {"shape": "SHAPE", "size": "COUNT", "mean": "AVG", "min": "AMIN", "max": "AMAX", "any": "ANY", "all": "ALL"}

@@ -55,6 +55,9 @@ class Info:
         return replace(self, kind=kind, rank=rank, is_group=True, cost=self.cost * 4)
 
 
+COUNT_ALL = ""
+"""Name of the column of a grouped relation that counts the rows of each group."""
+
 NUMBER = Info("array")
 FLAG = Info("array", np.dtype(np.bool_))
 TEXT = Info("text")

@@ -118,12 +118,14 @@ class Execution:
         """Note a step, for an explanation."""
         self.steps.append((self._depth, text))
 
-    def binder(self, source: From, tables: _Tables, *, is_grouped: bool = False) -> Binder:
-        """Return what binds expressions to a source."""
+    def binder(
+        self, source: From, tables: _Tables, *, is_grouped: bool = False, whole: Relation | None = None
+    ) -> Binder:
+        """Return what binds expressions to a source; DATA reads all of its rows, `whole`."""
         return Binder(
             self.text,
             source.names,
-            source.relation,
+            source.relation if whole is None else whole,
             self.parameters,
             lambda query: self.run(query, tables),
             is_grouped=is_grouped,
@@ -149,15 +151,15 @@ class Execution:
         expanded = None
         if node.expand is not None:
             relation, expanded = self._expanded(source.relation, relation, node.expand)
+        whole = source.relation
         source = From(relation, source.names)
-        binder.relation = relation
         if not late:
             source = self._in_order(source, query, binder)
             if not node.is_distinct:
                 source = From(self._cut(source.relation, limit), source.names)
             source = self._arranged(source, query, binder)
             source = self._sampled(source, query, binder)
-        return self._projected(node, query, source, tables, is_grouped, late, limit, expanded)
+        return self._projected(node, query, source, tables, whole, is_grouped, late, limit, expanded)
 
     def _projected(
         self,
@@ -165,6 +167,7 @@ class Execution:
         query: syntax.Query,
         source: From,
         tables: _Tables,
+        whole: Relation,
         is_grouped: bool,
         late: bool,
         limit: tuple[int | None, int, float | None],
@@ -175,7 +178,8 @@ class Execution:
             source = self._grouped(source, node, tables)
         if node.ungroup is not None:
             source = self._ungrouped(source, node.ungroup, tables)
-        binder = self.binder(source, tables, is_grouped=is_grouped)
+        is_same = not is_grouped and node.ungroup is None
+        binder = self.binder(source, tables, is_grouped=is_grouped, whole=whole if is_same else None)
         outputs = Outputs(self.text, binder, source)
         if expanded is not None and node.expand is not None and node.expand.alias is not None:
             outputs.add_numbers(node.expand.alias, expanded)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.query.bound import JSON, NUMBER, Bound, Info, Input, inputs, is_by_place
+from lakebed.query.bound import COUNT_ALL, JSON, NUMBER, Bound, Info, Input, inputs, is_by_place
 from lakebed.query.columns import (
     Column,
     Constant,
@@ -28,10 +28,12 @@ from lakebed.query.columns import (
     Rows,
     Texts,
     collect,
+    computed_rows,
     concatenated,
     either,
     row,
     rows,
+    spread,
     take,
 )
 from lakebed.query.evaluate import Scope, evaluate
@@ -215,7 +217,7 @@ class Projected(Relation):
         """Yield stretches of all positions whose columns fit into memory together."""
         read: dict[str, None] = {}
         for name in names:
-            read.update(inputs(self.outputs[name]))
+            read.update(n for n in inputs(self.outputs[name]).items() if n[0])
         return self.base.windows(list(read), is_soon=is_soon)
 
     def origin(self) -> object:
@@ -365,8 +367,6 @@ class Grouped(Relation):
     def _runs(self, places: Rows) -> tuple[Positions, NDArray[np.int64]]:
         wanted = np.asarray(places, np.int64)
         starts, sizes = self.ends[:-1][wanted], np.diff(self.ends)[wanted]
-        from lakebed.query.columns import spread
-
         return self.members[spread(starts, sizes)], sizes
 
     def sizes(self) -> NDArray[np.int64]:
@@ -376,6 +376,8 @@ class Grouped(Relation):
     def read(self, name: str, places: Rows) -> Column:
         """Return the samples of some groups: stacked where they have one shape, else lists."""
         inner, sizes = self._runs(places)
+        if name == COUNT_ALL:
+            return Numbers(sizes)
         return stacked(self.base.read(name, inner), sizes)
 
     def windows(self, names: Sequence[str], *, is_soon: bool = False) -> Iterator[range]:
@@ -394,7 +396,7 @@ def stacked(column: Column, sizes: NDArray[np.int64]) -> Column:
         shapes[:, 0] = sizes
         shapes[:, 1:] = shape
         return Ragged(column.values.reshape(-1), shapes)
-    values = rows(column)
+    values = computed_rows(column) if isinstance(column, Numbers | Ragged) else rows(column)
     ends = np.cumsum(sizes)
     return Objects([values[end - size : end] for end, size in zip(ends.tolist(), sizes.tolist(), strict=True)])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
 
@@ -109,7 +110,7 @@ def test_union_goes_from_the_left_and_intersect_binds_first() -> None:
         "- " * 500 + "x",
         "NOT " * 500 + "x",
         "+".join("a" * 500),
-        "a" + "[0]" * 100_000,
+        "a" + "[0]" * 10_000,
         "CASE WHEN a THEN " * 500 + "1" + " END" * 500,
     ],
 )
@@ -130,9 +131,10 @@ def test_mutated_queries_raise_errors_of_queries_only() -> None:
     texts = [query_of(case) for case in cases()]
     words = [token.text for text in texts for token in tokens_of(text)]
     accepted = 0
-    for _ in range(3000):
+    for _ in range(2000):
         text = chance.choice(texts)
-        parts = [text[token.at : token.at + max(1, len(token.text))] for token in tokens_of(text)]
+        starts = [token.at for token in tokens_of(text)]
+        parts = [text[a:b] for a, b in pairwise([*starts, len(text)])]
         for _ in range(chance.randint(1, 4)):
             parts = parts or ["x"]
             at = chance.randrange(len(parts))
