@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakebed.query.bound import Info, Input
@@ -17,7 +17,12 @@ class Entry:
     table: str | None
     column: str
     name: str
-    info: Info
+    told: Info | Mapping[str, Info]
+
+    @property
+    def info(self) -> Info:
+        """What is known of it; of a stored column this is found out only now."""
+        return self.told if isinstance(self.told, Info) else self.told[self.name]
 
 
 class Names:
@@ -29,7 +34,7 @@ class Names:
     @classmethod
     def of(cls, relation: Relation, table: str | None = None) -> Names:
         """Return the columns of a relation, all of one table."""
-        return cls(Entry(table, name, name, info) for name, info in relation.infos.items())
+        return cls(Entry(table, name, name, relation.infos) for name in relation.names)
 
     @property
     def tables(self) -> list[str]:

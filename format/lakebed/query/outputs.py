@@ -40,6 +40,11 @@ class Outputs:
         QueryError
             If a column has no name, or two have one.
         """
+        base = self.source.relation
+        if len(items) == 1 and items[0].expression is None and not items[0].items and self._numbers is None:
+            entries = self.binder.names.entries
+            if [e.name for e in entries] == base.names == [e.column for e in entries] and items[0].table is None:
+                return base
         for item in items:
             if item.expression is None:
                 self._add_all(item)
@@ -48,7 +53,6 @@ class Outputs:
         if self._numbers is not None:
             name, numbers = self._numbers
             self._put(name, _listed(numbers), items[0].at)
-        base = self.source.relation
         if list(self._found) == base.names and all(_is_same(n, node) for n, node in self._found.items()):
             return base
         if isinstance(base, Stored) and all(_is_same(n, node) for n, node in self._found.items()):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from lakebed.query import syntax
 from lakebed.query.expressions import expression, expressions, subscripts
 from lakebed.query.words import MAX_DEPTH, RESERVED, Words
@@ -10,6 +12,7 @@ _SETS = ("union", "intersect", "except")
 _JOINS = ("join", "inner", "left", "right", "full", "outer", "cross", "natural")
 
 
+@lru_cache(maxsize=256)
 def parse(text: str, *, depth: int = MAX_DEPTH) -> syntax.Query:
     """Read a query.
 

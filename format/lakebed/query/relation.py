@@ -37,7 +37,7 @@ from lakebed.query.columns import (
     take,
 )
 from lakebed.query.evaluate import Scope, evaluate
-from lakebed.query.stored import StoredColumn, windows
+from lakebed.query.stored import StoredColumn, StoredColumns, windows
 from lakebed.query.subscripts import shape_of
 from lakebed.reading.index import Index
 from lakebed.session.table import Table
@@ -88,6 +88,22 @@ class Relation(ABC):
         return None
 
 
+class _Infos(Mapping[str, Info]):
+    """What is known of stored columns, found out when it is asked for."""
+
+    def __init__(self, columns: Mapping[str, StoredColumn]) -> None:
+        self._columns = columns
+
+    def __getitem__(self, name: str) -> Info:
+        return self._columns[name].info
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+
 class Stored(Relation):
     """Rows of a table.
 
@@ -97,11 +113,11 @@ class Stored(Relation):
         Numbers of the rows in the dataset; None is all that the table selects.
     """
 
-    def __init__(self, table: Table, places: Rows | None = None, columns: dict[str, StoredColumn] | None = None) -> None:
+    def __init__(self, table: Table, places: Rows | None = None, columns: Mapping[str, StoredColumn] | None = None) -> None:
         self.table = table
         self.places = table.rows() if places is None else places
-        self._columns = {name: StoredColumn(table, name) for name in table.names} if columns is None else columns
-        self.infos = {name: column.info for name, column in self._columns.items()}
+        self._columns = StoredColumns(table) if columns is None else columns
+        self.infos: Mapping[str, Info] = _Infos(self._columns)
 
     def __len__(self) -> int:
         return len(self.places)

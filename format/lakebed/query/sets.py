@@ -60,8 +60,7 @@ def _like(left: Relation, right: Relation) -> bool:
 def _of_rows(relation: Relation, rows: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> Relation:
     """Return rows of the dataset as a relation shows them."""
     if isinstance(relation, Stored):
-        columns = {name: relation.column(name) for name in relation.names}
-        return Stored(relation.table, rows, columns)
+        return Stored(relation.table, rows)
     if isinstance(relation, Projected) and isinstance(relation.base, Stored):
         return Projected(_of_rows(relation.base, rows), relation.outputs)
     raise QueryError("these rows cannot be combined: put the set operation into a query of its own", kind="unsupported")

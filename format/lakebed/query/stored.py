@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from lakebed.errors import FormatError
 from lakebed.htypes.base import Storing
 from lakebed.query.bound import Info
 from lakebed.query.columns import Column, Numbers, Objects, Ragged, Rows, Texts, collect, concatenated, strings
-from lakebed.query.columns import rows as rows_of
 from lakebed.reading.arrow import arrow_column, taken_column
 from lakebed.reading.scan import ChunkRun, ColumnScan
 
@@ -23,7 +22,8 @@ if TYPE_CHECKING:
     from lakebed.session.table import Table
 
 _WINDOW_BYTES = 1 << 26
-_MOST_ROWS = 1 << 18
+_MOST_ROWS = 1 << 20
+_GOOD_ROWS = 1 << 14
 _LEAST_ROWS = 1 << 4
 _FIRST_ROWS = 1 << 12
 
@@ -149,6 +149,31 @@ class StoredColumn:
         return ends
 
 
+class StoredColumns(Mapping[str, StoredColumn]):
+    """The tensors of a table, each looked at when it is asked for: a dataset may have many."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._found: dict[str, StoredColumn] = {}
+
+    def __getitem__(self, name: str) -> StoredColumn:
+        found = self._found.get(name)
+        if found is None:
+            if name not in self._table.names:
+                raise KeyError(name)
+            found = self._found[name] = StoredColumn(self._table, name)
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._table.names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._table.names)
+
+    def __len__(self) -> int:
+        return len(self._table.names)
+
+
 def windows(columns: list[StoredColumn], count: int, *, is_soon: bool) -> Iterator[range]:
     """Yield stretches of rows 0 to `count` that fit into memory, along the chunks of what is largest.
 
@@ -164,9 +189,9 @@ def windows(columns: list[StoredColumn], count: int, *, is_soon: bool) -> Iterat
     start = 0
     while start < count:
         stop = min(count, start + rows)
-        at = int(np.searchsorted(ends, stop, side="right")) - 1
-        # The last end of a chunk in reach, unless that would make a sliver of the window.
-        if at >= 0 and stop < count and int(ends[at]) - start > rows // 2:
+        # The first end of a chunk that makes no sliver: samples inside one chunk are read where they lie.
+        at = int(np.searchsorted(ends, start + min(rows, _GOOD_ROWS), side="left"))
+        if at < len(ends) and int(ends[at]) < stop:
             stop = int(ends[at])
         yield range(start, stop)
         start = stop
@@ -259,6 +284,3 @@ def _cost(scan: ColumnScan) -> float:
     if reader.storing in (Storing.JSON, Storing.LIST):
         return 200.0
     return 10.0 if reader.storing is Storing.TEXT else max(1.0, weight)
-
-
-__all__ = ["StoredColumn", "rows_of", "windows"]

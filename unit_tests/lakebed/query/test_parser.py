@@ -149,7 +149,7 @@ def test_mutated_queries_raise_errors_of_queries_only() -> None:
                 parts[at] = "".join(chance.choices("'\"[](),.:?@!#\\\0é_-0x", k=3))
             parts = parts or ["x"]
         accepted += _is_read(" ".join(parts))
-    assert accepted > 100
+    assert accepted > 50
 
 
 def _is_read(text: str) -> bool:
