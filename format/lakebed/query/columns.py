@@ -58,7 +58,9 @@ class Ragged:
     def offsets(self) -> NDArray[np.int64]:
         """Where each sample begins in `flat`, and the end of the last."""
         if self._offsets is None:
-            sizes = self.shapes[:, 0] if self.shapes.shape[1] == 1 else np.prod(self.shapes, axis=1)
+            sizes = self.shapes[:, 0]
+            for axis in range(1, self.shapes.shape[1]):
+                sizes = sizes * self.shapes[:, axis]
             offsets = np.zeros(len(self.shapes) + 1, np.int64)
             np.cumsum(sizes, out=offsets[1:])
             self._offsets = offsets

@@ -220,7 +220,8 @@ class Execution:
             relation = self._opened.get(("", None))
             if relation is None:
                 relation = self._opened["", None] = Stored(self.sources.implicit)
-            self.note(f"the dataset, {len(relation):,} rows")
+            if self.is_dry:
+                self.note(f"the dataset, {len(relation):,} rows")
             return From(relation, Names.of(relation))
         if isinstance(node, syntax.Join):
             left, right = self._source(node.left, tables, at), self._source(node.right, tables, at)
@@ -274,10 +275,12 @@ class Execution:
         """Return the rows for which a condition is true; the first `wanted` of them, if that is not None."""
         parts = conjuncts(condition)
         read = reads(*parts)
-        told = ", ".join(f"{name}: {kind}" for name, kind in read.items())
-        self.note(f"where {' and then '.join(described(part) for part in parts)} (reads {told or 'nothing'})")
         if self.is_dry:
+            told = ", ".join(f"{name}: {kind}" for name, kind in read.items())
+            self.note(f"where {' and then '.join(map(described, parts))} (reads {told or 'nothing'})")
             return relation
+        if wanted == 0:
+            return relation.select(np.zeros(0, np.int64))
         if all(isinstance(part, Value) for part in parts):
             kept = is_true(condition, Scope(relation, range(len(relation) and 1)))
             return relation if not len(kept) or kept[0] else relation.select(np.zeros(0, np.int64))
@@ -287,13 +290,15 @@ class Execution:
         for window in relation.windows(names, is_soon=wanted is not None):
             self.watch.tick()
             mask = self._asked(parts, relation, window)
-            places = np.flatnonzero(mask) + window.start
+            places = np.flatnonzero(mask)
+            if window.start:
+                places += window.start
             found.append(places)
             count += len(places)
             self.watch.hold(places.nbytes)
             if wanted is not None and count >= wanted:
                 break
-        rows = np.concatenate(found) if found else np.zeros(0, np.int64)
+        rows = found[0] if len(found) == 1 else np.concatenate(found) if found else np.zeros(0, np.int64)
         return relation.select(rows if wanted is None else rows[:wanted])
 
     def _asked(self, parts: Sequence[Bound], relation: Relation, window: range) -> NDArray[np.bool_]:

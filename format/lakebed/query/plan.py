@@ -49,7 +49,8 @@ class Bounds:
 
 def conjuncts(node: Bound) -> list[Bound]:
     """Return conditions that must all be true, the cheap ones first."""
-    return sorted(_flat(node), key=cost)
+    found = list(_flat(node))
+    return sorted(found, key=cost) if len(found) > 1 else found
 
 
 def _flat(node: Bound) -> Iterator[Bound]:

@@ -144,10 +144,15 @@ def trailing(column: Ragged) -> tuple[int, ...] | None:
     shapes = column.shapes
     if shapes.shape[1] == 1:
         return ()
-    held = shapes[column.sizes > 0]
+    if not len(shapes):
+        return (1,) * (shapes.shape[1] - 1)
+    rest = shapes[:, 1:]
+    if bool((rest == rest[0]).all()):
+        return tuple(rest[0].tolist())
+    held = rest[column.sizes > 0]
     if not len(held):
-        return tuple(shapes[0, 1:].tolist()) if len(shapes) else (1,) * (shapes.shape[1] - 1)
-    return tuple(held[0, 1:].tolist()) if bool((held[:, 1:] == held[0, 1:]).all()) else None
+        return tuple(rest[0].tolist())
+    return tuple(held[0].tolist()) if bool((held == held[0]).all()) else None
 
 
 def _of_uneven(base: Ragged, items: Sequence[Fixed]) -> Column | None:
@@ -161,8 +166,7 @@ def _of_uneven(base: Ragged, items: Sequence[Fixed]) -> Column | None:
         if isinstance(item, int) and not -extents[axis] <= item < extents[axis]:
             return Numbers(np.zeros(len(base), whole.dtype), np.ones(len(base), np.bool_))
     whole = whole[(slice(None), *index[1:])]
-    # Of samples without values, the first axis may count what the last ones lack.
-    lengths = np.where(base.sizes > 0, base.shapes[:, 0], 0)
+    lengths = _lengths(base)
     first = index[0]
     if isinstance(first, int):
         return _picked(whole, lengths, first, base)
@@ -176,6 +180,18 @@ def _of_uneven(base: Ragged, items: Sequence[Fixed]) -> Column | None:
     shapes[:, 0] = lengths
     shapes[:, 1:] = whole.shape[1:]
     return Ragged(whole.reshape(-1), shapes, base.missing)
+
+
+def _lengths(column: Ragged) -> NDArray[np.int64]:
+    """Return how many items of the first axis the values of each sample fill.
+
+    Of samples without values, the first axis may count what the others lack.
+    """
+    lengths = column.shapes[:, 0]
+    inner = len(column.flat) // max(1, int(lengths.sum()))
+    if inner and int(lengths.sum()) * inner == len(column.flat):
+        return lengths
+    return np.where(column.sizes > 0, lengths, 0)
 
 
 def _picked(whole: NDArray[Any], lengths: NDArray[np.int64], item: int, base: Ragged) -> Column:
@@ -204,7 +220,7 @@ def _masked(base: Ragged, mask: Ragged) -> Column | None:
     extents = trailing(base)
     if mask.flat.dtype != np.bool_ or mask.shapes.shape[1] != 1 or extents is None or 0 in extents:
         return None
-    lengths = np.where(base.sizes > 0, base.shapes[:, 0], 0)
+    lengths = _lengths(base)
     if not np.array_equal(lengths, mask.sizes):
         return None
     kept = np.zeros(len(mask.flat) + 1, np.int64)
