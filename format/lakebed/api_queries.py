@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakebed.api import check_options
+from lakebed.dataset.dataset import Dataset
 from lakebed.dataset.queries import Queried, answered
 from lakebed.query.limits import Limits
 from lakebed.query.run import explained
 
 if TYPE_CHECKING:
-    from lakebed.dataset.dataset import Dataset
     from lakebed.query.result import Result
 
 
 def query(
     query_string: str,
-    token: str = "",  # noqa: S107
+    token: str = "",
     *,
     parameters: Sequence[Any] = (),
     timeout: float | None = None,
@@ -46,8 +46,8 @@ def query(
 
     Returns
     -------
-    A view of the dataset where rows and tensors are chosen; a ``Result``, which reads alike, where columns are computed,
-    or come from several datasets.
+    A view of the dataset where rows and tensors are chosen; a ``Result``, which reads alike, where columns are
+    computed, or come from several datasets.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def query(
     del token
     check_options(options)
     limits = Limits(seconds=timeout, memory=max_memory, rows=max_rows)
-    found: Dataset | Result = answered(query_string, Queried(), parameters, limits)
+    found: Dataset | Result = answered(query_string, Queried(None, Dataset), parameters, limits)
     return found
 
 
@@ -82,4 +82,4 @@ def explain(query_string: str, parameters: Sequence[Any] = ()) -> str:
     QueryError
         If it does not fit the data.
     """
-    return explained(query_string, Queried().sources(), parameters)
+    return explained(query_string, Queried(None, Dataset).sources(), parameters)

@@ -28,7 +28,9 @@ _SHOWN = 50
 @click.option("--parquet", metavar="FILE", help="Write the rows as a Parquet file.")
 @click.option("--save", metavar="URL", help="Store the rows as a dataset.")
 @click.option("--timeout", type=float, help="Seconds after which it gives up.")
-@click.option("-p", "--parameter", "parameters", multiple=True, help="Value of a ? in the query; may be repeated.")
+@click.option(
+    "-p", "--parameter", "parameters", multiple=True, help="Value of a ? in the query; may be repeated."
+)
 @as_of_option
 @json_option
 @with_errors
@@ -116,7 +118,7 @@ def _store(found: Any, parquet: str | None, save: str | None) -> None:
         say(f"{len(found):,} rows are in {parquet}")
     if save is not None:
         if isinstance(found, lakebed.Dataset):
-            lakebed.deepcopy(found, save, progressbar=False)
+            lakebed.copy(found, save, progressbar=False)
         else:
             found.materialize(save)
         say(f"{len(found):,} rows are in {save}")

@@ -141,7 +141,8 @@ class QueryMethods(DatasetBase):
         if runtime or return_data:
             raise InvalidInputError("queries run in this process: leave runtime and return_data out")
         limits = Limits(seconds=timeout, memory=max_memory, rows=max_rows)
-        return answered(query_string, self._queried(), parameters, limits)  # type: ignore[return-value]
+        found: Self | Result = answered(query_string, self._queried(), parameters, limits)
+        return found
 
     def _explain(self, query_string: str, parameters: Sequence[Any] = ()) -> str:
         """Tell how a query would be answered: ``ds.explain``, unless a tensor has that name.
@@ -207,7 +208,8 @@ class QueryMethods(DatasetBase):
                 "lakebed.deepcopy"
             )
         if isinstance(function, str):
-            return queries.filtered(function, self._queried())  # type: ignore[return-value]
+            found: Self = queries.filtered(function, self._queried())
+            return found
         rows = queries.kept_rows(self, function, num_workers, scheduler, progressbar=progressbar)
         return self[rows]  # type: ignore[index,no-any-return]
 
@@ -265,4 +267,4 @@ class QueryMethods(DatasetBase):
     def _queried(self) -> Queried:
         from lakebed.dataset.queries import Queried
 
-        return Queried(self)
+        return Queried(self, type(self))

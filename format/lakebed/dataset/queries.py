@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.dataset.dataset import Dataset
 from lakebed.dataset.open import open_at
 from lakebed.errors import InvalidInputError
 from lakebed.progress import rows_bar
@@ -28,10 +27,19 @@ _BATCH = 1024
 
 
 class Queried:
-    """What a query of a dataset asks, and the datasets that it opens."""
+    """What a query asks, and the datasets that it opens.
 
-    def __init__(self, dataset: Any = None) -> None:
+    Parameters
+    ----------
+    dataset
+        What a query without FROM asks; None if it needs one.
+    made
+        Makes a dataset of a handle.
+    """
+
+    def __init__(self, dataset: Any, made: Callable[..., Any]) -> None:
         self.dataset = dataset
+        self.made = made
         self.opened: list[Any] = [] if dataset is None else [dataset]
 
     def table(self) -> Table | None:
@@ -42,7 +50,7 @@ class Queried:
 
     def open(self, path: str, version: str | None) -> Table:
         """Open another dataset, to read it."""
-        made = Dataset(open_at(path if version is None else f"{path}@{version}", read_only=True))
+        made = self.made(open_at(path if version is None else f"{path}@{version}", read_only=True))
         self.opened.append(made)
         return made._table()  # type: ignore[no-any-return]  # noqa: SLF001
 
@@ -141,7 +149,7 @@ def differing(dataset: Any, first: str, second: str) -> tuple[Any, NDArray[np.in
 def stored(result: Result, dest: Any, queried: Queried, *, overwrite: bool) -> Any:
     """Store a result as a dataset and commit it."""
     relation = result.relation
-    made = Dataset(places.make(dest, overwrite=overwrite))
+    made = queried.made(places.make(dest, overwrite=overwrite))
     with made:
         for name in relation.names:
             source = _source(relation, name, queried)
@@ -189,4 +197,3 @@ def _settings(info: Info, values: Sequence[Any]) -> dict[str, Any]:
     if info.class_names is not None and dtype.kind in "iu":
         return {"htype": "class_label", "class_names": list(info.class_names), "dtype": dtype}
     return {"htype": "generic", "dtype": dtype}
-

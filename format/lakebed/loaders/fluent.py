@@ -159,7 +159,8 @@ class DataLoader:
         view = self.dataset.query(query_string)
         if not hasattr(view, "_source"):
             raise InvalidOperationError(
-                "the query computes columns, which a loader does not: store its result with materialize(path), and load that"
+                "the query computes columns, which a loader does not: store its result with materialize(path), and "
+                "load that"
             )
         return replace(self, dataset=view, make_source=view._source)  # noqa: SLF001
 
@@ -383,4 +384,3 @@ class DataLoader:
     persistent_workers = pin_memory = False
     pin_memory_device = ""
     prefetch_factor = timeout = 0
-

@@ -1,7 +1,7 @@
 """The tensor query language: text to syntax, syntax to a plan over tables, a plan to rows and columns.
 
-Pure reading: nothing here writes, and nothing of a query is ever evaluated as Python. As ``lakebed.query`` is the name of
-the function that users call as well, this package can be called: ``lakebed.query('SELECT * FROM "path"')``.
+Pure reading: nothing here writes, and nothing of a query is ever evaluated as Python. As ``lakebed.query`` is also the
+name of the function that users call, this package can be called: ``lakebed.query('SELECT * FROM "path"')``.
 """
 
 from __future__ import annotations

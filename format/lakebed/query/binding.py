@@ -47,7 +47,15 @@ from lakebed.query.relation import Relation
 from lakebed.query.subscripts import subscript
 
 _COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
-_PROPERTIES = {"shape": "SHAPE", "size": "COUNT", "mean": "AVG", "min": "AMIN", "max": "AMAX", "any": "ANY", "all": "ALL"}
+_PROPERTIES = {
+    "shape": "SHAPE",
+    "size": "COUNT",
+    "mean": "AVG",
+    "min": "AMIN",
+    "max": "AMAX",
+    "any": "ANY",
+    "all": "ALL",
+}
 """Properties of tensors in the filters of 3.x -> functions."""
 
 
@@ -188,7 +196,9 @@ class Binder:
         return self._folded(Apply(name, compute, operands, info, at, cost, key))
 
     def _folded(self, node: Bound) -> Bound:
-        operands = node.operands if isinstance(node, Apply) else (node.operand,) if isinstance(node, Not) else ()
+        operands = (
+            node.operands if isinstance(node, Apply) else (node.operand,) if isinstance(node, Not) else ()
+        )
         if not operands or not all(isinstance(operand, Value) for operand in operands):
             return node
         at = node.at if isinstance(node, Apply) else 0
@@ -208,12 +218,16 @@ class Binder:
             return self.apply("||", JOINED.compute, (left, right), TEXT, node.at, 1.0)
         self._check_number(left, node.at, sign)
         self._check_number(right, node.at, sign)
-        rank = None if left.info.rank is None or right.info.rank is None else max(left.info.rank, right.info.rank)
+        rank = (
+            None
+            if left.info.rank is None or right.info.rank is None
+            else max(left.info.rank, right.info.rank)
+        )
         info = Info("array", None, rank)
         return self.apply(sign, lambda given: arithmetic(sign, *given.columns), (left, right), info, node.at)
 
     def _check_number(self, node: Bound, at: int, sign: str) -> None:
-        if node.info.kind == "text" or isinstance(node, Value) and isinstance(node.value, str):
+        if node.info.kind == "text" or (isinstance(node, Value) and isinstance(node.value, str)):
             raise self.error(at, "type", f"{sign} needs numbers, not text; || puts texts together")
 
     def _compared(self, sign: str, left: Bound, right: Bound, at: int) -> Bound:
@@ -226,7 +240,9 @@ class Binder:
                 raise self.error(at, "type", f"{_shown(other)} holds numbers, and {one.value!r} is text")
             is_number = isinstance(one, Value) and isinstance(one.value, bool | int | float | np.ndarray)
             if is_number and other.info.kind == "text" and not isinstance(other, Value):
-                raise self.error(at, "type", f"{_shown(other)} holds text, which is not compared with numbers")
+                raise self.error(
+                    at, "type", f"{_shown(other)} holds text, which is not compared with numbers"
+                )
         return self.apply(sign, lambda given: compare(sign, *given.columns), (left, right), FLAG, at)
 
     def _alike(self, node: Bound, other: Bound, at: int) -> Bound:
@@ -238,13 +254,17 @@ class Binder:
         if dates.is_time(other.info):
             moment = dates.microseconds(node.value)
             if moment is None:
-                raise self.error(at, "type", f"{node.value!r} is no date such as '2026-01-31' or '2026-01-31 12:00'")
+                raise self.error(
+                    at, "type", f"{node.value!r} is no date such as '2026-01-31' or '2026-01-31 12:00'"
+                )
             stored = dates.stored_as(moment, other.info.logical)
             return Value(int(stored) if stored == int(stored) else stored, other.info)
         return node
 
     def _same_times(self, left: Bound, right: Bound, at: int) -> tuple[Bound, Bound]:
-        if left.info.logical == right.info.logical or not (dates.is_time(left.info) and dates.is_time(right.info)):
+        if left.info.logical == right.info.logical or not (
+            dates.is_time(left.info) and dates.is_time(right.info)
+        ):
             return left, right
         sides = [
             self.apply(
@@ -287,7 +307,9 @@ class Binder:
             items = [self._alike(self.bind(item), operand, node.at) for item in node.items]
             if not all(isinstance(item, Value) for item in items):
                 # Columns among them: one comparison each.
-                found: Bound = Logic("or", tuple(self._compared("=", operand, item, node.at) for item in items))
+                found: Bound = Logic(
+                    "or", tuple(self._compared("=", operand, item, node.at) for item in items)
+                )
                 return Not(found) if node.is_negated else found
             values = [item.value for item in items if isinstance(item, Value)]
         if any(isinstance(value, np.ndarray) and value.ndim for value in values):
@@ -322,7 +344,9 @@ class Binder:
             branches.append((told, self.bind(value)))
         otherwise = Value(None, ANY) if node.otherwise is None else self.bind(node.otherwise)
         branches.append((None, otherwise))
-        kinds = {value.info.kind for _, value in branches if not (isinstance(value, Value) and value.value is None)}
+        kinds = {
+            value.info.kind for _, value in branches if not (isinstance(value, Value) and value.value is None)
+        }
         return Cases(tuple(branches), Info(kinds.pop() if len(kinds) == 1 else "any"))
 
     def _cast(self, node: syntax.Cast) -> Bound:
@@ -383,7 +407,9 @@ class Binder:
         if base.info.kind == "array" and rank is not None and count > rank:
             raise self.error(at, "rank", f"{count} indices for samples of {rank} axes")
         if base.info.kind == "array" and any(isinstance(part, str) for part in parts):
-            raise self.error(at, "type", "an array has no keys; a text between brackets is a key of a JSON value")
+            raise self.error(
+                at, "type", "an array has no keys; a text between brackets is a key of a JSON value"
+            )
 
         def compute(given: Given) -> Column:
             columns = iter(given.columns[1:])
@@ -407,7 +433,9 @@ class Binder:
     def _whole(self, node: syntax.Expression) -> int:
         bound = self.bind(node)
         if not isinstance(bound, Value) or type(bound.value) is not int:
-            raise self.error(_at(node), "type", "the ends of a slice are whole numbers, the same for all rows")
+            raise self.error(
+                _at(node), "type", "the ends of a slice are whole numbers, the same for all rows"
+            )
         return bound.value
 
     # -- functions -------------------------------------------------------------------------------------------------
@@ -422,7 +450,9 @@ class Binder:
         try:
             return Value(_literal_array(values), Info("array"))
         except (ValueError, TypeError) as error:
-            raise self.error(node.at, "type", f"the items of an array are numbers of equal shape: {error}") from None
+            raise self.error(
+                node.at, "type", f"the items of an array are numbers of equal shape: {error}"
+            ) from None
 
     def _call(self, node: syntax.Call) -> Bound:
         name = node.name.upper()
@@ -454,7 +484,13 @@ class Binder:
     def _check_count(self, node: syntax.Call, least: int, most: int | None) -> None:
         count = len(node.arguments)
         if count < least or (most is not None and count > most):
-            wanted = str(least) if most == least else f"{least} to {most}" if most is not None else f"{least} or more"
+            wanted = (
+                str(least)
+                if most == least
+                else f"{least} to {most}"
+                if most is not None
+                else f"{least} or more"
+            )
             raise self.error(node.at, "arity", f"{node.name.upper()} takes {wanted} arguments, not {count}")
 
     def _contains(self, function: Function, operands: tuple[Bound, ...], at: int) -> Bound:
@@ -474,7 +510,9 @@ class Binder:
         if node.name.upper() != "COUNT":
             raise self.error(node.at, "arity", f"{node.name.upper()} takes no *")
         if not self.is_grouped:
-            raise self.error(node.at, "unsupported", "COUNT(*) counts rows of groups: it stands behind SELECT or HAVING")
+            raise self.error(
+                node.at, "unsupported", "COUNT(*) counts rows of groups: it stands behind SELECT or HAVING"
+            )
         return Input(COUNT_ALL, NUMBER)
 
     def _call_shape(self, node: syntax.Call) -> Bound:
@@ -522,7 +560,9 @@ class Binder:
     def _weights(self, node: syntax.Weights) -> Bound:
         name = node.name.upper()
         if name not in ("MAX_WEIGHT", "SUM_WEIGHT"):
-            raise self.error(node.at, "unknown_function", f"{name} takes no pairs; MAX_WEIGHT and SUM_WEIGHT do")
+            raise self.error(
+                node.at, "unknown_function", f"{name} takes no pairs; MAX_WEIGHT and SUM_WEIGHT do"
+            )
         operands = tuple(self.bind(side) for pair in node.pairs for side in pair)
         function = max_weight if name == "MAX_WEIGHT" else sum_weight
         return self.apply(name, function, operands, NUMBER, node.at, 1.0)
@@ -534,7 +574,11 @@ def _part_info(info: Info, parts: Sequence[Any]) -> Info:
         return Info("text") if info.kind == "text" else ANY
     rank = info.rank
     if rank is not None:
-        rank = None if any(isinstance(part, Bound) for part in parts) else rank - sum(type(p) is int for p in parts)
+        rank = (
+            None
+            if any(isinstance(part, Bound) for part in parts)
+            else rank - sum(type(p) is int for p in parts)
+        )
     return Info("array", info.dtype, rank, info.class_names, info.htype, info.coords, info.logical)
 
 
@@ -587,6 +631,3 @@ def _shown(node: Bound) -> str:
 
 def _at(node: syntax.Expression) -> int:
     return int(node.at)
-
-
-

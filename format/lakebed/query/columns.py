@@ -192,7 +192,9 @@ def take(column: Column, wanted: NDArray[np.int64] | Mask) -> Column:
     if isinstance(column, Objects):
         return Objects([column.items[i] for i in wanted.tolist()])
     if isinstance(column, Texts):
-        return Texts(column.array.take(pa.Array.from_buffers(pa.int64(), len(wanted), [None, pa.py_buffer(wanted)])))
+        return Texts(
+            column.array.take(pa.Array.from_buffers(pa.int64(), len(wanted), [None, pa.py_buffer(wanted)]))
+        )
     missing = None if column.missing is None else column.missing[wanted]
     if isinstance(column, Numbers):
         return Numbers(column.values[wanted], missing)
@@ -204,7 +206,8 @@ def spread(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.in
     """Return the numbers from each start on, `sizes` of them, one run behind the other."""
     total = int(sizes.sum())
     ends = np.cumsum(sizes)
-    return np.arange(total, dtype=np.int64) + np.repeat(starts - (ends - sizes), sizes)
+    found: NDArray[np.int64] = np.arange(total, dtype=np.int64) + np.repeat(starts - (ends - sizes), sizes)
+    return found
 
 
 def collect(values: list[Any]) -> Column:
@@ -212,7 +215,9 @@ def collect(values: list[Any]) -> Column:
     kinds = {type(value) for value in values}
     if kinds and kinds <= {str, type(None)} and kinds != {type(None)}:
         return strings(values)
-    if kinds and all(issubclass(kind, np.ndarray | np.generic | bool | int | float) for kind in kinds - {type(None)}):
+    if kinds and all(
+        issubclass(kind, np.ndarray | np.generic | bool | int | float) for kind in kinds - {type(None)}
+    ):
         return _collected_arrays(values)
     return Objects(values)
 
@@ -233,7 +238,7 @@ def _collected_arrays(values: list[Any]) -> Column:
             if array is not None:
                 whole[i] = array
         return Numbers(whole, missing)
-    rank = max(1, max(array.ndim for array in known))
+    rank = max(1, *(array.ndim for array in known))
     known = [array.reshape(1) if array.ndim == 0 else array for array in known]
     if any(array.ndim != rank for array in known):
         if any(array.ndim != rank and array.size for array in known):
@@ -302,13 +307,14 @@ def truth(column: Column) -> Mask:
         offsets = column.offsets
         falses = np.zeros(len(values) + 1, np.int64)
         np.cumsum(~values, out=falses[1:])
-        return (falses[offsets[1:]] == falses[offsets[:-1]]) & (offsets[1:] > offsets[:-1])
-    values = column.values if column.values.dtype == np.bool_ else column.values != 0
-    if values.ndim > 1:
-        size = values[0].size if len(values) else 1
-        values = values.reshape(len(values), size)
-        values = values[:, 0] if size == 1 else values.all(axis=1) if size else np.zeros(len(values), np.bool_)
-    return values if column.missing is None else values & ~column.missing
+        found: Mask = (falses[offsets[1:]] == falses[offsets[:-1]]) & (offsets[1:] > offsets[:-1])
+        return found
+    flags: Mask = column.values if column.values.dtype == np.bool_ else column.values != 0
+    if flags.ndim > 1:
+        size = flags[0].size if len(flags) else 1
+        flags = flags.reshape(len(flags), size)
+        flags = flags[:, 0] if size == 1 else np.asarray(flags.all(axis=1)) & (size > 0)
+    return flags if column.missing is None else flags & ~column.missing
 
 
 def _is_true(value: Any) -> bool:

@@ -115,8 +115,10 @@ def negative(column: Column) -> Column:
 def _negated(values: NDArray[Any]) -> NDArray[Any]:
     values = _number(values)
     if values.dtype.kind in "bu":
+        if values.dtype.itemsize == 8 and values.size and int(values.max()) > np.iinfo(np.int64).max:
+            raise QueryError("the negative of a number has more than 64 bits", kind="runtime")
         values = values.astype({1: np.int16, 2: np.int32}.get(values.dtype.itemsize, np.int64))
-    return np.negative(values)
+    return np.asarray(np.negative(values))
 
 
 def mapped(column: Column, function: Callable[[Any], Any], name: str) -> Column:
@@ -127,7 +129,9 @@ def mapped(column: Column, function: Callable[[Any], Any], name: str) -> Column:
         if isinstance(column, Ragged):
             return Ragged(function(column.flat), column.shapes, column.missing)
         if isinstance(column, Constant):
-            return Constant(None if column.value is None else function(np.asarray(column.value)), column.count)
+            return Constant(
+                None if column.value is None else function(np.asarray(column.value)), column.count
+            )
         if isinstance(column, Objects):
             return by_row(len(column), lambda v: None if v is None else function(_array(v)), [column], name)
     raise QueryError(f"{name} needs numbers, not text", kind="type")
@@ -202,7 +206,9 @@ def documents(sign: str, left: Any, right: Any) -> Any:
         if len(left) != len(right):
             return sign == "!="
         return np.array([_is_so(sign, a, b) for a, b in zip(left, right, strict=True)], np.bool_)
-    alike = isinstance(left, str) == isinstance(right, str) and isinstance(left, dict) == isinstance(right, dict)
+    alike = isinstance(left, str) == isinstance(right, str) and isinstance(left, dict) == isinstance(
+        right, dict
+    )
     if not alike:
         return sign == "!="
     if isinstance(left, dict):
@@ -299,7 +305,7 @@ def _of_rank(column: Column, rank: int) -> Any:
 
 
 def _uneven(left: Column, right: Column, operation: Operation) -> Column | None:
-    """Compute with samples of many shapes: with a number, a number per row, equal shapes, or one row of the last axis."""
+    """Compute with samples of many shapes: with a number, a number per row, equal shapes, a row of the last axis."""
     if isinstance(right, Ragged) and not isinstance(left, Ragged):
         return _uneven(right, left, lambda a, b: operation(b, a))
     if not isinstance(left, Ragged):
@@ -313,7 +319,11 @@ def _uneven(left: Column, right: Column, operation: Operation) -> Column | None:
             found = operation(left.flat.reshape(-1, len(value)), value)
             return Ragged(found.reshape(-1), left.shapes, missing, left.offsets)
         return None
-    if isinstance(right, Numbers) and right.values[:1].size == 1 and right.values.ndim - 1 <= left.shapes.shape[1]:
+    if (
+        isinstance(right, Numbers)
+        and right.values[:1].size == 1
+        and right.values.ndim - 1 <= left.shapes.shape[1]
+    ):
         repeated = np.repeat(right.values.reshape(-1), left.sizes)
         shapes, flat = left.shapes, operation(left.flat, repeated)
         if right.missing is not None:

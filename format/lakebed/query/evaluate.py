@@ -32,8 +32,8 @@ from lakebed.query.columns import (
     Ragged,
     Rows,
     Texts,
-    concatenated,
     collect,
+    concatenated,
     either,
     row,
     rows,
@@ -236,15 +236,21 @@ def chance(key: int, places: Rows) -> NDArray[np.int32]:
     return (words >> np.uint64(33)).astype(np.int32)
 
 
-def one_by_one(node: Bound, source: Source, places: Rows) -> QueryError | None:
-    """Return the error of the first of the rows that cannot be computed; None if all can."""
-    for place in np.asarray(places, np.int64).tolist():
+def located(error: QueryError, node: Bound, source: Source, places: range) -> QueryError:
+    """Return an error with the first row that cannot be computed; `row` counts in the relation."""
+    if error.row is not None or error.kind == "limit":
+        if error.row is not None:
+            error.row += places.start
+        return error
+    while len(places) > 1:
+        middle = places[: len(places) // 2]
         try:
-            evaluate(node, Scope(source, np.array([place], np.int64)))
-        except QueryError as error:
-            error.row = place
-            return error
-    return None
+            evaluate(node, Scope(source, middle))
+            places = places[len(places) // 2 :]
+        except QueryError:
+            places = middle
+    error.row = places.start if len(places) else None
+    return error
 
 
 def folded(node: Bound) -> Any:
@@ -255,7 +261,7 @@ def folded(node: Bound) -> Any:
 
 class _Nothing:
     def read(self, name: str, places: Rows) -> Column:
-        raise QueryError(f"{name} is no constant", kind="type")
+        raise QueryError(f"{name} is no constant ({len(places)} rows)", kind="type")
 
     shapes = facts = read
 

@@ -16,7 +16,7 @@ from lakebed.query.binding import Binder
 from lakebed.query.bound import Apply, Bound, Input, Logic, Value, inputs
 from lakebed.query.columns import Column, concatenated
 from lakebed.query.errors import query_error
-from lakebed.query.evaluate import Scope, evaluate, is_true
+from lakebed.query.evaluate import Scope, evaluate, is_true, located
 from lakebed.query.functions.numeric import weights_of
 from lakebed.query.joins import From, join
 from lakebed.query.keys import codes, firsts, groups, joined
@@ -141,13 +141,17 @@ class Execution:
         is_grouped = bool(node.group) or counts_all
         late = is_grouped and self._orders_groups(node, query, source)
         limit = self._limit(query, binder, node.top)
-        is_plain = not (query.order or query.arrange or query.sample or is_grouped or node.expand or node.is_distinct)
+        is_plain = not (
+            query.order or query.arrange or query.sample or is_grouped or node.expand or node.is_distinct
+        )
         wanted = limit[0] if is_plain and node.ungroup is None and not limit[2] else None
         relation = source.relation
         if node.where is not None:
             # Aliases may not be used here: they name what is computed of the rows that this leaves.
             inner = self.binder(source, tables)
-            relation = self._filtered(relation, inner.bind(node.where), limit[1] + wanted if wanted is not None else None)
+            relation = self._filtered(
+                relation, inner.bind(node.where), limit[1] + wanted if wanted is not None else None
+            )
         expanded = None
         if node.expand is not None:
             relation, expanded = self._expanded(source.relation, relation, node.expand)
@@ -184,7 +188,9 @@ class Execution:
         if expanded is not None and node.expand is not None and node.expand.alias is not None:
             outputs.add_numbers(node.expand.alias, expanded)
         if late:
-            binder.aliases = {i.alias: i.expression for i in node.items if i.alias and i.expression is not None}
+            binder.aliases = {
+                i.alias: i.expression for i in node.items if i.alias and i.expression is not None
+            }
             source = self._in_order(source, query, binder)
             source = From(self._cut(source.relation, limit), source.names)
             source = self._arranged(source, query, binder)
@@ -306,7 +312,7 @@ class Execution:
         try:
             return is_true(node, Scope(relation, window))
         except QueryError as error:
-            raise _at_row(error, relation, window) from error
+            raise _at_row(error, node, relation, window) from error
 
     def _expanded(self, whole: Relation, found: Relation, node: syntax.Expand) -> tuple[Relation, Rows]:
         """Add the rows around each that was found; tell how far each lies from it."""
@@ -334,7 +340,8 @@ class Execution:
             return source
         keys = [binder.bind(key.expression) for key in query.order]
         told = ", ".join(
-            f"{described(k)}{' descending' if o.is_descending else ''}" for k, o in zip(keys, query.order, strict=True)
+            f"{described(k)}{' descending' if o.is_descending else ''}"
+            for k, o in zip(keys, query.order, strict=True)
         )
         limit = self._limit(query, binder, None)
         best = None if limit[0] is None or limit[2] or binder.is_grouped else limit[0] + limit[1]
@@ -361,7 +368,7 @@ class Execution:
                 part = evaluate(node, Scope(relation, window))
                 found.append(part if key is None else key(part))
             except QueryError as error:
-                raise _at_row(error, relation, window) from error
+                raise _at_row(error, node, relation, window) from error
             self.watch.hold(8 * len(window))
         return concatenated(found) if found else evaluate(node, Scope(relation, range(0)))
 
@@ -380,7 +387,9 @@ class Execution:
             raise query_error(self.text, query.arrange[0].at, error.kind, error.message) from error
         return From(source.relation.select(rows), source.names)
 
-    def _limit(self, query: syntax.Query, binder: Binder, top: int | None) -> tuple[int | None, int, float | None]:
+    def _limit(
+        self, query: syntax.Query, binder: Binder, top: int | None
+    ) -> tuple[int | None, int, float | None]:
         """Return how many rows are wanted, how many are left out before them, and the part of all in percent."""
         count: int | None = top
         percent = None
@@ -401,7 +410,9 @@ class Execution:
         bound = binder.bind(node)
         is_number = isinstance(bound, Value) and isinstance(bound.value, int | float)
         if not is_number or not isinstance(bound, Value) or isinstance(bound.value, bool):
-            raise query_error(self.text, node.at, "type", f"{what} needs a number that is the same for all rows")
+            raise query_error(
+                self.text, node.at, "type", f"{what} needs a number that is the same for all rows"
+            )
         value: int | float = bound.value
         if value != value or abs(value) > 1 << 62:
             raise query_error(self.text, node.at, "type", f"{what} cannot be {value}")
@@ -462,12 +473,15 @@ class Execution:
             made = Grouped(relation, *groups(joined(numbers)))
             self.watch.hold(made.members.nbytes)
         names = Names(
-            type(entry)(entry.table, entry.column, entry.name, entry.info.grouped()) for entry in source.names.entries
+            type(entry)(entry.table, entry.column, entry.name, entry.info.grouped())
+            for entry in source.names.entries
         )
         found = From(made, names)
         if node.having is not None and not self.is_dry:
             inner = self.binder(found, tables, is_grouped=True)
-            inner.aliases = {i.alias: i.expression for i in node.items if i.alias and i.expression is not None}
+            inner.aliases = {
+                i.alias: i.expression for i in node.items if i.alias and i.expression is not None
+            }
             found = From(self._filtered(made, inner.bind(node.having), None), names)
         return found
 
@@ -533,18 +547,17 @@ def _counts_rows(node: Any) -> bool:
     return any(_counts_rows(getattr(node, name)) for name in names if name not in ("at", "query"))
 
 
-def _at_row(error: QueryError, relation: Relation, window: range) -> QueryError:
+def _at_row(error: QueryError, node: Bound, relation: Relation, window: range) -> QueryError:
     """Return an error of a row that names it as the dataset counts it."""
-    if error.row is None or error.kind == "limit":
-        return error
-    place = window.start + error.row
-    rows = relation.base_rows() if place < len(relation) else None
-    number = place if rows is None else int(rows[place])
-    made = QueryError(f"row {number}: {error.message}", kind=error.kind, row=number)
-    made.line, made.column = error.line, error.column
+    found = located(error, node, relation, window)
+    if found.row is None:
+        return found
+    rows = relation.base_rows()
+    number = found.row if rows is None else int(rows[found.row])
+    made = QueryError(f"row {number}: {found.message}", kind=found.kind, row=number)
+    made.line, made.column = found.line, found.column
     return made
 
 
 def _seed() -> int | None:
     return random.get_seed()
-

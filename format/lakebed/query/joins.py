@@ -38,7 +38,9 @@ Bind = Callable[[From], "Binder"]
 """Makes what binds expressions to a relation."""
 
 
-def join(text: str, node: syntax.Join, left: From, right: From, bind: Bind, hold: Callable[[int], None]) -> From:
+def join(
+    text: str, node: syntax.Join, left: From, right: From, bind: Bind, hold: Callable[[int], None]
+) -> From:
     """Pair the rows of two sources.
 
     Parameters
@@ -53,7 +55,9 @@ def join(text: str, node: syntax.Join, left: From, right: From, bind: Bind, hold
     """
     clash = set(left.names.tables) & set(right.names.tables)
     if clash:
-        raise query_error(text, node.at, "ambiguous", f"two tables are called {clash.pop()!r}: name one with AS")
+        raise query_error(
+            text, node.at, "ambiguous", f"two tables are called {clash.pop()!r}: name one with AS"
+        )
     if node.kind == "zip":
         return _side_by_side(left, right)
     if node.kind == "cross" or (node.condition is None and not node.using and node.kind != "natural"):
@@ -76,7 +80,10 @@ def join(text: str, node: syntax.Join, left: From, right: From, bind: Bind, hold
     if rest:
         if kind != "inner":
             raise query_error(
-                text, node.at, "unsupported", f"a {kind.upper()} JOIN takes equalities only; put the rest behind WHERE"
+                text,
+                node.at,
+                "unsupported",
+                f"a {kind.upper()} JOIN takes equalities only; put the rest behind WHERE",
             )
         both = _both(left, right, lefts, rights)
         binder = bind(both)
@@ -167,7 +174,10 @@ def _equalities(
             keys.append(found)
     if not keys:
         raise query_error(
-            text, node.at, "unsupported", "a JOIN needs an equality of its two sides: ON a.id = b.id; or CROSS JOIN"
+            text,
+            node.at,
+            "unsupported",
+            "a JOIN needs an equality of its two sides: ON a.id = b.id; or CROSS JOIN",
         )
     return keys, rest
 

@@ -123,7 +123,10 @@ def _common(left: Sequence[Column], right: Sequence[Column]) -> tuple[Codes, Cod
         is_object = [isinstance(side, Objects) for side in (one, other)]
         if is_text[0] != is_text[1] and not any(is_object) and len(one) and len(other):
             raise QueryError("a join pairs text with text, and numbers with numbers", kind="type")
-        whole = codes(concatenated([one, other]) if len(one) and len(other) else (one if len(one) else other), scalars=True)
+        whole = codes(
+            concatenated([one, other]) if len(one) and len(other) else (one if len(one) else other),
+            scalars=True,
+        )
         parts.append(whole)
         gone = whole < 0 if not len(gone) else gone | (whole < 0)
     whole = joined(parts)

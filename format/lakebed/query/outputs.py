@@ -43,7 +43,9 @@ class Outputs:
         base = self.source.relation
         if len(items) == 1 and items[0].expression is None and not items[0].items and self._numbers is None:
             entries = self.binder.names.entries
-            if [e.name for e in entries] == base.names == [e.column for e in entries] and items[0].table is None:
+            if [e.name for e in entries] == base.names == [e.column for e in entries] and items[
+                0
+            ].table is None:
                 return base
         for item in items:
             if item.expression is None:
@@ -106,7 +108,9 @@ class Outputs:
 
     def _put(self, name: str, node: Bound, at: int) -> None:
         if name in self._found:
-            raise query_error(self.text, at, "duplicate_output", f"two columns are called {name!r}: name one with AS")
+            raise query_error(
+                self.text, at, "duplicate_output", f"two columns are called {name!r}: name one with AS"
+            )
         self._found[name] = node
 
 

@@ -107,7 +107,7 @@ def _combined(words: Words) -> syntax.Select | syntax.Combined | syntax.Query:
 
 
 def _intersected(words: Words) -> syntax.Select | syntax.Combined | syntax.Query:
-    left = _term(words)
+    left: syntax.Select | syntax.Combined | syntax.Query = _term(words)
     while words.is_keyword("intersect"):
         words.deeper()
         word = words.take()

@@ -1,4 +1,4 @@
-"""How a condition is answered: its parts in the order of their cost, what they read, and which of them statistics decide."""
+"""How a condition is answered: its parts by their cost, what they read, and which of them statistics may decide."""
 
 from __future__ import annotations
 

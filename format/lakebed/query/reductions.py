@@ -192,7 +192,8 @@ def _of_even(name: str, whole: Reduce, values: NDArray[Any], axis: int | None) -
         return np.full(len(values), one, one.dtype)
     flat = values.reshape(len(values), values[0].size)
     if name in ("ARG_MIN", "ARG_MAX", "MEDIAN"):
-        return np.asarray({"ARG_MIN": np.argmin, "ARG_MAX": np.argmax, "MEDIAN": np.median}[name](flat, axis=1))
+        by_name: dict[str, Reduce] = {"ARG_MIN": np.argmin, "ARG_MAX": np.argmax, "MEDIAN": np.median}
+        return np.asarray(by_name[name](flat, axis=1))
     return np.asarray(whole(flat, (1,)))
 
 
@@ -209,9 +210,9 @@ def _of_uneven(name: str, column: Ragged) -> NDArray[Any] | None:
             return sizes
         flags = column.flat if column.flat.dtype == np.bool_ else column.flat != 0
         found = np.zeros(len(sizes), np.bool_) if name != "ALL" else np.ones(len(sizes), np.bool_)
-        function = np.logical_or if name == "ANY" else np.logical_and
+        joined: np.ufunc = np.logical_or if name == "ANY" else np.logical_and
         if held.any():
-            found[held] = function.reduceat(flags, offsets[:-1][held])
+            found[held] = joined.reduceat(flags, offsets[:-1][held])
         return found
     if name in _REDUCEAT:
         function, empty = _REDUCEAT[name]

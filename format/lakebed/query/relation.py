@@ -1,12 +1,12 @@
 """Relations: named columns over rows, read when they are asked for.
 
-    Stored         rows of a table
-    Projected      expressions over the rows of another relation
-    Picked         rows of another relation, in any order
-    Combined       rows of several relations side by side, as a join pairs them; -1 is no row
-    Chained        the rows of several relations one behind the other
-    Grouped        runs of rows of another relation, a run for each row
-    Unpacked       items of the groups of another relation
+Stored         rows of a table
+Projected      expressions over the rows of another relation
+Picked         rows of another relation, in any order
+Combined       rows of several relations side by side, as a join pairs them; -1 is no row
+Chained        the rows of several relations one behind the other
+Grouped        runs of rows of another relation, a run for each row
+Unpacked       items of the groups of another relation
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.query.bound import COUNT_ALL, JSON, NUMBER, Bound, Info, Input, inputs, is_by_place
+from lakebed.query.bound import COUNT_ALL, NUMBER, Bound, Info, Input, inputs, is_by_place
 from lakebed.query.columns import (
     Column,
-    Constant,
     Numbers,
     Objects,
     Ragged,
@@ -31,7 +30,6 @@ from lakebed.query.columns import (
     computed_rows,
     concatenated,
     either,
-    row,
     rows,
     spread,
     take,
@@ -41,7 +39,6 @@ from lakebed.query.stored import StoredColumn, StoredColumns, windows
 from lakebed.query.subscripts import shape_of
 from lakebed.reading.index import Index
 from lakebed.session.table import Table
-
 
 Positions = NDArray[np.int64]
 
@@ -69,6 +66,7 @@ class Relation(ABC):
 
     def facts(self, name: str, places: Rows) -> Column:
         """Return what is on record of the files of some samples."""
+        del name
         return Objects([{} for _ in range(len(places))])
 
     def select(self, places: Positions) -> Relation:
@@ -77,6 +75,7 @@ class Relation(ABC):
 
     def windows(self, names: Sequence[str], *, is_soon: bool = False) -> Iterator[range]:
         """Yield stretches of all positions whose columns fit into memory together."""
+        del names
         return windows([], len(self), is_soon=is_soon)
 
     def origin(self) -> object:
@@ -113,7 +112,9 @@ class Stored(Relation):
         Numbers of the rows in the dataset; None is all that the table selects.
     """
 
-    def __init__(self, table: Table, places: Rows | None = None, columns: Mapping[str, StoredColumn] | None = None) -> None:
+    def __init__(
+        self, table: Table, places: Rows | None = None, columns: Mapping[str, StoredColumn] | None = None
+    ) -> None:
         self.table = table
         self.places = table.rows() if places is None else places
         self._columns = StoredColumns(table) if columns is None else columns
@@ -129,7 +130,11 @@ class Stored(Relation):
     def _rows(self, places: Rows) -> Rows:
         if isinstance(self.places, range):
             if isinstance(places, range):
-                return self.places[places.start : places.stop] if places.step == 1 else self.places[_slice(places)]
+                return (
+                    self.places[places.start : places.stop]
+                    if places.step == 1
+                    else self.places[_slice(places)]
+                )
             base = self.places
             return places if base.start == 0 and base.step == 1 else places * base.step + base.start
         return self.places[_slice(places)] if isinstance(places, range) else self.places[places]
@@ -398,6 +403,7 @@ class Grouped(Relation):
 
     def windows(self, names: Sequence[str], *, is_soon: bool = False) -> Iterator[range]:
         """Yield stretches of all positions: groups are as large as they are."""
+        del names, is_soon
         largest = int(np.diff(self.ends).max()) if len(self) else 1
         step = max(1, (1 << 16) // max(1, largest))
         for start in range(0, len(self), step):
@@ -414,7 +420,9 @@ def stacked(column: Column, sizes: NDArray[np.int64]) -> Column:
         return Ragged(column.values.reshape(-1), shapes)
     values = computed_rows(column) if isinstance(column, Numbers | Ragged) else rows(column)
     ends = np.cumsum(sizes)
-    return Objects([values[end - size : end] for end, size in zip(ends.tolist(), sizes.tolist(), strict=True)])
+    return Objects(
+        [values[end - size : end] for end, size in zip(ends.tolist(), sizes.tolist(), strict=True)]
+    )
 
 
 class Unpacked(Relation):
@@ -466,9 +474,10 @@ class Unpacked(Relation):
         if name not in self.split:
             return take(column, inverse.reshape(-1))
         values = rows(column)
-        return collect([_item(values[v], i) for v, i in zip(inverse.reshape(-1).tolist(), items.tolist(), strict=True)])
+        return collect(
+            [_item(values[v], i) for v, i in zip(inverse.reshape(-1).tolist(), items.tolist(), strict=True)]
+        )
 
 
 def _item(value: Any, number: int) -> Any:
     return None if value is None else value[number]
-

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -87,7 +87,9 @@ class Result:
         found = self.relation.base_rows()
         if found is None:
             raise InvalidInputError("the rows of joins and groups are no rows of one dataset")
-        return [int(row) for row in (found if self._single is None else found[self._single : self._single + 1])]
+        return [
+            int(row) for row in (found if self._single is None else found[self._single : self._single + 1])
+        ]
 
     def column(self, name: str) -> ResultColumn:
         """Return a column.
@@ -415,7 +417,7 @@ class ResultColumn:
         found = [value.tolist() if isinstance(value, np.ndarray) else value for value in self.values()]
         return found[0] if self._single is not None else found
 
-    def data(self) -> dict[str, Any]:
+    def data(self) -> Mapping[str, Any]:
         """Return ``{"value": ...}``, for one row or all; of labels also ``text``, their names."""
         found = self.values() if self._single is None else self.value()
         if self.info.class_names is None:
@@ -427,7 +429,9 @@ class ResultColumn:
     def _plain(self, kind: type, empty: Any) -> Any:
         found = [empty if value is None else value for value in self.values()]
         if not all(isinstance(value, kind) for value in found):
-            raise InvalidInputError(f"column {self.name!r} holds other values; read it with numpy() or data()")
+            raise InvalidInputError(
+                f"column {self.name!r} holds other values; read it with numpy() or data()"
+            )
         return found[0] if self._single is not None else found
 
     def to_arrow(self) -> pa.Array:
@@ -438,12 +442,18 @@ class ResultColumn:
         if isinstance(column, Texts):
             return column.array
         if isinstance(column, Numbers) and column.values[:1].size == 1 and column.values.ndim <= 2:
-            return pa.array(column.values.reshape(-1).tolist() if column.missing is not None else column.values.reshape(-1), mask=column.missing)  # fmt: skip
+            return pa.array(column.values.reshape(-1), mask=column.missing)
         if isinstance(column, Numbers | Ragged):
             return pa.array([None if v is None else v.tolist() for v in rows(column)])
         found = rows(column)
-        if any(isinstance(value, dict) for value in found) or len({_kind(v) for v in found if v is not None}) > 1:
-            return pa.array([None if v is None else json.dumps(_jsonable(v), ensure_ascii=False) for v in found], pa.string())
+        if (
+            any(isinstance(value, dict) for value in found)
+            or len({_kind(v) for v in found if v is not None}) > 1
+        ):
+            return pa.array(
+                [None if v is None else json.dumps(_jsonable(v), ensure_ascii=False) for v in found],
+                pa.string(),
+            )
         return pa.array([_jsonable(value) for value in found])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
@@ -510,14 +520,15 @@ def _read(relation: Relation, name: str, window: range) -> Column:
 
 
 def _batch(column: Column) -> Any:
+    if isinstance(column, Numbers) and column.missing is not None:
+        mask = column.missing.reshape(-1, *(1,) * (column.values.ndim - 1))
+        return np.ma.MaskedArray(column.values, mask=np.broadcast_to(mask, column.values.shape))
     if isinstance(column, Numbers):
-        return column.values if column.missing is None else np.ma.MaskedArray(
-            column.values, mask=np.broadcast_to(column.missing.reshape(-1, *(1,) * (column.values.ndim - 1)), column.values.shape)
-        )  # fmt: skip
+        return column.values
     if isinstance(column, Objects):
         return column.items
     return rows(column)
 
 
-def _refuse(result: Result, dest: Any, overwrite: bool) -> Any:
+def _refuse(*_: Any) -> Any:
     raise InvalidInputError("materialize the whole result")

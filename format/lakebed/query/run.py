@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from lakebed.session.table import Table
 
 
-def run(text: str, sources: Sources, parameters: Sequence[Any] = (), limits: Limits | None = None) -> Relation:
+def run(
+    text: str, sources: Sources, parameters: Sequence[Any] = (), limits: Limits | None = None
+) -> Relation:
     """Answer a query.
 
     Parameters
@@ -45,7 +47,8 @@ def run_parsed(
 
     if query.parameters != len(parameters):
         raise QueryError(
-            f"the query has {query.parameters} parameters (?), and {len(parameters)} values were given", kind="arity"
+            f"the query has {query.parameters} parameters (?), and {len(parameters)} values were given",
+            kind="arity",
         )
     watch = Watch(limits)
     found = Execution(text, sources, parameters, watch).run(query)

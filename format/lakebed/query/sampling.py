@@ -8,9 +8,7 @@ from numpy.typing import NDArray
 from lakebed.errors import QueryError
 
 
-def drawn(
-    weights: NDArray[np.float64], count: int, *, replace: bool, seed: int | None
-) -> NDArray[np.int64]:
+def drawn(weights: NDArray[np.float64], count: int, *, replace: bool, seed: int | None) -> NDArray[np.int64]:
     """Draw rows with probabilities in proportion to their weights.
 
     Parameters
@@ -42,7 +40,9 @@ def drawn(
         ends = np.cumsum(positive)
         found = np.searchsorted(ends, generator.random(count) * ends[-1], side="right")
         # Rounding may lead behind the last row that has a weight.
-        return np.minimum(found, int(np.flatnonzero(positive)[-1])).astype(np.int64)
+        last = int(np.flatnonzero(positive)[-1])
+        chosen: NDArray[np.int64] = np.minimum(found, last).astype(np.int64)
+        return chosen
     # Efraimidis and Spirakis 2006: the largest u ** (1 / w), here as the least -log(u) / w.
     keys = -np.log1p(-generator.random(len(weights)))
     with np.errstate(divide="ignore"):

@@ -39,8 +39,8 @@ def combined(operator: str, keeps_all: bool, left: Relation, right: Relation) ->
         return _of_rows(left, np.union1d(first, second))
     if not is_one or first is None or second is None:
         raise QueryError(
-            f"{operator.upper()} compares rows of one dataset at one version by their number; choose rows of others with "
-            "WHERE x IN (SELECT x FROM ...), or of two versions with FROM DIFF('a', 'b')",
+            f"{operator.upper()} compares rows of one dataset, at one version, by their number; of others, choose rows "
+            "with x IN (a query), those of two versions with FROM DIFF('a', 'b')",
             kind="independent",
         )
     if operator == "intersect":
@@ -63,4 +63,6 @@ def _of_rows(relation: Relation, rows: np.ndarray[tuple[int, ...], np.dtype[np.i
         return Stored(relation.table, rows)
     if isinstance(relation, Projected) and isinstance(relation.base, Stored):
         return Projected(_of_rows(relation.base, rows), relation.outputs)
-    raise QueryError("these rows cannot be combined: put the set operation into a query of its own", kind="unsupported")
+    raise QueryError(
+        "these rows cannot be combined: put the set operation into a query of its own", kind="unsupported"
+    )

@@ -12,7 +12,17 @@ from numpy.typing import NDArray
 from lakebed.errors import FormatError
 from lakebed.htypes.base import Storing
 from lakebed.query.bound import Info
-from lakebed.query.columns import Column, Numbers, Objects, Ragged, Rows, Texts, collect, concatenated, strings
+from lakebed.query.columns import (
+    Column,
+    Numbers,
+    Objects,
+    Ragged,
+    Rows,
+    Texts,
+    collect,
+    concatenated,
+    strings,
+)
 from lakebed.reading.arrow import arrow_column, taken_column
 from lakebed.reading.scan import ChunkRun, ColumnScan
 
@@ -41,7 +51,10 @@ class StoredColumn:
         is_even = not meta.sample_compression and not self.scan.is_special
         self._is_text = reader.storing is Storing.TEXT and is_even
         self._is_plain = (
-            is_even and reader.storing is Storing.ARRAY and reader.decoder.is_plain and reader.dtype is not None
+            is_even
+            and reader.storing is Storing.ARRAY
+            and reader.decoder.is_plain
+            and reader.dtype is not None
         )
         self._type: pa.DataType | None = None
         self.row_bytes = max(1, _bytes(self.scan))
@@ -66,7 +79,9 @@ class StoredColumn:
 
             array = taken_column(self.scan, found, self._arrow_type())
             places = np.ascontiguousarray(places.reshape(-1), np.int64)
-            return Texts(array.take(pa.Array.from_buffers(pa.int64(), len(places), [None, pa.py_buffer(places)])))
+            return Texts(
+                array.take(pa.Array.from_buffers(pa.int64(), len(places), [None, pa.py_buffer(places)]))
+            )
         if self.scan.is_dense:
             return _column(self.scan.gathered(wanted, order))
         return self._picked(wanted)
@@ -93,7 +108,9 @@ class StoredColumn:
         reader = self.scan.reader
         if reader.storing is Storing.ARRAY and reader.dtype is None and reader.state.sequence is None:
             rank = max(1, len(reader.state.meta.max_shape))
-            return Ragged(np.zeros(0), np.zeros((stop - start, rank), np.int64), self.scan.null_mask(start, stop))
+            return Ragged(
+                np.zeros(0), np.zeros((stop - start, rank), np.int64), self.scan.null_mask(start, stop)
+            )
         return _column(self.scan.column(start, stop))
 
     def _arrow_type(self) -> Any:
@@ -223,7 +240,7 @@ def _of_run(run: ChunkRun, dtype: np.dtype[Any], rank: int, mask: NDArray[np.boo
 def _column(values: Any) -> Column:
     """Return what a scan gives as a column."""
     if isinstance(values, np.ma.MaskedArray):
-        mask = np.ma.getmaskarray(values).reshape(len(values), -1).any(axis=1)
+        mask = np.asarray(np.ma.getmaskarray(values).reshape(len(values), -1).any(axis=1))
         return Numbers(np.asarray(values.data), mask if mask.any() else None)
     if isinstance(values, np.ndarray) and values.dtype.kind in "biufc":
         return Numbers(values)
@@ -270,7 +287,9 @@ def _bytes(scan: ColumnScan) -> int:
     meta = reader.state.meta
     if reader.storing is not Storing.ARRAY or reader.dtype is None:
         return 64
-    return int(math.prod(meta.max_shape) * reader.dtype.itemsize) * (8 if reader.state.sequence is not None else 1)
+    return int(math.prod(meta.max_shape) * reader.dtype.itemsize) * (
+        8 if reader.state.sequence is not None else 1
+    )
 
 
 def _cost(scan: ColumnScan) -> float:

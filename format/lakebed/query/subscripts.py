@@ -49,7 +49,9 @@ def subscript(base: Column, items: Sequence[Part]) -> Column:
 
     def part(value: Any, *given: Any) -> Any:
         remaining = iter(given)
-        keys = [item if isinstance(item, int | slice | EllipsisType | str) else next(remaining) for item in items]
+        keys = [
+            item if isinstance(item, int | slice | EllipsisType | str) else next(remaining) for item in items
+        ]
         return _part(value, keys)
 
     return by_row(len(base), part, [base, *dynamic], "[]")
@@ -148,11 +150,11 @@ def trailing(column: Ragged) -> tuple[int, ...] | None:
         return (1,) * (shapes.shape[1] - 1)
     rest = shapes[:, 1:]
     if bool((rest == rest[0]).all()):
-        return tuple(rest[0].tolist())
+        return tuple(int(extent) for extent in rest[0])
     held = rest[column.sizes > 0]
     if not len(held):
-        return tuple(rest[0].tolist())
-    return tuple(held[0].tolist()) if bool((held == held[0]).all()) else None
+        held = rest[:1]
+    return tuple(int(extent) for extent in held[0]) if bool((held == held[0]).all()) else None
 
 
 def _of_uneven(base: Ragged, items: Sequence[Fixed]) -> Column | None:
@@ -169,7 +171,7 @@ def _of_uneven(base: Ragged, items: Sequence[Fixed]) -> Column | None:
     lengths = _lengths(base)
     first = index[0]
     if isinstance(first, int):
-        return _picked(whole, lengths, first, base)
+        return _picked(whole, lengths, first)
     if first != slice(None):
         starts, counts = _spans(first, lengths)
         begins = np.cumsum(lengths) - lengths
@@ -194,7 +196,7 @@ def _lengths(column: Ragged) -> NDArray[np.int64]:
     return np.where(column.sizes > 0, lengths, 0)
 
 
-def _picked(whole: NDArray[Any], lengths: NDArray[np.int64], item: int, base: Ragged) -> Column:
+def _picked(whole: NDArray[Any], lengths: NDArray[np.int64], item: int) -> Column:
     """Return one item of each sample; missing where there are fewer."""
     inside = np.full(len(lengths), item) if item >= 0 else lengths + item
     gone = (inside < 0) | (inside >= lengths)

@@ -11,7 +11,7 @@ from lakebed.errors import QueryError
 from lakebed.query.columns import concatenated
 from lakebed.query.limits import Watch
 from lakebed.query.reductions import items_of
-from lakebed.query.relation import Relation, Unpacked, Projected, Picked, Stored
+from lakebed.query.relation import Picked, Projected, Relation, Stored, Unpacked
 
 FRAME = "frame_number"
 """Column that counts the items of each group."""
@@ -81,7 +81,9 @@ def _sizes(relation: Relation, split: list[str], watch: Watch) -> NDArray[np.int
         whole = concatenated(parts).values.astype(np.int64) if parts else np.zeros(0, np.int64)  # type: ignore[union-attr]
         if found is not None and not np.array_equal(found, whole):
             at = int(np.flatnonzero(found != whole)[0])
-            raise QueryError(f"the groups of row {at} differ in length: {found[at]} and {whole[at]}", kind="shape")
+            raise QueryError(
+                f"the groups of row {at} differ in length: {found[at]} and {whole[at]}", kind="shape"
+            )
         found = whole
     sizes: NDArray[np.int64] = found
     return sizes

@@ -1,4 +1,4 @@
-"""The conformance cases: what is core is answered as observed, errors are errors, and oddities have the right answer."""
+"""The conformance cases: what is core is answered as observed, errors are errors, oddities have the right answer."""
 
 from __future__ import annotations
 

@@ -79,7 +79,9 @@ def _number(value: Any, dtype: np.dtype[Any]) -> Any:
     if isinstance(value, str):
         text = value.strip()
         if dtype == np.bool_:
-            told = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}.get(text.lower())
+            told = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}.get(
+                text.lower()
+            )
             if told is None:
                 raise QueryError(f"{_short(text)} is neither true nor false", kind="runtime")
             return np.asarray(told)
@@ -102,7 +104,9 @@ def _to_text(given: Given) -> Column:
         return column
     if is_time(info):
         found = moments(column, info, "CAST")
-        texts = np.datetime_as_string(found.values, unit="s" if info.logical != "date32[day]" else "D").tolist()
+        texts = np.datetime_as_string(
+            found.values, unit="s" if info.logical != "date32[day]" else "D"
+        ).tolist()
         gone = [False] * len(texts) if found.missing is None else found.missing.tolist()
         return strings([None if is_gone else text for text, is_gone in zip(texts, gone, strict=True)])
     names = info.class_names
@@ -114,7 +118,9 @@ def _to_text(given: Given) -> Column:
 def _label(value: Any, names: tuple[str, ...]) -> Any:
     if value is None or np.size(value) == 0:
         return None
-    found = [names[int(v)] if 0 <= int(v) < len(names) else str(int(v)) for v in np.asarray(value).reshape(-1)]
+    found = [
+        names[int(v)] if 0 <= int(v) < len(names) else str(int(v)) for v in np.asarray(value).reshape(-1)
+    ]
     return found[0] if len(found) == 1 else found
 
 

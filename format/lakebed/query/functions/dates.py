@@ -1,4 +1,4 @@
-"""Dates and times: integers that a tensor's info says are such, or ISO text; computed as microseconds since 1970, UTC."""
+"""Dates and times: integers that a tensor's info says are such, or ISO text; in microseconds since 1970, UTC."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakebed.query.functions.numeric import constant
 
 Moments = NDArray[np.datetime64]
 
-UNITS = ("year", "quarter", "month", "week", "day", "dow", "doy", "hour", "minute", "second", "millisecond", "microsecond", "epoch")  # fmt: skip
+UNITS = tuple("year quarter month week day dow doy hour minute second millisecond microsecond epoch".split())
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
@@ -52,7 +52,9 @@ def moments(column: Column, info: Info, name: str) -> Numbers:
     QueryError
         If it holds neither moments nor text.
     """
-    if isinstance(column, Texts | Objects) or (isinstance(column, Constant) and isinstance(column.value, str)):
+    if isinstance(column, Texts | Objects) or (
+        isinstance(column, Constant) and isinstance(column.value, str)
+    ):
         found = [microseconds(v) if isinstance(v, str) else None for v in rows(column)]
         gone = np.array([v is None for v in found], np.bool_)
         values = np.array([0 if v is None else v for v in found], np.int64).view("datetime64[us]")
@@ -62,11 +64,15 @@ def moments(column: Column, info: Info, name: str) -> Numbers:
     if not isinstance(column, Numbers) or isinstance(column, Ragged):
         raise QueryError(f"{name} needs one date or time per row", kind="type")
     logical = info.logical or "timestamp[us]"
-    unit = "D" if logical.startswith("date32") else logical.partition("[")[2].partition("]")[0].partition(",")[0]
+    unit = (
+        "D" if logical.startswith("date32") else logical.partition("[")[2].partition("]")[0].partition(",")[0]
+    )
     values = column.values.reshape(len(column), -1)[:, 0] if column.values.ndim > 1 else column.values
     if values.dtype.kind not in "iu":
         raise QueryError(f"{name} needs a date or time, not other numbers", kind="type")
-    return Numbers(values.astype(np.int64).view(f"datetime64[{unit}]").astype("datetime64[us]"), column.missing)
+    return Numbers(
+        values.astype(np.int64).view(f"datetime64[{unit}]").astype("datetime64[us]"), column.missing
+    )
 
 
 def part(unit: str, column: Column, info: Info) -> Column:
@@ -86,15 +92,16 @@ def _part(unit: str, values: Moments) -> NDArray[np.int64]:
     if unit == "month":
         return np.asarray(months % 12 + 1)
     if unit == "day":
-        return (days - days.astype("datetime64[M]").astype("datetime64[D]")).astype(np.int64) + 1
+        return np.asarray((days - days.astype("datetime64[M]").astype("datetime64[D]")).astype(np.int64) + 1)
     if unit == "dow":
         return np.asarray((days.astype(np.int64) + 4) % 7)
     if unit == "doy":
-        return (days - days.astype("datetime64[Y]").astype("datetime64[D]")).astype(np.int64) + 1
+        return np.asarray((days - days.astype("datetime64[Y]").astype("datetime64[D]")).astype(np.int64) + 1)
     if unit == "week":
         # The week of an ISO date is that of its Thursday.
         thursday = days - ((days.astype(np.int64) + 3) % 7).astype("timedelta64[D]") + np.timedelta64(3, "D")
-        return ((thursday - thursday.astype("datetime64[Y]").astype("datetime64[D]")).astype(np.int64)) // 7 + 1
+        since = (thursday - thursday.astype("datetime64[Y]").astype("datetime64[D]")).astype(np.int64)
+        return np.asarray(since // 7 + 1)
     if unit == "epoch":
         return np.asarray(values.astype(np.int64) // 1_000_000)
     steps = {"hour": (3_600_000_000, 24), "minute": (60_000_000, 60), "second": (1_000_000, 60),
@@ -119,7 +126,9 @@ def unit_of(name: str) -> str:
 
 
 def _unit_function(unit: str) -> Function:
-    return Function(unit.upper(), 1, 1, lambda given: part(unit, given.columns[0], given.infos[0]), NUMBER, 2.0)
+    return Function(
+        unit.upper(), 1, 1, lambda given: part(unit, given.columns[0], given.infos[0]), NUMBER, 2.0
+    )
 
 
 def as_moments(column: Column, info: Info, name: str) -> Column:
@@ -134,7 +143,9 @@ def _timestamp(given: Given) -> Column:
 
 def _date(given: Given) -> Column:
     found = moments(given.columns[0], given.infos[0], "DATE")
-    return Numbers(found.values.astype("datetime64[D]").astype("datetime64[us]").astype(np.int64), found.missing)
+    return Numbers(
+        found.values.astype("datetime64[D]").astype("datetime64[us]").astype(np.int64), found.missing
+    )
 
 
 def _truncated(given: Given) -> Column:
@@ -182,7 +193,9 @@ def _formatted(given: Given) -> Column:
     pattern = str(constant(given, 1, "DATE_FORMAT"))
     gone = np.zeros(given.count, np.bool_) if found.missing is None else found.missing
     values = found.values.tolist()
-    return strings([None if is_gone else v.strftime(pattern) for v, is_gone in zip(values, gone.tolist(), strict=True)])
+    return strings(
+        [None if is_gone else v.strftime(pattern) for v, is_gone in zip(values, gone.tolist(), strict=True)]
+    )
 
 
 FUNCTIONS: list[Function] = [

@@ -85,7 +85,9 @@ def added_function(
 def _called(name: str, function: Callable[..., Any], values: Sequence[Any]) -> Any:
     try:
         return _result(function(*[np.asarray(v) if isinstance(v, int | float) else v for v in values]))
-    except Exception as error:  # a program's own function may raise anything: the row is named, and it is kept
+    except (
+        Exception
+    ) as error:  # a program's own function may raise anything: the row is named, and it is kept
         raise QueryError(f"{name} raised {type(error).__name__}: {error}", kind="runtime") from error
 
 
@@ -99,10 +101,7 @@ def _result(value: Any) -> Any:
 
 def _vectorised(name: str, function: Callable[..., Any], given: Given) -> Column:
     """Call a function once for many rows: arrays of one shape as one array, everything else as a list."""
-    arguments = [
-        c.values if isinstance(c, Numbers) and c.missing is None else c.value if isinstance(c, Constant) else computed_rows(c)
-        for c in given.columns
-    ]  # fmt: skip
+    arguments = [_many(column) for column in given.columns]
     try:
         found = function(*arguments)
     except Exception as error:
@@ -114,6 +113,12 @@ def _vectorised(name: str, function: Callable[..., Any], given: Given) -> Column
         return Numbers(found)
     values = [_result(value) for value in found]
     return collect(values) if values else Objects([])
+
+
+def _many(column: Column) -> Any:
+    if isinstance(column, Numbers) and column.missing is None:
+        return column.values
+    return column.value if isinstance(column, Constant) else computed_rows(column)
 
 
 def _counted(function: Callable[..., Any]) -> tuple[int, int | None]:

@@ -65,7 +65,9 @@ def _of_values(name: str, function: Callable[[Any], Any]) -> Function:
 
 def _float(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def computed(values: Any) -> Any:
-        return function(np.asarray(values, np.float32 if np.asarray(values).dtype == np.float32 else np.float64))
+        return function(
+            np.asarray(values, np.float32 if np.asarray(values).dtype == np.float32 else np.float64)
+        )
 
     return computed
 
@@ -92,12 +94,20 @@ def _clip(given: Given) -> Column:
 
 
 def _sorted(given: Given) -> Column:
-    return by_row(given.count, lambda v: sorted(v) if isinstance(v, list) else np.sort(v, axis=-1), given.columns, "SORT")
+    return by_row(
+        given.count,
+        lambda v: sorted(v) if isinstance(v, list) else np.sort(v, axis=-1),
+        given.columns,
+        "SORT",
+    )
 
 
 def _unique(given: Given) -> Column:
     return by_row(
-        given.count, lambda v: sorted(set(v)) if isinstance(v, list) else np.unique(v), given.columns, "UNIQUE"
+        given.count,
+        lambda v: sorted(set(v)) if isinstance(v, list) else np.unique(v),
+        given.columns,
+        "UNIQUE",
     )
 
 
@@ -153,7 +163,9 @@ def _null_if(given: Given) -> Column:
 
     alike = truth(compare("=", given.columns[0], given.columns[1]))
     values = rows(given.columns[0])
-    return _collected([None if same_value else value for value, same_value in zip(values, alike.tolist(), strict=True)])
+    return _collected(
+        [None if same_value else value for value, same_value in zip(values, alike.tolist(), strict=True)]
+    )
 
 
 def _count(given: Given) -> Column:
@@ -185,7 +197,9 @@ def _different(value: Any) -> np.int64:
 
 def logical(name: str, function: Any) -> Function:
     """Return AND or OR, value by value."""
-    return Function(name, 2, 2, lambda given: on_numbers(*given.columns, function, name), FLAG)
+    return Function(
+        name, 2, 2, lambda given: on_numbers(given.columns[0], given.columns[1], function, name), FLAG
+    )
 
 
 def max_weight(given: Given) -> Column:
@@ -283,4 +297,3 @@ FUNCTIONS: list[Function] = [
     Function("COALESCE", 1, None, _coalesce, lambda infos: infos[0], 1.0),
     Function("NULLIF", 2, 2, _null_if, lambda infos: infos[0], 1.0),
 ]  # fmt: skip
-

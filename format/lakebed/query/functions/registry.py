@@ -10,9 +10,7 @@ from lakebed.query.functions import dates, numeric, text, vectors
 from lakebed.query.functions.function import Function, added, added_function
 
 FUNCTIONS: dict[str, Function] = {
-    function.name: function
-    for module in (numeric, vectors, text, dates)
-    for function in module.FUNCTIONS
+    function.name: function for module in (numeric, vectors, text, dates) for function in module.FUNCTIONS
 }
 
 SPECIAL = ("DATA", "ROW_NUMBER", "RANDOM", "SHAPE", "SAMPLE_INFO", "MAX_WEIGHT", "SUM_WEIGHT", "IF")
@@ -45,7 +43,11 @@ def names() -> list[str]:
 
 
 def register(
-    name: str, function: Callable[..., Any] | None = None, *, vectorised: bool = False, arguments: int | None = None
+    name: str,
+    function: Callable[..., Any] | None = None,
+    *,
+    vectorised: bool = False,
+    arguments: int | None = None,
 ) -> Any:
     """Add a function of Python to the query language, for this process.
 

@@ -52,9 +52,13 @@ def texts(column: Column, name: str) -> Texts:
 
 
 def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true or false"
     if isinstance(value, np.ndarray | int | float):
         return "numbers"
-    return {dict: "a document", list: "a list", bool: "true or false"}.get(type(value), type(value).__name__)
+    return (
+        "a document" if isinstance(value, dict) else "a list" if isinstance(value, list) else "other values"
+    )
 
 
 def as_text(column: Column) -> Texts:
@@ -107,7 +111,11 @@ def _left(given: Given) -> Column:
 def _right(given: Given) -> Column:
     count = constant_int(given, 1, "RIGHT")
     array = texts(given.columns[0], "RIGHT").array
-    return Texts(pc.utf8_slice_codeunits(array, -count)) if count > 0 else Texts(pc.utf8_slice_codeunits(array, 0, 0))
+    return (
+        Texts(pc.utf8_slice_codeunits(array, -count))
+        if count > 0
+        else Texts(pc.utf8_slice_codeunits(array, 0, 0))
+    )
 
 
 def _replaced(given: Given) -> Column:
@@ -138,14 +146,21 @@ def _flags(array: pa.Array) -> Numbers:
 
 def _position(given: Given) -> Column:
     pattern = constant(given, 1, "STRPOS")
-    return by_row(given.count, lambda text: np.int64(text.find(pattern) + 1), [texts(given.columns[0], "STRPOS")], "STRPOS")
+    return by_row(
+        given.count,
+        lambda text: np.int64(text.find(pattern) + 1),
+        [texts(given.columns[0], "STRPOS")],
+        "STRPOS",
+    )
 
 
 def _split(given: Given) -> Column:
     separator = constant(given, 1, "SPLIT")
     if not isinstance(separator, str) or not separator:
         raise QueryError("SPLIT needs a text to split at", kind="type")
-    return Objects([None if text is None else text.split(separator) for text in rows(texts(given.columns[0], "SPLIT"))])
+    return Objects(
+        [None if text is None else text.split(separator) for text in rows(texts(given.columns[0], "SPLIT"))]
+    )
 
 
 def _words(array: pa.Array) -> pa.Array:
@@ -245,7 +260,8 @@ def like(any_case: bool) -> Callable[[Given], Column]:
         if isinstance(column, Texts):
             # RE2, which takes linear time whatever the pattern.
             special = "".join(
-                ".*" if c in "*%" else "." if c == "?" else re.escape(c) if c.isascii() else c for c in pattern.value
+                ".*" if c in "*%" else "." if c == "?" else re.escape(c) if c.isascii() else c
+                for c in pattern.value
             )
             expression = f"(?s)^{re.sub(r'(?:[.][*])+', '.*', special)}$"
             return _flags(pc.match_substring_regex(_filled(column), expression, ignore_case=any_case))
@@ -267,7 +283,9 @@ def is_in(given: Given) -> Column:
     wanted = list(constant(given, 1, "IN"))
     if isinstance(column, Texts):
         known = [value for value in wanted if isinstance(value, str)]
-        found = pc.is_in(_filled(column), value_set=pa.array(known, pa.string())).to_numpy(zero_copy_only=False)
+        found = pc.is_in(_filled(column), value_set=pa.array(known, pa.string())).to_numpy(
+            zero_copy_only=False
+        )
         return Numbers(found)
     if isinstance(column, Numbers | Ragged):
         numbers = [value for value in wanted if isinstance(value, int | float)]

@@ -149,9 +149,11 @@ def _overlaps(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.float64]:
     corner = np.minimum(first[:, None, 2:], second[None, :, 2:])
     origin = np.maximum(first[:, None, :2], second[None, :, :2])
     common = np.clip(corner - origin, 0, None).prod(axis=-1)
-    areas = (first[:, 2:] - first[:, :2]).prod(axis=-1)[:, None] + (second[:, 2:] - second[:, :2]).prod(axis=-1)
+    areas = (first[:, 2:] - first[:, :2]).prod(axis=-1)[:, None] + (second[:, 2:] - second[:, :2]).prod(
+        axis=-1
+    )
     union = areas - common
-    return np.divide(common, union, out=np.zeros_like(common), where=union > 0)
+    return np.asarray(np.divide(common, union, out=np.zeros_like(common), where=union > 0))
 
 
 def _iou(given: Given) -> Column:
