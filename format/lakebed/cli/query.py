@@ -22,7 +22,12 @@ _SHOWN = 50
 @click.argument("url")
 @click.argument("query_string", metavar="QUERY")
 @click.option("-n", "--rows", type=int, help=f"How many rows at most; {_SHOWN} for people, all for programs.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+@click.option(
+    "--csv",
+    "as_csv",
+    is_flag=True,
+    help="Print CSV; control characters are shown escaped, which --json and --parquet keep.",
+)
 @click.option("--count", is_flag=True, help="Print how many rows there are, and nothing of them.")
 @click.option("--explain", is_flag=True, help="Print how the query would be answered.")
 @click.option("--parquet", metavar="FILE", help="Write the rows as a Parquet file.")
@@ -55,7 +60,11 @@ def query(
     ds = lakebed.load(url, read_only=True, as_of=moment(as_of))
     values = [_value(text) for text in parameters]
     if explain:
-        say_lines(ds.explain(query_string, values))
+        steps = ds.explain(query_string, values)
+        if as_json:
+            say_json({"steps": steps.splitlines()})
+        else:
+            say_lines(steps)
         return
     found = ds.query(query_string, parameters=values, timeout=timeout)
     if count:
@@ -98,9 +107,9 @@ def _print_csv(names: list[str], records: Iterator[dict[str, Any]]) -> None:
         csv.writer(text, lineterminator="").writerow(values)
         return text.getvalue()
 
-    say_lines(line(names))
+    say(line(names))
     for record in records:
-        say_lines(line([record[name] for name in names]))
+        say(line([record[name] for name in names]))
 
 
 def _print_table(names: list[str], records: list[dict[str, Any]], total: int) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lakebed.printable import printable
 from lakebed.query import syntax
 from lakebed.query.execute import Execution, Sources
 from lakebed.query.functions.numeric import weights_of
@@ -82,8 +83,8 @@ def explained(text: str, sources: Sources, parameters: Sequence[Any] = ()) -> st
     query = parse(text, depth=limits.depth)
     execution = Execution(text, sources, parameters, Watch(limits), is_dry=True)
     found = execution.run(query)
-    lines = [f"{'  ' * (depth - 1)}{step}" for depth, step in execution.steps]
-    return "\n".join([*lines, f"columns: {', '.join(found.names)}"])
+    lines = [f"{'  ' * (depth - 1)}{printable(step)}" for depth, step in execution.steps]
+    return "\n".join([*lines, printable(f"columns: {', '.join(found.names)}")])
 
 
 def table_of(relation: Relation) -> Table | None:

@@ -147,7 +147,7 @@ def trailing(column: Ragged) -> tuple[int, ...] | None:
     if shapes.shape[1] == 1:
         return ()
     if not len(shapes):
-        return (1,) * (shapes.shape[1] - 1)
+        return (1,) * int(shapes.shape[1] - 1)
     rest = shapes[:, 1:]
     if bool((rest == rest[0]).all()):
         return tuple(int(extent) for extent in rest[0])

@@ -36,6 +36,13 @@ INVOCATIONS: dict[str, list[list[str]]] = {
     "ls": [["LAKE"], ["DS"], ["LAKE/nothing" + EVIL]],
     "info": [["DS"], ["DS@b" + EVIL], ["DS@no" + EVIL]],
     "head": [["DS"], ["DS", "-t", "n" + EVIL], ["DS", "-t", "none" + EVIL]],
+    "query": [
+        ["DS", "SELECT *"],
+        ["DS", "SELECT *", "--csv"],
+        ["DS", "SELECT *", "--explain"],
+        ["DS", "SELECT * WHERE nothing" + EVIL],
+        ["DS", "SELECT * WHERE x == '" + EVIL],
+    ],
     "log": [["DS"], ["DS", "--graph", "--all", "--stat"], ["DS@no" + EVIL]],
     "tag": [["DS"], ["DS", "t" + EVIL], ["DS", "-d", "t" + EVIL], ["DS", "good", "no" + EVIL]],
     "branch": [["DS"], ["DS", "new" + EVIL], ["DS", "-d", "no" + EVIL], ["DS", "-d", "c" + EVIL]],

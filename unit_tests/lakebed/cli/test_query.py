@@ -31,7 +31,11 @@ def test_rows_are_printed_for_people_and_programs(url: str) -> None:
     assert run(url, "SELECT * WHERE x < 3").output.splitlines()[-1] == "2 rows"
     found = run(url, "SELECT x * 2 AS y, name", "--json").output.splitlines()
     assert [json.loads(line)["y"] for line in found] == [2, 4, 6]
-    assert run(url, "SELECT x, name WHERE x < 3", "--csv").output.splitlines() == ["x,name", "1,a", '2,"b, c"']
+    assert run(url, "SELECT x, name WHERE x < 3", "--csv").output.splitlines() == [
+        "x,name",
+        "1,a",
+        '2,"b, c"',
+    ]
     assert "\x1b" not in run(url, "SELECT *").output
     assert run(url, "SELECT * WHERE x > ? AND name != ?", "-p", "1", "-p", "z", "--count").output == "2\n"
     assert "where x > 1" in run(url, "SELECT * WHERE x > 1", "--explain").output

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -77,12 +77,15 @@ CONDITIONS: list[tuple[str, Callable[[dict[str, Any]], Any]]] = [
     ("text LIKE '*é*'", lambda r: "é" in r["text"]),
     ("len(text) > 8", lambda r: len(r["text"]) > 8),
     ("doc['n'] >= 5", lambda r: r["doc"].get("n", -1) >= 5),
-    ("i > 30 AND doc['n'] != 2 AND any(boxes > 10)", lambda r: r["i"] > 30 and "n" in r["doc"] and r["doc"]["n"] != 2 and (r["boxes"] > 10).any()),
+    (
+        "i > 30 AND doc['n'] != 2 AND any(boxes > 10)",
+        lambda r: r["i"] > 30 and r["doc"].get("n", 2) != 2 and (r["boxes"] > 10).any(),
+    ),
 ]  # fmt: skip
 
 
 @pytest.fixture(params=["as it is", "small"])
-def windows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def windows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "small":
         for name, value in (
             ("_MOST_ROWS", 64),
@@ -93,7 +96,6 @@ def windows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
             monkeypatch.setattr(stored, name, value)
         monkeypatch.setattr(evaluate, "_DEAR", 0.0)
         monkeypatch.setattr(evaluate, "_NARROW_BELOW", 2.0)
-    yield
 
 
 @pytest.mark.parametrize(("text", "function"), CONDITIONS, ids=[text for text, _ in CONDITIONS])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from pathlib import Path
 
 import numpy as np
@@ -267,7 +266,14 @@ def test_similarities_find_the_nearest() -> None:
 def test_dates_are_compared_with_text_and_taken_apart() -> None:
     made = lakebed.from_arrow(
         "mem://dates",
-        pa.table({"at": pa.array([dt.datetime(2026, 1, d, 12, d) for d in (1, 15, 31)], pa.timestamp("ms"))}),
+        pa.table(
+            {
+                "at": pa.array(
+                    [np.datetime64(f"2026-01-{d:02}T12:{d:02}", "ms") for d in (1, 15, 31)],
+                    pa.timestamp("ms"),
+                )
+            }
+        ),
         overwrite=True,
     )
     assert len(made.query("SELECT * WHERE at > '2026-01-15'")) == 2

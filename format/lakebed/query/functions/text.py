@@ -185,7 +185,9 @@ def _json_type(value: Any) -> str:
         return "boolean"
     if isinstance(value, np.ndarray):
         return "array" if value.ndim else "number"
-    return {dict: "object", list: "array", str: "string"}.get(type(value), "number")
+    if isinstance(value, str):
+        return "string"
+    return "object" if isinstance(value, dict) else "array" if isinstance(value, list) else "number"
 
 
 def _has_key(given: Given) -> Column:
