@@ -151,7 +151,12 @@ class Binder:
     def _name(self, node: syntax.Name) -> Bound:
         if node.table is None:
             if not self.names.find(None, node.column) and node.column in self.aliases:
-                return self.bind(self.aliases[node.column])
+                # What an alias stands for may not name it again.
+                meaning = self.aliases.pop(node.column)
+                try:
+                    return self.bind(meaning)
+                finally:
+                    self.aliases[node.column] = meaning
             return self.names.one(self.text, node.at, None, node.column)
         if node.table not in self.names.tables:
             inside = f"{node.table}/{node.column}"

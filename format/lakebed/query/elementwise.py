@@ -128,7 +128,7 @@ def mapped(column: Column, function: Callable[[Any], Any], name: str) -> Column:
             return Numbers(function(column.values), column.missing)
         if isinstance(column, Ragged):
             return Ragged(function(column.flat), column.shapes, column.missing)
-        if isinstance(column, Constant):
+        if isinstance(column, Constant) and not isinstance(column.value, str | list | dict):
             return Constant(
                 None if column.value is None else function(np.asarray(column.value)), column.count
             )

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import random
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
+import lakebed
 from lakebed.errors import QueryError
 from lakebed.query.functions.function import forget
+from lakebed.query.lexer import tokens
 from unit_tests.lakebed.query import adapter
 from unit_tests.lakebed.query.cases import cases, query_of
 
@@ -101,6 +106,36 @@ def _equal(found: Any, expected: Any) -> bool:
     if isinstance(found, list) and isinstance(expected, list):
         return len(found) == len(expected) and all(map(_equal, found, expected))
     return bool(found == expected)
+
+
+def test_mutated_queries_are_answered_or_raise_errors_of_queries(sources: dict[str, Any]) -> None:
+    """Fuzz: whatever words are dropped, added and exchanged, nothing but a QueryError comes out."""
+    chance = random.Random(38)
+    queries = [words for case in cases() if (words := _words(query_of(case)))]
+    known = [word for words in queries for word in words]
+    answered = 0
+    for _ in range(1500):
+        words = list(chance.choice(queries))
+        at = chance.randrange(len(words))
+        if chance.randrange(2):
+            words.insert(at, chance.choice(known))
+        else:
+            words[at] = chance.choice(known)
+        with contextlib.suppress(QueryError):
+            found = lakebed.query(" ".join(words), max_memory=1 << 24)
+            answered += 1
+            if not isinstance(found, lakebed.Dataset):
+                for column in found.tensors.values():
+                    column.values()
+    assert answered > 50
+
+
+def _words(text: str) -> list[str]:
+    try:
+        starts = [token.at for token in tokens(text)]
+    except QueryError:
+        return []
+    return [text[a:b] for a, b in pairwise(starts)]
 
 
 RIGHT = {

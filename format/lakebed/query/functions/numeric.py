@@ -233,7 +233,9 @@ def weights_of(column: Column) -> NDArray[np.float64]:
     QueryError
         If a row has several numbers, or none that is one.
     """
-    if isinstance(column, Constant):
+    if isinstance(column, Constant) and isinstance(column.value, int | float | np.ndarray):
+        if np.size(column.value) != 1:
+            raise QueryError("one number per row is needed here, not an array", kind="type")
         return np.full(column.count, float(np.asarray(column.value).reshape(())), np.float64)
     if isinstance(column, Objects):
         return np.array([float(v) if isinstance(v, int | float) else 0.0 for v in column.items], np.float64)
