@@ -215,7 +215,7 @@ def _is_true(node: Logic, scope: Scope) -> Mask:
         if count == 0:
             break
         if count < _NARROW_BELOW * scope.count and cost(operand) >= _DEAR:
-            told = np.full(scope.count, not wants)
+            told = np.zeros(scope.count, np.bool_)  # whatever it says of rows that are decided
             told[undecided] = is_true(operand, scope.only(undecided))
         else:
             told = is_true(operand, scope)

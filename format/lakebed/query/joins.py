@@ -98,7 +98,7 @@ def join(
         lefts = np.concatenate([lefts, np.full(len(alone), -1)])
         rights = np.concatenate([rights, alone])
     found = _both(left, right, lefts, rights)
-    return _merged(found, left, right, using, kind) if using else found
+    return _merged(found, left, using, kind) if using else found
 
 
 def _with_missing(lefts: Rows, rights: Rows, count: int) -> tuple[Rows, Rows]:
@@ -204,7 +204,7 @@ def _sides(part: syntax.Binary, left: From, right: From, bind: Bind) -> tuple[Bo
     return None
 
 
-def _merged(found: From, left: From, right: From, using: tuple[str, ...], kind: str) -> From:
+def _merged(found: From, left: From, using: tuple[str, ...], kind: str) -> From:
     """Let a column of USING appear once: that of the side which has all rows, or the first that is there."""
     outputs: dict[str, Bound] = {e.name: Input(e.name, e.info) for e in found.names.entries}
     entries: list[Entry] = []
@@ -225,5 +225,4 @@ def _merged(found: From, left: From, right: From, using: tuple[str, ...], kind: 
             outputs[name] = merged
             # It answers to its own name, and to that of each table.
             entries.append(Entry(None, entry.column, name, entry.info))
-    del right
     return From(Projected(found.relation, outputs), Names(entries))

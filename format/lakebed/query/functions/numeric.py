@@ -10,8 +10,20 @@ from numpy.typing import NDArray
 
 from lakebed.errors import QueryError
 from lakebed.query.bound import FLAG, NUMBER, Given, Info
-from lakebed.query.columns import Column, Constant, Numbers, Objects, Ragged, Texts, by_row, row, rows
-from lakebed.query.elementwise import arithmetic, mapped, on_numbers
+from lakebed.query.columns import (
+    Column,
+    Constant,
+    Numbers,
+    Objects,
+    Ragged,
+    Texts,
+    by_row,
+    collect,
+    row,
+    rows,
+    truth,
+)
+from lakebed.query.elementwise import arithmetic, compare, mapped, on_numbers
 from lakebed.query.functions.function import Function
 from lakebed.query.reductions import items_of, reduced
 
@@ -21,9 +33,7 @@ def same(infos: Sequence[Info]) -> Info:
     return Info("array", None, infos[0].rank)
 
 
-def _reduction(name: str, info: Info = NUMBER) -> Callable[[Given], Column]:
-    del info
-
+def _reduction(name: str) -> Callable[[Given], Column]:
     def compute(given: Given) -> Column:
         axis = constant_int(given, 1, name) if len(given.columns) > 1 else None
         return reduced(name, given.columns[0], axis)
@@ -149,8 +159,6 @@ def _plain(column: Column) -> Column:
 
 
 def _collected(values: list[Any]) -> Column:
-    from lakebed.query.columns import collect
-
     arrays = [v for v in values if isinstance(v, np.ndarray)]
     if arrays and all(a.size == 1 for a in arrays) and any(isinstance(v, int | float) for v in values):
         values = [None if v is None else np.asarray(v).reshape(arrays[0].shape) for v in values]
@@ -158,9 +166,6 @@ def _collected(values: list[Any]) -> Column:
 
 
 def _null_if(given: Given) -> Column:
-    from lakebed.query.columns import truth
-    from lakebed.query.elementwise import compare
-
     alike = truth(compare("=", given.columns[0], given.columns[1]))
     values = rows(given.columns[0])
     return _collected(
@@ -213,8 +218,6 @@ def sum_weight(given: Given) -> Column:
 
 
 def _weighed(given: Given, function: np.ufunc) -> Column:
-    from lakebed.query.columns import truth
-
     found: NDArray[np.float64] | None = None
     for condition, weight in zip(given.columns[::2], given.columns[1::2], strict=True):
         weights = weights_of(weight)

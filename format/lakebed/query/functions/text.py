@@ -163,10 +163,6 @@ def _split(given: Given) -> Column:
     )
 
 
-def _words(array: pa.Array) -> pa.Array:
-    return pc.utf8_trim_whitespace(array)
-
-
 # -- JSON ------------------------------------------------------------------------------------------------------------
 
 
@@ -320,7 +316,7 @@ def _one_in(value: Any, wanted: list[Any]) -> Any:
 FUNCTIONS: list[Function] = [
     _of_text("LOWER", pc.utf8_lower),
     _of_text("UPPER", pc.utf8_upper),
-    _of_text("TRIM", _words),
+    _of_text("TRIM", pc.utf8_trim_whitespace),
     _of_text("LTRIM", pc.utf8_ltrim_whitespace),
     _of_text("RTRIM", pc.utf8_rtrim_whitespace),
     _of_text("REVERSE", pc.utf8_reverse),
