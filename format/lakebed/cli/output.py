@@ -165,6 +165,8 @@ def _warn(
     file: TextIO | None = None,  # noqa: ARG001
     line: str | None = None,  # noqa: ARG001
 ) -> None:
+    from lakebed.cli.advice import in_shell
+
     say(f"Warning: {in_shell(str(message))}", err=True)
 
 
