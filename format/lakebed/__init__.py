@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         unpack,
         verify_backups,
     )
+    from lakebed.api_queries import explain, query
     from lakebed.dataset.drawing import show
     from lakebed.exporters.export_yolo import export_yolo
     from lakebed.exporters.exporting import export_to
@@ -102,6 +103,7 @@ __all__ = [
     "empty",
     "errors",
     "exists",
+    "explain",
     "export_to",
     "export_yolo",
     "file_kinds",
@@ -126,6 +128,7 @@ __all__ = [
     "ls",
     "materialize",
     "pack",
+    "query",
     "random",
     "read",
     "rename",
@@ -151,6 +154,7 @@ _LATER = {
     "compute": "lakebed.transforms.function",
     "copy": "lakebed.api_copies",
     "deepcopy": "lakebed.api_copies",
+    "explain": "lakebed.api_queries",
     "export_to": "lakebed.exporters.exporting",
     "export_yolo": "lakebed.exporters.export_yolo",
     "from_arrow": "lakebed.importers.from_tables",
@@ -182,9 +186,11 @@ _LATER = {
 
 def __getattr__(name: str) -> object:
     """Return what is imported once it is asked for: most programs train, transform and import nothing."""
-    if name in _LATER:
-        from importlib import import_module
+    from importlib import import_module
 
+    if name == "query":  # a package that can be called, as it has the name of the function
+        return import_module("lakebed.query")
+    if name in _LATER:
         found = globals()[name] = getattr(import_module(_LATER[name]), name)
         return found
     if not name.startswith("_"):

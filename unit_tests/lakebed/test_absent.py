@@ -18,15 +18,11 @@ KINDS = [kind for kind in THEIRS if kind not in ("modules", "exceptions", "ViewE
 COMING = {
     "Dataset": {
         "delete_view",
-        "filter",
         "get_view",
         "get_views",
         "load_view",
-        "query",
-        "sample_by",
         "save_view",
     },
-    "lakebed": {"query"},
 }
 
 

@@ -68,6 +68,10 @@ _COMMANDS = {
         "pack.pack",
         "Write DATASET with its history to one FILE, whose name ends in .lake, and which opens in place, for reading.",
     ),
+    "query": (
+        "query.query",
+        "Answer QUERY, in the tensor query language, about URL[@branch, @commit or @tag].",
+    ),
     "repair": ("repair.repair", "Save what can be saved of URL after a crash of Deep Lake 3.x or damage."),
     "restore": (
         "restore.restore",

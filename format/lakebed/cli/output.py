@@ -17,7 +17,6 @@ from typing import Any, TextIO
 
 import click
 
-from lakebed.cli.advice import in_shell
 from lakebed.errors import LakebedError
 from lakebed.printable import printable
 
@@ -63,6 +62,8 @@ def with_errors(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(*args, **kwargs)
         except LakebedError as error:
+            from lakebed.cli.advice import in_shell
+
             raise click.ClickException(in_shell(str(error))) from error
         except BrokenPipeError:
             # The reader (head, less) has seen enough; a second error at exit would only be noise.
@@ -164,6 +165,8 @@ def _warn(
     file: TextIO | None = None,  # noqa: ARG001
     line: str | None = None,  # noqa: ARG001
 ) -> None:
+    from lakebed.cli.advice import in_shell
+
     say(f"Warning: {in_shell(str(message))}", err=True)
 
 

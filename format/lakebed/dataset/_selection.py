@@ -1,13 +1,21 @@
-"""A dataset's facade: how many rows there are, and which of them are selected."""
+"""A dataset's facade: how many rows there are, which of them are selected, and views of those that a query chooses."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from typing import Self
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from lakebed.dataset._base import DatasetBase
+from lakebed.errors import InvalidInputError, InvalidOperationError
 from lakebed.reading.index import Index
+
+if TYPE_CHECKING:
+    from lakebed.dataset.queries import Queried
+    from lakebed.query.result import Result
 
 
 class SelectionMethods(DatasetBase):
@@ -82,3 +90,181 @@ class SelectionMethods(DatasetBase):
     def no_view_dataset(self) -> Self:
         """The dataset without a selection of rows."""
         return type(self)(self._handle, self._group) if self.is_view else self
+
+
+class QueryMethods(DatasetBase):
+    """Views of the rows that a query, an expression or a function chooses."""
+
+    def query(
+        self,
+        query_string: str,
+        runtime: dict[str, Any] | None = None,
+        return_data: bool = False,
+        *,
+        parameters: Sequence[Any] = (),
+        timeout: float | None = None,
+        max_memory: int | None = 4 << 30,
+        max_rows: int | None = None,
+    ) -> Self | Result:
+        """Answer a query in the tensor query language, of these rows unless it says FROM.
+
+        Parameters
+        ----------
+        query_string
+            ``"SELECT * WHERE label == 'cat' ORDER BY score DESC LIMIT 10"``.
+        runtime, return_data
+            Of 3.x, where queries ran elsewhere; accepted as None and False.
+        parameters
+            Values for the ``?`` in the query, in order: numbers, texts, arrays, lists.
+        timeout
+            Seconds after which it gives up; None for never.
+        max_memory
+            Bytes of sort keys, groups and pairs that it may hold.
+        max_rows
+            Rows that the result may have.
+
+        Returns
+        -------
+        A view of this dataset where rows and tensors are chosen; a ``Result``, which reads alike, where columns are
+        computed.
+
+        Raises
+        ------
+        QueryError
+            If it does not fit the data, or a limit is reached; ``kind`` says what it is.
+        QuerySyntaxError
+            If it is no query; the message points at the place.
+        """
+        from lakebed.dataset.queries import answered
+        from lakebed.query.limits import Limits
+
+        if runtime or return_data:
+            raise InvalidInputError("queries run in this process: leave runtime and return_data out")
+        limits = Limits(seconds=timeout, memory=max_memory, rows=max_rows)
+        found: Self | Result = answered(query_string, self._queried(), parameters, limits)
+        return found
+
+    def _explain(self, query_string: str, parameters: Sequence[Any] = ()) -> str:
+        """Tell how a query would be answered: ``ds.explain``, unless a tensor has that name.
+
+        Parameters
+        ----------
+        query_string
+            The query.
+        parameters
+            Values for the ``?`` in it.
+
+        Returns
+        -------
+        A line for each step, with the conditions in the order in which they are asked, and what they read.
+        """
+        from lakebed.query.run import explained
+
+        return explained(query_string, self._queried().sources(), parameters)
+
+    def filter(
+        self,
+        function: Callable[..., Any] | str,
+        num_workers: int = 0,
+        scheduler: str = "threaded",
+        progressbar: bool = True,
+        save_result: bool = False,
+        result_path: str | None = None,
+        result_ds_args: dict[str, Any] | None = None,
+    ) -> Self:
+        """Choose rows by an expression, or by a function of each row.
+
+        Parameters
+        ----------
+        function
+            An expression of the query language, which may be spelt as in 3.x: ``"labels == 'cat' and len(boxes) > 2"``;
+            or a function that takes a row, a view of this dataset, and returns whether it is kept. What
+            ``lakebed.compute`` makes of a function is taken, too.
+        num_workers
+            Threads that call the function; 0 is this one.
+        scheduler
+            ``serial`` or ``threaded``; what 3.x calls ``processed`` runs on threads.
+        progressbar
+            Show a bar.
+        save_result, result_path, result_ds_args
+            Of 3.x: views are not stored by filters here.
+
+        Returns
+        -------
+        A view of the rows.
+
+        Raises
+        ------
+        QueryError
+            If the expression is none, or does not fit.
+        InvalidOperationError
+            If the result is to be saved.
+        """
+        from lakebed.dataset import queries
+
+        if save_result or result_path is not None or result_ds_args:
+            raise InvalidOperationError(
+                "filter stores no views: keep the rows, ds.filter(...).sample_indices, or copy the view with "
+                "lakebed.deepcopy"
+            )
+        if isinstance(function, str):
+            found: Self = queries.filtered(function, self._queried())
+            return found
+        rows = queries.kept_rows(self, function, num_workers, scheduler, progressbar=progressbar)
+        return self[rows]  # type: ignore[index,no-any-return]
+
+    def sample_by(
+        self,
+        weights: str | Sequence[float] | NDArray[Any],
+        replace: bool = True,
+        size: int | None = None,
+        *,
+        seed: int | None = None,
+    ) -> Self:
+        """Draw rows with probabilities in proportion to weights.
+
+        Parameters
+        ----------
+        weights
+            An expression of the query language, such as ``"max_weight(label == 'cat': 5, True: 1)"``; or one per row.
+        replace
+            Whether a row can come more than once.
+        size
+            How many rows are drawn; as many as there are by default.
+        seed
+            What the choice follows from; None for that of ``lakebed.random.seed``, or chance.
+
+        Returns
+        -------
+        A view of the rows, in the order in which they were drawn.
+
+        Raises
+        ------
+        QueryError
+            If no weight is above zero.
+        InvalidInputError
+            If there is not one weight per row.
+        """
+        from lakebed import random
+        from lakebed.query.sampling import drawn
+
+        found = self._weights(weights)
+        count = len(found) if size is None else size
+        rows = drawn(found, count, replace=replace, seed=random.get_seed() if seed is None else seed)
+        return self[rows.tolist()]  # type: ignore[index,no-any-return]
+
+    def _weights(self, weights: str | Sequence[float] | NDArray[Any]) -> NDArray[np.float64]:
+        """Return a weight for each row, of an expression or as they are given."""
+        if isinstance(weights, str):
+            from lakebed.query.run import weights as computed
+
+            return computed(weights, self._queried().sources())
+        found: NDArray[np.float64] = np.asarray(weights, np.float64).reshape(-1)
+        if len(found) != len(self):  # type: ignore[arg-type]
+            raise InvalidInputError(f"{len(found)} weights for {len(self)} rows")  # type: ignore[arg-type]
+        return found
+
+    def _queried(self) -> Queried:
+        from lakebed.dataset.queries import Queried
+
+        return Queried(self, type(self))

@@ -15,7 +15,7 @@ from lakebed.dataset._merge import MergeMethods
 from lakebed.dataset._row_values import RowValueMethods
 from lakebed.dataset._rows import RowMethods
 from lakebed.dataset._schema import SchemaMethods
-from lakebed.dataset._selection import SelectionMethods
+from lakebed.dataset._selection import QueryMethods, SelectionMethods
 from lakebed.dataset._show import ShowMethods
 from lakebed.dataset._splits import SplitMethods
 from lakebed.dataset._tables import TableMethods
@@ -39,13 +39,14 @@ if TYPE_CHECKING:
     from lakebed.storage.base import Storage
 
 
-_YIELDING = {"data": "_data_of", "map": "_map", "plot": "_plot", "rows": "_rows_of"}
+_YIELDING = {"data": "_data_of", "explain": "_explain", "map": "_map", "plot": "_plot", "rows": "_rows_of"}
 """Methods that 3.x does not have: where a script has a tensor of such a name, it gets that."""
 
 
 class Dataset(
     SchemaMethods,
     SelectionMethods,
+    QueryMethods,
     RowMethods,
     RowValueMethods,
     ColumnMethods,

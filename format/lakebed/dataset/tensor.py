@@ -97,7 +97,7 @@ class Tensor(
         shown = value if len(value) <= 40 else "..."
         return TypeError(
             f"a tensor is no array and is not compared with values: compare ds[{name!r}].numpy() == {shown}, which "
-            "reads it (fill=... if some are null), or go through ds.rows()"
+            "reads it (fill=... if some are null); ds.filter chooses rows by an expression"
         )
 
     def __hash__(self) -> int:

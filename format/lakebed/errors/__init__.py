@@ -34,6 +34,8 @@ what happened, where, and what to do::
     │   ├── InvalidTensorNameError*, InvalidTensorGroupNameError*
     │   ├── InvalidKeyTypeError* (TypeError)
     │   ├── InvalidOperationError* (RuntimeError)
+    │   ├── QueryError                                   with `kind`, `line`, `column`, `row`
+    │   │   └── QuerySyntaxError
     │   ├── GroupInfoNotSupportedError*, InfoError*
     │   ├── DynamicTensorNumpyError*, EmptyTensorError*
     │   ├── SampleAppendError*, SampleAppendingError*, SampleExtendError*, SampleExtendingError*
@@ -167,6 +169,8 @@ from lakebed.errors.inputs import (
     MeshTensorMetaMissingRequiredValue,
     MetaError,
     MissingCredsError,
+    QueryError,
+    QuerySyntaxError,
     RenameError,
     SampleAppendError,
     SampleAppendingError,
@@ -327,6 +331,8 @@ __all__ = [
     "NotFoundError",
     "PathNotEmptyException",
     "PreconditionFailed",
+    "QueryError",
+    "QuerySyntaxError",
     "ReadOnlyModeError",
     "ReadSampleFromChunkError",
     "RenameError",

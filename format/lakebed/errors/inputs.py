@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lakebed.errors.root import LakebedError
+from lakebed.printable import printable
 
 
 class InvalidInputError(LakebedError, ValueError):
@@ -31,6 +32,44 @@ class InvalidKeyTypeError(InvalidInputError, TypeError):
 
 class InvalidOperationError(InvalidInputError, RuntimeError):
     """The object is in a state, or of a kind, that does not allow this call."""
+
+
+class QueryError(InvalidInputError):
+    """A query cannot be answered: a name, a type or a value in it does not fit the data.
+
+    Attributes
+    ----------
+    kind : str
+        What is wrong, in one word: ``unknown_column``, ``unknown_function``, ``unknown_source``, ``bad_class_name``,
+        ``arity``, ``type``, ``shape``, ``index``, ``rank``, ``ambiguous``, ``alias_required``, ``duplicate_output``,
+        ``schema_mismatch``, ``unsupported``, ``limit``, ``runtime`` or ``syntax``.
+    line, column : int or None
+        Where in the query, both counted from 1; None where no place of it is meant.
+    row : int or None
+        The row that could not be computed, if it was one.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        kind: str = "runtime",
+        line: int | None = None,
+        column: int | None = None,
+        row: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.line = line
+        self.column = column
+        self.row = row
+
+    def __str__(self) -> str:
+        return "\n".join(map(printable, self.message.split("\n")))  # the place is shown on lines of its own
+
+
+class QuerySyntaxError(QueryError):
+    """A query is no sentence of the language; the message points at the place."""
 
 
 class GroupInfoNotSupportedError(InvalidInputError):

@@ -96,7 +96,7 @@ class Passes:
         return self._set("offset", off)
 
     def query(self, query_string: str) -> Any:
-        """Refuse: there are no queries yet."""
+        """Return such a loader of the rows that a query chooses; see ``ds.dataloader().query``."""
         return self._set("query", query_string)
 
     def _set(self, name: str, *args: Any, **kwargs: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from numpy.typing import ArrayLike
 
@@ -29,6 +29,11 @@ class Rows(Protocol):
 
     def summary(self, force: bool = False) -> None:
         """Print a table of the tensors."""
+
+    def query(self, query_string: str) -> Any:
+        """Return the rows that a query chooses."""
+
+    def _weights(self, weights: str) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +122,7 @@ class DataLoader:
         Parameters
         ----------
         weights
-            One per row.
+            One per row; or an expression of the query language that gives one.
         replace
             Whether a row can come more than once.
         size
@@ -127,27 +132,37 @@ class DataLoader:
         ------
         InvalidInputError
             If it is set already.
-        InvalidOperationError
-            If the weights are an expression.
+        QueryError
+            If an expression does not fit the data.
         """
         if isinstance(weights, str):
-            _no_queries()
+            weights = self.dataset._weights(weights)  # noqa: SLF001
         return self._with("sample_by", weights=weights, replace=replace, size=size)
 
-    def query(self, query_string: str) -> NoReturn:
-        """Refuse: there are no queries yet.
+    def query(self, query_string: str) -> DataLoader:
+        """Load the rows that a query chooses, in its order.
 
         Parameters
         ----------
         query_string
-            The query.
+            A query of the tensor query language that chooses rows and tensors, and computes nothing.
 
         Raises
         ------
+        QueryError
+            If it does not fit the data.
         InvalidOperationError
-            Always.
+            If it computes columns, or rows were drawn before.
         """
-        _no_queries()
+        if "weights" in self.settings:
+            raise InvalidOperationError("query comes before sample_by, whose weights are those of the rows")
+        view = self.dataset.query(query_string)
+        if not hasattr(view, "_source"):
+            raise InvalidOperationError(
+                "the query computes columns, which a loader does not: store its result with materialize(path), and "
+                "load that"
+            )
+        return replace(self, dataset=view, make_source=view._source)  # noqa: SLF001
 
     def offset(self, off: int = 0) -> DataLoader:
         """Leave out samples at the start of the first epoch.
@@ -369,10 +384,3 @@ class DataLoader:
     persistent_workers = pin_memory = False
     pin_memory_device = ""
     prefetch_factor = timeout = 0
-
-
-def _no_queries() -> NoReturn:
-    raise InvalidOperationError(
-        "this release has no queries; select rows with ds[[...]], draw them with sample_by([weight, ...]), or leave "
-        "them out in a loop over ds"
-    )

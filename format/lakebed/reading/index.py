@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lakebed.dataclass import dataclass
 from lakebed.errors import InvalidKeyTypeError
 
-RowSelector = int | slice | tuple[int, ...] | NDArray[np.bool_]
+RowSelector = int | slice | tuple[int, ...] | NDArray[np.bool_] | NDArray[np.int64]
 Rows = range | NDArray[np.int64]
 
 
@@ -152,7 +152,7 @@ def _apply(rows: Rows, selector: RowSelector) -> Rows:
         return rows[at : at + 1]
     if isinstance(selector, slice):
         return rows[selector]
-    if isinstance(selector, np.ndarray):
+    if isinstance(selector, np.ndarray) and selector.dtype == np.bool_:
         if len(selector) != len(rows):
             raise IndexError(f"a mask of {len(selector)} booleans can not select from {len(rows)} rows")
         return np.asarray(rows, dtype=np.int64)[selector]
@@ -162,6 +162,8 @@ def _apply(rows: Rows, selector: RowSelector) -> Rows:
         raise IndexError(
             f"Index ({int(wanted[bad][0])},) is out of range for tensors with length {len(rows)}"
         )
+    if isinstance(rows, range) and rows.start == 0 and rows.step == 1 and not (wanted < 0).any():
+        return wanted
     return np.asarray(rows, dtype=np.int64)[wanted]
 
 

@@ -45,6 +45,13 @@ INVOCATIONS: dict[str, list[list[str]]] = {
     ],
     "du": [["DS"], ["BAD"], ["DS@no" + EVIL], ["NO"]],
     "completion": [["bash"], ["zsh"], ["fish"]],
+    "query": [
+        ["DS", "SELECT *"],
+        ["DS", "SELECT *", "--csv"],
+        ["DS", "SELECT *", "--explain"],
+        ["DS", "SELECT * WHERE nothing" + EVIL],
+        ["DS", "SELECT * WHERE x == '" + EVIL],
+    ],
     "log": [["DS"], ["DS", "--graph", "--all", "--stat"], ["DS@no" + EVIL]],
     "tag": [["DS"], ["DS", "t" + EVIL], ["DS", "-d", "t" + EVIL], ["DS", "good", "no" + EVIL]],
     "branch": [["DS"], ["DS", "new" + EVIL], ["DS", "-d", "no" + EVIL], ["DS", "-d", "c" + EVIL]],

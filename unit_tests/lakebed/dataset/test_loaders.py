@@ -145,15 +145,17 @@ def test_settings_may_follow_the_framework(ds: lakebed.Dataset) -> None:
         plain.batch(4).batch(4)
     with pytest.raises(InvalidInputError, match=r"already called \.numpy"):
         plain.batch(4).numpy()
-    with pytest.raises(InvalidOperationError, match="no queries"):
-        plain.query("select * where x > 3")
+    chosen = plain.query("select * where x > 30 order by x desc").batch(4)
+    assert xs(chosen) == list(range(ROWS - 1, 3, -1))
 
 
-def test_what_there_is_not_says_so(ds: lakebed.Dataset) -> None:
-    with pytest.raises(InvalidOperationError, match="no queries"):
-        ds.dataloader().query("select * where x > 3")
-    with pytest.raises(InvalidOperationError, match="no queries"):
-        ds.dataloader().sample_by("max_weight(x > 3: 5)")
+def test_queries_choose_rows_and_give_weights(ds: lakebed.Dataset) -> None:
+    assert xs(ds.dataloader().query("select * where x > 30").batch(2)) == list(range(4, ROWS))
+    assert set(xs(ds.dataloader().sample_by("max_weight(x > 30: 5)").batch(2))) <= set(range(4, ROWS))
+    with pytest.raises(InvalidOperationError, match="comes before sample_by"):
+        ds.dataloader().sample_by("x").query("select *")
+    with pytest.raises(InvalidOperationError, match="computes columns"):
+        ds.dataloader().query("select x + 1 as y")
     ds.dataloader().close()
 
 

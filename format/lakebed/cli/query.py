@@ -1,0 +1,133 @@
+"""``lakebed query``: rows by what they hold, and what is computed of them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+import lakebed
+from lakebed.cli import describe
+from lakebed.cli.opening import as_of_option, moment
+from lakebed.cli.output import json_option, say, say_json, say_lines, with_errors
+
+_SHOWN = 50
+
+
+@click.command()
+@click.argument("url")
+@click.argument("query_string", metavar="QUERY")
+@click.option("-n", "--rows", type=int, help=f"How many rows at most; {_SHOWN} for people, all for programs.")
+@click.option(
+    "--csv",
+    "as_csv",
+    is_flag=True,
+    help="Print CSV; control characters are shown escaped, which --json and --parquet keep.",
+)
+@click.option("--count", is_flag=True, help="Print how many rows there are, and nothing of them.")
+@click.option("--explain", is_flag=True, help="Print how the query would be answered.")
+@click.option("--parquet", metavar="FILE", help="Write the rows as a Parquet file.")
+@click.option("--save", metavar="URL", help="Store the rows as a dataset.")
+@click.option("--timeout", type=float, help="Seconds after which it gives up.")
+@click.option(
+    "-p", "--parameter", "parameters", multiple=True, help="Value of a ? in the query; may be repeated."
+)
+@as_of_option
+@json_option
+@with_errors
+def query(
+    url: str,
+    query_string: str,
+    rows: int | None,
+    as_csv: bool,
+    count: bool,
+    explain: bool,
+    parquet: str | None,
+    save: str | None,
+    timeout: float | None,
+    parameters: tuple[str, ...],
+    as_of: str | None,
+    as_json: bool,
+) -> None:
+    """Answer QUERY, in the tensor query language, about URL[@branch, @commit or @tag].
+
+    For example: lakebed query photos "SELECT * WHERE kind = 'wren' ORDER BY wingspan LIMIT 5"
+    """
+    ds = lakebed.load(url, read_only=True, as_of=moment(as_of))
+    values = [_value(text) for text in parameters]
+    if explain:
+        steps = ds.explain(query_string, values)
+        if as_json:
+            say_json({"steps": steps.splitlines()})
+        else:
+            say_lines(steps)
+        return
+    found = ds.query(query_string, parameters=values, timeout=timeout)
+    if count:
+        say(str(len(found)))
+        return
+    if parquet is not None or save is not None:
+        _store(found, parquet, save)
+        return
+    names = list(found.tensors)
+    records = _records(found)
+    if rows is not None or not (as_json or as_csv):
+        records = itertools.islice(records, _SHOWN if rows is None else rows)
+    if as_json:
+        for record in records:
+            say_json(record, indent=None)
+    elif as_csv:
+        _print_csv(names, records)
+    else:
+        _print_table(names, list(records), len(found))
+
+
+def _value(text: str) -> Any:
+    """Return a parameter as the number that it is, else as text."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _records(found: Any) -> Iterator[dict[str, Any]]:
+    for record in found.rows():
+        yield {name: describe.plain(value) for name, value in record.items()}
+
+
+def _print_csv(names: list[str], records: Iterator[dict[str, Any]]) -> None:
+    def line(values: list[Any]) -> str:
+        text = io.StringIO()
+        csv.writer(text, lineterminator="").writerow(values)
+        return text.getvalue()
+
+    say(line(names))
+    for record in records:
+        say(line([record[name] for name in names]))
+
+
+def _print_table(names: list[str], records: list[dict[str, Any]], total: int) -> None:
+    cells = [[describe.cell(record[name]) for name in names] for record in records]
+    say_lines(describe.table(names, cells))
+    more = f", {len(records)} of them shown" if len(records) < total else ""
+    say(f"{total:,} rows{more}")
+
+
+def _store(found: Any, parquet: str | None, save: str | None) -> None:
+    if parquet is not None:
+        import pyarrow.parquet as pq
+
+        pq.write_table(found.to_arrow(), parquet)
+        say(f"{len(found):,} rows are in {parquet}")
+    if save is not None:
+        if isinstance(found, lakebed.Dataset):
+            lakebed.copy(found, save, progressbar=False)
+        else:
+            found.materialize(save)
+        say(f"{len(found):,} rows are in {save}")

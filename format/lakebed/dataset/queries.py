@@ -1,0 +1,199 @@
+"""Results of queries as datasets: views where rows are chosen, stored ones where columns are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.dataset.open import open_at
+from lakebed.errors import InvalidInputError
+from lakebed.progress import rows_bar
+from lakebed.query import run
+from lakebed.query.bound import Info, Input
+from lakebed.query.execute import Sources
+from lakebed.query.limits import Limits
+from lakebed.query.relation import Projected, Relation, Stored
+from lakebed.query.result import Result
+from lakebed.session import places
+
+if TYPE_CHECKING:
+    from lakebed.session.table import Table
+
+_BATCH = 1024
+
+
+class Queried:
+    """What a query asks, and the datasets that it opens.
+
+    Parameters
+    ----------
+    dataset
+        What a query without FROM asks; None if it needs one.
+    made
+        Makes a dataset of a handle.
+    """
+
+    def __init__(self, dataset: Any, made: Callable[..., Any]) -> None:
+        self.dataset = dataset
+        self.made = made
+        self.opened: list[Any] = [] if dataset is None else [dataset]
+
+    def table(self) -> Table | None:
+        """Return the rows that are asked without FROM."""
+        if self.dataset is None:
+            return None
+        return self.dataset._table(self.dataset._names())  # type: ignore[no-any-return]  # noqa: SLF001
+
+    def open(self, path: str, version: str | None) -> Table:
+        """Open another dataset, to read it."""
+        made = self.made(open_at(path if version is None else f"{path}@{version}", read_only=True))
+        self.opened.append(made)
+        return made._table()  # type: ignore[no-any-return]  # noqa: SLF001
+
+    def differing(self, table: Table, first: str, second: str) -> tuple[Table, NDArray[np.int64]]:
+        """Return the table of a second version, and the rows that a first one lacks or has otherwise."""
+        owner = self.owner(table)
+        later, rows = differing(owner, first, second)
+        self.opened.append(later)
+        return later._table(), rows  # noqa: SLF001
+
+    def sources(self) -> Sources:
+        """Return where a query finds datasets."""
+        return Sources(self.table(), self.open, self.differing)
+
+    def owner(self, table: Table) -> Any:
+        """Return the dataset that a table is of."""
+        return next(ds for ds in self.opened if ds._session is table.session)  # noqa: SLF001
+
+
+def answered(text: str, queried: Queried, parameters: Sequence[Any], limits: Limits) -> Any:
+    """Answer a query: with a view where it chooses rows and tensors, else with a result."""
+    return facade(run.run(text, queried.sources(), parameters, limits), text, queried)
+
+
+def filtered(text: str, queried: Queried) -> Any:
+    """Return the view of the rows for which an expression is true."""
+    return facade(run.filtered(text, queried.sources()), text, queried)
+
+
+def facade(relation: Relation, text: str, queried: Queried) -> Any:
+    """Return a relation as what users are given."""
+    if isinstance(relation, Stored):
+        owner = queried.owner(relation.table)
+        table = relation.as_table()
+        columns: tuple[str, ...] | None = tuple(table.names)
+        if columns == tuple(owner._names()):  # noqa: SLF001
+            columns = owner._columns  # noqa: SLF001
+        return type(owner)(owner._handle, owner._group, table.index, columns)  # noqa: SLF001
+
+    def materialize(result: Result, dest: Any, overwrite: bool) -> Any:
+        return stored(result, dest, queried, overwrite=overwrite)
+
+    return Result(relation, text, materialize)
+
+
+def kept_rows(
+    dataset: Any, function: Callable[..., Any], workers: int, scheduler: str, *, progressbar: bool
+) -> list[int]:
+    """Return the rows for which a function is true, in order.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no such scheduler, or the function is none.
+    """
+    if scheduler not in ("serial", "threaded", "processed", "ray"):
+        raise InvalidInputError(f"scheduler is 'serial' or 'threaded', not {scheduler!r}")
+    if not callable(function):
+        raise InvalidInputError(f"filter takes a function or an expression, not {type(function).__name__}")
+    rows = range(len(dataset))
+
+    def keeps(row: int) -> bool:
+        return bool(function(dataset[row]))
+
+    found: list[int] = []
+    with rows_bar("Filtering", len(rows), shown=progressbar) as advance:
+        if workers < 2 or scheduler == "serial":
+            for row in rows:
+                if keeps(row):
+                    found.append(row)
+                advance(1)
+            return found
+        with ThreadPoolExecutor(workers) as pool:
+            for start in range(0, len(rows), _BATCH):
+                part = rows[start : start + _BATCH]
+                found.extend(row for row, kept in zip(part, pool.map(keeps, part), strict=True) if kept)
+                advance(len(part))
+    return found
+
+
+def differing(dataset: Any, first: str, second: str) -> tuple[Any, NDArray[np.int64]]:
+    """Return a dataset at a second version, and the rows there that a first one lacks or has otherwise."""
+    path = dataset._handle.path.partition("@")[0]  # noqa: SLF001
+    later = type(dataset)(open_at(f"{path}@{second}", read_only=True))
+    rows: set[int] = set()
+    for name in later._names():  # noqa: SLF001
+        _, changed = later[name].modified_samples(first, return_indexes=True)
+        rows.update(changed)
+    length = len(later)
+    return later, np.array(sorted(row for row in rows if row < length), np.int64)
+
+
+# -- storing ---------------------------------------------------------------------------------------------------------
+
+
+def stored(result: Result, dest: Any, queried: Queried, *, overwrite: bool) -> Any:
+    """Store a result as a dataset and commit it."""
+    relation = result.relation
+    made = queried.made(places.make(dest, overwrite=overwrite))
+    with made:
+        for name in relation.names:
+            source = _source(relation, name, queried)
+            if source is not None:
+                made.create_tensor_like(name, source).extend(source)
+            else:
+                _store_column(made, relation, name, result)
+    made.commit(f"query: {result.query_text}")
+    return made
+
+
+def _source(relation: Relation, name: str, queried: Queried) -> Any:
+    """Return the tensor whose samples a column shows as they are; None if it is computed."""
+    if isinstance(relation, Projected):
+        node = relation.outputs[name]
+        return _source(relation.base, node.name, queried) if isinstance(node, Input) else None
+    if not isinstance(relation, Stored):
+        return None
+    owner = queried.owner(relation.table)
+    return owner._unselected()[name][np.asarray(relation.places).tolist()]  # noqa: SLF001
+
+
+def _store_column(made: Any, relation: Relation, name: str, result: Result) -> None:
+    info: Info = relation.infos[name]
+    column = result.column(name)
+    tensor: Any = None
+    for start in range(0, len(result), _BATCH):
+        values = column[start : start + _BATCH].values()
+        if tensor is None:
+            tensor = made.create_tensor(name, **_settings(info, values))
+        tensor.extend(values)
+    if tensor is None:
+        made.create_tensor(name, **_settings(info, []))
+
+
+def _settings(info: Info, values: Sequence[Any]) -> dict[str, Any]:
+    known = [value for value in values if value is not None]
+    if known and all(isinstance(value, str) for value in known):
+        return {"htype": "text"}
+    if known and not all(isinstance(value, np.ndarray | np.generic | int | float) for value in known):
+        return {"htype": "json"}
+    if not known:
+        return {"htype": {"text": "text", "json": "json"}.get(info.kind, "generic")}
+    dtype = np.asarray(known[0]).dtype
+    if info.class_names is not None and dtype.kind in "iu":
+        return {"htype": "class_label", "class_names": list(info.class_names), "dtype": dtype}
+    return {"htype": "generic", "dtype": dtype}

@@ -1,0 +1,226 @@
+"""A query whose names are found: expressions over the columns of a relation, constants folded, labels as numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from lakebed.query.columns import Column
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """What is known of a column before it is read.
+
+    Attributes
+    ----------
+    kind
+        ``array``, ``text``, ``json``, or ``any`` where only the values tell.
+    dtype, rank
+        Of arrays; None where they are not known, or differ.
+    class_names
+        Of class labels.
+    htype
+        Of the tensor that the values come from.
+    coords
+        Of boxes: how four numbers are one, such as ``LTWH``.
+    logical
+        Of dates and times: the Arrow type that the integers stand for.
+    is_group
+        Whether a value is all samples of a group.
+    records_nulls
+        Whether missing texts are on record, so that an empty one is not missing.
+    cost
+        How dear a row is to read, in no unit.
+    """
+
+    kind: str = "any"
+    dtype: np.dtype[Any] | None = None
+    rank: int | None = None
+    class_names: tuple[str, ...] | None = None
+    htype: str = ""
+    coords: str = "LTWH"
+    logical: str = ""
+    is_group: bool = False
+    records_nulls: bool = False
+    cost: float = 1.0
+
+    def grouped(self) -> Info:
+        """Return what is known of a column whose values are groups of these."""
+        rank = None if self.rank is None else self.rank + 1
+        kind = self.kind if self.kind == "array" else "json"
+        return replace(self, kind=kind, rank=rank, is_group=True, cost=self.cost * 4)
+
+
+COUNT_ALL = ""
+"""Name of the column of a grouped relation that counts the rows of each group."""
+
+NUMBER = Info("array")
+FLAG = Info("array", np.dtype(np.bool_))
+TEXT = Info("text")
+JSON = Info("json")
+ANY = Info()
+TIME = Info("array", np.dtype(np.int64), logical="timestamp[us]")
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A constant: a number, text, array, JSON value or None."""
+
+    value: Any
+    info: Info
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A column of the relation."""
+
+    name: str
+    info: Info
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a function computes with: columns of equal length, and what is known of them."""
+
+    columns: Sequence[Column]
+    count: int
+    infos: Sequence[Info]
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """A function of other expressions.
+
+    Attributes
+    ----------
+    key
+        Of what differs by row and is no number, what ORDER BY goes by; None if it cannot.
+    """
+
+    name: str
+    compute: Callable[[Given], Column]
+    operands: tuple[Bound, ...]
+    info: Info
+    at: int
+    cost: float = 0.1
+    key: Callable[[Column], Column] | None = field(default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Logic:
+    """``and`` or ``or`` of conditions."""
+
+    operator: str
+    operands: tuple[Bound, ...]
+    info: Info = FLAG
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The contrary of a condition."""
+
+    operand: Bound
+    info: Info = FLAG
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Whether a value is missing."""
+
+    operand: Bound
+    info: Info = FLAG
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The shape of a column's samples, which is known without their values."""
+
+    name: str
+    info: Info
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is on record of the files of a column's samples."""
+
+    name: str
+    info: Info = JSON
+
+
+@dataclass(frozen=True, slots=True)
+class RowNumber:
+    """The position in the relation, from 0."""
+
+    info: Info = NUMBER
+
+
+@dataclass(frozen=True, slots=True)
+class Chance:
+    """A number that differs by row; the same again for the same key."""
+
+    key: int
+    info: Info = NUMBER
+
+
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """The value of the first condition that is true; the last one has none."""
+
+    branches: tuple[tuple[Bound | None, Bound], ...]
+    info: Info
+
+
+Bound = Value | Input | Apply | Logic | Not | Missing | Shape | Facts | RowNumber | Chance | Cases
+
+
+def parts(node: Bound) -> Iterator[Bound]:
+    """Yield what an expression is made of directly."""
+    if isinstance(node, Apply | Logic):
+        yield from node.operands
+    elif isinstance(node, Not | Missing):
+        yield node.operand
+    elif isinstance(node, Cases):
+        for condition, value in node.branches:
+            if condition is not None:
+                yield condition
+            yield value
+
+
+def inputs(node: Bound) -> dict[str, None]:
+    """Return the names of the columns that an expression reads, shapes included, in order."""
+    if isinstance(node, Input | Shape | Facts):
+        return {node.name: None}
+    found: dict[str, None] = {}
+    for part in parts(node):
+        found.update(inputs(part))
+    return found
+
+
+def values_read(node: Bound) -> dict[str, Info]:
+    """Return the columns whose values an expression reads; those of which shapes are enough are not among them."""
+    if isinstance(node, Input):
+        return {node.name: node.info}
+    found: dict[str, Info] = {}
+    for part in parts(node):
+        found.update(values_read(part))
+    return found
+
+
+def is_by_place(node: Bound) -> bool:
+    """Whether an expression depends on the position of a row."""
+    return isinstance(node, RowNumber | Chance) or any(map(is_by_place, parts(node)))
+
+
+def cost(node: Bound) -> float:
+    """Return how dear an expression is for one row, in no unit: what it reads, and what it computes."""
+    found = sum(info.cost for info in values_read(node).values())
+    return found + 0.5 * len(inputs(node)) + _computing(node)
+
+
+def _computing(node: Bound) -> float:
+    own = node.cost if isinstance(node, Apply) else 0.01
+    return own + sum(map(_computing, parts(node)))

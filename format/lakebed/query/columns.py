@@ -1,0 +1,348 @@
+"""Values of many rows: arrays of one shape, arrays of many shapes, texts, and whatever else there is.
+
+    class      holds                                                       a row without a value
+    Numbers    one array, shape (rows, *sample)                            True in `missing`
+    Ragged     all samples one behind the other, and the shape of each     True in `missing`
+    Texts      an Arrow array of strings                                   null
+    Objects    a list: JSON values, lists, arrays of any rank              None
+    Constant   one value that all rows have                                None
+
+A missing sample counts as an empty one wherever values are computed, and is None where they are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lakebed.errors import QueryError
+
+Mask = NDArray[np.bool_]
+Rows = range | NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Numbers:
+    """Samples of one shape."""
+
+    values: NDArray[Any]
+    missing: Mask | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+@dataclass(slots=True)
+class Ragged:
+    """Samples of one rank; `flat` holds all values, `shapes` is int64 of shape (rows, rank)."""
+
+    flat: NDArray[Any]
+    shapes: NDArray[np.int64]
+    missing: Mask | None = None
+    _offsets: NDArray[np.int64] | None = field(default=None)
+
+    def __len__(self) -> int:
+        return len(self.shapes)
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Values of each sample."""
+        return np.diff(self.offsets)
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """Where each sample begins in `flat`, and the end of the last."""
+        if self._offsets is None:
+            sizes = self.shapes[:, 0]
+            for axis in range(1, self.shapes.shape[1]):
+                sizes = sizes * self.shapes[:, axis]
+            offsets = np.zeros(len(self.shapes) + 1, np.int64)
+            np.cumsum(sizes, out=offsets[1:])
+            self._offsets = offsets
+        return self._offsets
+
+
+@dataclass(slots=True)
+class Texts:
+    """Strings."""
+
+    array: pa.Array
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    @property
+    def missing(self) -> Mask | None:
+        """True where there is no string."""
+        return bits(self.array.is_null()) if self.array.null_count else None
+
+
+@dataclass(slots=True)
+class Objects:
+    """Values of Python."""
+
+    items: list[Any]
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    @property
+    def missing(self) -> Mask | None:
+        """True where there is no value."""
+        if None not in self.items:
+            return None
+        return np.fromiter((item is None for item in self.items), np.bool_, len(self.items))
+
+
+@dataclass(slots=True)
+class Constant:
+    """One value for all rows: a number, text, array, JSON value, or None."""
+
+    value: Any
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+    @property
+    def missing(self) -> Mask | None:
+        """True everywhere if the value is None."""
+        return np.ones(self.count, np.bool_) if self.value is None else None
+
+
+Column = Numbers | Ragged | Texts | Objects | Constant
+
+
+def bits(array: Any) -> Mask:
+    """Return an Arrow array of booleans without nulls as one of NumPy."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    found: Mask = array.to_numpy(zero_copy_only=False)
+    return found
+
+
+def strings(values: Sequence[str | None]) -> Texts:
+    """Return strings of Python as a column."""
+    return Texts(pa.array(values, pa.string()))
+
+
+# -- single rows -----------------------------------------------------------------------------------------------------
+
+
+def row(column: Column, i: int) -> Any:
+    """Return the value of one row; None if it is missing."""
+    if isinstance(column, Constant):
+        return column.value
+    if isinstance(column, Objects):
+        return column.items[i]
+    if isinstance(column, Texts):
+        return column.array[i].as_py()
+    if column.missing is not None and column.missing[i]:
+        return None
+    if isinstance(column, Numbers):
+        return np.asarray(column.values[i])
+    at = column.offsets
+    return column.flat[at[i] : at[i + 1]].reshape(tuple(column.shapes[i].tolist()))
+
+
+def rows(column: Column) -> list[Any]:
+    """Return the values of all rows, None where one is missing."""
+    if isinstance(column, Constant):
+        return [column.value] * column.count
+    if isinstance(column, Objects):
+        return column.items
+    if isinstance(column, Texts):
+        found: list[Any] = column.array.to_pylist()
+        return found
+    return [row(column, i) for i in range(len(column))]
+
+
+def empty_like(column: Column) -> NDArray[Any]:
+    """Return the sample that stands for a missing one where values are computed."""
+    dtype = column.values.dtype if isinstance(column, Numbers) else np.dtype(np.float64)
+    if isinstance(column, Ragged):
+        dtype = column.flat.dtype
+    return np.empty(0, dtype)
+
+
+def computed_rows(column: Column) -> list[Any]:
+    """Return the values of all rows as functions get them: an empty array or text for a missing one."""
+    if isinstance(column, Texts):
+        return [text or "" for text in rows(column)]
+    if isinstance(column, Numbers | Ragged) and column.missing is not None:
+        empty = empty_like(column)
+        return [empty if value is None else value for value in rows(column)]
+    return rows(column)
+
+
+# -- many rows -------------------------------------------------------------------------------------------------------
+
+
+def take(column: Column, wanted: NDArray[np.int64] | Mask) -> Column:
+    """Return some of the rows, by number or by mask."""
+    if wanted.dtype == np.bool_:
+        wanted = np.flatnonzero(wanted)
+    if isinstance(column, Constant):
+        return Constant(column.value, len(wanted))
+    if isinstance(column, Objects):
+        return Objects([column.items[i] for i in wanted.tolist()])
+    if isinstance(column, Texts):
+        return Texts(
+            column.array.take(pa.Array.from_buffers(pa.int64(), len(wanted), [None, pa.py_buffer(wanted)]))
+        )
+    missing = None if column.missing is None else column.missing[wanted]
+    if isinstance(column, Numbers):
+        return Numbers(column.values[wanted], missing)
+    starts, sizes = column.offsets[:-1][wanted], column.sizes[wanted]
+    return Ragged(column.flat[spread(starts, sizes)], column.shapes[wanted], missing)
+
+
+def spread(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the numbers from each start on, `sizes` of them, one run behind the other."""
+    total = int(sizes.sum())
+    ends = np.cumsum(sizes)
+    found: NDArray[np.int64] = np.arange(total, dtype=np.int64) + np.repeat(starts - (ends - sizes), sizes)
+    return found
+
+
+def collect(values: list[Any]) -> Column:
+    """Return the column that holds these values; None are missing."""
+    kinds = {type(value) for value in values}
+    if kinds and kinds <= {str, type(None)} and kinds != {type(None)}:
+        return strings(values)
+    if kinds and all(
+        issubclass(kind, np.ndarray | np.generic | bool | int | float) for kind in kinds - {type(None)}
+    ):
+        return _collected_arrays(values)
+    return Objects(values)
+
+
+def _collected_arrays(values: list[Any]) -> Column:
+    arrays = [None if value is None else np.asarray(value) for value in values]
+    known = [array for array in arrays if array is not None]
+    if not known or any(array.dtype.kind not in "biufc" for array in known):
+        return Objects(values)
+    missing = None
+    if len(known) < len(arrays):
+        missing = np.fromiter((array is None for array in arrays), np.bool_, len(arrays))
+    dtype = np.result_type(*{array.dtype for array in known})
+    shape = known[0].shape
+    if all(array.shape == shape for array in known):
+        whole = np.zeros((len(arrays), *shape), dtype)
+        for i, array in enumerate(arrays):
+            if array is not None:
+                whole[i] = array
+        return Numbers(whole, missing)
+    rank = max(1, *(array.ndim for array in known))
+    known = [array.reshape(1) if array.ndim == 0 else array for array in known]
+    if any(array.ndim != rank for array in known):
+        if any(array.ndim != rank and array.size for array in known):
+            return Objects([None if a is None else a for a in arrays])
+        known = [array if array.ndim == rank else array.reshape((0,) * rank) for array in known]
+    shapes = np.zeros((len(arrays), rank), np.int64)
+    found = np.array([array.shape for array in known], np.int64)
+    shapes[slice(None) if missing is None else ~missing] = found
+    flat = np.concatenate([array.reshape(-1) for array in known]).astype(dtype, copy=False)
+    return Ragged(flat, shapes, missing)
+
+
+def concatenated(parts: Sequence[Column]) -> Column:
+    """Return the rows of several columns one behind the other."""
+    parts = [part for part in parts if len(part)] or list(parts[:1])
+    if len(parts) == 1:
+        return parts[0]
+    if all(isinstance(part, Texts) for part in parts):
+        return Texts(pa.concat_arrays([part.array for part in parts if isinstance(part, Texts)]))
+    numbers = [part for part in parts if isinstance(part, Numbers)]
+    if len(numbers) == len(parts) and len({part.values.shape[1:] for part in numbers}) == 1:
+        return Numbers(np.concatenate([part.values for part in numbers]), _joined_masks(numbers))
+    arrays = [as_ragged(part) for part in parts if isinstance(part, Numbers | Ragged)]
+    if len(arrays) == len(parts) and len({part.shapes.shape[1] for part in arrays}) == 1:
+        flat = np.concatenate([part.flat for part in arrays])
+        return Ragged(flat, np.concatenate([part.shapes for part in arrays]), _joined_masks(arrays))
+    return collect([value for part in parts for value in rows(part)])
+
+
+def _joined_masks(parts: Sequence[Numbers] | Sequence[Ragged]) -> Mask | None:
+    if all(part.missing is None for part in parts):
+        return None
+    return np.concatenate([np.zeros(len(p), np.bool_) if p.missing is None else p.missing for p in parts])
+
+
+def as_ragged(column: Numbers | Ragged) -> Ragged:
+    """Return arrays of one shape in the form of those of many; scalars become arrays of one value."""
+    if isinstance(column, Ragged):
+        return column
+    values = column.values if column.values.ndim > 1 else column.values.reshape(-1, 1)
+    shapes = np.broadcast_to(np.array(values.shape[1:], np.int64), (len(values), values.ndim - 1))
+    if column.missing is None:
+        return Ragged(values.reshape(-1), shapes)
+    kept = values[~column.missing]
+    return Ragged(kept.reshape(-1), np.where(column.missing[:, None], 0, shapes), column.missing)
+
+
+def either(first: Mask | None, second: Mask | None) -> Mask | None:
+    """Return True where one of two masks is."""
+    if first is None or second is None:
+        return second if first is None else first
+    return first | second
+
+
+# -- what conditions make of them ------------------------------------------------------------------------------------
+
+
+def truth(column: Column) -> Mask:
+    """Tell of each row whether all of its values are true, and there is one."""
+    if isinstance(column, Constant):
+        return np.full(column.count, _is_true(column.value))
+    if isinstance(column, Texts | Objects):
+        return np.fromiter(map(_is_true, rows(column)), np.bool_, len(column))
+    if isinstance(column, Ragged):
+        values = column.flat if column.flat.dtype == np.bool_ else column.flat != 0
+        offsets = column.offsets
+        falses = np.zeros(len(values) + 1, np.int64)
+        np.cumsum(~values, out=falses[1:])
+        found: Mask = (falses[offsets[1:]] == falses[offsets[:-1]]) & (offsets[1:] > offsets[:-1])
+        return found
+    flags: Mask = column.values if column.values.dtype == np.bool_ else column.values != 0
+    if flags.ndim > 1:
+        size = flags[0].size if len(flags) else 1
+        flags = flags.reshape(len(flags), size)
+        flags = flags[:, 0] if size == 1 else np.asarray(flags.all(axis=1)) & (size > 0)
+    return flags if column.missing is None else flags & ~column.missing
+
+
+def _is_true(value: Any) -> bool:
+    if value is None:
+        return False
+    if isinstance(value, np.ndarray):
+        return bool(value.size and value.all())
+    if isinstance(value, list):
+        return bool(value) and all(map(_is_true, value))
+    return bool(value)
+
+
+def by_row(count: int, function: Callable[..., Any], arguments: Sequence[Column], name: str) -> Column:
+    """Compute row by row what no faster way is known for.
+
+    Raises
+    ------
+    QueryError
+        If the function fails for a row; the error says which.
+    """
+    lists = [computed_rows(argument) for argument in arguments]
+    found: list[Any] = []
+    for i in range(count):
+        try:
+            found.append(function(*[values[i] for values in lists]))
+        except QueryError as error:
+            error.row = i if error.row is None else error.row
+            raise
+        except (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError, KeyError) as error:
+            raise QueryError(f"{name}: {error}", kind="runtime", row=i) from error
+    return collect(found)

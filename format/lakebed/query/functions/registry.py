@@ -1,0 +1,93 @@
+"""All functions by name, and what the names of others may have meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from lakebed.errors import InvalidInputError
+from lakebed.query.functions import dates, numeric, text, vectors
+from lakebed.query.functions.function import Function, added, added_function
+
+FUNCTIONS: dict[str, Function] = {
+    function.name: function for module in (numeric, vectors, text, dates) for function in module.FUNCTIONS
+}
+
+SPECIAL = ("DATA", "ROW_NUMBER", "RANDOM", "SHAPE", "SAMPLE_INFO", "MAX_WEIGHT", "SUM_WEIGHT", "IF")
+"""Functions that are more than a function of values."""
+
+_MEANT = {
+    "LOG": "LN, LOG2 or LOG10",
+    "FLOOR": "TRUNC, or x - x % 1",
+    "ARGMAX": "ARG_MAX",
+    "ARGMIN": "ARG_MIN",
+    "EQUALS": "text = 'x'",
+    "NOW": "a date in single quotes",
+}
+
+
+def find(name: str) -> Function | None:
+    """Return a function of the language, or one that the program has added."""
+    upper = name.upper()
+    return FUNCTIONS.get(upper) or added().get(upper)
+
+
+def meant(name: str) -> str | None:
+    """Return what a name that is no function stands for elsewhere, as it is said here."""
+    return _MEANT.get(name.upper())
+
+
+def names() -> list[str]:
+    """Return the names of all functions."""
+    return sorted({*FUNCTIONS, *SPECIAL, *added()})
+
+
+def register(
+    name: str,
+    function: Callable[..., Any] | None = None,
+    *,
+    vectorised: bool = False,
+    arguments: int | None = None,
+) -> Any:
+    """Add a function of Python to the query language, for this process.
+
+    Parameters
+    ----------
+    name
+        What it is called in queries; upper and lower case are the same.
+    function
+        Called for each row with arrays, texts or JSON values, an empty one where a sample is missing; returns one of
+        these. Left out, this returns a decorator.
+    vectorised
+        Call it with many rows at once instead: arrays of shape (rows, ...) where samples have one shape, else lists;
+        constants as they are. It returns as many values.
+    arguments
+        How many it takes; None asks its signature.
+
+    Returns
+    -------
+    The function.
+
+    Raises
+    ------
+    InvalidInputError
+        If the name is none, or that of a function of the language.
+
+    Examples
+    --------
+    >>> @register("half")
+    ... def half(x):
+    ...     return x / 2
+    >>> import lakebed
+    >>> ds = lakebed.empty("mem://register-example")
+    >>> _ = ds.create_tensor("x", dtype="float32")
+    >>> ds.extend({"x": [1, 2, 3]})
+    >>> [v.item() for v in ds.query("SELECT half(x) AS y").column("y").numpy().ravel()]
+    [0.5, 1.0, 1.5]
+    """
+    if name.upper() in FUNCTIONS or name.upper() in SPECIAL:
+        raise InvalidInputError(f"{name} is a function of the language already")
+    if function is None:
+        return lambda given: register(name, given, vectorised=vectorised, arguments=arguments)
+    added_function(name, function, is_vectorised=vectorised, arguments=arguments)
+    return function

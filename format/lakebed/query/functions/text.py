@@ -1,0 +1,344 @@
+"""Functions of texts and JSON values, and the conditions CONTAINS, LIKE and IN."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebed.errors import QueryError
+from lakebed.query.bound import FLAG, JSON, NUMBER, TEXT, Given
+from lakebed.query.columns import (
+    Column,
+    Constant,
+    Numbers,
+    Objects,
+    Ragged,
+    Texts,
+    by_row,
+    collect,
+    rows,
+    strings,
+)
+from lakebed.query.elementwise import compare
+from lakebed.query.functions.function import Function
+from lakebed.query.functions.numeric import constant, constant_int
+
+# -- texts -----------------------------------------------------------------------------------------------------------
+
+
+def texts(column: Column, name: str) -> Texts:
+    """Return a column of texts; JSON values that are text are, too.
+
+    Raises
+    ------
+    QueryError
+        If a value is no text.
+    """
+    if isinstance(column, Texts):
+        return column
+    found: list[str | None] = []
+    for i, value in enumerate(rows(column)):
+        if value is not None and not isinstance(value, str):
+            raise QueryError(f"{name} needs text, not {_kind(value)}", kind="type", row=i)
+        found.append(value)
+    return strings(found)
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, np.ndarray | int | float):
+        return "numbers"
+    return (
+        "a document" if isinstance(value, dict) else "a list" if isinstance(value, list) else "other values"
+    )
+
+
+def as_text(column: Column) -> Texts:
+    """Return values as they are written: numbers in digits, JSON values as JSON."""
+    if isinstance(column, Texts):
+        return column
+    return strings([None if value is None else written(value) for value in rows(column)])
+
+
+def written(value: Any) -> str:
+    """Return a value as text."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, np.ndarray):
+        value = value.reshape(()).item() if value.size == 1 else value.tolist()
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float) else json.dumps(value, ensure_ascii=False)
+
+
+def _of_text(name: str, function: Callable[[pa.Array], pa.Array]) -> Function:
+    return Function(name, 1, 1, lambda given: Texts(function(texts(given.columns[0], name).array)), TEXT, 1.0)
+
+
+def _concat(given: Given) -> Column:
+    parts = [as_text(column).array for column in given.columns]
+    return Texts(pc.binary_join_element_wise(*parts, "", null_handling="emit_null"))
+
+
+def _substring(given: Given) -> Column:
+    start = constant_int(given, 1, "SUBSTR")
+    array = texts(given.columns[0], "SUBSTR").array
+    first = start - 1 if start > 0 else start
+    stop = None
+    if len(given.columns) > 2:
+        count = constant_int(given, 2, "SUBSTR")
+        if count < 0:
+            raise QueryError("SUBSTR of fewer than no characters", kind="runtime")
+        stop = first + count
+        if first < 0 <= stop:
+            return by_row(given.count, lambda text: text[first:][:count], [Texts(array)], "SUBSTR")
+    return Texts(pc.utf8_slice_codeunits(array, first, stop))
+
+
+def _left(given: Given) -> Column:
+    count = constant_int(given, 1, "LEFT")
+    return Texts(pc.utf8_slice_codeunits(texts(given.columns[0], "LEFT").array, 0, max(count, 0)))
+
+
+def _right(given: Given) -> Column:
+    count = constant_int(given, 1, "RIGHT")
+    array = texts(given.columns[0], "RIGHT").array
+    return (
+        Texts(pc.utf8_slice_codeunits(array, -count))
+        if count > 0
+        else Texts(pc.utf8_slice_codeunits(array, 0, 0))
+    )
+
+
+def _replaced(given: Given) -> Column:
+    old, new = constant(given, 1, "REPLACE"), constant(given, 2, "REPLACE")
+    return Texts(pc.replace_substring(texts(given.columns[0], "REPLACE").array, pattern=old, replacement=new))
+
+
+def _tested(name: str, function: Callable[..., pa.Array]) -> Function:
+    def compute(given: Given) -> Column:
+        pattern = constant(given, 1, name)
+        if not isinstance(pattern, str):
+            raise QueryError(f"{name} looks for text", kind="type")
+        try:
+            return _flags(function(_filled(texts(given.columns[0], name)), pattern))
+        except pa.ArrowInvalid as error:
+            raise QueryError(f"{name}: {error}", kind="runtime") from error
+
+    return Function(name, 2, 2, compute, FLAG, 2.0)
+
+
+def _filled(column: Texts) -> pa.Array:
+    return column.array.fill_null("") if column.array.null_count else column.array
+
+
+def _flags(array: pa.Array) -> Numbers:
+    return Numbers(array.to_numpy(zero_copy_only=False))
+
+
+def _position(given: Given) -> Column:
+    pattern = constant(given, 1, "STRPOS")
+    return by_row(
+        given.count,
+        lambda text: np.int64(text.find(pattern) + 1),
+        [texts(given.columns[0], "STRPOS")],
+        "STRPOS",
+    )
+
+
+def _split(given: Given) -> Column:
+    separator = constant(given, 1, "SPLIT")
+    if not isinstance(separator, str) or not separator:
+        raise QueryError("SPLIT needs a text to split at", kind="type")
+    return Objects(
+        [None if text is None else text.split(separator) for text in rows(texts(given.columns[0], "SPLIT"))]
+    )
+
+
+# -- JSON ------------------------------------------------------------------------------------------------------------
+
+
+def _keys(value: Any) -> Any:
+    return list(value) if isinstance(value, dict) else None
+
+
+def _values(value: Any) -> Any:
+    return list(value.values()) if isinstance(value, dict) else None
+
+
+def _json_type(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, np.ndarray):
+        return "array" if value.ndim else "number"
+    if isinstance(value, str):
+        return "string"
+    return "object" if isinstance(value, dict) else "array" if isinstance(value, list) else "number"
+
+
+def _has_key(given: Given) -> Column:
+    key = constant(given, 1, "HAS_KEY")
+    return Numbers(np.array([isinstance(v, dict) and key in v for v in rows(given.columns[0])], np.bool_))
+
+
+def _of_documents(name: str, function: Callable[[Any], Any], info: Any = JSON) -> Function:
+    def compute(given: Given) -> Column:
+        found = [function(value) for value in rows(given.columns[0])]
+        return collect(found) if info is TEXT else Objects(found)
+
+    return Function(name, 1, 1, compute, info, 5.0)
+
+
+# -- conditions ------------------------------------------------------------------------------------------------------
+
+
+def contains(given: Given) -> Column:
+    """Tell whether a text has a part, a list or JSON array an item, an array a value."""
+    column, wanted = given.columns
+    if isinstance(column, Texts) and isinstance(wanted, Constant):
+        if not isinstance(wanted.value, str):
+            raise QueryError("a text contains text", kind="type")
+        if wanted.value == "":
+            return Numbers(np.ones(given.count, np.bool_))
+        return _flags(pc.match_substring(_filled(column), wanted.value))
+    if isinstance(column, Numbers | Ragged) and isinstance(wanted, Constant):
+        from lakebed.query.reductions import reduced
+
+        return reduced("ANY", compare("=", column, wanted))
+    return by_row(given.count, _contains, [column, wanted], "CONTAINS")
+
+
+def _contains(value: Any, wanted: Any) -> bool:
+    if isinstance(wanted, np.ndarray) and wanted.size == 1:
+        wanted = wanted.reshape(()).item()
+    if value is None or wanted is None:
+        return False
+    if isinstance(value, str):
+        return isinstance(wanted, str) and wanted in value
+    if isinstance(value, list | dict):
+        return wanted in value
+    return bool(np.any(np.asarray(value) == wanted))
+
+
+def matching_classes(names: Sequence[str], pattern: str) -> list[int]:
+    """Return the numbers of the class names that a name, or a pattern with ``*`` and ``?``, means."""
+    if pattern in names:
+        return [i for i, name in enumerate(names) if name == pattern]
+    if "*" not in pattern and "?" not in pattern:
+        return []
+    expression = _expression(pattern, percent=False)
+    return [i for i, name in enumerate(names) if expression.fullmatch(name)]
+
+
+def _expression(pattern: str, *, percent: bool, any_case: bool = False) -> re.Pattern[str]:
+    """Return a pattern of LIKE as an expression: ``*`` and ``%`` are any text, ``?`` any character."""
+    text = "".join(
+        ".*" if c == "*" or (c == "%" and percent) else "." if c == "?" else re.escape(c) for c in pattern
+    )
+    return re.compile(re.sub(r"(?:\.\*)+", ".*", text), re.DOTALL | (re.IGNORECASE if any_case else 0))
+
+
+def like(any_case: bool) -> Callable[[Given], Column]:
+    """Return LIKE, or ILIKE."""
+
+    def compute(given: Given) -> Column:
+        column, pattern = given.columns
+        if not isinstance(pattern, Constant) or not isinstance(pattern.value, str):
+            raise QueryError("LIKE needs a pattern: one text", kind="type")
+        if isinstance(column, Texts):
+            # RE2, which takes linear time whatever the pattern.
+            special = "".join(
+                ".*" if c in "*%" else "." if c == "?" else re.escape(c) if c.isascii() else c
+                for c in pattern.value
+            )
+            expression = f"(?s)^{re.sub(r'(?:[.][*])+', '.*', special)}$"
+            return _flags(pc.match_substring_regex(_filled(column), expression, ignore_case=any_case))
+        found = [isinstance(v, str) and _matches(v, pattern.value, any_case) for v in rows(column)]
+        return Numbers(np.array(found, np.bool_))
+
+    return compute
+
+
+def _matches(text: str, pattern: str, any_case: bool) -> bool:
+    if any_case:
+        text, pattern = text.lower(), pattern.lower()
+    return fnmatch.fnmatchcase(text, pattern.replace("[", "[[]").replace("%", "*"))
+
+
+def is_in(given: Given) -> Column:
+    """Tell of each value whether it is one of a list, which is the last argument: a list of constants."""
+    column = given.columns[0]
+    wanted = list(constant(given, 1, "IN"))
+    if isinstance(column, Texts):
+        known = [value for value in wanted if isinstance(value, str)]
+        found = pc.is_in(_filled(column), value_set=pa.array(known, pa.string())).to_numpy(
+            zero_copy_only=False
+        )
+        return Numbers(found)
+    if isinstance(column, Numbers | Ragged):
+        numbers = [value for value in wanted if isinstance(value, int | float)]
+        return _numbers_in(column, numbers)
+    kept = [value for value in wanted if value is not None]
+    return by_row(given.count, lambda value: _one_in(value, kept), [column], "IN")
+
+
+def _numbers_in(column: Numbers | Ragged, wanted: list[Any]) -> Column:
+    values = column.values if isinstance(column, Numbers) else column.flat
+    if values.dtype.kind in "iu":
+        bounds = np.iinfo(values.dtype)
+        wanted = [int(v) for v in wanted if float(v).is_integer() and bounds.min <= v <= bounds.max]
+        found = np.isin(values, np.array(wanted, values.dtype))
+    else:
+        found = np.isin(values, np.array(wanted, values.dtype if values.dtype.kind == "f" else np.float64))
+    if isinstance(column, Numbers):
+        return Numbers(found, column.missing)
+    return Ragged(found, column.shapes, column.missing)
+
+
+def _one_in(value: Any, wanted: list[Any]) -> Any:
+    if isinstance(value, list):
+        return np.array([item in wanted for item in value], np.bool_)
+    if isinstance(value, np.ndarray):
+        return np.isin(value, [v for v in wanted if not isinstance(v, str)])
+    return value is not None and value in wanted
+
+
+FUNCTIONS: list[Function] = [
+    _of_text("LOWER", pc.utf8_lower),
+    _of_text("UPPER", pc.utf8_upper),
+    _of_text("TRIM", pc.utf8_trim_whitespace),
+    _of_text("LTRIM", pc.utf8_ltrim_whitespace),
+    _of_text("RTRIM", pc.utf8_rtrim_whitespace),
+    _of_text("REVERSE", pc.utf8_reverse),
+    Function("CONCAT", 1, None, _concat, TEXT, 1.0),
+    Function("SUBSTR", 2, 3, _substring, TEXT, 1.0),
+    Function("SUBSTRING", 2, 3, _substring, TEXT, 1.0),
+    Function("LEFT", 2, 2, _left, TEXT, 1.0),
+    Function("RIGHT", 2, 2, _right, TEXT, 1.0),
+    Function("REPLACE", 3, 3, _replaced, TEXT, 2.0),
+    Function("SPLIT", 2, 2, _split, JSON, 5.0),
+    Function("STRPOS", 2, 2, _position, NUMBER, 3.0),
+    _tested("STARTS_WITH", pc.starts_with),
+    _tested("ENDS_WITH", pc.ends_with),
+    _tested("MATCHES", pc.match_substring_regex),
+    Function("CONTAINS", 2, 2, contains, FLAG, 3.0),
+    _of_documents("KEYS", _keys),
+    _of_documents("VALUES", _values),
+    _of_documents("JSON_TYPE", _json_type, TEXT),
+    Function("HAS_KEY", 2, 2, _has_key, FLAG, 5.0),
+]
+
+LIKE = Function("LIKE", 2, 2, like(any_case=False), FLAG, 4.0)
+ILIKE = Function("ILIKE", 2, 2, like(any_case=True), FLAG, 5.0)
+IN = Function("IN", 2, 2, is_in, FLAG, 1.0)
+JOINED = Function("||", 2, 2, _concat, TEXT, 1.0)

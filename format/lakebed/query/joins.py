@@ -1,0 +1,228 @@
+"""FROM: datasets, versions, queries in brackets, and joins of these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.errors import QueryError
+from lakebed.query import syntax
+from lakebed.query.bound import Apply, Bound, Input
+from lakebed.query.columns import Column, concatenated
+from lakebed.query.errors import query_error
+from lakebed.query.evaluate import Scope, evaluate, is_true
+from lakebed.query.functions.registry import FUNCTIONS
+from lakebed.query.keys import pairs
+from lakebed.query.names import Entry, Names
+from lakebed.query.relation import Combined, Projected, Relation
+
+if TYPE_CHECKING:
+    from lakebed.query.binding import Binder
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class From:
+    """What FROM names: a relation, and the columns that may be named."""
+
+    relation: Relation
+    names: Names
+
+
+Bind = Callable[[From], "Binder"]
+"""Makes what binds expressions to a relation."""
+
+
+def join(
+    text: str, node: syntax.Join, left: From, right: From, bind: Bind, hold: Callable[[int], None]
+) -> From:
+    """Pair the rows of two sources.
+
+    Parameters
+    ----------
+    hold
+        Takes note of bytes that are kept.
+
+    Raises
+    ------
+    QueryError
+        If the condition is no equality of the two sides, or names are not clear.
+    """
+    clash = set(left.names.tables) & set(right.names.tables)
+    if clash:
+        raise query_error(
+            text, node.at, "ambiguous", f"two tables are called {clash.pop()!r}: name one with AS"
+        )
+    if node.kind == "zip":
+        return _side_by_side(left, right)
+    if node.kind == "cross" or (node.condition is None and not node.using and node.kind != "natural"):
+        return _crossed(node, left, right, bind, hold)
+    using = node.using
+    if node.kind == "natural":
+        using = tuple(e.column for e in left.names.entries if right.names.find(None, e.column))
+        if not using:
+            raise query_error(text, node.at, "unknown_column", "NATURAL JOIN: the two sides share no column")
+    if using:
+        keys = [(_named(text, node.at, left, c), _named(text, node.at, right, c)) for c in using]
+        rest: list[syntax.Expression] = []
+    else:
+        keys, rest = _equalities(text, node, left, right, bind)
+    lefts, rights = pairs(
+        [_whole(left.relation, key) for key, _ in keys], [_whole(right.relation, key) for _, key in keys]
+    )
+    hold(lefts.nbytes + rights.nbytes)
+    kind = "inner" if node.kind == "natural" else node.kind
+    if rest:
+        if kind != "inner":
+            raise query_error(
+                text,
+                node.at,
+                "unsupported",
+                f"a {kind.upper()} JOIN takes equalities only; put the rest behind WHERE",
+            )
+        both = _both(left, right, lefts, rights)
+        binder = bind(both)
+        for condition in rest:
+            kept = is_true(binder.bind(condition), Scope(both.relation, np.arange(len(lefts))))
+            lefts, rights = lefts[kept], rights[kept]
+            both = _both(left, right, lefts, rights)
+    if kind in ("left", "full"):
+        lefts, rights = _with_missing(lefts, rights, len(left.relation))
+    if kind in ("right", "full"):
+        alone = np.setdiff1d(np.arange(len(right.relation)), rights)
+        lefts = np.concatenate([lefts, np.full(len(alone), -1)])
+        rights = np.concatenate([rights, alone])
+    found = _both(left, right, lefts, rights)
+    return _merged(found, left, using, kind) if using else found
+
+
+def _with_missing(lefts: Rows, rights: Rows, count: int) -> tuple[Rows, Rows]:
+    """Add the left rows without a partner where they belong."""
+    alone = np.setdiff1d(np.arange(count), lefts)
+    every = np.concatenate([lefts, alone])
+    order = np.argsort(every, kind="stable")
+    return every[order], np.concatenate([rights, np.full(len(alone), -1)])[order]
+
+
+def _whole(relation: Relation, key: Bound) -> Column:
+    """Return a key of all rows."""
+    from lakebed.query.bound import inputs
+
+    found = [evaluate(key, Scope(relation, window)) for window in relation.windows(list(inputs(key)))]
+    return concatenated(found) if found else evaluate(key, Scope(relation, range(0)))
+
+
+def _both(left: From, right: From, lefts: Rows, rights: Rows) -> From:
+    """Put two sources side by side; their columns get names that no two share."""
+    columns: dict[str, tuple[int, str]] = {}
+    entries: list[Entry] = []
+    for side, source in enumerate((left, right)):
+        for entry in source.names.entries:
+            name = entry.column if entry.table is None else f"{entry.table}.{entry.column}"
+            while name in columns:
+                name += "'"
+            columns[name] = (side, entry.name)
+            entries.append(Entry(entry.table, entry.column, name, entry.info))
+    relation = Combined([(left.relation, lefts), (right.relation, rights)], columns)
+    return From(relation, Names(entries))
+
+
+def _side_by_side(left: From, right: From) -> From:
+    """Pair rows by position; the shorter side ends in missing values."""
+    sizes = (len(left.relation), len(right.relation))
+    rows = np.arange(max(sizes))
+    lefts, rights = (np.where(rows < size, rows, -1) for size in sizes)
+    return _both(left, right, lefts, rights)
+
+
+def _crossed(node: syntax.Join, left: From, right: From, bind: Bind, hold: Callable[[int], None]) -> From:
+    sizes = (len(left.relation), len(right.relation))
+    hold(16 * sizes[0] * sizes[1])
+    lefts = np.repeat(np.arange(sizes[0], dtype=np.int64), sizes[1])
+    rights = np.tile(np.arange(sizes[1], dtype=np.int64), sizes[0])
+    found = _both(left, right, lefts, rights)
+    if node.condition is None:
+        return found
+    kept = is_true(bind(found).bind(node.condition), Scope(found.relation, np.arange(len(lefts))))
+    return _both(left, right, lefts[kept], rights[kept])
+
+
+def _named(text: str, at: int, source: From, column: str) -> Bound:
+    return source.names.one(text, at, None, column)
+
+
+def _equalities(
+    text: str, node: syntax.Join, left: From, right: From, bind: Bind
+) -> tuple[list[tuple[Bound, Bound]], list[syntax.Expression]]:
+    """Return the pairs of keys that a condition makes equal, and what else it asks."""
+    keys: list[tuple[Bound, Bound]] = []
+    rest: list[syntax.Expression] = []
+    for part in _conjuncts(node.condition):
+        found = None
+        if isinstance(part, syntax.Binary) and part.operator == "=":
+            found = _sides(part, left, right, bind)
+        if found is None:
+            # Names that are wrong are told as such.
+            bind(_both(left, right, np.zeros(0, np.int64), np.zeros(0, np.int64))).bind(part)
+            rest.append(part)
+        else:
+            keys.append(found)
+    if not keys:
+        raise query_error(
+            text,
+            node.at,
+            "unsupported",
+            "a JOIN needs an equality of its two sides: ON a.id = b.id; or CROSS JOIN",
+        )
+    return keys, rest
+
+
+def _conjuncts(node: syntax.Expression | None) -> Iterator[syntax.Expression]:
+    if isinstance(node, syntax.Logical) and node.operator == "and":
+        for operand in node.operands:
+            yield from _conjuncts(operand)
+    elif node is not None:
+        yield node
+
+
+def _sides(part: syntax.Binary, left: From, right: From, bind: Bind) -> tuple[Bound, Bound] | None:
+    """Return the two sides of an equality, that of the left source first; None if a side names both."""
+    both = bind(_both(left, right, np.zeros(0, np.int64), np.zeros(0, np.int64)))
+    both.bind(part.left)  # an ambiguous name is one whichever side would know it
+    both.bind(part.right)
+    for first, second in ((part.left, part.right), (part.right, part.left)):
+        try:
+            return bind(left).bind(first), bind(right).bind(second)
+        except QueryError as error:
+            if error.kind != "unknown_column":
+                raise
+    return None
+
+
+def _merged(found: From, left: From, using: tuple[str, ...], kind: str) -> From:
+    """Let a column of USING appear once: that of the side which has all rows, or the first that is there."""
+    outputs: dict[str, Bound] = {e.name: Input(e.name, e.info) for e in found.names.entries}
+    entries: list[Entry] = []
+    count = len(left.names.entries)
+    for number, entry in enumerate(found.names.entries):
+        if entry.column not in using:
+            entries.append(entry)
+        elif number < count:
+            others = [e for e in found.names.entries[count:] if e.column == entry.column]
+            one, two = Input(entry.name, entry.info), Input(others[0].name, others[0].info)
+            if kind == "right":
+                one, two = two, one
+            merged: Bound = one
+            if kind == "full":
+                function = FUNCTIONS["COALESCE"]
+                merged = Apply("COALESCE", function.compute, (one, two), entry.info, 0)
+            name = f"{entry.column}="
+            outputs[name] = merged
+            # It answers to its own name, and to that of each table.
+            entries.append(Entry(None, entry.column, name, entry.info))
+    return From(Projected(found.relation, outputs), Names(entries))

@@ -1,0 +1,78 @@
+"""How long a query may run, and how much it may hold."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from lakebed.errors import QueryError
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of one query; None is none.
+
+    Attributes
+    ----------
+    seconds
+        Until it ends.
+    memory
+        Bytes of sort keys, groups and pairs that it holds.
+    rows
+        Of its result.
+    depth
+        How deep expressions and queries may lie in each other.
+    """
+
+    seconds: float | None = None
+    memory: int | None = 4 << 30
+    rows: int | None = None
+    depth: int = 100
+
+
+class Watch:
+    """What a running query has used."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self._end = None if limits.seconds is None else time.monotonic() + limits.seconds
+        self._held = 0
+
+    def tick(self) -> None:
+        """Go on, if there is time.
+
+        Raises
+        ------
+        QueryError
+            If there is none.
+        """
+        if self._end is not None and time.monotonic() > self._end:
+            raise QueryError(f"the query ran for more than {self.limits.seconds:g} seconds", kind="limit")
+
+    def hold(self, count: int) -> None:
+        """Note bytes that are kept until the query ends.
+
+        Raises
+        ------
+        QueryError
+            If they are too many.
+        """
+        self._held += count
+        if self.limits.memory is not None and self._held > self.limits.memory:
+            raise QueryError(
+                f"the query holds more than {self.limits.memory:,} bytes; pass a larger memory= or choose fewer rows",
+                kind="limit",
+            )
+
+    def result(self, count: int) -> None:
+        """Take note of the rows of the result.
+
+        Raises
+        ------
+        QueryError
+            If they are too many.
+        """
+        if self.limits.rows is not None and count > self.limits.rows:
+            raise QueryError(
+                f"the result has {count:,} rows, more than the {self.limits.rows:,} allowed", kind="limit"
+            )

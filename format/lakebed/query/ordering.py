@@ -1,0 +1,163 @@
+"""ORDER BY: what is missing comes last, and NaN before it; equal keys keep the order of their rows.
+
+A descending order is the ascending one the other way round, equal keys included, as the language has it. Of JSON values
+null comes first, then texts, then numbers, unless NULLS LAST is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from lakebed.errors import QueryError
+from lakebed.query.columns import Column, Constant, Numbers, Objects, Ragged, Texts
+
+Ranks = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """The values of one key, and which way they are ordered."""
+
+    column: Column
+    is_descending: bool
+    nulls: str
+
+
+def ordered(keys: Sequence[Key], count: int | None = None) -> NDArray[np.int64]:
+    """Return the positions of rows in order.
+
+    Parameters
+    ----------
+    count
+        How many are wanted, from the first on; None is all.
+
+    Raises
+    ------
+    QueryError
+        If a key is an array.
+    """
+    if len(keys) == 1 and count is not None:
+        found = _best(keys[0], count)
+        if found is not None:
+            return found
+    ranks: list[Ranks] = []
+    for key in keys:
+        values, classes = _ranked(key)
+        # lexsort takes the last key as the first.
+        ranks = [values, classes, *ranks] if classes is not None else [values, *ranks]
+    total = len(ranks[0])
+    rows = np.arange(total)
+    found = np.lexsort([-rows if keys[-1].is_descending else rows, *ranks]).astype(np.int64)
+    return found if count is None else found[:count]
+
+
+def _best(key: Key, count: int) -> NDArray[np.int64] | None:
+    """Return the first rows of an order by numbers without sorting all of them; None where that is no gain."""
+    column = key.column
+    if not isinstance(column, Numbers) or column.missing is not None or column.values[:1].size != 1:
+        return None
+    values = column.values.reshape(-1)
+    if count <= 0 or count * 8 > len(values) or values.dtype.kind not in "iuf":
+        return None
+    if values.dtype.kind == "f" and np.isnan(values).any():
+        return None
+    place = len(values) - count if key.is_descending else count - 1
+    edge = np.partition(values, place)[place]
+    near = np.flatnonzero(values >= edge if key.is_descending else values <= edge)
+    chosen = values[near]
+    if key.is_descending:
+        return near[np.argsort(chosen, kind="stable")[::-1]][:count].astype(np.int64)
+    return near[np.argsort(chosen, kind="stable")][:count].astype(np.int64)
+
+
+def _ranked(key: Key) -> tuple[Ranks, NDArray[np.int8] | None]:
+    """Return numbers that ascend as the key orders values, and what comes first or last whatever the numbers."""
+    values, gone, odd = _numbers(key.column)
+    if key.is_descending:
+        if values.dtype.kind == "f":
+            values = -values
+        else:
+            values = -np.unique(values, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    first = key.nulls == "first"
+    if not key.nulls and isinstance(key.column, Objects):
+        first = not key.is_descending  # null is the least of the JSON values
+    if gone is None and odd is None:
+        return values, None
+    classes = np.zeros(len(values), np.int8)
+    if odd is not None:
+        classes[odd] = 1
+    if gone is not None:
+        classes[gone] = -1 if first else 2
+        values = np.where(gone, values.dtype.type(0), values)
+    return values, classes
+
+
+def _numbers(column: Column) -> tuple[Ranks, NDArray[np.bool_] | None, NDArray[np.bool_] | None]:
+    """Return values as numbers that order them, True where one is missing, and True where one is NaN."""
+    if isinstance(column, Constant):
+        return np.zeros(column.count, np.int64), None, None
+    if isinstance(column, Texts):
+        return (*_texts(column.array), None)
+    if isinstance(column, Objects):
+        return (*_documents(column.items), None)
+    if isinstance(column, Ragged):
+        if bool((column.sizes > 1).any()):
+            raise _is_array()
+        gone = column.sizes == 0
+        values = np.zeros(len(column), column.flat.dtype)
+        values[~gone] = column.flat
+    else:
+        if len(column) and column.values[0].size != 1:
+            raise _is_array()
+        values, gone = column.values.reshape(-1), column.missing
+    if values.dtype == np.bool_:
+        values = values.astype(np.int8)
+    odd = None
+    if values.dtype.kind == "f":
+        odd = np.isnan(values)
+        odd = odd if odd.any() else None
+        if odd is not None:
+            values = np.where(odd, 0, values)
+    return values, gone, odd
+
+
+def _is_array() -> QueryError:
+    return QueryError("ORDER BY needs one number, text or JSON value per row, not an array", kind="type")
+
+
+def _texts(array: pa.Array) -> tuple[Ranks, NDArray[np.bool_] | None]:
+    encoded = pc.dictionary_encode(array)
+    places = pc.sort_indices(encoded.dictionary).to_numpy()
+    rank = np.empty(len(places) + 1, np.int64)
+    rank[places] = np.arange(len(places))
+    codes = encoded.indices.fill_null(len(places)).to_numpy(zero_copy_only=False)
+    rank[len(places)] = 0
+    gone = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
+    return rank[codes], gone
+
+
+def _documents(values: Sequence[Any]) -> tuple[Ranks, NDArray[np.bool_] | None]:
+    keys: list[tuple[int, Any] | None] = []
+    for value in values:
+        if isinstance(value, np.ndarray) and value.size == 1:
+            value = value.reshape(()).item()
+        if value is None:
+            keys.append(None)
+        elif isinstance(value, str):
+            keys.append((0, value))
+        elif isinstance(value, int | float):
+            keys.append((1, value))
+        else:
+            raise QueryError("ORDER BY needs one number, text or JSON value per row, not a list", kind="type")
+    known = sorted({key for key in keys if key is not None})
+    places = {key: i for i, key in enumerate(known)}
+    gone = np.fromiter((key is None for key in keys), np.bool_, len(keys))
+    ranks = np.fromiter((0 if key is None else places[key] for key in keys), np.int64, len(keys))
+    return ranks, gone if gone.any() else None

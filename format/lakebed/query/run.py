@@ -1,0 +1,94 @@
+"""Queries from text to result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.printable import printable
+from lakebed.query import syntax
+from lakebed.query.execute import Execution, Sources
+from lakebed.query.functions.numeric import weights_of
+from lakebed.query.limits import Limits, Watch
+from lakebed.query.parser import parse, parse_expression
+from lakebed.query.relation import Relation
+
+if TYPE_CHECKING:
+    from lakebed.session.table import Table
+
+
+def run(
+    text: str, sources: Sources, parameters: Sequence[Any] = (), limits: Limits | None = None
+) -> Relation:
+    """Answer a query.
+
+    Parameters
+    ----------
+    parameters
+        Values of the ``?``.
+
+    Raises
+    ------
+    QueryError
+        If it is no query, does not fit the data, or a limit is reached.
+    """
+    limits = limits or Limits()
+    query = parse(text, depth=limits.depth)
+    return run_parsed(text, query, sources, parameters, limits)
+
+
+def run_parsed(
+    text: str, query: syntax.Query, sources: Sources, parameters: Sequence[Any], limits: Limits
+) -> Relation:
+    """Answer a query that was read before; see :func:`run`."""
+    from lakebed.errors import QueryError
+
+    if query.parameters != len(parameters):
+        raise QueryError(
+            f"the query has {query.parameters} parameters (?), and {len(parameters)} values were given",
+            kind="arity",
+        )
+    watch = Watch(limits)
+    found = Execution(text, sources, parameters, watch).run(query)
+    watch.result(len(found))
+    return found
+
+
+def filtered(text: str, sources: Sources, limits: Limits | None = None) -> Relation:
+    """Return the rows of the dataset for which an expression is true."""
+    limits = limits or Limits()
+    condition = parse_expression(text, depth=limits.depth)
+    item = syntax.Item(None, None, None, (), 0)
+    select = syntax.Select((item,), None, condition, None, (), None, None, False, (), None, 0)
+    return run_parsed(text, syntax.Query(select), sources, (), limits)
+
+
+def weights(text: str, sources: Sources, limits: Limits | None = None) -> NDArray[np.float64]:
+    """Return the value of an expression for each row of the dataset: float64, shape (rows,)."""
+    limits = limits or Limits()
+    condition = parse_expression(text, depth=limits.depth)
+    item = syntax.Item(condition, "weight", None, (), 0)
+    select = syntax.Select((item,), None, None, None, (), None, None, False, (), None, 0)
+    relation = run_parsed(text, syntax.Query(select), sources, (), limits)
+    found = [weights_of(relation.read("weight", window)) for window in relation.windows(["weight"])]
+    return np.concatenate(found) if found else np.zeros(0)
+
+
+def explained(text: str, sources: Sources, parameters: Sequence[Any] = ()) -> str:
+    """Return how a query would be answered, as lines of text; nothing but metadata is read."""
+    limits = Limits()
+    query = parse(text, depth=limits.depth)
+    execution = Execution(text, sources, parameters, Watch(limits), is_dry=True)
+    found = execution.run(query)
+    lines = [f"{'  ' * (depth - 1)}{printable(step)}" for depth, step in execution.steps]
+    return "\n".join([*lines, printable(f"columns: {', '.join(found.names)}")])
+
+
+def table_of(relation: Relation) -> Table | None:
+    """Return a result that is a selection of rows and tensors as a table; None if columns are computed."""
+    from lakebed.query.relation import Stored
+
+    return relation.as_table() if isinstance(relation, Stored) else None

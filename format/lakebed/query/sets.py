@@ -1,0 +1,68 @@
+"""UNION, INTERSECT and EXCEPT: of the rows of one dataset by their numbers, of others one behind the other."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lakebed.errors import QueryError
+from lakebed.query.relation import Chained, Projected, Relation, Stored
+
+
+def combined(operator: str, keeps_all: bool, left: Relation, right: Relation) -> Relation:
+    """Combine two relations.
+
+    Raises
+    ------
+    QueryError
+        If their columns differ, or INTERSECT and EXCEPT have no rows of one dataset to compare.
+    """
+    if left.names != right.names and sorted(left.names) != sorted(right.names):
+        raise QueryError(
+            f"{operator.upper()} needs the same columns on both sides, not {', '.join(left.names)} and "
+            f"{', '.join(right.names)}",
+            kind="schema_mismatch",
+        )
+    for name in left.names:
+        kinds = {left.infos[name].kind, right.infos[name].kind} - {"any"}
+        if len(kinds) > 1:
+            raise QueryError(
+                f"{operator.upper()}: column {name!r} holds {' on one side and '.join(sorted(kinds))} on the other",
+                kind="schema_mismatch",
+            )
+    first, second = left.base_rows(), right.base_rows()
+    is_one = left.origin() is not None and left.origin() == right.origin() and _like(left, right)
+    if operator == "union":
+        if keeps_all or not is_one or first is None or second is None:
+            if is_one and first is not None and second is not None and isinstance(left, Stored):
+                return _of_rows(left, np.concatenate([first, second]))
+            return Chained([left, right])
+        return _of_rows(left, np.union1d(first, second))
+    if not is_one or first is None or second is None:
+        raise QueryError(
+            f"{operator.upper()} compares rows of one dataset, at one version, by their number; of others, choose rows "
+            "with x IN (a query), those of two versions with FROM DIFF('a', 'b')",
+            kind="independent",
+        )
+    if operator == "intersect":
+        return _of_rows(left, np.intersect1d(first, second))
+    return _of_rows(left, np.setdiff1d(first, second))
+
+
+def _like(left: Relation, right: Relation) -> bool:
+    """Whether both sides show their rows in the same way."""
+    if isinstance(left, Stored) and isinstance(right, Stored):
+        return True
+    if isinstance(left, Projected) and isinstance(right, Projected):
+        return left.names == right.names and all(left.outputs[n] == right.outputs[n] for n in left.names)
+    return False
+
+
+def _of_rows(relation: Relation, rows: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> Relation:
+    """Return rows of the dataset as a relation shows them."""
+    if isinstance(relation, Stored):
+        return Stored(relation.table, rows)
+    if isinstance(relation, Projected) and isinstance(relation.base, Stored):
+        return Projected(_of_rows(relation.base, rows), relation.outputs)
+    raise QueryError(
+        "these rows cannot be combined: put the set operation into a query of its own", kind="unsupported"
+    )

@@ -1,0 +1,382 @@
+"""What a query is once it is read: plain data, with the place in the text that each part came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+# -- expressions ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A number, text, true, false or null."""
+
+    value: int | float | str | bool | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A ``?``; `number` counts them from 0."""
+
+    number: int
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A column, with the name of its table where it is given."""
+
+    table: str | None
+    column: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """``ARRAY[...]`` or ``[...]``."""
+
+    items: tuple[Expression, ...]
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    """``-x`` or ``NOT x``."""
+
+    operator: str
+    operand: Expression
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """Two operands: arithmetic, comparison, ``||``."""
+
+    operator: str
+    left: Expression
+    right: Expression
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Logical:
+    """``a AND b AND c`` or ``a OR b OR c``: as many as there are, so that long ones are not deep."""
+
+    operator: str
+    operands: tuple[Expression, ...]
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """``start:stop:step`` between square brackets."""
+
+    start: Expression | None
+    stop: Expression | None
+    step: Expression | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dots:
+    """``...`` between square brackets."""
+
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Subscript:
+    """``x[...]``."""
+
+    base: Expression
+    items: tuple[Expression | Slice | Dots, ...]
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function; `is_star` for ``COUNT(*)``."""
+
+    name: str
+    arguments: tuple[Expression, ...]
+    is_distinct: bool
+    is_star: bool
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """A function of pairs: ``MAX_WEIGHT(condition: weight, ...)``."""
+
+    name: str
+    pairs: tuple[tuple[Expression, Expression], ...]
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """``x IN (...)``; exactly one of `items` and `query` is given."""
+
+    operand: Expression
+    items: tuple[Expression, ...]
+    query: Query | None
+    is_negated: bool
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """``x BETWEEN low AND high``."""
+
+    operand: Expression
+    low: Expression
+    high: Expression
+    is_negated: bool
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """``x LIKE pattern``; ILIKE takes no notice of case."""
+
+    operand: Expression
+    pattern: Expression
+    is_negated: bool
+    any_case: bool
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    """``x IS NULL``."""
+
+    operand: Expression
+    is_negated: bool
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """``CASE [operand] WHEN ... THEN ... ELSE ... END``."""
+
+    operand: Expression | None
+    branches: tuple[tuple[Expression, Expression], ...]
+    otherwise: Expression | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """``CAST(x AS type)``."""
+
+    operand: Expression
+    type_name: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Extract:
+    """``EXTRACT(unit FROM x)``."""
+
+    unit: str
+    operand: Expression
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Nested:
+    """``EXISTS (SELECT ...)``, or ``(SELECT ...)`` as one value."""
+
+    query: Query
+    is_exists: bool
+    at: int
+
+
+Expression = (
+    Literal
+    | Parameter
+    | Name
+    | Array
+    | Unary
+    | Binary
+    | Logical
+    | Subscript
+    | Call
+    | Weights
+    | In
+    | Between
+    | Like
+    | IsNull
+    | Case
+    | Cast
+    | Extract
+    | Nested
+)
+
+
+# -- sources -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A dataset by its address, or a query of WITH by its name."""
+
+    path: str
+    version: str | None
+    alias: str | None
+    is_quoted: bool
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """``DIFF('a', 'b')``: the rows of version b that version a lacks or has otherwise."""
+
+    path: str | None
+    first: str
+    second: str
+    alias: str | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """A query in brackets."""
+
+    query: Query
+    alias: str | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Two sources; `kind` is inner, left, right, full, cross, or zip for the comma."""
+
+    kind: str
+    left: Source
+    right: Source
+    condition: Expression | None
+    using: tuple[str, ...]
+    at: int
+
+
+Source = Path | Difference | Derived | Join
+
+
+# -- statements ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One entry of the list behind SELECT.
+
+    Attributes
+    ----------
+    expression
+        What is computed; None for ``*``.
+    alias
+        Its name, where it is given.
+    table
+        Of ``table.*``, the table.
+    items
+        Of ``*[...]``, what stands between the square brackets.
+    """
+
+    expression: Expression | None
+    alias: str | None
+    table: str | None
+    items: tuple[Expression | Slice | Dots, ...]
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One key of ORDER BY; `nulls` is first, last, or empty where it is not said."""
+
+    expression: Expression
+    is_descending: bool
+    nulls: str
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """``LIMIT count [PERCENT] OFFSET skipped``; None for what is not given."""
+
+    count: Expression | None
+    is_percent: bool
+    offset: Expression | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """``SAMPLE BY weight [REPLACE ...] [SEED n] [LIMIT n [PERCENT]]``."""
+
+    weight: Expression
+    replace: bool
+    seed: Expression | None
+    count: Expression | None
+    is_percent: bool
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Expand:
+    """``EXPAND BY before after``: the rows around each that was found."""
+
+    before: int
+    after: int
+    keeps_repeats: bool
+    alias: str | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ungroup:
+    """``UNGROUP BY SPLIT``, or by a number of items."""
+
+    count: Expression | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """From SELECT to UNGROUP BY."""
+
+    items: tuple[Item, ...]
+    source: Source | None
+    where: Expression | None
+    expand: Expand | None
+    group: tuple[Expression, ...]
+    having: Expression | None
+    ungroup: Ungroup | None
+    is_distinct: bool
+    distinct_on: tuple[Expression, ...]
+    top: int | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Combined:
+    """Two queries and UNION, INTERSECT or EXCEPT."""
+
+    operator: str
+    keeps_all: bool
+    left: Select | Combined | Query
+    right: Select | Combined | Query
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A whole statement, or one in brackets."""
+
+    body: Select | Combined | Query
+    tables: tuple[tuple[str, Query], ...] = ()
+    order: tuple[Order, ...] = ()
+    arrange: tuple[Expression, ...] = ()
+    limit: Limit | None = None
+    sample: Sample | None = None
+    at: int = 0
+    parameters: int = field(default=0)

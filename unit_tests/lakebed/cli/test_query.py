@@ -1,0 +1,58 @@
+"""``lakebed query`` prints, counts, explains and stores what a query finds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+
+import lakebed
+from lakebed.cli import main
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    ds = lakebed.empty(tmp_path / "ds")
+    ds.create_tensor("x", dtype="int64")
+    ds.create_tensor("name", htype="text")
+    ds.extend({"x": [1, 2, 3], "name": ["a", "b, c", "\x1b[31m"]})
+    ds.commit()
+    return str(tmp_path / "ds")
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["query", *arguments])
+
+
+def test_rows_are_printed_for_people_and_programs(url: str) -> None:
+    assert run(url, "SELECT * WHERE x < 3").output.splitlines()[-1] == "2 rows"
+    found = run(url, "SELECT x * 2 AS y, name", "--json").output.splitlines()
+    assert [json.loads(line)["y"] for line in found] == [2, 4, 6]
+    assert run(url, "SELECT x, name WHERE x < 3", "--csv").output.splitlines() == [
+        "x,name",
+        "1,a",
+        '2,"b, c"',
+    ]
+    assert "\x1b" not in run(url, "SELECT *").output
+    assert run(url, "SELECT * WHERE x > ? AND name != ?", "-p", "1", "-p", "z", "--count").output == "2\n"
+    assert "where x > 1" in run(url, "SELECT * WHERE x > 1", "--explain").output
+    assert "1 of them shown" in run(url, "SELECT *", "-n", "1").output
+
+
+def test_rows_are_stored(url: str, tmp_path: Path) -> None:
+    assert run(url, "SELECT x WHERE x > 1", "--parquet", str(tmp_path / "o.parquet")).exit_code == 0
+    assert pq.read_table(tmp_path / "o.parquet")["x"].to_pylist() == [2, 3]
+    assert run(url, "SELECT x + 1 AS y", "--save", str(tmp_path / "saved")).exit_code == 0
+    assert lakebed.load(tmp_path / "saved").y.numpy().ravel().tolist() == [2, 3, 4]
+    assert run(url, "SELECT * WHERE x > 1", "--save", str(tmp_path / "view")).exit_code == 0
+    assert lakebed.load(tmp_path / "view").x.numpy().ravel().tolist() == [2, 3]
+
+
+def test_a_wrong_query_is_told_with_its_place(url: str) -> None:
+    found = run(url, "SELECT * WHERE nmae = 'a'")
+    assert found.exit_code == 1
+    assert "did you mean 'name'" in found.output
+    assert "^" in found.output
