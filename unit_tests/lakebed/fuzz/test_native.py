@@ -19,7 +19,7 @@ HEADERS = {
     "packed_png_headers",
 }
 # What takes no bytes of a dataset.
-TRUSTED = {"fsync_all", "sync_disk", "make_folders", "bind"}
+TRUSTED = {"fsync_all", "sync_disk", "make_folders", "reserve", "bind"}
 
 
 @pytest.mark.parametrize("name", native.CALLS)
