@@ -605,8 +605,12 @@ def _value(data: bytes, into: _Column, encoding: str) -> Any:
         value = document(data)
         return None if value is None else nested_value(value, said)
     if said is not None and (kind in ("jpeg", "png") or into.told == "file"):
-        is_marked = into.content is not None and sniff(data) is not None
-        return None if not data else value_of(data, into.content) if is_marked else file_value(data, said)
+        if not data:
+            return None
+        # Files that begin with no mark are of the kind that is told.
+        if into.content is None or sniff(data) is None:
+            return file_value(data, said)
+        return value_of(data, into.content)
     if into.content is not None:
         if encoding in _LISTS:
             inner, first = _LISTS[encoding]
