@@ -98,7 +98,7 @@ _MAX_COLUMNS = 10_000
 _CHUNKS = "lz4"
 
 # What damaged values raise.
-_FAILURES = (LakebedError, ValueError, OverflowError)
+_FAILURES = (LakebedError, ValueError, TypeError, OverflowError)
 
 
 class Column(NamedTuple):
@@ -390,7 +390,9 @@ def _tensors(
         info = {"column": name} if called != name else {}
         said = found.described.get(name) if name not in wishes else None
         if said is not None and _fits(encoding, said):
-            planned[name], plan = _described_tensor(called, encoding, values.get(name, []), said, info)
+            planned[name], plan = _described_tensor(
+                called, encoding, values.get(name, []), said, compression, info
+            )
         else:
             content, plan = _tensor(
                 called,
@@ -456,18 +458,19 @@ def _described_tensor(
     encoding: str,
     values: Sequence[bytes],
     said: Described,
+    compression: str | None,
     info: Mapping[str, Any],
 ) -> tuple[_Column, TensorPlan]:
     """Return where a column goes that the exporter described, and the tensor that it was."""
     told = _told(said)
     kind, dtype = str(told.get("kind") or ""), str(told.get("dtype") or "")
     content = None
-    if said.sample_compression is not None and (
-        encoding in _FILE_LISTS or encoding in ("jpeg", "png") or kind == "file"
-    ):
-        stored = _kind_of_files(encoding, values, said)
-        htype = "image" if said.base.startswith("image") else said.base
-        content = Content(htype, stored, many=said.is_sequence)
+    is_image = said.base.startswith("image")
+    wish = compression if is_image else None
+    is_file = encoding in _FILE_LISTS or encoding in ("jpeg", "png") or kind == "file"
+    if is_file and (wish or said.sample_compression) is not None:
+        stored = wish or _kind_of_files(encoding, values, said)
+        content = Content("image" if is_image else said.base, stored, said.is_sequence, wish is not None)
     arguments = said.arguments(content.compression if content is not None else None)
     plan = TensorPlan(called, arguments, {**said.info, **info})
     return _Column(called, content, kind, dtype, said), plan
@@ -569,6 +572,8 @@ def _fits(encoding: str, said: Described) -> bool:
     """Whether values of an encoding can be the samples of a tensor, as the exporter writes them."""
     kind, told = encoding.partition(":")[0], _told(said)
     how, dtype = told.get("kind"), told.get("dtype")
+    if how == "number" and dtype is None:
+        return False
     if dtype is not None and dtype not in (*DTYPES.values(), "bool", "complex64", "complex128"):
         return False
     if encoding in _FILE_LISTS:

@@ -152,6 +152,11 @@ def test_a_split_alone_comes_back(ds: lakebed.Dataset, tmp_path: Path) -> None:
     assert back.boxes.info["coords"] == {"type": "pixel", "mode": "LTRB"}
     assert back.notes.null_mask().tolist() == ds.notes.null_mask().tolist()[20:]
     assert all(np.array_equal(back.boxes[row].numpy(), ds.boxes[20 + row].numpy()) for row in range(5))
+    pngs = lakebed.import_from(
+        "mds", tmp_path / "moved", "mem://", compression="png", progressbar=False
+    ).dataset
+    assert (pngs.photo.meta.sample_compression, pngs.boxes.htype) == ("png", "bbox")
+    assert np.array_equal(pngs.photo[1].numpy(), ds.photo[21].numpy())
 
 
 def test_images_that_are_no_files(tmp_path: Path) -> None:
@@ -180,9 +185,11 @@ def test_a_description_of_others_is_passed_over(ds: lakebed.Dataset, tmp_path: P
     """What an index says that is damaged, or cannot be, changes nothing; the values are those of any other shard."""
     lakebed.export_to("mds", ds, tmp_path / "out", tensors=["caption", "image", "score"], progressbar=False)
     number = {"htype": "generic", "dtype": "object", "column": {"kind": "number", "dtype": "object"}}
+    nothing = {"htype": "generic", "column": {"kind": "number"}}
     for told in (
         5,
         {"tensors": []},
+        {"tensors": {"score": nothing, "caption": {"htype": "text", "column": 5}}},
         {"tensors": {"image": {"htype": "picture"}, "score": 5, "caption": {"htype": "bbox", "dtype": "f4"}}},
         {"tensors": {"image": {"htype": "text"}, "score": number, "caption": {"htype": "json", "info": 7}}},
         {"tensors": {"image": {"htype": "image", "sample_compression": "exe"}, "caption": {"htype": 1}}},
