@@ -42,7 +42,7 @@ http {{
     server {{
         listen 127.0.0.1:{port} backlog=1024;
         root {folder};
-        error_page 403 404 /missing;
+        error_page 403 404 =404 /missing;
         location = /missing {{
             internal;
             default_type application/xml;

@@ -1,4 +1,4 @@
-"""What whoever installs from source is told."""
+"""What whoever installs from source is told, and what the image is built from."""
 
 from __future__ import annotations
 
@@ -34,3 +34,15 @@ def test_a_missing_compiler_is_called_by_its_name(tmp_path: Path, compiler: str 
     assert "apt install gcc" in last
     assert last.endswith("or correct CC") == (compiler is not None)
     assert not list(tmp_path.iterdir())
+
+
+def test_the_image_is_sent_all_that_it_copies() -> None:
+    """`.dockerignore` leaves out everything but what it names; what the Dockerfile copies must be among it."""
+    allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().split() if line.startswith("!")}
+    copied: set[str] = set()
+    for line in (ROOT / "Dockerfile").read_text().splitlines():
+        if line.startswith("COPY ") and "--from" not in line:
+            copied.update(line.split()[1:-1])
+    assert "setup.py" in copied
+    assert copied <= allowed
+    assert all((ROOT / name).exists() for name in allowed)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +16,8 @@ import pytest
 from PIL import Image
 
 import lakebed
-from lakebed.errors import IngestionError
+from lakebed.errors import DatasetExistsError, IngestionError
+from unit_tests.lakebed.exporters.round_trips import differences
 
 pytestmark = pytest.mark.formats
 
@@ -127,6 +130,199 @@ def test_a_version_by_tag_and_some_columns(theirs: Path, tmp_path: Path) -> None
         lakebed.import_from("deeplake", theirs, "mem://", version="v9")
     with pytest.raises(IngestionError, match="no column"):
         lakebed.import_from("deeplake", theirs, "mem://", columns=["x"])
+
+
+# -- all versions ------------------------------------------------------------------------------------------------
+
+
+def test_the_last_commit_is_what_the_last_version_alone_is(theirs: Path, tmp_path: Path) -> None:
+    """Every type, through two versions; the tag is that of a commit, and each commit says which version it is."""
+    alone = lakebed.import_from("deeplake", theirs, tmp_path / "a", progressbar=False).dataset
+    report = lakebed.import_from("deeplake", theirs, tmp_path / "b", history=True, progressbar=False)
+    ds = report.dataset
+    assert (report.written, report.problems, set(ds.tensors)) == (ROWS, [], set(alone.tensors))
+    assert differences(ds, alone, [name for name in alone.tensors if name != "lnk"]) == []
+    assert [one["message"] for one in ds.commits] == ["second", "first"]
+    assert ds.info["imports"][0]["about"]["version"]["message"] == "second"
+    tagged = lakebed.load(f"{tmp_path / 'b'}@v1", read_only=True)
+    assert (len(tagged), tagged.img[99].tobytes()) == (100, PNG[99])
+    assert tagged.info["imports"][0]["about"]["version"]["message"] == "first"
+    dry = lakebed.import_from("deeplake", theirs, history=True, dry_run=True)
+    assert (dry.dry_run, dry.planned) == (True, ROWS)
+    with pytest.raises(DatasetExistsError):
+        lakebed.import_from("deeplake", theirs, tmp_path / "b", history=True, progressbar=False)
+    with pytest.raises(IngestionError, match="one or the other"):
+        lakebed.import_from("deeplake", theirs, "mem://", history=True, version="v1")
+    with pytest.raises(IngestionError, match="as a whole"):
+        lakebed.import_from("deeplake", theirs, "mem://", history=True, append=True)
+
+
+def changing(path: Path, versions: int, seed: int) -> None:
+    """Make a dataset whose versions append, update, delete, add, drop and rename."""
+    t, draw = deeplake.types, random.Random(seed)
+    kinds: dict[str, Any] = {
+        "number": "int64",
+        "text": t.Text(),
+        "img": t.Image(sample_compression="png"),
+        "box": t.BoundingBox("float32", "ltwh"),
+        "maybe": t.Nullable("float32"),
+        "json": t.Dict(),
+        "words": t.Sequence("text"),
+    }
+
+    def value(name: str) -> Any:
+        number = draw.randrange(100)
+        return {
+            "number": number,
+            "text": f"nº {number}" * (number % 3),
+            "img": PNG[number],
+            "box": np.full((number % 3, 4), number, np.float32),
+            "maybe": None if number % 3 else number / 7,
+            "json": {"a": number, "b": [None, "x" * (number % 4)]},
+            "words": [f"{number}"] * (1 + number % 3),
+        }[name.partition("_")[0]]
+
+    ds = deeplake.create(str(path))
+    names = list(kinds)
+    for name in names:
+        ds.add_column(name, kinds[name])
+    for number in range(versions):
+        for _ in range(draw.randint(1, 2)):
+            what = draw.choice(["append", "append", "update", "delete", "drop", "add", "rename"])
+            if what == "append" or not len(ds):
+                count = draw.randint(1, 30)
+                ds.append({name: [value(name) for _ in range(count)] for name in names})
+            elif what == "update":
+                for _ in range(draw.randint(1, 3)):
+                    name = draw.choice([one for one in names if one.partition("_")[0] != "words"])
+                    ds[draw.randrange(len(ds))][name] = value(name)
+            elif what == "delete":
+                ds.delete(draw.randrange(len(ds)))
+            elif what == "drop" and len(names) > 3:
+                ds.remove_column(names.pop(draw.randrange(len(names))))
+            elif what == "add":
+                name = draw.choice(["number", "maybe"]) + f"_{number}_{len(names)}"
+                ds.add_column(name, kinds[name.partition("_")[0]])
+                names.append(name)
+            elif what == "rename":
+                old = names.pop(draw.randrange(len(names)))
+                names.append(f"{old.partition('_')[0]}_renamed_{number}_{len(names)}")
+                ds.rename_column(old, names[-1])
+        ds.commit(f"version {number}")
+
+
+def changing_elsewhere(path: Path, versions: int, seed: int) -> None:
+    """Do what :func:`changing` does in a process of its own: their package now and then crashes when it commits."""
+    script = (
+        "from integration_tests.formats.test_deeplake4 import changing; from pathlib import Path; "
+        f"changing(Path({str(path)!r}), {versions}, {seed})"
+    )
+    for _ in range(5):
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode >= 0:
+            break
+        shutil.rmtree(path, ignore_errors=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 12))]
+)
+def test_each_version_is_a_commit(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever was done between two versions, and though the import was interrupted in the middle."""
+    versions = 12
+    changing_elsewhere(tmp_path / "theirs", versions, seed)
+    real, left = lakebed.Dataset.commit, [versions // 2]
+
+    def failing(ds: Any, *given: Any, **options: Any) -> Any:
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+        return real(ds, *given, **options)
+
+    monkeypatch.setattr(lakebed.Dataset, "commit", failing)
+    with pytest.raises(KeyboardInterrupt):
+        lakebed.import_from("deeplake", tmp_path / "theirs", tmp_path / "d", history=True, progressbar=False)
+    report = lakebed.import_from(
+        "deeplake", tmp_path / "theirs", tmp_path / "d", history=True, progressbar=False
+    )
+    commits = list(reversed(report.dataset.commits))
+    assert [one["message"] for one in commits] == [f"version {number}" for number in range(versions)]
+    history = deeplake.open_read_only(str(tmp_path / "theirs")).history
+    for number, commit in enumerate(commits, start=len(history) - versions):
+        wanted, ds = history[number].open(), lakebed.load(f"{tmp_path / 'd'}@{commit['commit']}")
+        assert set(ds.tensors) == {column.name for column in wanted.schema.columns}
+        assert {len(ds[name]) for name in ds.tensors} == {len(wanted)}
+        for name in ds.tensors:
+            assert shown(name, ds[name]) == [
+                of_theirs(name, wanted[name], row) for row in range(len(wanted))
+            ], name
+
+
+def shown(name: str, tensor: lakebed.Tensor) -> list[Any]:
+    """Return the values of a tensor as lists and bytes."""
+    nulls = tensor.null_mask() if len(tensor) else None
+    found: list[Any] = []
+    for row in range(len(tensor)):
+        if nulls is not None and nulls[row]:
+            found.append(None)
+        elif name.startswith("img"):
+            found.append(tensor[row].tobytes())
+        elif name.startswith(("json", "words", "text")):
+            found.append(tensor[row].data()["value"])
+        else:
+            found.append(np.asarray(tensor[row].numpy()).ravel().tolist())
+    return found
+
+
+def of_theirs(name: str, column: Any, row: int) -> Any:
+    """Return a value of their package as :func:`shown` has ours."""
+    if name.startswith("img"):
+        return bytes(column.get_bytes(row))
+    value = column[row]
+    if name.startswith("json"):
+        return value.to_dict() if hasattr(value, "to_dict") else value
+    if name.startswith("words"):
+        return list(value)
+    return value if value is None or name.startswith("text") else np.asarray(value).ravel().tolist()
+
+
+def test_what_all_versions_cannot_bring_is_told(
+    theirs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that cannot be read are an error which names the version; branches are told."""
+    from lakebed.importers import deeplake_datasets
+
+    real = deeplake_datasets._raw
+
+    def raw(column: Any, how: str, start: int, stop: int) -> Any:
+        if column.name == "txt" and stop > 150:
+            raise RuntimeError("no such chunk")
+        return real(column, how, start, stop)
+
+    monkeypatch.setattr(deeplake_datasets, "_raw", raw)
+    with pytest.raises(IngestionError, match=r"column 'txt': rows .* cannot be read: no such chunk"):
+        lakebed.import_from("deeplake", theirs, tmp_path / "d", history=True, progressbar=False)
+    report = lakebed.import_from(
+        "deeplake", theirs, tmp_path / "e", history=True, columns=["i", "flag"], progressbar=False
+    )
+    assert (report.written, set(report.dataset.tensors)) == (ROWS, {"i", "flag"})
+    ds = deeplake.create(str(tmp_path / "branched"))
+    ds.add_column("i", "int64")
+    ds.append({"i": [1, 2]})
+    ds.commit("two")
+    ds.branch("side")
+    for history in (False, True):
+        report = lakebed.import_from(
+            "deeplake", tmp_path / "branched", "mem://", history=history, progressbar=False
+        )
+        assert "side" in next(one.reason for one in report.problems if one.where == "branches")
 
 
 def test_damage_ends_no_process(theirs: Path, tmp_path: Path) -> None:

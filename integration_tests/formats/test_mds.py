@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import warnings
 from collections.abc import Iterator
 from decimal import Decimal
@@ -190,3 +191,35 @@ def test_the_library_reads_what_goes_out(tmp_path: Path, compression: str | None
         assert np.array_equal(sample["boxes"], ds.boxes[row].numpy())
         assert sample["score"] == (None if row % 3 else row / 7)
         assert sample["flag"] == (row % 2 == 0)
+
+
+def test_the_library_passes_over_what_an_index_says_of_tensors(tmp_path: Path) -> None:
+    """It reads, copies and merges our indexes; an import of what it copied makes the same tensors."""
+    ds = lakebed.empty("mem://described")
+    ds.create_tensor("boxes", htype="bbox", coords={"type": "pixel", "mode": "LTRB"})
+    ds.create_tensor("frames", htype="sequence[bbox]")
+    ds.create_tensor("mask", htype="binary_mask", sample_compression="lz4")
+    for at in range(COUNT):
+        boxes = np.full((at % 3, 4), at, np.float32)
+        ds.append({"boxes": boxes, "frames": [boxes] * (at % 2), "mask": np.full((2, 3), at % 2, bool)})
+    ds.save_split("train", slice(30))
+    ds.save_split("val", slice(30, None))
+    out = tmp_path / "out"
+    lakebed.export_to("mds", ds, out, rows=12, progressbar=False)
+    assert "lakebed" in json.loads((out / "train/index.json").read_text())
+
+    local = tmp_path / "copied"
+    copy = streaming.StreamingDataset(
+        local=str(local), remote=str(out), split="train", shuffle=False, batch_size=1, allow_unsafe_types=True
+    )
+    assert [sample["boxes"].tolist() for sample in copy] == [one.tolist() for one in ds.boxes[:30].values()]
+    back = lakebed.import_from("mds", local, "mem://copied", progressbar=False).dataset
+    assert (back.boxes.htype, back.frames.htype, back.mask.htype) == ("bbox", "sequence[bbox]", "binary_mask")
+    assert back.boxes.info["coords"] == {"type": "pixel", "mode": "LTRB"}
+    assert len(back) == 30
+
+    indexes = [str(out / split / "index.json") for split in ("train", "val")]
+    streaming.base.util.merge_index(indexes, str(out), keep_local=True)
+    assert len(read(out)) == COUNT
+    merged = lakebed.import_from("mds", out, "mem://merged", progressbar=False).dataset
+    assert (len(merged), merged.boxes.htype) == (COUNT, "bbox")

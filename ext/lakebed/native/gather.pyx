@@ -122,7 +122,7 @@ def copy_samples(list sources, const int64_t[::1] starts, uint8_t[:, ::1] out, b
             PyObject_GetBuffer(sources[i], &views[i], PyBUF_SIMPLE)
             if starts[i] < 0 or size > views[i].len or starts[i] > views[i].len - size:
                 raise ValueError(
-                    f"sample {i} has bytes {starts[i]} to {starts[i] + size}, its buffer has {views[i].len}"
+                    f"sample {i} of {size} bytes begins at {starts[i]}, its buffer has {views[i].len}"
                 )
         with nogil:
             for i in range(n):

@@ -2,7 +2,10 @@
 
     DEST/index.json                  DEST/train/index.json where there are splits
     DEST/shard.00000.mds             DEST/train/shard.00000.mds; .zstd and so on where shards are compressed
-    DEST/dataset.json                what columns cannot tell: names of classes, booleans, nulls; the importer reads it
+
+What columns cannot tell (htypes, info, nulls) stands in each index, under a key that the library passes over::
+
+    "lakebed": {"version": 1, "tensors": {"boxes": {"htype": "bbox", ..., "column": {"kind": "npy", ...}}}}
 
 The format has no nulls: columns that have some are JSON, or bytes of which none are the null.
 """
@@ -14,22 +17,22 @@ import hashlib
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lakebed.described import KEY, Described
 from lakebed.errors import ExportError, LakebedError
-from lakebed.exporters.media import file_of
+from lakebed.exporters.media import as_json, extents, file_of, is_drawn
 from lakebed.exporters.plan import ExportPlan, Piece, Written, tensor_of
+from lakebed.htypes.base import Storing
 
 if TYPE_CHECKING:
     import lakebed
     from lakebed.exporters.target import Target
 
-_MEDIA = ("image", "image.rgb", "image.gray", "audio", "video", "dicom", "nifti", "point_cloud", "mesh")
-_DOCUMENTS = ("json", "list", "dict", "tag", "polygon")
 # dtype -> its number before the values of an array.
 _DTYPES: Mapping[str, int] = {
     "uint8": 8,
@@ -61,11 +64,12 @@ _MAX_AXES = 63
 
 @dataclass(frozen=True)
 class _Field:
-    """A column: its encoding, its bytes if they do not vary, and what ``dataset.json`` tells of it."""
+    """A column: its encoding, its bytes if they do not vary, what its values are, and the tensor it was."""
 
     encoding: str
     size: int | None = None
     told: Mapping[str, Any] = field(default_factory=dict)
+    described: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,7 @@ class _Context:
 
 def recognise(ds: lakebed.Dataset) -> str | None:
     """Say how many samples there are; None without tensors."""
-    return f"{len(ds):,} samples of {len(ds.tensors)} columns" if ds.tensors else None
+    return f"{ds.min_len:,} samples of {len(ds.tensors)} columns" if ds.tensors else None
 
 
 def plan(
@@ -140,7 +144,7 @@ def plan(
     fields = {name: _field(name, ds[name], problems) for name in chosen}
     context = _Context(fields, rows, size, compression, tuple(sorted(set(hashes))))
     return ExportPlan(
-        f"{len(ds):,} samples of {len(chosen)} columns",
+        f"{ds.min_len:,} samples of {len(chosen)} columns",
         {
             one.encoding: ", ".join(n for n in fields if fields[n].encoding == one.encoding)
             for one in fields.values()
@@ -174,14 +178,13 @@ def write(view: lakebed.Dataset, piece: Piece, context: _Context, target: Target
 
 
 def finish(results: Sequence[Any], context: _Context, target: Target) -> None:
-    """Write what columns cannot tell, and then the index of each split."""
+    """Write the index of each split, with what columns cannot tell."""
     indexes: dict[str, list[Any]] = {}
     for piece, shards in results:
         indexes.setdefault(piece.split, []).extend(shards)
-    told = {name: one.told for name, one in context.fields.items() if one.told}
-    target.write("dataset.json", json.dumps({"columns": told}, indent=2, ensure_ascii=False).encode())
+    told = {"version": 1, "tensors": {name: one.described for name, one in context.fields.items()}}
     for split, shards in (indexes or {"": []}).items():
-        index = json.dumps({"version": 2, "shards": shards}, sort_keys=True).encode()
+        index = json.dumps({"version": 2, "shards": shards, KEY: told}, sort_keys=True).encode()
         target.write(f"{split}/index.json" if split else "index.json", index)
 
 
@@ -189,50 +192,49 @@ def finish(results: Sequence[Any], context: _Context, target: Target) -> None:
 
 
 def _field(name: str, tensor: lakebed.Tensor, problems: list[tuple[str, str]]) -> _Field:
-    """Return the column of a tensor."""
-    htype = str(tensor.htype or "generic")
-    if htype.startswith("link["):
-        htype = htype[5:-1]
+    """Return the column of a tensor, with the description of the tensor."""
+    said = Described.of(tensor)
+    is_file = said.is_file or tensor.is_link
+    column = _column(name, tensor, said, problems, is_file=is_file)
+    if tensor.is_link:
+        problems.append((name, "the files that its links lead to are written, not the links"))
+    is_kept = (
+        column.encoding in ("jpeg", "png", "list[jpeg]", "list[png]") or column.told.get("kind") == "file"
+    )
+    if said.is_chunked_file or (said.is_file and not is_kept):
+        said = said.decoded()
+    more = {"shape": extents(tensor), **({"column": dict(column.told)} if column.told else {})}
+    return replace(column, described=replace(said, more=more).to_dict())
+
+
+def _column(
+    name: str, tensor: lakebed.Tensor, said: Described, problems: list[tuple[str, str]], *, is_file: bool
+) -> _Field:
+    """Return the column of a tensor; ``is_file``: its samples are files."""
     mask = tensor.null_mask()
     nulls = 0 if mask is None else int(np.asarray(mask).sum())
-    compression = tensor.meta.sample_compression
-    if htype.startswith("sequence"):
-        inner = htype.removeprefix("sequence").strip("[]")
-        if inner.startswith("image") and compression in ("jpeg", "png"):
+    kind = said.sample_compression if is_file else None
+    if said.is_sequence:
+        if is_file and said.base.startswith("image") and kind in ("jpeg", "png"):
             if nulls:
                 problems.append((name, "nulls are written as empty lists"))
-            return _Field(f"list[{compression}]")
-        told = "lists" if inner == "text" else "JSON, which has no dtypes"
-        problems.append((name, f"sequences are written as {told}, and come back as JSON"))
+            return _Field(f"list[{kind}]")
         return _Field("json")
-    if htype in _MEDIA:
-        if htype.startswith("image") and not nulls and compression in ("jpeg", "png", None, "lz4"):
-            return _Field("jpeg" if compression == "jpeg" else "png")
-        kind = "png" if compression in (None, "lz4") else compression
-        return _Field("bytes", told={"kind": "file", "htype": htype, "compression": kind})
-    if htype == "text":
+    if is_file or is_drawn(tensor, said):
+        is_whole = not nulls and 0 not in tensor.meta.min_shape  # an empty sample is no file, either
+        if said.base.startswith("image") and is_whole and kind in ("jpeg", "png", None):
+            return _Field(kind or "png")
+        return _Field("bytes", told={"kind": "file", "htype": said.base, "compression": kind or "png"})
+    if said.storing is Storing.TEXT:
         return _Field("json", told={"kind": "text"}) if nulls else _Field("str")
-    if htype in _DOCUMENTS:
-        if htype != "json":
-            problems.append((name, f"the htype {htype} is not kept: it comes back as JSON"))
-        return _Field("json")
-    if htype not in ("generic", "class_label"):
-        problems.append((name, f"the htype {htype} is not kept: it comes back as numbers"))
-    return _numbers(tensor, nulls)
+    return _numbers(tensor, nulls) if said.storing is Storing.ARRAY else _Field("json")
 
 
 def _numbers(tensor: lakebed.Tensor, nulls: int) -> _Field:
     """Return the column of numbers: one for each row, or arrays."""
     dtype = np.dtype(tensor.dtype or "float64").name
-    told: dict[str, Any] = {}
-    classes = (
-        [str(one) for one in tensor.info.get("class_names") or ()] if tensor.htype == "class_label" else []
-    )
-    if classes:
-        told["class_names"] = classes
+    told: dict[str, Any] = {"dtype": dtype} if dtype == "bool" else {}
     stored = "uint8" if dtype == "bool" else dtype
-    if dtype == "bool":
-        told["dtype"] = dtype
     lower, upper = (tuple(end)[1:] for end in (tensor.shape_interval.lower, tensor.shape_interval.upper))
     longest = [int(length or 0) for length in upper]
     is_single = len(longest) <= 1 and max(longest, default=1) <= 1
@@ -289,7 +291,7 @@ def _value(tensor: lakebed.Tensor, one: _Field) -> bytes:
     is_null = mask is not None and bool(np.asarray(mask).any())
     if encoding in ("jpeg", "png") or kind == "file":
         if not tensor.shape or 0 in tensor.shape:
-            if kind == "file" and is_null:
+            if kind == "file":
                 return b""
             raise ExportError("it has no pixels or samples, which no file can hold")
         return bytes(file_of(tensor))
@@ -310,16 +312,7 @@ def _document(tensor: lakebed.Tensor, kind: Any) -> Any:
         return str(tensor.text())
     if kind == "number":
         return tensor.numpy().ravel()[0].item()
-    if str(tensor.htype) == "polygon" or str(tensor.htype).startswith("sequence"):
-        return _lists(tensor.numpy(aslist=True))
-    return tensor.data()["value"]
-
-
-def _lists(value: Any) -> Any:
-    """Return arrays at any depth as lists."""
-    if isinstance(value, list | tuple):
-        return [_lists(one) for one in value]
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+    return as_json(next(tensor.values()))
 
 
 def _array(array: Any, encoding: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Samples as files: the bytes that are stored, or an image made of an array."""
+"""Samples as files: the bytes that are stored, an image made of an array, JSON."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lakebed.documents.json_style import encode_custom
 from lakebed.errors import ExportError, InvalidInputError
 
 if TYPE_CHECKING:
@@ -88,3 +89,10 @@ def png_of(array: Any) -> bytes:
             f"an array of {pixels.dtype} and shape {pixels.shape} is no PNG: {error}"
         ) from error
     return out.getvalue()
+
+
+def as_json(value: Any) -> Any:
+    """Return a value as JSON holds it: arrays are lists, and those inside of documents as the format has them."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return [as_json(one) for one in value] if isinstance(value, list) else encode_custom(value)

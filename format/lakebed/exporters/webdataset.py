@@ -23,9 +23,8 @@ import numpy as np
 
 from lakebed.codecs.registry import sniff
 from lakebed.described import Described
-from lakebed.documents.json_style import encode_custom
 from lakebed.errors import ExportError, LakebedError
-from lakebed.exporters.media import extents, file_of, is_drawn, suffix_of
+from lakebed.exporters.media import as_json, extents, file_of, is_drawn, suffix_of
 from lakebed.exporters.plan import ExportPlan, Piece, Written, tensor_of
 from lakebed.htypes.base import Storing
 
@@ -196,13 +195,6 @@ def _key(row: lakebed.Dataset, number: int, context: _Context, taken: set[str]) 
     return key
 
 
-def _as_json(value: Any) -> Any:
-    """Return a value as JSON holds it: arrays are lists, and those inside of documents as the format has them."""
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    return [_as_json(one) for one in value] if isinstance(value, list) else encode_custom(value)
-
-
 def _files(row: lakebed.Dataset, context: _Context) -> list[tuple[str, str, bytes]]:
     """Return tensor, suffix and content of the files of a row."""
     files: list[tuple[str, str, bytes]] = []
@@ -219,7 +211,7 @@ def _files(row: lakebed.Dataset, context: _Context) -> list[tuple[str, str, byte
         elif kind == "txt":
             files.append((name, suffix, str(tensor.text()).encode()))
         elif kind == "json":
-            value = _as_json(next(tensor.values()))
+            value = as_json(next(tensor.values()))
             files.append((name, suffix, json.dumps(value, ensure_ascii=False).encode()))
         elif kind == "cls":
             labels = tensor.numpy().ravel()

@@ -13,7 +13,8 @@
     numbers, arrays, bytes               tensors of that dtype; bytes are uint8
 
 The files of format 4 are opened by nothing else than the package ``deeplake`` of version 4. The rows of one version
-come in: of the last one, or of that with an id or a tag. Earlier versions are told.
+come in: of the last one, or of that with an id or a tag; earlier versions are told. With ``history=True`` all versions
+come in as commits (:mod:`deeplake_history`).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import numpy as np
 import lakebed
 from lakebed.errors import IngestionError
 from lakebed.importers.columns import tensor_name
-from lakebed.importers.plan import Plan, Problem, TensorPlan, media, tensor
+from lakebed.importers.plan import Copied, Plan, Problem, TensorPlan, media, tensor
 from lakebed.importers.source import Source
 from lakebed.transforms.output import Skipped
 
@@ -85,24 +86,55 @@ def recognise(source: Source) -> str | None:
 
 
 def copied(
-    source: Source, dest: Any, *, overwrite: bool, creds: Any, progressbar: bool
-) -> tuple[int, Any] | None:
-    """Copy a dataset of format 3 with its history; None for others.
+    source: Source,
+    dest: Any,
+    *,
+    overwrite: bool,
+    creds: Any,
+    progressbar: bool,
+    history: bool = False,
+    columns: Sequence[str] = (),
+    version: str | None = None,
+) -> Copied | None:
+    """Copy a dataset of format 3 with its history, and one of format 4 if that is asked for; None for others.
 
-    Returns
-    -------
-    How many rows there are, and the new dataset; without a ``dest`` None in place of it.
+    Raises
+    ------
+    IngestionError
+        If only a part of a dataset of format 3 was asked for, or one version and all.
     """
-    if recognise(source) != "a Deep Lake 3 dataset":
+    found = recognise(source)
+    if history and found != "a Deep Lake 3 dataset":
+        if version is not None:
+            raise IngestionError(
+                "history=True brings all versions, and version= one of them: say one or the other"
+            )
+        theirs = _opened(source)
+        _check_columns(source, theirs, columns)
+        if dest is None:
+            return Copied(len(theirs))
+        from lakebed.importers.deeplake_history import Reader, copy_versions
+
+        reader = Reader(lambda ds: _held(ds, columns), _raw, _made, _metadata)
+        options = {"overwrite": overwrite, "creds": creds, "progressbar": progressbar, "columns": columns}
+        made, problems = copy_versions(source, theirs, reader, dest, **options)
+        return Copied(made.max_len, made, [*problems, *_branches_left(theirs)])
+    if found != "a Deep Lake 3 dataset":
         return None
+    if columns or version is not None:
+        raise IngestionError(
+            f"{found} is copied as a whole, with its versions; lakebed cp copies parts of one"
+        )
     ds = lakebed.load(source.address, read_only=True, creds=source.creds)
     if dest is None:
-        return ds.max_len, None
-    made = lakebed.deepcopy(ds, dest, overwrite=overwrite, progressbar=progressbar, dest_creds=creds)
-    return made.max_len, made
+        return Copied(ds.max_len)
+    copy = lakebed.deepcopy(ds, dest, overwrite=overwrite, progressbar=progressbar, dest_creds=creds)
+    return Copied(copy.max_len, copy)
 
 
-def plan(source: Source, *, version: str | None = None, columns: Sequence[str] = ()) -> Plan:
+def plan(
+    source: Source, *, version: str | None = None, columns: Sequence[str] = (), history: bool = False
+) -> Plan:
     """Plan a tensor for each column of a dataset of Deep Lake 4; those of format 3 are copied as a whole.
 
     Parameters
@@ -113,22 +145,15 @@ def plan(source: Source, *, version: str | None = None, columns: Sequence[str] =
         Id or tag of the version that is taken; left out, the last one.
     columns
         Columns that are taken; left out, all.
+    history
+        Take all versions, each as a commit, into a new dataset.
     """
+    if history:
+        raise AssertionError("all versions are copied, and not planned")
     ds = _at(source, version)
-    names = [column.name for column in ds.schema.columns]
-    for name in columns:
-        if name not in names:
-            raise IngestionError(f"{source.shown} has no column {name!r}: {', '.join(names)}")
+    _check_columns(source, ds, columns)
     problems: list[Problem] = []
-    found: list[_Column] = []
-    tensors: list[TensorPlan] = []
-    for name in columns or names:
-        called = tensor_name(name, {one.tensor for one in found})
-        how, made = _tensor_of(ds[name], called, _dtype(ds, name))
-        if called != name:
-            made = TensorPlan(made.name, made.arguments, {**made.info, "column": name})
-        found.append(_Column(name, called, how))
-        tensors.append(made)
+    found, tensors = _planned(ds, columns)
     count = len(ds)
     versions = [
         {"id": one.id, "message": one.message, "time": str(one.timestamp)} for one in _opened(source).history
@@ -136,10 +161,11 @@ def plan(source: Source, *, version: str | None = None, columns: Sequence[str] =
     tags = {name: ds.tags[name].version for name in ds.tags.names()}
     if len(versions) > 2:  # the first one is empty
         reason = (
-            f"{len(versions) - 2:,} earlier versions are not imported: each can be by itself, version=ID "
-            "(--version); they are listed in the info"
+            f"{len(versions) - 2:,} earlier versions are not imported: history=True (--history) brings all as "
+            "commits, version=ID (--version) one by itself; they are listed in the info"
         )
         problems.append(Problem("versions", reason, 0))
+    problems += _branches_left(ds)
     return Plan(
         f"a Deep Lake 4 dataset of {count:,} rows of {len(found)} columns",
         tensors,
@@ -153,6 +179,44 @@ def plan(source: Source, *, version: str | None = None, columns: Sequence[str] =
         },
         about={"metadata": _metadata(ds), "versions": versions, "tags": tags, "version": version},
     )
+
+
+def _check_columns(source: Source, ds: Any, columns: Sequence[str]) -> None:
+    names = [column.name for column in ds.schema.columns]
+    for name in columns:
+        if name not in names:
+            raise IngestionError(f"{source.shown} has no column {name!r}: {', '.join(names)}")
+
+
+def _planned(ds: Any, columns: Sequence[str]) -> tuple[list[_Column], list[TensorPlan]]:
+    """Return the columns that are taken of a version, and their tensors."""
+    found: list[_Column] = []
+    tensors: list[TensorPlan] = []
+    names = [column.name for column in ds.schema.columns]
+    for name in columns or names:
+        if name not in names:
+            continue  # an earlier version need not have it
+        called = tensor_name(name, {one.tensor for one in found})
+        how, made = _tensor_of(ds[name], called, _dtype(ds, name))
+        if called != name:
+            made = TensorPlan(made.name, made.arguments, {**made.info, "column": name})
+        found.append(_Column(name, called, how))
+        tensors.append(made)
+    return found, tensors
+
+
+def _held(ds: Any, columns: Sequence[str]) -> dict[str, Any]:
+    from lakebed.importers.deeplake_history import Held
+
+    found, tensors = _planned(ds, columns)
+    return {one.name: Held(made, one.how) for one, made in zip(found, tensors, strict=True)}
+
+
+def _branches_left(ds: Any) -> list[Problem]:
+    """Tell of branches other than the one that is open."""
+    others = [name for name in ds.branches.names() if name != ds.current_branch.name]
+    reason = f"branches other than {ds.current_branch.name} are not imported: {', '.join(others)}"
+    return [Problem("branches", reason, 0)] if others else []
 
 
 def rows(item: _Rows, context: _Context) -> Iterator[Any]:
@@ -315,23 +379,34 @@ def _named(called: str) -> str | None:
 
 
 def _values(column: Any, how: str, start: int, stop: int) -> list[Any]:
+    return _made(_raw(column, how, start, stop), how)
+
+
+def _raw(column: Any, how: str, start: int, stop: int) -> list[Any]:
+    """Return values of a column, and files as bytes."""
     if how in ("file", "link"):
-        return [_file(one, how) for one in column.get_bytes(slice(start, stop))]
+        return list(column.get_bytes(slice(start, stop)))
     if how == "files":
-        found = (column.get_bytes(row) for row in range(start, stop))
-        return [None if of is None else [lakebed.read(bytes(one)) for one in of] for of in found]
+        return [column.get_bytes(row) for row in range(start, stop)]
     if how in ("items", "documents"):
         # Of several rows together their package makes one list of files, and now and then a crash of texts.
         values: Any = [column[row] for row in range(start, stop)]
     else:
         values = column[start:stop]
-    if how in ("json", "documents"):
-        return [_plain(one) for one in values]
+    return [_plain(one) for one in values] if how in ("json", "documents") else list(values)
+
+
+def _made(values: list[Any], how: str) -> list[Any]:
+    """Return values as tensors take them."""
+    if how in ("file", "link"):
+        return [_file(one, how) for one in values]
+    if how == "files":
+        return [None if of is None else [lakebed.read(bytes(one)) for one in of] for of in values]
     if how == "bytes":
         return [None if one is None else np.frombuffer(one, np.uint8) for one in values]
     if how == "polygon":
         return [None if one is None else [np.asarray(part) for part in one] for one in values]
-    return list(values)
+    return values
 
 
 def _file(data: Any, how: str) -> Any:

@@ -138,8 +138,8 @@ def import_from(
     wanted = chosen(split)
     how = _How(append, overwrite, strict, workers, scheduler, checkpoint, commit, dest_creds, progressbar)
     if importer.copied is not None:
-        is_part = append or separate or bool(split) or bool(options)
-        report = _copied(importer, source, None if dry_run else dest, how, is_part=is_part)
+        is_part = append or separate or bool(split)
+        report = _copied(importer, source, None if dry_run else dest, how, options, is_part=is_part)
         if report is not None:
             return report
     plan, splits = _planned(importer, source, wanted, seed, options)
@@ -234,7 +234,7 @@ class _How:
 
 
 def _copied(
-    importer: Importer, source: Source, dest: Any, how: _How, *, is_part: bool
+    importer: Importer, source: Source, dest: Any, how: _How, options: Mapping[str, Any], *, is_part: bool
 ) -> ImportReport | None:
     """Copy a source that is a dataset with a history; None for one that is imported row by row.
 
@@ -248,7 +248,7 @@ def _copied(
     found = importer.recognise(source)
     started = perf_counter()
     if isinstance(dest, lakebed.Dataset) or is_part:
-        if importer.copied(source, None, overwrite=False, creds=None, progressbar=False) is None:
+        if importer.copied(source, None, overwrite=False, creds=None, progressbar=False, **options) is None:
             return None
         raise IngestionError(
             f"{found} is copied as a whole, with its versions, to the address of a new dataset; lakebed cp copies "
@@ -257,16 +257,18 @@ def _copied(
     if dest is not None:
         _check_two_places(source, os.fspath(dest))
     done = importer.copied(
-        source, dest, overwrite=how.overwrite, creds=how.creds, progressbar=how.progressbar
+        source, dest, overwrite=how.overwrite, creds=how.creds, progressbar=how.progressbar, **options
     )
     if done is None:
         return None
-    rows, ds = done
-    report = ImportReport(importer.name, source.shown, f"{found}, copied with its versions", planned=rows)
-    report.dry_run = ds is None
-    if ds is not None:
-        report.written, report.dest = rows, ds.path
-        report._open = lambda: ds  # noqa: SLF001 - a field of its own class's
+    report = ImportReport(
+        importer.name, source.shown, f"{found}, copied with its versions", planned=done.rows
+    )
+    report.problems = list(done.problems)
+    report.dry_run = done.dataset is None
+    if done.dataset is not None:
+        report.written, report.dest = done.rows, done.dataset.path
+        report._open = lambda: done.dataset  # noqa: SLF001 - a field of its own class's
     report.seconds = perf_counter() - started
     return report
 

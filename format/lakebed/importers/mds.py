@@ -5,12 +5,11 @@
     shard.00000.mds       table of offsets, what the index says, samples: sizes that vary, values
     train/index.json ...  splits are folders
 
-What is pickled stays as bytes.
+What is pickled stays as bytes. Under the key "lakebed" an index says what tensors the exporter wrote.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -20,7 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import lakebed
+from lakebed.codecs.registry import sniff
+from lakebed.described import KEY, Described
 from lakebed.errors import IngestionError, LakebedError
+from lakebed.htypes.base import Storing
 from lakebed.importers.columns import tensor_name
 from lakebed.importers.contents import (
     PICKLED,
@@ -32,6 +34,7 @@ from lakebed.importers.contents import (
     tensor_of,
     value_of,
 )
+from lakebed.importers.described_columns import file_value, nested_value
 from lakebed.importers.numpy_files import loaded
 from lakebed.importers.plan import Plan, Problem, TensorPlan, tensor
 from lakebed.importers.sample_shards import (
@@ -57,9 +60,6 @@ from lakebed.importers.sample_shards import (
 from lakebed.importers.source import Source
 from lakebed.importers.splits import in_order, ranges_of
 from lakebed.transforms.output import Skipped
-
-TOLD = "dataset.json"
-"""What the exporter tells of columns, beside the index."""
 
 NUMBERS: Mapping[str, str] = {
     "int": "int64",
@@ -92,13 +92,13 @@ _LISTS: Mapping[str, tuple[str, int]] = {
     "list[png]": ("png", 4),
     "list[pil]": ("pil", 4),
 }
+_FILE_LISTS = ("list[jpeg]", "list[png]")
 _FILES = ("jpeg", "png", "bytes")
 _MAX_COLUMNS = 10_000
-_MAX_TOLD_BYTES = 64 << 20
 _CHUNKS = "lz4"
 
 # What damaged values raise.
-_FAILURES = (LakebedError, ValueError, OverflowError)
+_FAILURES = (LakebedError, ValueError, TypeError, OverflowError)
 
 
 class Column(NamedTuple):
@@ -121,12 +121,15 @@ class _Column:
         What the exporter says that they are: ``npy``, ``file``, ``number`` or ``text``, of which there are nulls.
     dtype
         Dtype that the exporter says.
+    described
+        The tensor that it was, where values have to be made by that.
     """
 
     tensor: str
     content: Content | None = None
     told: str = ""
     dtype: str = ""
+    described: Described | None = None
 
 
 @dataclass(frozen=True)
@@ -145,6 +148,7 @@ class _Found:
     layouts: list[tuple[Column, ...]] = field(default_factory=list)
     shards: dict[str, list[Shard]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    described: dict[str, Described] = field(default_factory=dict)
 
 
 def recognise(source: Source) -> str | None:
@@ -264,6 +268,7 @@ def _found(source: Source, *, splits: bool) -> _Found:
                 Problem(where, f"the version {str(index.get('version'))[:20]!r} is not known", 0)
             )
             continue
+        _note_descriptions(index, found)
         here: list[Shard] = []
         for number, told in enumerate(shards):
             try:
@@ -376,28 +381,30 @@ def _tensors(
     compression: str | None,
 ) -> tuple[dict[str, _Column], list[TensorPlan]]:
     values = _looked_at(source, found)
-    told = _told(source)
     planned: dict[str, _Column] = {}
     tensors: list[TensorPlan] = []
     taken: set[str] = set()
     for name, encoding in columns.items():
-        of = told.get(name, {})
-        wanted = of.get("tensor")
-        called = tensor_name(wanted if isinstance(wanted, str) else name, taken)
+        called = tensor_name(name, taken)
         taken.add(called)
         info = {"column": name} if called != name else {}
-        content, plan = _tensor(
-            called,
-            name,
-            encoding,
-            values.get(name, []),
-            of,
-            wishes.get(name),
-            compression,
-            info,
-            found.problems,
-        )
-        planned[name] = _Column(called, content, str(of.get("kind") or ""), str(of.get("dtype") or ""))
+        said = found.described.get(name) if name not in wishes else None
+        if said is not None and _fits(encoding, said):
+            planned[name], plan = _described_tensor(
+                called, encoding, values.get(name, []), said, compression, info
+            )
+        else:
+            content, plan = _tensor(
+                called,
+                name,
+                encoding,
+                values.get(name, []),
+                wishes.get(name),
+                compression,
+                info,
+                found.problems,
+            )
+            planned[name] = _Column(called, content)
         tensors.append(plan)
     return planned, tensors
 
@@ -422,7 +429,6 @@ def _tensor(
     name: str,
     encoding: str,
     values: Sequence[bytes],
-    told: Mapping[str, Any],
     wish: str | None,
     compression: str | None,
     info: Mapping[str, Any],
@@ -430,45 +436,58 @@ def _tensor(
 ) -> tuple[Content | None, TensorPlan]:
     """Return what the values of a column are, of bytes and files, and its tensor."""
     kind = encoding.partition(":")[0]
-    classes = told.get("class_names")
-    names = [str(one) for one in classes] if isinstance(classes, list) else None
-    ours = _told_tensor(called, kind, told, names, info)
-    if ours is not None:
-        return ours
     if kind in NUMBERS:
-        dtype = "bool" if told.get("dtype") == "bool" and NUMBERS[kind] == "uint8" else NUMBERS[kind]
-        return None, _number(called, dtype, names, info)
+        return None, tensor(
+            called, dtype=NUMBERS[kind], info=info, create_shape_tensor=False, create_id_tensor=False
+        )
     if kind in ("str", "str_int", "str_decimal"):
         about = {} if kind == "str" else {"type": "integer" if kind == "str_int" else "decimal"}
         return None, tensor(called, "text", info={**info, **about}, chunk_compression=_CHUNKS)
     if kind == "json":
         return None, tensor(called, "json", info=info, chunk_compression=_CHUNKS)
     if kind == "ndarray":
-        array = "bool" if told.get("dtype") == "bool" else _dtype(encoding, values)
-        htype = "class_label" if names else None
-        return None, tensor(
-            called, htype, dtype=array, class_names=names, info=info, chunk_compression=_CHUNKS
-        )
+        return None, tensor(called, dtype=_dtype(encoding, values), info=info, chunk_compression=_CHUNKS)
     if kind == "pil":
         return _raw_images(called, values, info, problems)
     content = _content(name, encoding, values, wish, compression, problems)
     return content, tensor_of(called, content, info)
 
 
-def _told_tensor(
-    called: str, kind: str, told: Mapping[str, Any], names: list[str] | None, info: Mapping[str, Any]
-) -> tuple[Content | None, TensorPlan] | None:
-    """Return the tensor of a column with nulls, as the exporter tells of it; None for other columns."""
-    if told.get("kind") == "npy" and kind == "bytes":
-        return None, tensor(called, dtype=told.get("dtype"), info=info, chunk_compression=_CHUNKS)
-    if told.get("kind") == "file" and kind in _FILES:
-        content = Content(str(told["htype"]), str(told["compression"]))
-        return content, tensor_of(called, content, info)
-    if told.get("kind") == "text" and kind == "json":
-        return None, tensor(called, "text", info=info, chunk_compression=_CHUNKS)
-    if told.get("kind") == "number" and kind == "json":
-        return None, _number(called, str(told["dtype"]), names, info)
-    return None
+def _described_tensor(
+    called: str,
+    encoding: str,
+    values: Sequence[bytes],
+    said: Described,
+    compression: str | None,
+    info: Mapping[str, Any],
+) -> tuple[_Column, TensorPlan]:
+    """Return where a column goes that the exporter described, and the tensor that it was."""
+    told = _told(said)
+    kind, dtype = str(told.get("kind") or ""), str(told.get("dtype") or "")
+    content = None
+    is_image = said.base.startswith("image")
+    wish = compression if is_image else None
+    is_file = encoding in _FILE_LISTS or encoding in ("jpeg", "png") or kind == "file"
+    if is_file and (wish or said.sample_compression) is not None:
+        stored = wish or _kind_of_files(encoding, values, said)
+        content = Content("image" if is_image else said.base, stored, said.is_sequence, wish is not None)
+    arguments = said.arguments(content.compression if content is not None else None)
+    plan = TensorPlan(called, arguments, {**said.info, **info})
+    return _Column(called, content, kind, dtype, said), plan
+
+
+def _kind_of_files(encoding: str, values: Sequence[bytes], said: Described) -> str:
+    """Return the kind of file that the tensor stores: as it was, unless the first files, of links, are others."""
+    kinds: set[str | None] = set()
+    for value in values:
+        try:
+            kinds.update(map(sniff, list_of(value, _LISTS[encoding][1]) if encoding in _LISTS else [value]))
+        except IngestionError:
+            continue  # told when its row is made
+    known = {kind for kind in kinds if kind is not None}
+    if not known or known == {said.sample_compression}:
+        return str(said.sample_compression)
+    return "png" if len(known) > 1 and said.base.startswith("image") else min(known)
 
 
 def _content(
@@ -505,12 +524,6 @@ def _content(
     return content_of(name, looked, problems, wish=wish or "image", compression=compression, supposed=kind)
 
 
-def _number(called: str, dtype: str, names: list[str] | None, info: Mapping[str, Any]) -> TensorPlan:
-    if names:
-        return tensor(called, "class_label", dtype=dtype, class_names=names, info=info)
-    return tensor(called, dtype=dtype, info=info, create_shape_tensor=False, create_id_tensor=False)
-
-
 def _raw_images(
     called: str, values: Sequence[bytes], info: Mapping[str, Any], problems: list[Problem]
 ) -> tuple[Content | None, TensorPlan]:
@@ -539,24 +552,47 @@ def _dtype(encoding: str, values: Sequence[bytes]) -> str | None:
     return str(np.result_type(*dtypes)) if dtypes else None
 
 
-def _told(source: Source) -> dict[str, dict[str, Any]]:
-    """Return what the exporter's ``dataset.json`` says of columns; nothing if it is none of ours."""
-    if not 0 < source.files.get(TOLD, 0) <= _MAX_TOLD_BYTES:
-        return {}
-    try:
-        columns = json.loads(source.read(TOLD))["columns"]
-        return {str(name): of for name, of in columns.items() if _is_ours(of)}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return {}
+def _note_descriptions(index: Mapping[str, Any], found: _Found) -> None:
+    """Note what an index says that columns were; nothing if it is none of ours."""
+    ours = index.get(KEY)
+    tensors = ours.get("tensors") if isinstance(ours, Mapping) else None
+    for name, value in tensors.items() if isinstance(tensors, Mapping) else ():
+        said = Described.from_json(value)
+        if said is not None:
+            found.described.setdefault(name, said)
 
 
-def _is_ours(told: Any) -> bool:
-    """Tell whether what a file of that name says of a column is what the exporter writes."""
-    kind, dtype = told.get("kind"), told.get("dtype")
-    is_known = dtype is None or dtype in (*DTYPES.values(), "bool", "complex64", "complex128")
-    if kind == "file":
-        return told.get("compression") in lakebed.file_kinds.get(str(told.get("htype")), ())
-    return is_known and (kind != "number" or dtype is not None)
+def _told(said: Described) -> Mapping[str, Any]:
+    """Return what the exporter says of the values of a column."""
+    told = said.more.get("column")
+    return told if isinstance(told, Mapping) else {}
+
+
+def _fits(encoding: str, said: Described) -> bool:
+    """Whether values of an encoding can be the samples of a tensor, as the exporter writes them."""
+    kind, told = encoding.partition(":")[0], _told(said)
+    how, dtype = told.get("kind"), told.get("dtype")
+    if how == "number" and dtype is None:
+        return False
+    if dtype is not None and dtype not in (*DTYPES.values(), "bool", "complex64", "complex128"):
+        return False
+    if encoding in _FILE_LISTS:
+        return said.is_sequence and said.is_file and said.base.startswith("image")
+    if kind in ("jpeg", "png") or (kind == "bytes" and how == "file"):
+        is_media = said.is_file or said.base in lakebed.file_kinds
+        return said.storing is Storing.ARRAY and is_media and not said.is_sequence
+    if kind == "str" or how == "text":
+        return kind in ("str", "json") and said.storing is Storing.TEXT and not said.is_sequence
+    if kind == "json" and how != "number":
+        return said.is_sequence or said.storing not in (Storing.ARRAY, Storing.TEXT)
+    if kind in ("json", "bytes"):
+        return (
+            said.storing is Storing.ARRAY
+            and how == ("number" if kind == "json" else "npy")
+            and not said.is_sequence
+        )
+    is_number = kind in NUMBERS or kind == "ndarray"
+    return is_number and said.storing is Storing.ARRAY and not said.is_sequence and not said.is_file
 
 
 # -- values -------------------------------------------------------------------------------------------------------
@@ -569,6 +605,17 @@ def _value(data: bytes, into: _Column, encoding: str) -> Any:
     if into.told == "number" and kind == "json":
         number = document(data)
         return None if number is None else np.array(number, into.dtype)
+    said = into.described
+    if said is not None and kind == "json" and into.told != "text":
+        value = document(data)
+        return None if value is None else nested_value(value, said)
+    if said is not None and (kind in ("jpeg", "png") or into.told == "file"):
+        if not data:
+            return None
+        # Files that begin with no mark are of the kind that is told.
+        if into.content is None or sniff(data) is None:
+            return file_value(data, said)
+        return value_of(data, into.content)
     if into.content is not None:
         if encoding in _LISTS:
             inner, first = _LISTS[encoding]

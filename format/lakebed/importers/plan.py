@@ -8,7 +8,8 @@ An importer is a module with four functions::
                                           those that cannot be made; called by workers in any thread or process
     describe(plan) -> dict                what the info of the dataset says of the source: licences, categories, ...
 
-Where the source may be a dataset already, ``copied`` copies it with its history, or returns None.
+Where the source may be a dataset already, ``copied(source, dest, *, overwrite, creds, progressbar, **options)`` copies
+it with its history, or returns None; without a dest it only counts the rows.
 
 With ``BATCHED = True`` in the module, ``rows`` returns columns {tensor: values}, or an iterator over several.
 With ``BATCH = n`` and a function ``many(items, context)``, that is given up to so many items, each of which becomes a
@@ -114,6 +115,25 @@ class Problem:
     where: str
     reason: str
     rows: int = 1
+
+
+@dataclass(frozen=True)
+class Copied:
+    """A dataset that was copied with its history.
+
+    Parameters
+    ----------
+    rows
+        How many rows its last version has.
+    dataset
+        The copy; None where there was no destination.
+    problems
+        What of the source is not in it.
+    """
+
+    rows: int
+    dataset: Any = None
+    problems: Sequence[Problem] = ()
 
 
 @dataclass

@@ -15,7 +15,7 @@ from typing import Any
 
 from lakebed.dataclass import dataclass
 from lakebed.errors import IngestionError
-from lakebed.importers.plan import Plan
+from lakebed.importers.plan import Copied, Plan
 from lakebed.importers.source import Source
 from lakebed.options import Option, options_of
 
@@ -81,9 +81,9 @@ class Importer:
         return found
 
     @property
-    def copied(self) -> Callable[..., tuple[int, Any] | None] | None:
+    def copied(self) -> Callable[..., Copied | None] | None:
         """What copies sources that are datasets already, with their history; None for most formats."""
-        found: Callable[..., tuple[int, Any] | None] | None = getattr(self.functions, "copied", None)
+        found: Callable[..., Copied | None] | None = getattr(self.functions, "copied", None)
         return found
 
     @property

@@ -47,6 +47,7 @@ TRIPS = (
     Trip("parquet", empties=False),
     Trip("huggingface", empties=False),
     Trip("webdataset", lost=("sequence/images",)),
+    Trip("mds", empties=False),
 )
 
 

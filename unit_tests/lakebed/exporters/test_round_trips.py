@@ -53,12 +53,6 @@ def test_a_difference_is_seen(ds: lakebed.Dataset, tmp_path: Path) -> None:
     assert found == {"share", "text", "box/xy", "label"}
 
 
-def test_mds(ds: lakebed.Dataset, tmp_path: Path) -> None:
-    """Files, numbers, texts, nulls and splits come back; of htypes that MDS does not know the report tells."""
-    told = ("masks", "segments", "box/xy", "box/points", "polygons", "list", "tag", "embedding")
-    check(Trip("mds", lost=(*told, "sequence/boxes", "sequence/text"), empties=False), ds, tmp_path)
-
-
 def test_csv(ds: lakebed.Dataset, tmp_path: Path) -> None:
     """Numbers, texts and nulls come back; all else is JSON in texts, or left out, and the report says so."""
     report, back = Trip("csv").there_and_back(ds, tmp_path)

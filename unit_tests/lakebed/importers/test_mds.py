@@ -306,10 +306,36 @@ def hostile(path: Path) -> None:
     index(path / "val", shard(path / "val", columns, rows, compression="zstd"))
 
 
-def test_damage(tmp_path: Path) -> None:
-    check_hostile("mds", hostile, tmp_path, 10)
+def exported(path: Path) -> None:
+    """What our exporter writes: an index that describes its tensors, of which damage may say anything."""
+    ds = lakebed.empty("mem://")
+    ds.create_tensor("photo", htype="image.rgb", sample_compression="png")
+    ds.create_tensor("boxes", htype="bbox", coords={"type": "pixel", "mode": "LTRB"})
+    ds.create_tensor("frames", htype="sequence[bbox]")
+    ds.create_tensor("score", dtype="float64")
+    ds.create_tensor("wave", dtype="complex64")
+    ds.create_tensor("outline", htype="polygon")
+    for row in range(6):
+        boxes = np.ones((row % 3, 4), np.float32)
+        ds.append(
+            {
+                "photo": np.full((4, 5, 3), row, np.uint8) if row else None,
+                "boxes": boxes,
+                "frames": [boxes] * (row % 2),
+                "score": row / 7 if row % 2 else None,
+                "wave": np.full(2, row * 1j, np.complex64),
+                "outline": [np.ones((3, 2), np.float32)] * (row % 2),
+            }
+        )
+    lakebed.export_to("mds", ds, path, progressbar=False, workers=0)
+
+
+@pytest.mark.parametrize("make", [hostile, exported])
+def test_damage(make: Any, tmp_path: Path) -> None:
+    check_hostile("mds", make, tmp_path, 10)
 
 
 @pytest.mark.soak
-def test_much_damage(tmp_path: Path) -> None:
-    check_hostile("mds", hostile, tmp_path, 500, seed=1)
+@pytest.mark.parametrize("make", [hostile, exported])
+def test_much_damage(make: Any, tmp_path: Path) -> None:
+    check_hostile("mds", make, tmp_path, 500, seed=1)
