@@ -640,7 +640,7 @@ def test_a_scan_that_begins_like_a_tiff_file_is_a_scan(ds: Dataset, name: str) -
 
 
 def test_a_coloured_mesh_in_text_is_stored_and_read(ds: Dataset) -> None:
-    """As a point cloud with normals and prefixed colours of whole numbers is written, with blanks at the ends of lines."""
+    """As programs write a coloured cloud: prefixed colours of whole numbers, blanks at the ends of lines."""
     names = ("x", "y", "z", "diffuse_red", "diffuse_green", "diffuse_blue")
     header = "".join(f"property {'float' if len(name) == 1 else 'uchar'} {name}\n" for name in names)
     file = f"ply\nformat ascii 1.0\nelement vertex 2\n{header}end_header\n0 0.5 1 255 0 7 \n1 1 1 1 2 3 \n".encode()
@@ -654,4 +654,6 @@ def test_rows_in_a_loop_warn_of_nothing(ds: Dataset) -> None:
     ds.create_tensor("x", dtype="int32").extend(np.arange(200, dtype="i4"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert [int(ds[i].x.numpy()[0]) + int(ds.x[i].numpy()[0]) for i in range(200)] == list(range(0, 400, 2))
+        assert [int(ds[i].x.numpy()[0]) + int(ds.x[i].numpy()[0]) for i in range(200)] == list(
+            range(0, 400, 2)
+        )

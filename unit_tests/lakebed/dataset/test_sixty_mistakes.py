@@ -88,10 +88,19 @@ MISTAKES: list[tuple[Call, str]] = [
     (lambda ds: ds.img.append(lakebed.read("cut.jpg")), "sample cut.jpg: 300 bytes are no jpeg file"),
     (lambda _: lakebed.read("cut.jpg", verify=True), "ends inside a marker segment"),
     (lambda _: lakebed.read("nofile.jpg"), "nofile.jpg: there is no such file"),
-    (lambda ds: ds.img.append(lakebed.read("notes.txt")), "notes.txt: 2 bytes that are no known kind of file"),
+    (
+        lambda ds: ds.img.append(lakebed.read("notes.txt")),
+        "notes.txt: 2 bytes that are no known kind of file",
+    ),
     (lambda ds: ds.img.append(lakebed.read(b"\xff\xd8\xff" + b"0" * 200)), "203 bytes are no jpeg file"),
-    (lambda ds: ds.img.append(np.zeros((4, 4, 3), "f4")), "dtype float32 cannot be stored as jpeg; jpeg takes"),
-    (lambda ds: ds.img.append(np.zeros((4, 4, 4), "u1")), "shape (4, 4, 4) and dtype uint8 cannot be stored as jpeg"),
+    (
+        lambda ds: ds.img.append(np.zeros((4, 4, 3), "f4")),
+        "dtype float32 cannot be stored as jpeg; jpeg takes",
+    ),
+    (
+        lambda ds: ds.img.append(np.zeros((4, 4, 4), "u1")),
+        "shape (4, 4, 4) and dtype uint8 cannot be stored as jpeg",
+    ),
     (lambda ds: ds.lnk.append("http://x/y.jpg"), "a link tensor takes lakebed.link(path), not str"),
     (lambda ds: ds.lnk.append(lakebed.link("nofile.jpg")), "the link to nofile.jpg"),
     (lambda ds: ds.aud.append(np.zeros(100, "f4")), "you should use `lakebed.read(path_to_file)`"),
@@ -122,7 +131,10 @@ MISTAKES: list[tuple[Call, str]] = [
     ),
     # rows
     (lambda ds: ds.append({"n": 1}), "Required tensors not provided: ['f', 'img'"),
-    (lambda ds: ds.append([1, 2]), "a row is a dictionary from tensor names to samples, for example {'x': 1}, not list"),
+    (
+        lambda ds: ds.append([1, 2]),
+        "a row is a dictionary from tensor names to samples, for example {'x': 1}, not list",
+    ),
     (lambda ds: ds.extend([1, 2]), "a list of dictionaries; row 0 is of type int"),
     (lambda ds: ds.n[10].numpy(), "out of range for tensors with length 3"),
     (lambda ds: ds.n.pop(99), "Index 99 is out of range. The tensor has 3 samples"),
@@ -137,17 +149,23 @@ MISTAKES: list[tuple[Call, str]] = [
     (lambda _: lakebed.empty("mine"), "holds other files (letter.txt) and no dataset"),
     (lambda _: lakebed.load("nowhere"), "Check the path, or create one with lakebed.empty()"),
     (lambda _: lakebed.load("stored@nope"), "Address nope not found"),
-    (lambda _: lakebed.load("stored", read_only=True).n.append(1), "was opened read-only; open it with read_only=False"),
+    (
+        lambda _: lakebed.load("stored", read_only=True).n.append(1),
+        "was opened read-only; open it with read_only=False",
+    ),
     (lambda _: lakebed.load("s4://x"), "no storage for s4:// addresses; use a local path"),
     (lambda _: lakebed.load("hub://a/b"), "Copy the dataset out once"),
     (lambda _: lakebed.load(5), "5 is no path of a dataset"),  # type: ignore[arg-type]
-    (lambda _: lakebed.deepcopy("stored", "stored"), "can not be copied onto itself; choose another destination"),
+    (
+        lambda _: lakebed.deepcopy("stored", "stored"),
+        "can not be copied onto itself; choose another destination",
+    ),
     # versions
     (lambda ds: ds.checkout("nope"), "Branches are: main"),
     (lambda ds: ds.checkout("main", create=True), "'main' already exists"),
     (lambda ds: ds.delete_branch("nope"), "Branch nope does not exist"),
     (lambda ds: ds.merge("nope"), "nope does not exist in the dataset"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("mistake", "words"), MISTAKES, ids=[words for _, words in MISTAKES])

@@ -221,7 +221,7 @@ def arrow_lists(values: Any, meta: TensorMeta) -> list[Any]:
     name = htype_named(meta.htype).name
     if name not in ("generic", *BOXES) or len(meta.max_shape) not in (0, levels):
         return rows
-    if name in BOXES and levels == 2:  # noqa: PLR2004 - boxes, numbers
+    if name in BOXES and levels == 2:
         shape = (0, BOXES[name])
     empty = np.empty(shape, array_dtype(meta.dtype))
     return [None if row is None else [empty if item == [] else item for item in row] for row in rows]

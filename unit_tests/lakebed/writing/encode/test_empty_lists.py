@@ -22,7 +22,9 @@ def made(htype: str, **options: Any) -> lakebed.Tensor:
     return ds.create_tensor("x", htype=htype, dtype="float32", **options)
 
 
-@pytest.mark.parametrize("options", [{}, {"sample_compression": "lz4"}, {"chunk_compression": "lz4"}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"sample_compression": "lz4"}, {"chunk_compression": "lz4"}], ids=str
+)
 @pytest.mark.parametrize(("htype", "kind"), [("bbox", ANY), ("bbox", FOUR), ("generic", FOUR)])
 @pytest.mark.parametrize("size", [1, 4])
 def test_no_boxes_have_the_shape_of_boxes(
