@@ -122,6 +122,9 @@ def nested(flat: pa.Array, shape: tuple[int, ...], kind: pa.DataType, count: int
     array, length = flat, count * int(np.prod(shape, dtype=np.int64))
     for size, level in zip(reversed(shape), reversed(types), strict=True):
         length //= size
+        if pa.types.is_fixed_size_list(level):
+            array = pa.FixedSizeListArray.from_arrays(array, type=level)
+            continue
         offsets = pa.py_buffer(np.arange(length + 1, dtype=np.int32) * np.int32(size))
         array = pa.Array.from_buffers(level, length, [None, offsets], children=[array])
     return array
@@ -136,9 +139,11 @@ def arrow_type(kind: Kind, htype: str, dtype: str, shape: tuple[int, ...] | None
     if htype in ("text", "json"):
         return pa.string() if htype == "text" else pa.json_()
     number = pa.from_numpy_dtype(np.dtype("uint32" if htype == "class_label" else dtype))
-    for _ in (shape or (0,)) if kind is Kind.FLOATS else ():
-        number = pa.list_(number)
-    return number
+    if kind is not Kind.FLOATS:
+        return number
+    for size in reversed((shape or ())[1:]):  # fixed, so that no rows of four are still rows of four
+        number = pa.list_(number, size)
+    return pa.list_(number)
 
 
 TENSOR_TYPES: Mapping[Kind, TensorType] = {

@@ -1,6 +1,6 @@
 """One sample as a person reads it: ``jpeg 480x640x3, 120 kB``, ``bool 422x640x6``, ``person, dog``, a date, some text.
 
-Nothing is decoded for it that is not shown, and links are not followed.
+Nothing is decoded for it that is not shown, and links are not followed. A damaged sample costs its cell only.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import lakebed
+from lakebed.errors import FormatError
 from lakebed.printable import printable
 from lakebed.storage.address import shown
 
@@ -23,9 +24,32 @@ _WITHOUT_SIZE = ("video",)
 """Files that are too large to be read for the sake of their length."""
 
 
-def cell(sample: lakebed.Tensor, widest: int) -> str:
-    """Return one sample as one line of at most ``widest`` characters."""
-    text = printable(_text(sample))
+class Damage:
+    """Samples of a dataset that can not be read.
+
+    Attributes
+    ----------
+    reasons : list of str
+        What is wrong with each, with tensor and row.
+    """
+
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+
+    def note(self, name: str, row: int, error: FormatError) -> str:
+        """Remember that a sample is damaged, and return why, without its place."""
+        place = f"tensor {name!r}, row {row}: "
+        why = str(error).removeprefix(place)
+        self.reasons.append(place + why)
+        return why
+
+
+def cell(tensor: lakebed.Tensor, name: str, row: int, widest: int, damage: Damage) -> str:
+    """Return one sample as one line of at most ``widest`` characters; a damaged one as the reason, and noted."""
+    try:
+        text = printable(_text(tensor[row]))
+    except FormatError as error:
+        text = printable(f"damaged: {damage.note(name, row, error)}")
     return text if len(text) <= widest else text[: widest - 1] + "…"
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 import lakebed
-from lakebed.errors import CorruptError, GetDataFromLinkError
+from lakebed.cli.cells import Damage
+from lakebed.errors import CorruptError, FormatError, GetDataFromLinkError
 from lakebed.printable import printable
 
 _WIDEST = 40
@@ -125,18 +126,32 @@ def _value(sample: lakebed.Tensor) -> Any:
         return error.url or str(error)
 
 
-def records(ds: lakebed.Dataset, count: int, tensors: Sequence[str] | None) -> list[dict[str, Any]]:
-    """Return the first rows as plain data: numbers, text, lists; null is None."""
+def records(
+    ds: lakebed.Dataset, count: int, tensors: Sequence[str] | None, damage: Damage
+) -> list[dict[str, Any]]:
+    """Return the first rows as plain data: numbers, text, lists; null is None, and so is what is damaged and noted."""
     chosen = ds.tensors if tensors is None else {name: ds[name] for name in tensors}
     count = min(count, max((len(t) for t in chosen.values()), default=0))
     rows: list[dict[str, Any]] = [{} for _ in range(count)]
     for name, tensor in chosen.items():
         there = min(count, len(tensor))
-        nulls = tensor[:there].null_mask() if there else None
+        nulls = _nulls(tensor, there)
         for i in range(count):
-            is_null = i >= there or (nulls is not None and bool(nulls[i]))
-            rows[i][name] = None if is_null else plain(_value(tensor[i]))
+            rows[i][name] = None
+            try:
+                if i < there and not (nulls is not None and bool(nulls[i])):
+                    rows[i][name] = plain(_value(tensor[i]))
+            except FormatError as error:
+                damage.note(name, i, error)
     return rows
+
+
+def _nulls(tensor: lakebed.Tensor, there: int) -> Any:
+    """Return which of the first samples are null; None if none is, or nobody can tell, as reading them does then."""
+    try:
+        return tensor[:there].null_mask() if there else None
+    except FormatError:
+        return None
 
 
 def plain(value: Any) -> Any:

@@ -11,7 +11,7 @@ import click
 
 import lakebed
 from lakebed.cli import describe
-from lakebed.cli.cells import cell
+from lakebed.cli.cells import Damage, cell
 from lakebed.cli.completion import tensor_names
 from lakebed.cli.opening import as_of_option, moment
 from lakebed.cli.output import json_option, jsonl_option, say, say_json, say_lines, with_errors
@@ -58,6 +58,8 @@ def head(
 
     Pictures are shown as their kind, shape and size, labels by their names, other arrays of more than a few numbers by
     dtype and shape. Programs get all values: --json prints one list of rows, --jsonl a row on each line.
+
+    A damaged sample is shown as such, null in JSON, and why on standard error; the exit status is 1 then.
     """
     if overwrite and images is None:
         raise click.UsageError("--overwrite is for --images")
@@ -65,31 +67,41 @@ def head(
         raise click.UsageError("choose --json or --jsonl")
     ds = lakebed.load(url, read_only=True, as_of=moment(as_of))
     names = list(tensors) or list(ds.tensors)
+    damage = Damage()
     if images is not None:
-        written = write_pictures(ds, rows, names, images, overwrite=overwrite)
+        written = write_pictures(ds, rows, names, images, damage, overwrite=overwrite)
         if as_json:
             say_json(written)
         for path in written if as_jsonl else ():
             say_json(path, indent=None)
         if not as_json and not as_jsonl:
             say(f"{len(written):,} files written to {images}")
-        return
-    if as_json or as_jsonl:
-        records = describe.records(ds, rows, tensors or None)
+    elif as_json or as_jsonl:
+        records = describe.records(ds, rows, tensors or None, damage)
         if as_json:
             say_json(records)
         for record in records if as_jsonl else ():
             say_json(record, indent=None)
-        return
-    chosen = {name: ds[name] for name in names}
+    else:
+        _show({name: ds[name] for name in names}, rows, damage, vertical=vertical, all_of_them=bool(tensors))
+    for reason in damage.reasons:
+        say(f"damaged: {reason}", err=True)
+    if damage.reasons:
+        sys.exit(1)
+
+
+def _show(
+    chosen: Mapping[str, lakebed.Tensor], rows: int, damage: Damage, *, vertical: bool, all_of_them: bool
+) -> None:
+    """Print rows for people."""
     count = min(rows, max((len(tensor) for tensor in chosen.values()), default=0))
     if vertical:
-        say_lines(_blocks(chosen, count))
+        say_lines(_blocks(chosen, count, damage))
         return
-    columns = _columns(chosen, count, None if tensors else _width())
+    columns = _columns(chosen, count, None if all_of_them else _width(), damage)
     lines = [list(row) for row in zip(*columns.values(), strict=True)] if count else []
     say_lines(describe.table(list(columns), lines))
-    left = [name for name in names if name not in columns]
+    left = [name for name in chosen if name not in columns]
     if left:
         told = ", ".join(left[:_NAMED]) + (", ..." if len(left) > _NAMED else "")
         say(f"... and {len(left):,} more tensors: {told}; use -t NAME or --vertical")
@@ -102,12 +114,16 @@ def _width() -> int | None:
     return shutil.get_terminal_size().columns
 
 
-def _columns(tensors: Mapping[str, lakebed.Tensor], count: int, width: int | None) -> dict[str, list[str]]:
+def _columns(
+    tensors: Mapping[str, lakebed.Tensor], count: int, width: int | None, damage: Damage
+) -> dict[str, list[str]]:
     """Return the cells of the first tensors, as many as fit side by side, and one at least."""
     found: dict[str, list[str]] = {}
     used = 0
     for name, tensor in tensors.items():
-        cells = [cell(tensor[row], _WIDEST) if row < len(tensor) else "" for row in range(count)]
+        cells = [
+            cell(tensor, name, row, _WIDEST, damage) if row < len(tensor) else "" for row in range(count)
+        ]
         used += max(map(len, [printable(name), *cells])) + (2 if found else 0)
         if width is not None and used > width and found:
             break
@@ -115,7 +131,7 @@ def _columns(tensors: Mapping[str, lakebed.Tensor], count: int, width: int | Non
     return found
 
 
-def _blocks(tensors: Mapping[str, lakebed.Tensor], count: int) -> str:
+def _blocks(tensors: Mapping[str, lakebed.Tensor], count: int, damage: Damage) -> str:
     """Lay each row out as a block of lines."""
     wide = max((len(printable(name)) for name in tensors), default=0)
     room = max(20, (_width() or _WIDEST_LINE) - wide - 4)
@@ -123,6 +139,6 @@ def _blocks(tensors: Mapping[str, lakebed.Tensor], count: int) -> str:
     for row in range(count):
         lines.append(f"row {row}")
         for name, tensor in tensors.items():
-            text = cell(tensor[row], room) if row < len(tensor) else ""
+            text = cell(tensor, name, row, room, damage) if row < len(tensor) else ""
             lines.append(f"  {printable(name):{wide}}  {text}".rstrip())
     return "\n".join(lines)

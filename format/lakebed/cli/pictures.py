@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import click
 
 import lakebed
+from lakebed.cli.cells import Damage
+from lakebed.errors import FormatError
 
 _PICTURES = ("image", "image.rgb", "image.gray", "binary_mask", "segment_mask")
 _SUFFIXES = {"jpeg": "jpg", "jpeg2000": "jp2", "tiff": "tif"}
@@ -16,13 +19,13 @@ _OTHERS = re.compile(r"[^\w-]+")
 
 
 def write_pictures(
-    ds: lakebed.Dataset, rows: int, tensors: Sequence[str], folder: str, *, overwrite: bool
+    ds: lakebed.Dataset, rows: int, tensors: Sequence[str], folder: str, damage: Damage, *, overwrite: bool
 ) -> list[str]:
     """Write the pictures of the first rows into a folder, as ``TENSOR-ROW.SUFFIX``.
 
     Returns
     -------
-    Their paths. Nulls, empty samples and links have no file.
+    Their paths. Nulls, empty samples and links have no file, nor have damaged samples, which are noted.
 
     Raises
     ------
@@ -46,10 +49,15 @@ def write_pictures(
     for name, tensor in pictures.items():
         for row in range(min(rows, len(tensor))):
             sample = tensor[row]
-            if 0 in sample.shape:
+            try:
+                if 0 in sample.shape:
+                    continue
+                content = _content(sample)
+            except FormatError as error:
+                damage.note(name, row, error)
                 continue
             path = root / f"{_OTHERS.sub('_', name)}-{row:06d}.{_suffix(sample)}"
-            _write(path, sample, is_free=overwrite and str(path) not in written)
+            _write(path, content, is_free=overwrite and str(path) not in written)
             written.append(str(path))
     return written
 
@@ -65,16 +73,22 @@ def _stored_as(sample: lakebed.Tensor) -> str:
     return "png" if compression in (None, "lz4") else str(compression)
 
 
-def _write(path: Path, sample: lakebed.Tensor, *, is_free: bool) -> None:
+def _content(sample: lakebed.Tensor) -> bytes:
+    """Return the file of a picture."""
+    if sample.meta.sample_compression not in (None, "lz4"):
+        try:
+            return sample.tobytes()
+        except NotImplementedError:  # in tiles: no file, but pixels
+            pass
+    made = io.BytesIO()
+    sample.pil().save(made, _stored_as(sample))
+    return made.getvalue()
+
+
+def _write(path: Path, content: bytes, *, is_free: bool) -> None:
     try:
         with path.open("wb" if is_free else "xb") as file:
-            if sample.meta.sample_compression in (None, "lz4"):
-                sample.pil().save(file, "png")
-                return
-            try:
-                file.write(sample.tobytes())
-            except NotImplementedError:  # in tiles: no file, but pixels
-                sample.pil().save(file, _stored_as(sample))
+            file.write(content)
     except FileExistsError:
         raise click.ClickException(
             f"{path} is there already: choose another folder, or pass --overwrite"

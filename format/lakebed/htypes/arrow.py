@@ -54,9 +54,18 @@ def storing_of(array: pa.Array) -> Storing:
 
 
 def encode_arrow(
-    array: pa.Array, storing: Storing, dtype: np.dtype[Any] | None, ndim: int | None
+    array: pa.Array,
+    storing: Storing,
+    dtype: np.dtype[Any] | None,
+    ndim: int | None,
+    axes: tuple[int, ...] = (),
 ) -> ArrowColumn:
     """Encode one Arrow array for a tensor that stores values as ``storing``.
+
+    Parameters
+    ----------
+    axes
+        The axes behind the first that an empty list has; () takes those of fixed-size lists, and 0 for others.
 
     Raises
     ------
@@ -76,7 +85,7 @@ def encode_arrow(
     if storing is Storing.LIST:
         return ArrowColumn(encode_list(array.to_pylist()), null_rows(array))
     if _is_list(array.type):
-        return _lists(array, dtype, ndim)
+        return _lists(array, dtype, ndim, axes)
     return _numbers(array, dtype, ndim)
 
 
@@ -230,17 +239,31 @@ def _is_list(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
-def _lists(array: pa.Array, dtype: np.dtype[Any] | None, ndim: int | None) -> ArrowColumn:
+def _lists(
+    array: pa.Array, dtype: np.dtype[Any] | None, ndim: int | None, axes: tuple[int, ...]
+) -> ArrowColumn:
     logical = str(array.type if pa.types.is_fixed_size_list(array.type) else pa.list_(array.type.value_type))
     shapes, leaves = _unnested(array)
     if ndim not in (None, shapes.shape[1]):
         raise TensorInvalidSampleShapeError(
             f"the samples of this tensor have {ndim} dimensions, these lists have {shapes.shape[1]}"
         )
-    values = cast(_plain_values(leaves), dtype, literal=False)
+    values, nulls = cast(_plain_values(leaves), dtype, literal=False), null_rows(array)
+    if inner := _inner_axes(array.type, axes):
+        empty = shapes[:, 0] == 0 if nulls is None else (shapes[:, 0] == 0) & ~nulls
+        shapes[empty, 1:] = inner
     sizes = (np.prod(shapes, axis=1) * values.dtype.itemsize).astype(np.uint32)
     block = Block(block_of_array(values).data, len(array), sizes, shapes.astype(np.uint32))
-    return ArrowColumn(block, null_rows(array), values.dtype, logical)
+    return ArrowColumn(block, nulls, values.dtype, logical)
+
+
+def _inner_axes(kind: pa.DataType, axes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the axes of an empty list behind the first: those that the type fixes, or the tensor has; 0 elsewhere."""
+    fixed = []
+    while _is_list(kind := kind.value_type):
+        fixed.append(kind.list_size if pa.types.is_fixed_size_list(kind) else None)
+    known = axes if len(axes) == len(fixed) else (0,) * len(fixed)
+    return tuple(known[i] if size is None else size for i, size in enumerate(fixed))
 
 
 def _unnested(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:

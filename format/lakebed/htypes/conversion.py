@@ -11,13 +11,12 @@ from lakebed.errors import (
     InvalidInputError,
     UnsupportedCompressionError,
 )
-from lakebed.htypes.registry import full_name, htype_named
+from lakebed.htypes.registry import BOXES, full_name, htype_named
 
 _FROM = ("generic", "image")
 _PICTURES = ("image", "binary_mask", "segment_mask")
 _CHANNELS = (1, 3, 4)
-_BOXES = {"bbox": 4, "bbox.3d": 8}
-_TO = (*_PICTURES, *_BOXES, "class_label", "tag", "instance_label", "keypoints_coco", "point", "embedding")
+_TO = (*_PICTURES, *BOXES, "class_label", "tag", "instance_label", "keypoints_coco", "point", "embedding")
 
 Shape = tuple[int | None, ...]
 
@@ -60,12 +59,12 @@ def _check(meta: TensorMeta, htype: str) -> None:
         raise IncompatibleHtypeError(f"Incompatible dtype of tensor for htype {htype}: {meta.dtype}")
     shape = _shape(meta)
     ranks = {"class_label": (2,), "keypoints_coco": (3,), "point": (3,)}
-    allowed = (3, 4) if htype in _PICTURES else (2, 3) if htype in _BOXES else ranks.get(htype)
+    allowed = (3, 4) if htype in _PICTURES else (2, 3) if htype in BOXES else ranks.get(htype)
     if allowed is not None and len(shape) not in allowed:
         raise IncompatibleHtypeError(f"Incompatible number of dimensions for htype {htype}: {len(shape)}")
     fits = (
-        shape[-1] == _BOXES[htype]
-        if htype in _BOXES
+        shape[-1] == BOXES[htype]
+        if htype in BOXES
         else shape[1] is None or shape[1] % 3 == 0
         if htype == "keypoints_coco"
         else shape[-1] in (2, 3)

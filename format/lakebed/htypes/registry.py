@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 UNSPECIFIED = "unspecified"
 
+BOXES: Mapping[str, int] = {"bbox": 4, "bbox.3d": 8}
+"""Htypes of boxes, with how many numbers one has: the last axis of their samples."""
+
 _BYTES = names_of("bytes")
 _IMAGES = names_of("image", "bytes")
 

@@ -37,6 +37,12 @@ WRITERS = {
     "stanford": "comment zipper output\nobj_info num_cols 512\nelement vertex 1\n" + XYZ + "property float confidence\n"
     "property float intensity\nelement face 0\nproperty list uchar int vertex_indices\nend_header\n"
     "-0.037 0.127 0.0044 0.85 0.5 \n",
+    "pcl": "comment PCL generated\nelement vertex 2\n" + XYZ + RGB + "element camera 1\n"
+    + "".join(f"property float {name}\n" for name in ("view_px", "view_py", "view_pz", "focal"))
+    + "property int viewportx\nend_header\n1 2 3 255 128 0\n4 5 6 1 2 3\n0 0 0 0.5 2\n",
+    "meshlab, flags and quality": "comment VCGLIB generated\nelement vertex 2\n" + XYZ + "property int flags\n" + RGB
+    + "property uchar alpha\nproperty float quality\nelement face 1\nproperty list uchar int vertex_indices\n"
+    "end_header\n0 0 0 0 255 0 0 255 0.5 \n1 0 0 4096 0 255 0 255 -1e-07 \n3 0 1 0 \n",
     "colours as floats": "element vertex 1\n" + XYZ + RGB.replace("uchar", "float") + "end_header\n0 0 0 1 0.5 0.25\n",
     "types with sizes": "element vertex 1\n" + XYZ.replace("float", "float32") + RGB.replace("uchar", "uint8")
     + "end_header\n0 0 0 1 2 3\n",

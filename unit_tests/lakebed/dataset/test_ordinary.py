@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pydicom
+import pydicom.data
 import pytest
 
 import lakebed
@@ -622,3 +625,35 @@ def test_tensors_are_printed_as_made_and_sorted_once_they_are_committed(
         if "generic" in line or "None" in line
     ]
     assert rows == ["a", "x", "b", "c"]
+
+
+@pytest.mark.parametrize("name", ["MR_small.dcm", "MR_small_bigendian.dcm"])
+def test_a_scan_that_begins_like_a_tiff_file_is_a_scan(ds: Dataset, name: str) -> None:
+    """The preamble of DICOM files may hold the header of another kind; the mark behind it decides."""
+    path = Path(pydicom.data.get_testdata_file(name, download=False))
+    assert path.read_bytes()[:4] == b"II*\0"
+    scan = lakebed.read(path)
+    assert scan.compression == "dcm"
+    ds.create_tensor("x", htype="dicom", sample_compression="dcm").append(scan)
+    assert ds.x[0].tobytes() == path.read_bytes()
+    np.testing.assert_array_equal(ds.x[0].numpy()[..., 0], pydicom.dcmread(path).pixel_array)
+
+
+def test_a_coloured_mesh_in_text_is_stored_and_read(ds: Dataset) -> None:
+    """As programs write a coloured cloud: prefixed colours of whole numbers, blanks at the ends of lines."""
+    names = ("x", "y", "z", "diffuse_red", "diffuse_green", "diffuse_blue")
+    header = "".join(f"property {'float' if len(name) == 1 else 'uchar'} {name}\n" for name in names)
+    file = f"ply\nformat ascii 1.0\nelement vertex 2\n{header}end_header\n0 0.5 1 255 0 7 \n1 1 1 1 2 3 \n".encode()
+    ds.create_tensor("x", htype="mesh", sample_compression="ply").append(lakebed.read(file))
+    assert ds.x[0].tobytes() == file
+    assert ds.x[0].numpy().tolist() == [[0, 0.5, 1, 255, 0, 7], [1, 1, 1, 1, 2, 3]]
+
+
+def test_rows_in_a_loop_warn_of_nothing(ds: Dataset) -> None:
+    """docs/coming-from-deep-lake-3.md says so: single rows come from a chunk that is read once."""
+    ds.create_tensor("x", dtype="int32").extend(np.arange(200, dtype="i4"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert [int(ds[i].x.numpy()[0]) + int(ds.x[i].numpy()[0]) for i in range(200)] == list(
+            range(0, 400, 2)
+        )

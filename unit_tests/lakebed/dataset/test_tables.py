@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import itertools
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -129,6 +131,63 @@ def test_the_shortest_spellings(ds: lakebed.Dataset) -> None:
         pd.DataFrame(plain)
     with pytest.raises(TypeError, match=r"ds\.batches"):
         np.asarray(plain)
+
+
+LABELS: dict[str, list[Any]] = {
+    "single, with nulls": ["cat", None, "dog", "cat", "dog"],
+    "one list each": [["dog"], ["cat"], ["cat"], ["dog"], ["dog"]],
+    "two each": [["dog", "cat"], ["cat", "cat"], ["dog", "dog"], ["cat", "dog"], ["dog", "dog"]],
+    "two each, with nulls": [["dog", "cat"], None, ["dog", "dog"], ["cat", "dog"], None],
+    "uneven": [["dog"], [], ["cat", "dog", "cat"], None, ["dog", "cat"]],
+}
+TOOLS: dict[str, Callable[[lakebed.Dataset], list[Any]]] = {
+    "duckdb": lambda ds: [row[0] for row in duckdb.sql("from ds").fetchall()],
+    "polars": lambda ds: pl.DataFrame(ds)["x"].to_list(),
+    "arrow": lambda ds: pa.table(ds)["x"].to_pylist(),
+    "to_duckdb": lambda ds: [row[0] for row in ds.to_duckdb().fetchall()],
+    "to_polars": lambda ds: ds.to_polars()["x"].to_list(),
+}
+
+
+@pytest.mark.parametrize("rows", [slice(None), slice(1, None), [3, 0]], ids=str)
+@pytest.mark.parametrize("kind", LABELS)
+def test_labels_are_the_same_words_everywhere(kind: str, rows: Any) -> None:
+    """DuckDB, polars and Arrow, by the shortest spellings and by name, show what pandas shows."""
+    ds = lakebed.empty(f"mem://tables-{next(NUMBER)}")
+    ds.create_tensor("x", htype="class_label", class_names=["cat", "dog"])
+    ds.extend({"x": LABELS[kind]})
+    chosen = range(5)[rows] if isinstance(rows, slice) else rows
+    wanted = [LABELS[kind][row] for row in chosen]
+    if kind == "one list each":  # as single labels are stored
+        wanted = [word for (word,) in wanted]
+    view = ds[rows]
+    assert _plain(view) == wanted
+    assert {name: tool(view) for name, tool in TOOLS.items()} == dict.fromkeys(TOOLS, wanted)
+
+
+def _plain(ds: lakebed.Dataset) -> list[Any]:
+    """Return what pandas shows, with lists in place of arrays and None in place of all its nulls."""
+    words = [list(word) if isinstance(word, np.ndarray) else word for word in ds.to_pandas()["x"].tolist()]
+    return [word if isinstance(word, list | str) else None for word in words]
+
+
+def test_polars_makes_a_series_of_a_stream_as_the_page_says(ds: lakebed.Dataset) -> None:
+    """docs/tables.md: a Series of structs from `pl.from_arrow`, data frames by two other spellings."""
+    page = (Path(__file__).parents[3] / "docs/tables.md").read_text()
+    said = "a Series of structs, as of every object that hands out an Arrow stream and is none of PyArrow's. "
+    advice = "Write `pl.DataFrame(ds)` or `ds.to_polars()` for a data frame"
+    assert f"| `pl.from_arrow(ds)` | {said}{advice} |" in page
+    series = pl.from_arrow(ds)
+    assert isinstance(series, pl.Series)
+    assert isinstance(series.dtype, pl.Struct)
+    reader = pa.table({"a": [1]}).to_reader()
+    other = type(
+        "Other", (), {"__arrow_c_stream__": lambda _, schema=None: reader.__arrow_c_stream__(schema)}
+    )
+    assert isinstance(pl.from_arrow(other()), pl.Series)
+    frames = [pl.DataFrame(ds), ds.to_polars(), series.struct.unnest()]
+    assert all(isinstance(frame, pl.DataFrame) for frame in frames)
+    assert [frame.to_dict(as_series=False)["animal"] for frame in frames] == [ROWS["animal"]] * 3
 
 
 def test_files_are_their_bytes_and_links_their_addresses(tmp_path: Any) -> None:

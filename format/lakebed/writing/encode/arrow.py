@@ -8,7 +8,9 @@ Bytes and addresses go into tensors of files, of plain bytes and of links (FORMA
     string, large_string                           link: an address in each row
     struct<path: string, creds_key: string>        link: with the name of its credentials
 
-A null is an empty sample.
+A null is an empty sample, of shape (0, 0, ...). So is an empty list, but for axes behind the first that the Arrow type
+fixes or the htype does: no boxes have the shape (0, 4), so that they can be joined to others. What other rows hold is
+not asked, so that a row does not depend on those before it.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from lakebed.errors import TensorDtypeMismatchError
 from lakebed.htypes.arrays import array_dtype
 from lakebed.htypes.base import Htype, Storing
 from lakebed.htypes.class_label import STRICT
-from lakebed.htypes.registry import htype_named
+from lakebed.htypes.registry import BOXES, htype_named
 from lakebed.links.link import LinkedSample, link
 from lakebed.writing.encode.arrays import compressed
 from lakebed.writing.encode.encoded import Encoded
@@ -114,7 +116,8 @@ def _encode_array(array: Any, meta: TensorMeta, info: Mapping[str, Any], htype: 
     from lakebed.htypes.arrow import encode_arrow
 
     dtype = None if meta.dtype is None or htype.is_text_like else array_dtype(meta.dtype)
-    column = encode_arrow(array, htype.storing, dtype, len(meta.max_shape) or None)
+    axes = (BOXES[htype.name],) if htype.name in BOXES else ()
+    column = encode_arrow(array, htype.storing, dtype, len(meta.max_shape) or None, axes)
     if not htype.is_text_like:
         meta = with_dtype(meta, column.dtype)
     changes = {}
@@ -215,8 +218,11 @@ def arrow_lists(values: Any, meta: TensorMeta) -> list[Any]:
     if meta.dtype is None:
         dtype = np.dtype(kind.to_pandas_dtype())
         return [None if row is None else [_as_array(item, dtype, shape) for item in row] for row in rows]
-    if htype_named(meta.htype).name != "generic" or len(meta.max_shape) not in (0, levels):
+    name = htype_named(meta.htype).name
+    if name not in ("generic", *BOXES) or len(meta.max_shape) not in (0, levels):
         return rows
+    if name in BOXES and levels == 2:
+        shape = (0, BOXES[name])
     empty = np.empty(shape, array_dtype(meta.dtype))
     return [None if row is None else [empty if item == [] else item for item in row] for row in rows]
 

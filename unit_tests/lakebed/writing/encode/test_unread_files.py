@@ -102,9 +102,10 @@ def test_a_file_that_is_not_there_takes_back_the_whole_call(
     extend(dataset, files[:18])
     if published:
         dataset.flush()
+    rows = {"photo": [lakebed.read(path) for path in files[18:]], "label": list(range(18, COUNT))}
     files[39].unlink()
     with pytest.raises(lakebed.errors.SampleExtendError, match=r"39\.jpg"):
-        extend(dataset, files[18:])
+        dataset.extend(rows)
     check(dataset, files[:18])
     extend(dataset, [])
     dataset.close()
