@@ -86,6 +86,11 @@ def _read_whole(data: bytes) -> Read:
     return Read(manifest, digest_of(data), Whole(manifest, digest_of(data), len(data)), 0)
 
 
+def forget() -> None:
+    """Forget the manifests that are remembered: the next that opens one parses it."""
+    _read_whole.cache_clear()
+
+
 def read_manifest(data: bytes, read_base: Callable[[str], bytes]) -> Read:
     """Parse a manifest of either kind; of small whole ones the last few are remembered by what they hold.
 

@@ -211,7 +211,8 @@ class ChunkSource:
         ChecksumError, GetChunkError
             If what is read is damaged or missing.
         """
-        chunk = self.by_range(table, row) if self.remote is None else None
+        # Pages that are mapped are pages of the system's cache.
+        chunk = self.by_range(table, row) if self.remote is None and config.OS_CACHE else None
         if chunk is None or chunk.mapped is None:
             return None
         header = self._local.mapped(chunk, chunk.mapped, 0, min(BLOCK, chunk.size))

@@ -55,8 +55,8 @@ def test_new_tensors_are_compressed_as_configured(
     sync(tmp_path, plan(compression), row, {"text": None, "int": None, "label": "y"})
     assert compressed(tmp_path / "users") == found
     first, second = table(tmp_path / "users")
-    assert {name: first[name] for name in row} == row | {"json": "[1.0]", "label": 0}
-    assert (second["text"], second["int"], second["label"], second["each"]) == (None, None, 1, None)
+    assert {name: first[name] for name in row} == row | {"json": "[1.0]"}
+    assert (second["text"], second["int"], second["label"], second["each"]) == (None, None, "y", None)
 
 
 def test_a_dataset_keeps_what_it_has_until_it_is_written_anew(tmp_path: Path) -> None:

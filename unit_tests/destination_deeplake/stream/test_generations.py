@@ -113,7 +113,7 @@ def test_staged_rows_that_would_mean_something_else_are_not_added(
         (("integer", {}, [1]), ("string", {}, ["x"]), ("string", {}, []), ["1", "x"]),
         (("string", {}, ["x"]), ("integer", {}, [1]), ("string", {}, []), ["x", "1"]),
         (("number", {}, [0.5]), ("integer", {}, [1]), ("integer", {}, []), [0.5, 1.0]),
-        (("string", LABEL, ["a", "b"]), ("string", LABEL, ["a"]), ("string", LABEL, []), [0, 1, 0]),
+        (("string", LABEL, ["a", "b"]), ("string", LABEL, ["a"]), ("string", LABEL, []), ["a", "b", "a"]),
     ],
 )
 def test_staged_rows_that_mean_the_same_are_added(

@@ -341,7 +341,7 @@ def test_what_is_no_folder_cannot_be_allowed(tmp_path: Path, photos: Path) -> No
 
 def test_the_head_of_a_dataset_shows_links_that_are_not_followed(tmp_path: Path, photos: Path) -> None:
     ds = hostile(tmp_path, photos / "0.png")
-    done = CliRunner().invoke(main, ["head", str(ds), "--json"])
+    done = CliRunner().invoke(main, ["head", str(ds), "--jsonl"])
 
     assert done.exit_code == 0
     assert done.output == f'{{"photo": "{photos}/0.png"}}\n'

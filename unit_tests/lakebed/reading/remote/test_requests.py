@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lakebed
+from lakebed.documents import manifest_delta
 from lakebed.documents.manifest import BLOCK
 from lakebed.reading.remote.prefetch import Wanted, prefetch
 from unit_tests.lakebed.reading.remote.remote_storage import RemoteStorage, created, opened, twice
@@ -217,13 +219,15 @@ def test_shapes_cost_the_headers(storage: RemoteStorage) -> None:
 
 
 @pytest.fixture
-def old(storage: RemoteStorage) -> lakebed.Dataset:
+def old(storage: RemoteStorage) -> Iterator[lakebed.Dataset]:
     """The dataset with manifests in which nothing says where samples lie."""
+    manifest_delta.forget()
     ds = opened(storage)
     for tensor in ds.tensors.values():
         state = tensor._state
         object.__setattr__(state.table.places, "known_layouts", None)
-    return ds
+    yield ds
+    manifest_delta.forget()
 
 
 @pytest.mark.parametrize("name", LARGE)
