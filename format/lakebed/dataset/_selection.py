@@ -20,8 +20,8 @@ class SelectionMethods(DatasetBase):
 
     @property
     def is_view(self) -> bool:
-        """Whether rows are selected."""
-        return not self._index.is_trivial
+        """Whether rows are selected, or this is a saved view."""
+        return not self._index.is_trivial or self._handle.view is not None
 
     def _lengths(self) -> list[int]:
         rows = self._index.padded_rows if self._pad else self._index.rows
@@ -66,6 +66,9 @@ class SelectionMethods(DatasetBase):
     def sample_indices(self) -> Sequence[int]:
         """Row numbers that this selection keeps, against the whole dataset."""
         rows = self._index.rows(self._whole().max_len if self._pad else self.num_samples)
+        view = self._handle.view
+        if view is not None and not view.entry.is_virtual:
+            return [int(view.rows[row]) for row in rows]
         return rows if isinstance(rows, range) else [int(row) for row in rows]
 
     @property

@@ -44,6 +44,7 @@ what happened, where, and what to do::
     │   ├── SampleHtypeMismatchError*, IncompatibleHtypeError*
     │   ├── RenameError*
     │   ├── InvalidViewException* (RuntimeError)
+    │   ├── DatasetViewSavingError*                      commit first, or choose another id or place
     │   ├── UnsupportedParameterException* (TypeError)
     │   ├── MemoryDatasetCanNotBePickledError* (TypeError)
     │   ├── SampleCompressionError*                      also a CompressionError*
@@ -146,6 +147,7 @@ from lakebed.errors.importing import (
     SamePathException,
 )
 from lakebed.errors.inputs import (
+    DatasetViewSavingError,
     BadLinkError,
     CompressionError,
     DynamicTensorNumpyError,
@@ -270,6 +272,7 @@ __all__ = [
     "DatasetHandlerError",
     "DatasetNotFoundError",
     "DatasetTooLargeToDelete",
+    "DatasetViewSavingError",
     "DisplacedWarning",
     "DynamicTensorNumpyError",
     "EmptyCommitError",
