@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from lakebed.printable import printable
+from lakebed.session.handle import FromView, Handle
 
 if TYPE_CHECKING:
     from lakebed.dataset.dataset import Dataset
     from lakebed.documents.saved_views import SavedView
+    from lakebed.storage.url import Location
     from lakebed.views.load import Opened
 
 
@@ -194,10 +196,28 @@ class ViewEntry:
 
 def opened_as(dataset: Dataset, opened: Opened) -> Dataset:
     """Return a view that was opened as a dataset of the class of another."""
-    from lakebed.session.handle import FromView, Handle
-
     source = dataset._handle  # noqa: SLF001
     entry = opened.entry
     handle = Handle(opened.session, source.path if entry.is_virtual else f"{source.path}/{entry.folder[:-1]}")
     handle.view = FromView(entry, opened.rows, is_writable=not source.session.read_only)
+    return type(dataset)(handle, "", opened.index, pad=opened.pad)
+
+
+def followed(dataset: Dataset, location: Location) -> Dataset:
+    """Return the view that a dataset is, if it is one that was saved at a place of its own; else the dataset.
+
+    Parameters
+    ----------
+    location
+        Where the dataset was opened.
+    """
+    from lakebed.views.load import entry_in, follow
+
+    session = dataset._session  # noqa: SLF001
+    entry = entry_in(session)
+    if entry is None:
+        return dataset
+    opened = follow(session, entry, location)
+    handle = Handle(opened.session, opened.session.storage.url)
+    handle.view = FromView(entry, opened.rows, is_writable=False)
     return type(dataset)(handle, "", opened.index, pad=opened.pad)

@@ -87,10 +87,20 @@ def load(storage: Storage, name: str, credentials: LinkCredentials) -> Opened:
 
 def _opened(storage: Storage, entry: SavedView, credentials: LinkCredentials) -> Opened:
     data = Session(below(storage, entry.folder.rstrip("/")), read_only=True)
-    rows = rows_of(data)
+    rows = _unmasked(rows_of(data), entry)
     if not entry.is_virtual:
         return Opened(entry, data, rows, Index((0,)) if entry.is_single else Index())
     return _of_source(storage, entry, rows, credentials)
+
+
+def _unmasked(rows: NDArray[np.uint64], entry: SavedView) -> NDArray[np.uint64]:
+    """Return the rows that were meant: of a mask, 3.9.52 stores the zeros and ones as the numbers of rows."""
+    axes = entry.doc.get("source-dataset-index")
+    mask = axes[0] if isinstance(axes, list) and axes else None
+    is_mask = isinstance(mask, list) and bool(mask) and all(type(one) is bool for one in mask)
+    if is_mask and rows.tolist() == [int(one) for one in mask]:
+        return np.flatnonzero(mask).astype(np.uint64)
+    return rows
 
 
 def rows_of(data: Session) -> NDArray[np.uint64]:
@@ -175,7 +185,7 @@ def follow(data: Session, entry: SavedView, location: Location) -> Opened:
             "Open that dataset, and save the view there"
         )
     storage = open_storage(source)
-    return _of_source(storage, entry, rows_of(data), LinkCredentials(storage))
+    return _of_source(storage, entry, _unmasked(rows_of(data), entry), LinkCredentials(storage))
 
 
 def _root(location: Location) -> str:

@@ -149,5 +149,7 @@ def _fill(
                     meta = draft.tensors[INDEX].meta
                     draft.rows.extend({INDEX: Column([Encoded(index_block(rows), meta)])})
             draft.schema.set_info(dict(entry.doc))
+            if entry.is_single:
+                draft.schema.set_default_index((0,))
     finally:
         target.release()
