@@ -14,17 +14,12 @@ from lakebed.absent import NAMES, PAGE, explained
 THEIRS: dict[str, Any] = json.loads((Path(__file__).parent.parent / "data" / "names-3.9.52.json").read_text())
 KINDS = [kind for kind in THEIRS if kind not in ("modules", "exceptions", "ViewEntry")]
 
-# Queries and saved views.
+# Queries.
 COMING = {
     "Dataset": {
-        "delete_view",
         "filter",
-        "get_view",
-        "get_views",
-        "load_view",
         "query",
         "sample_by",
-        "save_view",
     },
     "lakebed": {"query"},
 }
