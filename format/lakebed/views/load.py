@@ -134,10 +134,6 @@ def _of_source(
         raise CheckoutError(
             f"view {entry.id!r} of {storage.url} shows commit {entry.version}, which is no longer part of the history"
         ) from error
-    try:
-        index = index_of(rows, is_single=entry.is_single, inside=entry.inside)
-    except FormatError as error:
-        raise DatasetCorruptError(f"view {entry.id!r} of {storage.url}: {error}", dataset=storage.url) from error
     whole = Table(session, {name: name for name in session.schema().names()})
     last = int(rows.max()) if len(rows) else -1
     if last >= whole.longest:
@@ -145,7 +141,12 @@ def _of_source(
             f"view {entry.id!r} of {storage.url} has row {last}, and its commit {whole.longest} rows",
             dataset=storage.url,
         )
-    return Opened(entry, session, rows, index, pad=last >= whole.length)
+    pad = last >= whole.length
+    try:
+        index = index_of(rows, is_single=entry.is_single, inside=entry.inside, pad=pad)
+    except FormatError as error:
+        raise DatasetCorruptError(f"view {entry.id!r} of {storage.url}: {error}", dataset=storage.url) from error
+    return Opened(entry, session, rows, index, pad)
 
 
 # -- elsewhere ---------------------------------------------------------------------------------------------------------

@@ -304,16 +304,22 @@ def named(storage: Storage, name: str) -> SavedView:
 def remove_data(storage: Storage, entry: SavedView) -> None:
     """Remove the data of a view that is in the list no more; those of other views stay, whatever their ids."""
     views = read_views(storage)
-    mine = len(entry.folder)
-    keys = []
-    for key, _ in storage.list(entry.folder):
-        owner = views.owner(key)
-        if owner is None or len(owner.folder) < mine:
-            keys.append(key)
     if entry.folder == FOLDER:  # of an empty id, as 3.9.52 takes it: only what such a view consists of
-        keys = [key for key in keys if key.removeprefix(FOLDER).partition("/")[0] in _OF_DATA]
-    if keys:
-        orphan_files.remove(storage, keys)
+        mine = [key for key, _ in storage.list(FOLDER) if key.removeprefix(FOLDER).partition("/")[0] in _OF_DATA]
+        orphan_files.remove(storage, mine)
+        return
+    listed = [key for key, _ in storage.list(entry.folder)]
+    mine = [key for key in listed if not _is_of_another(views, key, entry)]
+    if len(mine) == len(listed):
+        storage.delete_prefix(entry.folder)  # files of locks, which are not listed, go, too
+        orphan_files.prune(storage, [entry.folder.rstrip("/")])
+    else:
+        orphan_files.remove(storage, mine)
+
+
+def _is_of_another(views: SavedViews, key: str, entry: SavedView) -> bool:
+    owner = views.owner(key)
+    return owner is not None and len(owner.folder) >= len(entry.folder)
 
 
 _OF_DATA = ("VDS_INDEX", "dataset_info.json", "dataset_meta.json", "dataset_diff", TREE)

@@ -64,8 +64,13 @@ def _of_slice(item: slice) -> dict[str, int | None]:
     return dict(zip(("start", "stop", "step"), found, strict=True))
 
 
-def index_of(rows: NDArray[np.uint64], *, is_single: bool, inside: Any) -> Index:
+def index_of(rows: NDArray[np.uint64], *, is_single: bool, inside: Any, pad: bool = False) -> Index:
     """Return the index that selects stored rows, in order, and the inside of samples.
+
+    Parameters
+    ----------
+    pad
+        Whether tensors may be shorter: then rows are named, which they have as empty samples.
 
     Raises
     ------
@@ -74,7 +79,7 @@ def index_of(rows: NDArray[np.uint64], *, is_single: bool, inside: Any) -> Index
     """
     if is_single and len(rows) != 1:
         raise FormatError(f"a view of one row has the numbers of {len(rows)}")
-    chain: RowSelector = int(rows[0]) if is_single else _selector(rows)
+    chain: RowSelector = int(rows[0]) if is_single else tuple(rows.tolist()) if pad else _selector(rows)
     return Index((chain,), () if not inside else (tuple(_parsed(inside)),))
 
 
