@@ -9,7 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.dataset._base import DatasetBase
-from lakebed.errors import InvalidInputError, InvalidOperationError, ReadOnlyModeError, UnsupportedParameterException
+from lakebed.errors import (
+    InvalidInputError,
+    InvalidOperationError,
+    ReadOnlyModeError,
+    UnsupportedParameterException,
+)
 
 if TYPE_CHECKING:
     from lakebed.dataset.dataset import Dataset
@@ -302,6 +307,10 @@ class ViewMethods(DatasetBase):
             Accepted for compatibility.
         progressbar
             Show a bar while samples are copied.
+
+        Returns
+        -------
+        The rows of its commit, or the copy of them.
 
         Raises
         ------

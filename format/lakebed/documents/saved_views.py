@@ -5,8 +5,8 @@
       "source-dataset-index": selectors or null, "first-index-subscriptable"?: bool, "sub-sample-index"?: selectors,
       "path"?: folder}, ...]
 
-The data lie in `.queries/<path or id>/`. Selectors are a list with one entry for each axis: a number, a list of numbers,
-or `{"start": , "stop": , "step": }`. Members that are not known here stay.
+The data lie in `.queries/<path or id>/`. Selectors are a list with one entry for each axis: a number, a list of
+numbers, or `{"start": , "stop": , "step": }`. Members that are not known here stay.
 """
 
 from __future__ import annotations

@@ -147,9 +147,9 @@ from lakebed.errors.importing import (
     SamePathException,
 )
 from lakebed.errors.inputs import (
-    DatasetViewSavingError,
     BadLinkError,
     CompressionError,
+    DatasetViewSavingError,
     DynamicTensorNumpyError,
     EmptyPolygonError,
     EmptyTensorError,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from lakebed import clock, process_hooks
 from lakebed.documents.lock import DatasetLock, is_live_foreign
@@ -138,10 +138,10 @@ def _take(storage: Storage) -> None:
         stat, found = storage.stat(LOCK), _content(storage)
         if not is_live_foreign(found, clock.now()):
             mine = DatasetLock.own(clock.now(), _VALID_SECONDS).to_bytes()
-            try:
+            with suppress(
+                PreconditionFailed
+            ):  # another one was faster, or this one, unheard: the content tells
                 storage.put_if(LOCK, mine, None if stat is None else stat.etag)
-            except PreconditionFailed:
-                pass  # another one was faster; or this one, and its answer was lost: the content tells
             clock.sleep(pause)
             if _content(storage) == mine:
                 return
@@ -160,7 +160,7 @@ def _content(storage: Storage) -> bytes:
 
 
 def _after_fork() -> None:
-    global _mutex
+    global _mutex  # noqa: PLW0603
     _mutex = threading.Lock()
 
 

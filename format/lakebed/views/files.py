@@ -1,15 +1,15 @@
 """The data of a view that keeps row numbers: a dataset of one tensor, `VDS_INDEX`, file by file (FORMAT.md 12). Pure.
 
-    file                              content
-    version_control_info.json         the root version alone
-    dataset_meta.json                 the tensor
-    dataset_info.json                 the entry of the view in the list
-    dataset_diff                      its info was updated
-    VDS_INDEX/tensor_meta.json        uint64, one number for each row of the view
-    VDS_INDEX/commit_diff             created
-    VDS_INDEX/chunks_index/unsharded  chunks
-    VDS_INDEX/tiles_index/unsharded   none
-    VDS_INDEX/chunks/<id>             the rows, in the order of the view
+file                              content
+version_control_info.json         the root version alone
+dataset_meta.json                 the tensor
+dataset_info.json                 the entry of the view in the list
+dataset_diff                      its info was updated
+VDS_INDEX/tensor_meta.json        uint64, one number for each row of the view
+VDS_INDEX/commit_diff             created
+VDS_INDEX/chunks_index/unsharded  chunks
+VDS_INDEX/tiles_index/unsharded   none
+VDS_INDEX/chunks/<id>             the rows, in the order of the view
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ INDEX = "VDS_INDEX"
 TREE = "version_control_info.json"
 
 _IN_CHUNK = MAX_CHUNK_SIZE // 2 // 8
-_NODE = {
+_NODE: dict[str, Any] = {
     "branch": MAIN,
     "parent": None,
     "children": [],
@@ -88,7 +88,9 @@ def files_of(rows: NDArray[np.uint64], entry: Mapping[str, Any]) -> dict[str, by
         "dataset_diff": DatasetDiff(info_updated=True).to_bytes(),
         f"{INDEX}/tensor_meta.json": index_meta(hidden=False, length=len(rows)).to_bytes(),
         f"{INDEX}/commit_diff": CommitDiff(created=True, last=len(rows)).to_bytes(),
-        f"{INDEX}/chunks_index/unsharded": ChunkIds.from_counts(ids, [len(part) for part in parts]).to_bytes(),
+        f"{INDEX}/chunks_index/unsharded": ChunkIds.from_counts(
+            ids, [len(part) for part in parts]
+        ).to_bytes(),
         f"{INDEX}/tiles_index/unsharded": TileIndex.empty().to_bytes(),
     }
     for number, part in zip(ids, parts, strict=True):

@@ -97,10 +97,10 @@ def _unmasked(rows: NDArray[np.uint64], entry: SavedView) -> NDArray[np.uint64]:
     """Return the rows that were meant: of a mask, 3.9.52 stores the zeros and ones as the numbers of rows."""
     axes = entry.doc.get("source-dataset-index")
     mask = axes[0] if isinstance(axes, list) and axes else None
-    is_mask = isinstance(mask, list) and bool(mask) and all(type(one) is bool for one in mask)
-    if is_mask and rows.tolist() == [int(one) for one in mask]:
-        return np.flatnonzero(mask).astype(np.uint64)
-    return rows
+    if not isinstance(mask, list) or not mask or not all(type(one) is bool for one in mask):
+        return rows
+    found = np.array(mask, np.bool_)
+    return np.flatnonzero(found).astype(np.uint64) if np.array_equal(rows, found) else rows
 
 
 def rows_of(data: Session) -> NDArray[np.uint64]:
@@ -114,7 +114,8 @@ def rows_of(data: Session) -> NDArray[np.uint64]:
     schema = data.schema()
     if schema.key_of(INDEX) is None:
         raise DatasetCorruptError(
-            f"{data.storage.url} has no rows of a view: the tensor {INDEX} is missing", dataset=data.storage.url
+            f"{data.storage.url} has no rows of a view: the tensor {INDEX} is missing",
+            dataset=data.storage.url,
         )
     table = Table(data, {INDEX: INDEX})
     found = np.asarray(table.scan(INDEX).column(0, table.length)).reshape(-1)
@@ -145,7 +146,9 @@ def _of_source(
     try:
         index = index_of(rows, is_single=entry.is_single, inside=entry.inside, pad=pad)
     except FormatError as error:
-        raise DatasetCorruptError(f"view {entry.id!r} of {storage.url}: {error}", dataset=storage.url) from error
+        raise DatasetCorruptError(
+            f"view {entry.id!r} of {storage.url}: {error}", dataset=storage.url
+        ) from error
     return Opened(entry, session, rows, index, pad)
 
 

@@ -223,7 +223,9 @@ def _claimed(storage: Storage, view: Kept) -> SavedView:
         folder = entry.folder
         try:
             storage.put_if(f"{folder}{TREE}", files.pop(TREE), None)
-        except PreconditionFailed:  # another saver's, or ours, and its answer was lost: then it stays to collectors
+        except (
+            PreconditionFailed
+        ):  # another saver's, or ours, and its answer was lost: then it stays to collectors
             entry = elsewhere(view.entry)
             continue
         storage.put_many([(f"{folder}{key}", data) for key, data in files.items()])
@@ -261,7 +263,9 @@ def save_at(view: Kept, dest: Path, *, overwrite: bool) -> str:
     try:
         storage.put_if(TREE, tree, None)  # last: half a view does not open
     except PreconditionFailed as error:
-        raise DatasetViewSavingError(f"another process has just made a dataset at {location.shown}") from error
+        raise DatasetViewSavingError(
+            f"another process has just made a dataset at {location.shown}"
+        ) from error
     return location.shown
 
 
@@ -305,7 +309,9 @@ def remove_data(storage: Storage, entry: SavedView) -> None:
     """Remove the data of a view that is in the list no more; those of other views stay, whatever their ids."""
     views = read_views(storage)
     if entry.folder == FOLDER:  # of an empty id, as 3.9.52 takes it: only what such a view consists of
-        mine = [key for key, _ in storage.list(FOLDER) if key.removeprefix(FOLDER).partition("/")[0] in _OF_DATA]
+        mine = [
+            key for key, _ in storage.list(FOLDER) if key.removeprefix(FOLDER).partition("/")[0] in _OF_DATA
+        ]
         orphan_files.remove(storage, mine)
         return
     listed = [key for key, _ in storage.list(entry.folder)]

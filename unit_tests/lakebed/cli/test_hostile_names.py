@@ -136,7 +136,7 @@ def _clean(text: str) -> bool:
 
 def _run(place: Path, name: str, arguments: list[str]) -> Result:
     paths = {"DS": "ds" + EVIL, "BAD": "bad" + EVIL, "LAKE": "", "NO": "none" + EVIL, "KEPT": "kept" + EVIL}
-    paths |= {word: word + EVIL for word in ("OUT", "OUT2", "OUT3", "COPY", "FLAT", "BACKUPS")}
+    paths |= {word: word + EVIL for word in ("OUT", "OUT2", "OUT3", "COPY", "FLAT", "BACKUPS", "VIEW")}
 
     paths["PACKED"] = f"packed{EVIL}.lake"
 

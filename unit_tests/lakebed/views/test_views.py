@@ -22,7 +22,6 @@ from lakebed.errors import (
     UnsupportedParameterException,
     VersionControlError,
 )
-from lakebed.storage.base import Storage
 from lakebed.views import selectors
 from unit_tests.lakebed.afar import Afar
 from unit_tests.lakebed.datasets import create_on, new_memory, open_on
@@ -93,7 +92,7 @@ def test_rows_come_back_in_their_order(disk: lakebed.Dataset, name: str, optimiz
     assert [image.shape for image in found.image.numpy(aslist=True)] == [(4, 4 + i, 3) for i in rows]
     assert [len(r) for r in found["group/ragged"].numpy(aslist=True)] == rows
     assert list(found.sample_indices) == rows
-    assert found.is_view and found.is_optimized is optimize and found.read_only
+    assert (found.is_view, found.is_optimized, found.read_only) == (True, optimize, True)
 
 
 def test_everywhere(ds: lakebed.Dataset) -> None:
@@ -202,7 +201,8 @@ def test_names(disk: lakebed.Dataset) -> None:
     views = disk.get_views()
     assert [v.message for v in views] == ["new", "b", ""]
     assert all(len(v.id) == 64 and int(v.id, 16) for v in views[1:])
-    assert views[1].id in first and views[1].id in second
+    assert views[1].id in first
+    assert views[1].id in second
     for missing in (disk.get_view, disk.load_view, disk.delete_view):
         with pytest.raises(KeyError, match="No view with id nope"):
             missing("nope")
@@ -263,7 +263,7 @@ def test_a_commit_that_is_gone_is_named(disk: lakebed.Dataset) -> None:
     docs[0]["source-dataset-version"] = "ab" * 20
     disk.storage.put("queries.json", json.dumps(docs).encode())
 
-    with pytest.raises(CheckoutError, match="view 'v' .* commit abab"):
+    with pytest.raises(CheckoutError, match=r"view 'v' .* commit abab"):
         disk.load_view("v")
 
 
@@ -383,7 +383,8 @@ def test_what_chose_the_rows_is_kept(disk: lakebed.Dataset) -> None:
     entry = disk.get_view("q")
     assert (entry.tql_query, entry.query) == ("SELECT * WHERE x > 0 LIMIT 2", None)
     assert (disk.get_view("f").tql_query, disk.get_view("f").query) == (None, "x == 1")
-    assert entry["tql_query"] == entry.get("tql_query") and entry.get("nope", 3) == 3
+    assert entry["tql_query"] == entry.get("tql_query")
+    assert entry.get("nope", 3) == 3
     with pytest.raises(KeyError):
         entry["nope"]
 
@@ -523,7 +524,6 @@ def test_a_damaged_list_is_reported(disk: lakebed.Dataset, data: bytes) -> None:
     assert numbers(disk[:2]) == [0, 1]
 
 
-
 def test_damaged_data_are_reported(disk: lakebed.Dataset) -> None:
     for name in ("gone", "row", "wrong", "single"):
         disk[[1, 2]].save_view(id=name)
@@ -537,7 +537,11 @@ def test_damaged_data_are_reported(disk: lakebed.Dataset) -> None:
     data[-8:] = (10**6).to_bytes(8, "little")
     disk.storage.put(chunk, bytes(data))
 
-    for name, why in (("gone", "missing"), ("row", "row 1000000"), ("single", "one row has the numbers of 2")):
+    for name, why in (
+        ("gone", "missing"),
+        ("row", "row 1000000"),
+        ("single", "one row has the numbers of 2"),
+    ):
         with pytest.raises(DatasetCorruptError, match=why):
             disk.load_view(name)
     with pytest.raises(lakebed.errors.CorruptError):

@@ -33,7 +33,9 @@ def left_of_views(
     if not listed:
         return
     try:
-        views = SavedViews.from_bytes(storage.get(FILE))  # after the listing: what was saved meanwhile is in it
+        views = SavedViews.from_bytes(
+            storage.get(FILE)
+        )  # after the listing: what was saved meanwhile is in it
     except KeyNotFound:
         views = SavedViews()
     found: dict[str, dict[str, Stat]] = {}
