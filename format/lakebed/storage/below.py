@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lakebed.dataclass import dataclass, replace
-from lakebed.storage.base import StorageTraits, place_of, traits_of
+from lakebed.storage.base import StorageTraits, check_key, is_conditional, place_of, traits_of
 from lakebed.storage.local import LocalStorage
 
 if TYPE_CHECKING:
@@ -65,12 +65,10 @@ class Below:
     @property
     def conditional(self) -> bool:
         """Whether the store replaces an object only if it is the one that is meant."""
-        from lakebed.storage.base import is_conditional
-
         return is_conditional(self.outer)
 
     def _key(self, key: str) -> str:
-        return f"{self.folder}/{key}"
+        return f"{self.folder}/{check_key(key)}"
 
     def get(self, key: str) -> bytes:
         """Read a whole object."""
@@ -118,12 +116,12 @@ class Below:
 
     def delete_prefix(self, prefix: str) -> None:
         """Remove every object whose key starts with a prefix."""
-        self.outer.delete_prefix(self._key(prefix))
+        self.outer.delete_prefix(f"{self.folder}/{prefix}")
 
     def list(self, prefix: str = "") -> Iterator[tuple[str, Stat]]:
         """Iterate over the objects whose keys start with a prefix."""
         begin = len(self.folder) + 1
-        for key, stat in self.outer.list(self._key(prefix)):
+        for key, stat in self.outer.list(f"{self.folder}/{prefix}"):
             yield key[begin:], stat
 
     def stat(self, key: str) -> Stat | None:
