@@ -20,8 +20,9 @@ class SelectionMethods(DatasetBase):
 
     @property
     def is_view(self) -> bool:
-        """Whether rows are selected, or this is a saved view."""
-        return not self._index.is_trivial or self._handle.view is not None
+        """Whether rows are selected, or this is the copy that a saved view was optimized to."""
+        view = self._handle.view
+        return not self._index.is_trivial or (view is not None and not view.entry.is_virtual)
 
     def _lengths(self) -> list[int]:
         rows = self._index.padded_rows if self._pad else self._index.rows

@@ -164,6 +164,9 @@ class ViewEntry:
 
         self._dataset._check_views_changeable()  # noqa: SLF001
         opened = self._open()
+        if not opened.entry.is_virtual:  # by somebody else, since this entry was read
+            self._entry = opened.entry
+            return self
         table = Table(opened.session, chosen(opened.session.schema(), "", tensors), opened.index)
         how = Copying(unlink=unlink, progressbar=progressbar, workers=num_workers)
         self._entry = optimize(self._dataset.storage, opened, table, how)

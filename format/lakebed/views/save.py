@@ -223,9 +223,8 @@ def _claimed(storage: Storage, view: Kept) -> SavedView:
         folder = entry.folder
         try:
             storage.put_if(f"{folder}{TREE}", files.pop(TREE), None)
-        except (
-            PreconditionFailed
-        ):  # another saver's, or ours, and its answer was lost: then it stays to collectors
+        except PreconditionFailed:
+            # Another saver's; or ours, and its answer was lost: then it stays to collectors.
             entry = elsewhere(view.entry)
             continue
         storage.put_many([(f"{folder}{key}", data) for key, data in files.items()])
@@ -314,13 +313,11 @@ def remove_data(storage: Storage, entry: SavedView) -> None:
         ]
         orphan_files.remove(storage, mine)
         return
+    # Files of locks are not listed; they go first. The rest goes one by one: until the last is gone, the folder is not
+    # free, and nobody puts anything into it.
+    storage.delete_prefix(f"{entry.folder}.lakebed/")
     listed = [key for key, _ in storage.list(entry.folder)]
-    mine = [key for key in listed if not _is_of_another(views, key, entry)]
-    if len(mine) == len(listed):
-        storage.delete_prefix(entry.folder)  # files of locks, which are not listed, go, too
-        orphan_files.prune(storage, [entry.folder.rstrip("/")])
-    else:
-        orphan_files.remove(storage, mine)
+    orphan_files.remove(storage, [key for key in listed if not _is_of_another(views, key, entry)])
 
 
 def _is_of_another(views: SavedViews, key: str, entry: SavedView) -> bool:

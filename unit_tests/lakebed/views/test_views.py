@@ -270,8 +270,13 @@ def test_a_commit_that_is_gone_is_named(disk: lakebed.Dataset) -> None:
 def test_views_of_views(disk: lakebed.Dataset) -> None:
     disk[[9, 7, 5, 3]].save_view(id="v")
     disk.load_view("v")[1:3].save_view(id="w")
+    whole = disk.load_view("v").no_view_dataset
+    stale = disk.get_view("v")
     copied = disk.load_view("v", optimize=True, progressbar=False)
 
+    assert (len(whole), whole.is_view) == (ROWS, False)
+    assert stale.virtual
+    assert stale.optimize(progressbar=False).virtual is False
     assert numbers(disk.load_view("w")) == [7, 5]
     assert list(copied[1:3].sample_indices) == [7, 5]
     with pytest.raises(InvalidOperationError, match=r"ds\[view.sample_indices\]"):
