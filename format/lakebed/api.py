@@ -114,7 +114,7 @@ def load(
 
     Returns
     -------
-    The dataset, at the head of its main branch if the address names no version.
+    The dataset, at the head of its main branch if the address names no version; the view, if one was saved there.
 
     Raises
     ------
@@ -136,17 +136,21 @@ def load(
 
         as_of = posix_seconds(as_of)
     places.check_path(path)
-    return Dataset(
-        open_at(
-            place_of(path, creds, local_cache_size, existing=True),
-            read_only=read_only,
-            cache_bytes=_bytes(memory_cache_size),
-            lock_timeout=float(lock_timeout),
-            as_of=as_of,
-            reset=reset,
-            check_integrity=bool(check_integrity),
-        )
+    place = place_of(path, creds, local_cache_size, existing=True)
+    handle = open_at(
+        place,
+        read_only=read_only,
+        cache_bytes=_bytes(memory_cache_size),
+        lock_timeout=float(lock_timeout),
+        as_of=as_of,
+        reset=reset,
+        check_integrity=bool(check_integrity),
     )
+    if handle.session.structure().meta.tensors == ("VDS_INDEX",):
+        from lakebed.dataset.view_entry import followed
+
+        return followed(Dataset(handle), place)
+    return Dataset(handle)
 
 
 def dataset(

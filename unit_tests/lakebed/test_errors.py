@@ -28,6 +28,7 @@ DEEP_LAKE_3 = [
     "KaggleDatasetAlreadyDownloadedError",
     "DatasetHandlerError",
     "DatasetCorruptError",
+    "DatasetViewSavingError",
     "ReadOnlyModeError",
     "LockedException",
     "CheckoutError",

@@ -90,6 +90,10 @@ _COMMANDS = {
         "Copy a dataset of Deep Lake 2, 3 or 4 from SRC to DEST, with checksums, and verify the copy.",
     ),
     "verify": ("verify.verify", "Check URL, or only URL[@branch or @commit]: documents, chunks, checksums."),
+    "view": (
+        "view.view",
+        "List the saved views of DATASET; --delete ID removes one, --materialize ID DEST makes a dataset of its rows.",
+    ),
 }
 
 

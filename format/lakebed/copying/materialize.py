@@ -11,6 +11,7 @@ import hashlib
 import json
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -111,6 +112,26 @@ def _rows(index: Index, length: int) -> NDArray[np.int64]:
     return np.asarray(index.rows(length), dtype=np.int64)
 
 
+@dataclass(frozen=True, slots=True)
+class Copying:
+    """How rows are copied.
+
+    Parameters
+    ----------
+    unlink
+        Fetch what links lead to; else links are copied as links.
+    ignore_errors
+        Leave an empty sample where a link leads nowhere.
+    workers
+        Threads that copy tensors side by side; links are fetched side by side in any case.
+    """
+
+    unlink: bool = True
+    ignore_errors: bool = False
+    progressbar: bool = False
+    workers: int = 0
+
+
 # -- into another dataset ----------------------------------------------------------------------------------------
 
 
@@ -146,22 +167,41 @@ def copy_resolved(
     refuse_same_place(source, dest)
     if not source.read_only:
         source.flush()
-    job = Job.of(table)
-    handle, job = _begun(source, job, dest, overwrite=overwrite)
+    how = Copying(ignore_errors=ignore_errors, progressbar=progressbar)
+    handle, job = _begun(source, Job.of(table), dest, overwrite=overwrite)
     target = handle.session
     target.hold()
     try:
-        with _bar(table, shown=progressbar) as bar:
-            for new in table.names:
-                _fill(_Filling(table, new, target, job, bar, ignore_errors))
+        fill(table, target, job, how)
         target.storage.delete(KEY)
+    finally:
+        target.release()
+    return handle, list(dict.fromkeys(job.broken))
+
+
+def fill(table: Table, target: Session, job: Job, how: Copying) -> None:
+    """Copy the rows of a table into tensors that :func:`add_tensors` has made, or go on copying them.
+
+    Raises
+    ------
+    GetDataFromLinkError, SampleAppendError
+        If a file cannot be had or stored. What was fetched is published: the same call goes on from there.
+    """
+    try:
+        with _bar(table, shown=how.progressbar) as bar:
+            fillings = [_Filling(table, new, target, job, bar, how) for new in table.names]
+            # What is noted of broken links is of no more than what is published: one tensor of links at a time.
+            alone = [one for one in fillings if how.workers < 2 or one.follows_links]
+            together = [one for one in fillings if one not in alone]
+            if together:
+                with ThreadPoolExecutor(min(how.workers, len(together))) as pool:
+                    list(pool.map(_fill, together))
+            for one in alone:
+                _fill(one)
     except (GetDataFromLinkError, SampleAppendError) as error:
         target.flush()
         error.add_note(f"what was fetched stays at {target.storage.url}: the same call goes on from there")
         raise
-    finally:
-        target.release()
-    return handle, list(dict.fromkeys(job.broken))
 
 
 def _begun(source: Session, job: Job, dest: Path, *, overwrite: bool) -> tuple[Handle, Job]:
@@ -178,14 +218,18 @@ def _begun(source: Session, job: Job, dest: Path, *, overwrite: bool) -> tuple[H
             f"{storage.url} is an unfinished copy of {found.source} in another state, or of other tensors or rows; "
             "begin anew with overwrite=True"
         )
-    target = handle.session
+    add_tensors(source, handle.session, job, unlink=True)
+    return handle, job
+
+
+def add_tensors(source: Session, target: Session, job: Job, *, unlink: bool) -> None:
+    """Make the tensors that a copy consists of, those that are not there yet."""
     schema = target.schema()
     with target.mutex, target.writing() as draft:
         draft.schema.set_info(dict(source.schema().info))
         for new, (old, _) in job.tensors.items():
             if schema.key_of(new) is None:
-                add_planned(target, new, blank(source.schema(), old, new, unlink=True))
-    return handle, job
+                add_planned(target, new, blank(source.schema(), old, new, unlink=unlink))
 
 
 # -- in place ----------------------------------------------------------------------------------------------------
@@ -222,9 +266,10 @@ def resolve_in_place(
         for new, old in table.names.items():
             if session.schema().key_of(new) is None:
                 add_planned(session, new, blank(session.schema(), old, new, unlink=True))
+        how = Copying(ignore_errors=ignore_errors, progressbar=progressbar)
         with _bar(table, shown=progressbar) as bar:
             for new in table.names:
-                _fill(_Filling(table, new, session, job, bar, ignore_errors))
+                _fill(_Filling(table, new, session, job, bar, how))
         for new, old in table.names.items():
             delete_tensor(session, old, large_ok=True)
             rename_tensor(session, new, old)
@@ -258,7 +303,12 @@ class _Filling:
     target: Session
     job: Job
     bar: tqdm[Any]
-    ignore_errors: bool
+    how: Copying
+
+    @property
+    def follows_links(self) -> bool:
+        """Whether the samples lie elsewhere, and are fetched."""
+        return self.how.unlink and self.table.state(self.name).meta.is_link
 
     def state(self) -> TensorState:
         return self.target.schema().tensor(self.name)
@@ -267,8 +317,8 @@ class _Filling:
         """Yield rows as columns, and the bytes of each."""
         # The reader keeps to this version, whatever is added to the dataset meanwhile.
         reader = self.table.reader(self.name)
-        if reader.state.meta.is_link:
-            yield from LinkResolver(reader, self.job.broken if self.ignore_errors else None).columns(
+        if self.follows_links:
+            yield from LinkResolver(reader, self.job.broken if self.how.ignore_errors else None).columns(
                 rows, self.state
             )
             return

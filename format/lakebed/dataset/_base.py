@@ -33,7 +33,15 @@ class DatasetBase:
         Let rows behind the last one of a tensor read as empty samples.
     lasting
         Rows that are added afterwards do not outdate it.
+
+    Attributes
+    ----------
+    _query_text, _filter_text
+        The query, or the expression or function, that chose the rows: saved views keep it.
     """
+
+    _query_text: str | None = None
+    _filter_text: str | None = None
 
     def __init__(
         self,

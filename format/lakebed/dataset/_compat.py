@@ -17,7 +17,12 @@ class CompatMethods(DatasetBase):
     org_id: str | None = None
     verbose = True
     public = False
-    is_optimized = False
+
+    @property
+    def is_optimized(self) -> bool:
+        """Whether this is a saved view whose samples were copied."""
+        view = self._handle.view
+        return view is not None and not view.entry.is_virtual
 
     @property
     def username(self) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.dataset._base import DatasetBase
-from lakebed.errors import InvalidInputError, InvalidOperationError
+from lakebed.errors import InvalidInputError
 from lakebed.reading.index import Index
 
 if TYPE_CHECKING:
@@ -28,8 +28,9 @@ class SelectionMethods(DatasetBase):
 
     @property
     def is_view(self) -> bool:
-        """Whether rows are selected."""
-        return not self._index.is_trivial
+        """Whether rows are selected, or this is the copy that a saved view was optimized to."""
+        view = self._handle.view
+        return not self._index.is_trivial or (view is not None and not view.entry.is_virtual)
 
     def _lengths(self) -> list[int]:
         rows = self._index.padded_rows if self._pad else self._index.rows
@@ -74,6 +75,9 @@ class SelectionMethods(DatasetBase):
     def sample_indices(self) -> Sequence[int]:
         """Row numbers that this selection keeps, against the whole dataset."""
         rows = self._index.rows(self._whole().max_len if self._pad else self.num_samples)
+        view = self._handle.view
+        if view is not None and not view.entry.is_virtual:
+            return [int(view.rows[row]) for row in rows]
         return rows if isinstance(rows, range) else [int(row) for row in rows]
 
     @property
@@ -186,8 +190,10 @@ class QueryMethods(DatasetBase):
             ``serial`` or ``threaded``; what 3.x calls ``processed`` runs on threads.
         progressbar
             Show a bar.
-        save_result, result_path, result_ds_args
-            Of 3.x: views are not stored by filters here.
+        save_result
+            Save the view, as :meth:`save_view` does.
+        result_path, result_ds_args
+            Where to, and its further arguments: ``path``, and any other by name.
 
         Returns
         -------
@@ -197,21 +203,21 @@ class QueryMethods(DatasetBase):
         ------
         QueryError
             If the expression is none, or does not fit.
-        InvalidOperationError
-            If the result is to be saved.
+        DatasetViewSavingError
+            If the view is to be saved, and there are changes that are not committed.
         """
         from lakebed.dataset import queries
 
-        if save_result or result_path is not None or result_ds_args:
-            raise InvalidOperationError(
-                "filter stores no views: keep the rows, ds.filter(...).sample_indices, or copy the view with "
-                "lakebed.deepcopy"
-            )
         if isinstance(function, str):
             found: Self = queries.filtered(function, self._queried())
-            return found
-        rows = queries.kept_rows(self, function, num_workers, scheduler, progressbar=progressbar)
-        return self[rows]  # type: ignore[index,no-any-return]
+            found._query_text, found._filter_text = None, function
+        else:
+            rows = queries.kept_rows(self, function, num_workers, scheduler, progressbar=progressbar)
+            found = self[rows]  # type: ignore[index]
+            found._filter_text = getattr(function, "__name__", None)
+        if save_result:
+            found.save_view(path=result_path, **(result_ds_args or {}))  # type: ignore[attr-defined]
+        return found
 
     def sample_by(
         self,

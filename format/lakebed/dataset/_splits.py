@@ -1,4 +1,4 @@
-"""A dataset's facade: named splits, which a tensor of class labels tells row by row."""
+"""A dataset's facade: rows that are kept, as named splits, which a tensor tells, and as saved views."""
 
 from __future__ import annotations
 
@@ -9,10 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.dataset._base import DatasetBase
-from lakebed.errors import InvalidInputError
+from lakebed.errors import (
+    InvalidInputError,
+    InvalidOperationError,
+    ReadOnlyModeError,
+    UnsupportedParameterException,
+)
 
 if TYPE_CHECKING:
     from lakebed.dataset.dataset import Dataset
+    from lakebed.dataset.view_entry import ViewEntry
+    from lakebed.session.places import Path
+    from lakebed.session.table import Table
 
 TENSOR = "split"
 _NONE = -1
@@ -128,6 +136,224 @@ class SplitMethods(DatasetBase):
         if len(wrong):
             raise IndexError(f"there is no row {wrong[0]}: the dataset has {count:,}")
         return np.unique(found.astype(np.int64) % max(count, 1))
+
+
+class ViewMethods(DatasetBase):
+    """Views that are saved beside the dataset."""
+
+    def save_view(
+        self,
+        message: str | None = None,
+        path: Path | None = None,
+        id: str | None = None,  # noqa: A002 - the name of 3.x
+        optimize: bool = False,
+        tensors: Sequence[str] | None = None,
+        num_workers: int = 0,
+        scheduler: str = "threaded",
+        verbose: bool = True,
+        ignore_errors: bool = False,
+        overwrite: bool = False,
+        **ds_args: Any,
+    ) -> str:
+        """Save which rows these are, of the commit that they are of.
+
+        The view is there with the return of this call, complete, or not at all. Deep Lake 3.x opens it, too.
+
+        Parameters
+        ----------
+        message
+            What to remember of it.
+        path
+            Place of its own, where ``lakebed.load`` opens it; None is beside the dataset.
+        id
+            Its name; None is one that its content tells: to save the same again replaces it.
+        optimize
+            Copy the samples, in this order, so that they are read one after the other. A copy that was cut off goes
+            on by the same call.
+        tensors
+            Names of the tensors and groups to copy; None copies all.
+        num_workers
+            Threads that copy tensors side by side.
+        scheduler
+            Accepted for compatibility.
+        verbose
+            Show a bar while samples are copied.
+        ignore_errors
+            Leave an empty sample in the copy where a link leads nowhere.
+        overwrite
+            Take the place of a view of this id, or of a dataset at ``path``.
+        ds_args
+            ``creds`` for ``path``; others of 3.x have no meaning here.
+
+        Returns
+        -------
+        Where its data are.
+
+        Raises
+        ------
+        DatasetViewSavingError
+            If there are changes that are not committed, the id is taken, or ``path`` holds something.
+        ReadOnlyModeError
+            If the dataset was opened read-only, and there is no ``path``.
+        InvalidOperationError
+            If this is a copy that a view was optimized to.
+        LockedException, CommitFailed, CommitStateUnknown
+            If other processes are at the list of views, or its storage fails.
+        """
+        from lakebed.copying.materialize import Copying
+        from lakebed.views import optimize as copies
+        from lakebed.views.save import READ_ONLY, Wish, kept, save, save_at
+
+        creds = _checked_arguments(ds_args)
+        wish = Wish(id, message, overwrite, self._filter_text, self._query_text)
+        if path is None and not self._may_save():
+            raise ReadOnlyModeError(READ_ONLY)
+        table = self._view_table(tensors)
+        view = kept(table, wish, pad=self._pad, is_virtual=not optimize)
+        how = Copying(ignore_errors=ignore_errors, progressbar=verbose, workers=num_workers)
+        if path is None:
+            entry = copies.save_copy(table, view, wish, how) if optimize else save(view, table.session, wish)
+            return f"{self._handle.path}/{entry.folder[:-1]}"
+        if creds is not None:
+            from lakebed.storage.url import parse
+
+            path = parse(path, creds=creds)
+        if optimize:
+            return copies.save_copy_at(table, view, path, how, overwrite=overwrite)
+        return save_at(view, path, overwrite=overwrite)
+
+    def _view_table(self, tensors: Sequence[str] | None) -> Table:
+        from lakebed.copying.copy import chosen
+        from lakebed.session.table import Table
+
+        view = self._handle.view
+        if view is not None and not view.entry.is_virtual:
+            raise InvalidOperationError(
+                f"this is the copy of view {view.entry.id!r}: select the rows in the dataset itself, "
+                "ds[view.sample_indices], and save that"
+            )
+        wanted = tensors if tensors is not None else self._columns
+        return Table(self._session, chosen(self._session.schema(), self._group, wanted), self._index)
+
+    def _may_save(self) -> bool:
+        view = self._handle.view
+        return not self._session.read_only if view is None else view.is_writable
+
+    def _check_views_changeable(self) -> None:
+        if not self._may_save():
+            raise ReadOnlyModeError(
+                f"{self._handle.path} was opened read-only: open it with read_only=False to change its views"
+            )
+
+    def get_views(self, commit_id: str | None = None) -> list[ViewEntry]:
+        """Return the saved views in the order in which they were saved.
+
+        Parameters
+        ----------
+        commit_id
+            Only those of this commit.
+
+        Raises
+        ------
+        DatasetCorruptError
+            If the list is damaged.
+        """
+        from lakebed.dataset.view_entry import ViewEntry
+        from lakebed.views.catalog import read_views
+
+        found = read_views(self._session.storage)
+        return [ViewEntry(self, view) for view in found if commit_id in (None, view.version)]  # type: ignore[arg-type]
+
+    def get_view(self, id: str) -> ViewEntry:  # noqa: A002 - the name of 3.x
+        """Return a saved view.
+
+        Parameters
+        ----------
+        id
+            Its name.
+
+        Raises
+        ------
+        KeyError
+            If there is none of this name.
+        """
+        from lakebed.dataset.view_entry import ViewEntry
+        from lakebed.views.save import named
+
+        return ViewEntry(self, named(self._session.storage, id))  # type: ignore[arg-type]
+
+    def load_view(
+        self,
+        id: str,  # noqa: A002 - the name of 3.x
+        optimize: bool = False,
+        tensors: Sequence[str] | None = None,
+        num_workers: int = 0,
+        scheduler: str = "threaded",
+        progressbar: bool = True,
+    ) -> Dataset:
+        """Open a saved view, for reading.
+
+        Parameters
+        ----------
+        id
+            Its name.
+        optimize
+            Copy its samples first, see :meth:`ViewEntry.optimize`.
+        tensors
+            Names of the tensors and groups to copy; None copies all.
+        num_workers
+            Threads that copy tensors side by side.
+        scheduler
+            Accepted for compatibility.
+        progressbar
+            Show a bar while samples are copied.
+
+        Returns
+        -------
+        The rows of its commit, or the copy of them.
+
+        Raises
+        ------
+        KeyError
+            If there is none of this name.
+        CheckoutError
+            If its commit is no longer part of the history.
+        """
+        entry = self.get_view(id)
+        if optimize:
+            entry.optimize(tensors, num_workers=num_workers, scheduler=scheduler, progressbar=progressbar)
+        return entry.load()
+
+    def delete_view(self, id: str) -> None:  # noqa: A002 - the name of 3.x
+        """Remove a saved view; the rows of the dataset stay.
+
+        Parameters
+        ----------
+        id
+            Its name.
+
+        Raises
+        ------
+        KeyError
+            If there is none of this name.
+        ReadOnlyModeError
+            If the dataset was opened read-only.
+        """
+        from lakebed.views.save import delete
+
+        self._check_views_changeable()
+        delete(self._session.storage, id)
+
+
+_OF_PLACES = frozenset("access_method memory_cache_size org_id public token verbose".split())
+
+
+def _checked_arguments(given: dict[str, Any]) -> Any:
+    """Return the credentials among the arguments for a place of 3.x."""
+    unknown = given.keys() - _OF_PLACES - {"creds"}
+    if unknown:
+        raise UnsupportedParameterException(f"unexpected argument {min(unknown)!r} of save_view")
+    return given.get("creds")
 
 
 def _selection(rows: NDArray[np.int64]) -> slice | list[int]:

@@ -17,7 +17,7 @@ from lakebed.dataset._rows import RowMethods
 from lakebed.dataset._schema import SchemaMethods
 from lakebed.dataset._selection import QueryMethods, SelectionMethods
 from lakebed.dataset._show import ShowMethods
-from lakebed.dataset._splits import SplitMethods
+from lakebed.dataset._splits import SplitMethods, ViewMethods
 from lakebed.dataset._tables import TableMethods
 from lakebed.dataset._transforms import TransformMethods
 from lakebed.dataset._versions import VersionMethods
@@ -57,6 +57,7 @@ class Dataset(
     CredsMethods,
     LoaderMethods,
     SplitMethods,
+    ViewMethods,
     TransformMethods,
     CompatMethods,
     ShowMethods,

@@ -88,7 +88,9 @@ def facade(relation: Relation, text: str, queried: Queried) -> Any:
         columns: tuple[str, ...] | None = tuple(table.names)
         if columns == tuple(owner._names()):  # noqa: SLF001
             columns = owner._columns  # noqa: SLF001
-        return type(owner)(owner._handle, owner._group, table.index, columns)  # noqa: SLF001
+        view = type(owner)(owner._handle, owner._group, table.index, columns)  # noqa: SLF001
+        view._query_text = text  # noqa: SLF001
+        return view
 
     def materialize(result: Result, dest: Any, overwrite: bool) -> Any:
         return stored(result, dest, queried, overwrite=overwrite)

@@ -46,6 +46,7 @@ what happened, where, and what to do::
     │   ├── SampleHtypeMismatchError*, IncompatibleHtypeError*
     │   ├── RenameError*
     │   ├── InvalidViewException* (RuntimeError)
+    │   ├── DatasetViewSavingError*                      commit first, or choose another id or place
     │   ├── UnsupportedParameterException* (TypeError)
     │   ├── MemoryDatasetCanNotBePickledError* (TypeError)
     │   ├── SampleCompressionError*                      also a CompressionError*
@@ -150,6 +151,7 @@ from lakebed.errors.importing import (
 from lakebed.errors.inputs import (
     BadLinkError,
     CompressionError,
+    DatasetViewSavingError,
     DynamicTensorNumpyError,
     EmptyPolygonError,
     EmptyTensorError,
@@ -274,6 +276,7 @@ __all__ = [
     "DatasetHandlerError",
     "DatasetNotFoundError",
     "DatasetTooLargeToDelete",
+    "DatasetViewSavingError",
     "DisplacedWarning",
     "DynamicTensorNumpyError",
     "EmptyCommitError",

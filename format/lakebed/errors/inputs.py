@@ -140,6 +140,10 @@ class InvalidViewException(InvalidInputError, RuntimeError):
     """The dataset has changed since the view was made: its rows may be others now."""
 
 
+class DatasetViewSavingError(InvalidInputError):
+    """A view cannot be saved: what it shows is not committed, its id is taken, or the place holds something else."""
+
+
 class UnsupportedParameterException(InvalidInputError, TypeError):
     """The call has no parameter of this name any more."""
 

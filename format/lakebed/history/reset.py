@@ -6,7 +6,7 @@ from lakebed import clock, config
 from lakebed.documents.version_tree import VersionTree, new_id
 from lakebed.errors import VersionControlError
 from lakebed.history.squash_diffs import is_checkpoint
-from lakebed.session.branches import is_changed
+from lakebed.session.branches import is_changed, views_of
 from lakebed.session.session import Session
 from lakebed.versions.derive import as_commit, empty_snapshot, inherited
 from lakebed.versions.opening import open_version
@@ -55,7 +55,7 @@ def squash(session: Session, message: str) -> str:
     Raises
     ------
     VersionControlError
-        If there are other branches, or tags, or this is not the head of the branch.
+        If there are other branches, tags or saved views, or this is not the head of the branch.
     """
     if not session.is_head:
         raise VersionControlError("squash works at the head of a branch; checkout the branch first")
@@ -69,6 +69,12 @@ def squash(session: Session, message: str) -> str:
         if tags:
             raise VersionControlError(
                 f"squash would lose the commits tagged {', '.join(map(repr, tags))}; delete the tags first"
+            )
+        views = views_of(session.storage, session.tree.commits)
+        if views:
+            raise VersionControlError(
+                f"squash would lose the commits that the views {', '.join(map(repr, views))} show; delete or optimize "
+                "them first"
             )
         commit = as_commit(draft.snapshot() if draft.dirty else session.snapshot, new_id())
         head = inherited(commit, new_id())

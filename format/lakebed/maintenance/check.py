@@ -225,7 +225,9 @@ class DocumentCheck:
     def _opening(self, node: CommitNode) -> None:
         """Open the version as a reader does: nothing that it refuses counts as sound."""
         try:
-            open_version(self._storage, self._tree, node.id)
+            list(
+                open_version(self._storage, self._tree, node.id).tensors.values()
+            )  # each is parsed when asked for
         except (FormatError, LimitError) as error:
             self._damaged(str(error), node)
 

@@ -14,12 +14,14 @@ from lakebed.errors import (
     DatasetCorruptError,
     EmptyCommitError,
     InfoError,
+    KeyNotFound,
     ReadOnlyModeError,
     VersionControlError,
 )
 from lakebed.session.new_branch import create_branch
 from lakebed.session.open_sessions import flush_open
 from lakebed.session.session import Session
+from lakebed.storage.base import Storage
 from lakebed.storage.concurrently import together
 from lakebed.versions.derive import inherited, replacing
 from lakebed.versions.locks.leases import Lease
@@ -221,6 +223,12 @@ def _check_deletable(session: Session, tree: VersionTree, name: str, *, force: b
         raise VersionControlError(
             f"Cannot delete branch {name} because of the tags {', '.join(map(repr, tags))}; delete them first"
         )
+    views = views_of(session.storage, gone)
+    if views:
+        raise VersionControlError(
+            f"Cannot delete branch {name} because of the saved views {', '.join(map(repr, views))}; delete or optimize "
+            "them first"
+        )
     if force:
         return
     for merge, parents in refs.merges.items():
@@ -230,6 +238,17 @@ def _check_deletable(session: Session, tree: VersionTree, name: str, *, force: b
         tensors = open_version(session.storage, tree, head).tensors.values() if other != name else ()
         if any(commit in gone for tensor in tensors for commit, _ in tensor.table.places.folders):
             raise _merged(name, other)
+
+
+def views_of(storage: Storage, commits: Collection[str]) -> list[str]:
+    """Return the ids of the saved views that show rows of some commits, and hold no copies of them."""
+    from lakebed.documents.saved_views import FILE, SavedViews
+
+    try:
+        views = SavedViews.from_bytes(storage.get(FILE))
+    except KeyNotFound:
+        return []
+    return [view.id for view in views if view.is_virtual and view.version in commits]
 
 
 def _merged(name: str, other: str) -> VersionControlError:

@@ -79,8 +79,8 @@ def _parts(source: Source, flat: NDArray[np.int64], target: TensorState) -> list
 def _run(source: Source, rows: list[int], target: TensorState) -> list[Encoded]:
     if not rows:
         return []
-    consecutive = rows[-1] - rows[0] == len(rows) - 1
-    wanted = range(rows[0], rows[-1] + 1) if consecutive else np.array(rows)
+    run = range(rows[0], rows[0] + len(rows))
+    wanted = run if rows == list(run) else np.array(rows)
     with source.reader.prefetch(wanted):
         raw = [(bytes(data), shape) for _, data, shape in source.reader.many(wanted)]
     ndim = next((len(shape) for _, shape in raw if shape is not None), None)

@@ -5,11 +5,17 @@ from __future__ import annotations
 import weakref
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lakebed.dataclass import dataclass, field
 from lakebed.session.finalizer import close_finally
 from lakebed.session.session import Session
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from lakebed.documents.saved_views import SavedView
 
 
 @dataclass(slots=True)
@@ -29,6 +35,25 @@ class Live:
         return self.values
 
 
+@dataclass(frozen=True, slots=True)
+class FromView:
+    """The saved view that a dataset was opened as.
+
+    Parameters
+    ----------
+    entry
+        What the list of views says of it.
+    rows
+        Numbers of its rows in the commit that it is of, shape (rows,).
+    is_writable
+        Whether views may be saved beside the dataset that it is of.
+    """
+
+    entry: SavedView
+    rows: NDArray[np.uint64]
+    is_writable: bool
+
+
 class Handle:
     """What every facade of one dataset holds; when the last is gone, or the interpreter exits, the session closes.
 
@@ -41,12 +66,15 @@ class Handle:
     ----------
     infos
         What callers hold of the infos: of the dataset under "", of tensors under their keys.
+    view
+        The saved view that this was opened as.
     """
 
     def __init__(self, session: Session, path: str | None = None) -> None:
         self.session = session
         self.path = session.storage.url if path is None else path
         self.infos: dict[str, Live] = {}
+        self.view: FromView | None = None
         self._last_left = -1  # the epoch in which another version was checked out last
         self._left: dict[int, str] = {}  # commits that were left by a checkout, by epoch
         self._older: weakref.WeakValueDictionary[str, Handle] = weakref.WeakValueDictionary()

@@ -56,6 +56,7 @@ INVOCATIONS: dict[str, list[list[str]]] = {
     "tag": [["DS"], ["DS", "t" + EVIL], ["DS", "-d", "t" + EVIL], ["DS", "good", "no" + EVIL]],
     "branch": [["DS"], ["DS", "new" + EVIL], ["DS", "-d", "no" + EVIL], ["DS", "-d", "c" + EVIL]],
     "diff": [["DS"], ["DS", "b" + EVIL], ["DS", "main", "b" + EVIL], ["DS", "no" + EVIL]],
+    "view": [["DS"], ["DS", "-d", "no" + EVIL], ["DS", "--materialize", "v" + EVIL, "VIEW"], ["NO"]],
     "verify": [["DS"], ["DS", "--deep"], ["BAD"], ["DS@no" + EVIL]],
     "repair": [["BAD"], ["BAD", "--apply"], ["DS@no" + EVIL]],
     "materialize": [["DS", "OUT"], ["DS", "OUT2", "--ignore-errors"], ["DS", "OUT3", "-t", "no" + EVIL]],
@@ -111,6 +112,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ds.info["airbyte"] = {"stream": EVIL, "namespace": EVIL, "mode": EVIL}
     ds.commit("message" + EVIL)
     ds.create_tag("good", message=EVIL)
+    ds[:1].save_view(message="message" + EVIL, id="v" + EVIL)
     ds.checkout("b" + EVIL, create=True)
     ds["n" + EVIL].append(2)
     ds.rename_tensor("n" + EVIL, "renamed" + EVIL)
@@ -141,7 +143,7 @@ def _clean(text: str) -> bool:
 
 def _run(place: Path, name: str, arguments: list[str]) -> Result:
     paths = {"DS": "ds" + EVIL, "BAD": "bad" + EVIL, "LAKE": "", "NO": "none" + EVIL, "KEPT": "kept" + EVIL}
-    paths |= {word: word + EVIL for word in ("OUT", "OUT2", "OUT3", "COPY", "FLAT", "BACKUPS")}
+    paths |= {word: word + EVIL for word in ("OUT", "OUT2", "OUT3", "COPY", "FLAT", "BACKUPS", "VIEW")}
 
     paths["PACKED"] = f"packed{EVIL}.lake"
 

@@ -363,3 +363,14 @@ def test_rename_of_a_selection_names_the_dataset(ds: lakebed.Dataset) -> None:
         lakebed.InvalidOperationError, match="rename method cannot be called on a Dataset view"
     ):
         ds[:2].rename("new")
+
+
+@pytest.mark.parametrize("rows", [[7, 2, 9], [0, 0, 2], [3, 5, 4, 6], [9, 8, 7]])
+def test_rows_in_any_order_are_copied_in_it(rows: list[int]) -> None:
+    """Also where the first and the last are as far apart as those of a run."""
+    ds = lakebed.empty("mem://order", overwrite=True)
+    ds.create_tensor("x", dtype="int64")
+    ds.x.extend(np.arange(10))
+    copied = ds[rows].copy("mem://order-copy", overwrite=True, progressbar=False)
+
+    assert np.ravel(copied.x.numpy()).tolist() == rows

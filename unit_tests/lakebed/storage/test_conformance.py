@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from lakebed.storage.base import Storage, StorageTraits, traits_of
+from lakebed.storage.below import below
 from lakebed.storage.cache.caching import CachedStorage
 from lakebed.storage.cache.files import CacheFiles
 from lakebed.storage.local import LocalStorage
@@ -30,6 +31,22 @@ class TestMemory(StorageConformance):
     @pytest.fixture
     def storage(self) -> Storage:
         return MemoryStorage()
+
+
+class TestBelow(StorageConformance):
+    """A folder of another storage."""
+
+    @pytest.fixture
+    def storage(self) -> Storage:
+        outer = MemoryStorage()
+        outer.put("folders/other", b"not of it")
+        return below(outer, "folders/one")
+
+
+class TestBelowLocal(StorageConformance):
+    @pytest.fixture
+    def storage(self, tmp_path: Path) -> Storage:
+        return below(LocalStorage(tmp_path), ".queries/a/b")
 
 
 class Unlabelled:

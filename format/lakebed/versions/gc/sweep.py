@@ -23,6 +23,7 @@ from lakebed.storage.reader_locks import claimed, is_shared
 from lakebed.versions.gc.mark import LiveChunks, mark, mark_outside, versions_of_views
 from lakebed.versions.gc.report import Report
 from lakebed.versions.gc.tombstones import YOUNG_SECONDS, Tombstones
+from lakebed.versions.gc.view_data import left_of_views
 from lakebed.versions.locks.marker import is_being_written, read_lock
 from lakebed.versions.locks.reader_lease import reader_lease_key
 from lakebed.versions.opening import TREE_KEY, manifest_key, read_tree
@@ -144,6 +145,8 @@ class Sweep:
                 self._remove_chunks(version)
                 yield
             self._remove_manifests(set(dead))
+            yield
+            self._remove_data_of_views()
             yield
             self._remove_temporary()
         self._remove_now()
@@ -375,6 +378,11 @@ class Sweep:
             )
         }
         self._remove("manifests", "", gone, "their versions are gone")
+
+    def _remove_data_of_views(self) -> None:
+        before = self._now - max(self._grace, _UNDER_WAY)
+        for name, files in left_of_views(self._storage, self._changed, before):
+            self._remove("view data", name, files, "no saved view refers to them")
 
     def _remove_temporary(self) -> None:
         for key, size, changed in list(temporary_files(self._storage)):

@@ -119,6 +119,11 @@ class DraftSchema:
         diff = tensor.diff
         tensor.record(diff if diff.created else diffs.with_info(diff))
 
+    def set_default_index(self, axes: tuple[Any, ...]) -> None:
+        """Say which rows Deep Lake 3.x shows of the dataset when it opens it as a view (FORMAT.md 12)."""
+        self.tensors.mark_changed()
+        self.meta = replace(self.meta, default_index=axes)
+
     def set_allow_delete(self, allow: bool) -> None:
         """Allow or forbid that the dataset is deleted."""
         self.tensors.mark_changed()

@@ -1,0 +1,155 @@
+"""Copies of the rows of views: real tensors, in the order of the view, with the row numbers beside them (FORMAT.md 12).
+
+A copy is published bit by bit and goes on after a kill, when the same is asked for again.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.copying.materialize import KEY, Copying, Job, add_tensors, fill
+from lakebed.documents.saved_views import SavedView, SavedViews
+from lakebed.errors import DatasetViewSavingError, InvalidOperationError
+from lakebed.session import credentials
+from lakebed.session.places import Path, make
+from lakebed.session.session import Session
+from lakebed.session.table import Table
+from lakebed.storage.base import Storage
+from lakebed.storage.below import below
+from lakebed.versions.create import create
+from lakebed.versions.opening import TREE_KEY
+from lakebed.views.catalog import change_views, read_views
+from lakebed.views.files import INDEX, index_block, index_meta
+from lakebed.views.load import Opened
+from lakebed.views.save import Kept, Wish, elsewhere, is_free, remove_data, save
+from lakebed.writing.encode.encoded import Column, Encoded
+
+_SUFFIX = "_OPTIMIZED"
+
+
+def save_copy(table: Table, view: Kept, wish: Wish, how: Copying) -> SavedView:
+    """Store a view with copies of its samples beside the dataset; return its entry. See :func:`views.save.save`.
+
+    Raises
+    ------
+    DatasetViewSavingError
+        If it shows a part of each sample, or the id is taken.
+    LockedException
+        If another process is at it.
+    GetDataFromLinkError, SampleAppendError
+        If what a link leads to cannot be had or stored; the same call goes on from there.
+    """
+    storage = table.session.storage
+    found = save(view, table.session, wish, partial(_stored, storage, table, view.rows, view.entry, how))
+    storage.delete(f"{found.folder}{KEY}")
+    return found
+
+
+def save_copy_at(table: Table, view: Kept, dest: Path, how: Copying, *, overwrite: bool) -> str:
+    """Store a view with copies of its samples as a dataset at a place of its own; return its address."""
+    _check_whole(table)
+    handle = make(dest, overwrite=overwrite)
+    target = handle.session
+    target.storage.put(KEY, Job.of(table).to_bytes())
+    _fill(table, target, Job.of(table), view.rows, view.entry, how)
+    target.storage.delete(KEY)
+    target.close()
+    return handle.path
+
+
+def optimize(storage: Storage, opened: Opened, table: Table, how: Copying) -> SavedView:
+    """Make copies of the samples of a view that was saved without, and let its entry lead there; return the entry.
+
+    Parameters
+    ----------
+    storage
+        Where the dataset lies.
+    table
+        The rows of the view, and those of the tensors that are wanted.
+
+    Raises
+    ------
+    InvalidOperationError
+        If the view was deleted or replaced meanwhile.
+    """
+    old = opened.entry
+    wanted = old.changed({"virtual-datasource": False, "path": f"{old.id}{_SUFFIX}"})
+    new = _stored(storage, table, opened.rows, wanted, how)
+
+    def edit(views: SavedViews) -> SavedViews:
+        found = views.find(old.id)
+        if found is None or found.doc not in (old.doc, new.doc):
+            raise InvalidOperationError(
+                f"view {old.id!r} of {storage.url} was deleted or replaced while it was copied"
+            )
+        return views.with_entry(new)
+
+    try:
+        change_views(storage, edit, lambda views: any(view.doc == new.doc for view in views))
+    except InvalidOperationError:
+        remove_data(storage, new)
+        raise
+    remove_data(storage, old)
+    storage.delete(f"{new.folder}{KEY}")
+    return new
+
+
+def _check_whole(table: Table) -> None:
+    if table.index.inside:
+        raise DatasetViewSavingError(
+            "the view shows a part of each sample, and copies are of whole ones: select the rows, optimize that, and "
+            "index the samples when they are read"
+        )
+
+
+def _stored(
+    storage: Storage, table: Table, rows: NDArray[np.uint64], entry: SavedView, how: Copying
+) -> SavedView:
+    """Copy the rows into a folder of their own, or go on with it; return the entry with the folder."""
+    _check_whole(table)
+    job = Job.of(table)
+    begun = _begun(storage, entry, job)
+    if begun is None:
+        entry = entry if is_free(storage, entry) else elsewhere(entry)
+        data = below(storage, entry.folder.rstrip("/"))
+        create(data)
+        data.put(KEY, job.to_bytes())
+    else:
+        data, job = below(storage, entry.folder.rstrip("/")), begun
+    _fill(table, Session(data), job, rows, entry, how)
+    return entry
+
+
+def _begun(storage: Storage, entry: SavedView, job: Job) -> Job | None:
+    """Return what was begun of the same copy in the folder of an entry; None if there is nothing, or a view's data."""
+    if any(other.folder == entry.folder for other in read_views(storage)):
+        return None
+    data = below(storage, entry.folder.rstrip("/"))
+    found = None if data.stat(TREE_KEY) is None else Job.at(data)
+    return found if found is not None and found.is_same(job) else None
+
+
+def _fill(
+    table: Table, target: Session, job: Job, rows: NDArray[np.uint64], entry: SavedView, how: Copying
+) -> None:
+    source = table.session
+    target.hold()
+    try:
+        if source.storage.stat(credentials.KEY) is not None:
+            target.storage.put(credentials.KEY, source.storage.get(credentials.KEY))
+        add_tensors(source, target, job, unlink=how.unlink)
+        fill(table, target, job, how)
+        with target.mutex, target.writing() as draft:
+            if target.schema().key_of(INDEX) is None:
+                draft.schema.add_tensor(INDEX, index_meta(hidden=True), {}, ())
+                if len(rows):
+                    meta = draft.tensors[INDEX].meta
+                    draft.rows.extend({INDEX: Column([Encoded(index_block(rows), meta)])})
+            draft.schema.set_info(dict(entry.doc))
+            if entry.is_single:
+                draft.schema.set_default_index((0,))
+    finally:
+        target.release()

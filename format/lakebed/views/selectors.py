@@ -1,0 +1,108 @@
+"""Which rows, and which part of each sample, as JSON and back (FORMAT.md 12). Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.errors import DatasetViewSavingError, FormatError
+from lakebed.reading.index import Index, RowSelector
+
+MOST_LISTED = 10_000
+"""Rows that are also listed where people and other programs read them; of more, only the data of the view tell."""
+
+
+def axes_of(index: Index, rows: NDArray[np.uint64]) -> list[Any] | None:
+    """Return the selectors of an index, for the eye: the data of a view have the rows; None if they are too many."""
+    first = index.chain[0] if len(index.chain) == 1 else None
+    if not index.chain:
+        head: Any = _of_slice(slice(None))
+    elif isinstance(first, slice):
+        head = _of_slice(first)
+    elif index.is_single:
+        head = int(rows[0])
+    elif len(rows) > MOST_LISTED:
+        return None
+    else:
+        head = rows.tolist()
+    return [head, *inside_of(index)]
+
+
+def inside_of(index: Index) -> list[Any]:
+    """Return the selectors of the inside of samples.
+
+    Raises
+    ------
+    DatasetViewSavingError
+        If they cannot be stored.
+    """
+    if len(index.inside) > 1:
+        raise DatasetViewSavingError(
+            "the inside of the samples is indexed twice, which cannot be stored: do it in one step, as in ds[rows, 0:2]"
+        )
+    return [_of(item) for subscript in index.inside for item in subscript]
+
+
+def _of(item: Any) -> Any:
+    if isinstance(item, slice):
+        return _of_slice(item)
+    found = np.asarray(item)
+    if found.ndim < 2 and found.dtype.kind in "iu" and item is not Ellipsis:
+        return found.tolist()
+    raise DatasetViewSavingError(
+        f"{item!r} in the index of samples cannot be stored: views keep numbers, lists of them, and slices"
+    )
+
+
+def _of_slice(item: slice) -> dict[str, int | None]:
+    try:
+        found = [None if n is None else n.__index__() for n in (item.start, item.stop, item.step)]
+    except AttributeError:
+        raise DatasetViewSavingError(f"{item!r} is no slice of whole numbers") from None
+    return dict(zip(("start", "stop", "step"), found, strict=True))
+
+
+def index_of(rows: NDArray[np.uint64], *, is_single: bool, inside: Any, pad: bool = False) -> Index:
+    """Return the index that selects stored rows, in order, and the inside of samples.
+
+    Parameters
+    ----------
+    pad
+        Whether tensors may be shorter: then rows are named, which they have as empty samples.
+
+    Raises
+    ------
+    FormatError
+        If the selectors of the inside are none, or several rows are said to be one.
+    """
+    if is_single and len(rows) != 1:
+        raise FormatError(f"a view of one row has the numbers of {len(rows)}")
+    chain: RowSelector = int(rows[0]) if is_single else tuple(rows.tolist()) if pad else _selector(rows)
+    return Index((chain,), () if not inside else (tuple(_parsed(inside)),))
+
+
+def _selector(rows: NDArray[np.uint64]) -> RowSelector:
+    """Return rows as what selects them fastest."""
+    if len(rows) and (np.diff(rows.astype(np.int64)) == 1).all():
+        return slice(int(rows[0]), int(rows[-1]) + 1)
+    return tuple(rows.tolist())
+
+
+def _parsed(inside: Any) -> list[Any]:
+    if not isinstance(inside, list):
+        raise FormatError(f"sub-sample-index is {inside!r:.60}, not a list")
+    return [_item(item) for item in inside]
+
+
+def _item(item: Any) -> Any:
+    if type(item) is int:
+        return item
+    if isinstance(item, list) and all(type(n) is int for n in item):
+        return item
+    if isinstance(item, dict) and item.keys() <= {"start", "stop", "step"}:
+        ends = [item.get(name) for name in ("start", "stop", "step")]
+        if all(n is None or type(n) is int for n in ends) and ends[2] != 0:
+            return slice(*ends)
+    raise FormatError(f"sub-sample-index has {item!r:.60}, which selects nothing")
