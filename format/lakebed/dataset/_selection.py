@@ -214,7 +214,7 @@ class QueryMethods(DatasetBase):
         else:
             rows = queries.kept_rows(self, function, num_workers, scheduler, progressbar=progressbar)
             found = self[rows]  # type: ignore[index]
-            found._filter_text = getattr(function, "__name__", None)
+            found._filter_text = getattr(function, "__name__", None)  # noqa: SLF001
         if save_result:
             found.save_view(path=result_path, **(result_ds_args or {}))  # type: ignore[attr-defined]
         return found

@@ -418,8 +418,12 @@ def test_filter_takes_functions_and_the_spelling_of_3_x(ds: lakebed.Dataset) -> 
         return int(row.x.numpy()[0]) == wanted
 
     assert xs(ds.filter(only(7), progressbar=False)) == [7]
-    with pytest.raises(InvalidOperationError, match="stores no views"):
-        ds.filter("x > 1", save_result=True)
+    ds.commit("saved views are of commits")
+    ds.filter("x > 9", save_result=True, result_ds_args={"id": "few", "message": "ten and eleven"})
+    assert xs(ds.load_view("few")) == [10, 11]
+    assert ds.get_view("few").query == "x > 9"
+    ds.query("SELECT * WHERE x < 2").save_view(id="first")
+    assert xs(ds.load_view("first")) == [0, 1] and ds.get_view("first").tql_query == "SELECT * WHERE x < 2"
     with pytest.raises(ZeroDivisionError):
         ds.filter(lambda row: 1 // 0, progressbar=False)
 
