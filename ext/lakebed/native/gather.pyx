@@ -1,5 +1,6 @@
 """Many arrays put back to back: of one dtype and rank (FORMAT.md 5.3), or of one size. Its oracle is plain NumPy."""
 
+cimport cython
 from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBUF_ND, PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
@@ -146,6 +147,7 @@ cdef enum:
     LINES_AHEAD = 8
 
 
+@cython.auto_pickle(False)
 cdef class RowSources:
     """Where the rows of a tensor lie whose samples all have one size: in which buffer, and which blocks are verified.
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from lakebed import config
 from lakebed.documents.manifest import BLOCK
-from lakebed.native.gather import RowSources
+from lakebed.native import gather
 from lakebed.reading.bulk import whole_chunk
 from lakebed.reading.fetch import EvenSamples
 from lakebed.reading.samples import SampleReader
@@ -32,7 +32,7 @@ class ScatteredRows:
         self._reader = reader
         self._shape, self._dtype = tuple(reader.state.meta.max_shape), reader.known_dtype()
         self._item = reader.item
-        self._sources = RowSources(reader.state.table.ids.last, self._item, BLOCK)
+        self._sources = gather.RowSources(reader.state.table.ids.last, self._item, BLOCK)
         self._mapped: dict[int, EvenSamples] = {}
 
     def take(self, rows: NDArray[np.int64]) -> NDArray[Any]:
