@@ -51,7 +51,7 @@ def _round_trip(place: Place) -> None:
     url = place.dataset(f".airbyte-check-{uuid.uuid4().hex}")
     try:
         dataset = lakebed.empty(url, creds=place.creds)
-        dataset.create_tensor("probe", htype="text")
+        dataset.create_tensor("probe", htype="text", create_id_tensor=False)
         dataset.extend({"probe": [_ROW]})
         dataset.close()
         found = lakebed.load(url, read_only=True, creds=place.creds)["probe"][0].text()

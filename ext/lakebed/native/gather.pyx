@@ -1,7 +1,8 @@
 """Many arrays put back to back: of one dtype and rank (FORMAT.md 5.3), or of one size. Its oracle is plain NumPy."""
 
+cimport cython
 from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBUF_ND, PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
@@ -10,6 +11,7 @@ import numpy as np
 cdef extern from "lakebed/native/stream_copy.h" nogil:
     void stream_copy(uint8_t *out, const uint8_t *source, size_t size)
     void stream_end()
+    void prefetch_line(const uint8_t *place)
 
 cdef type _ARRAY = np.ndarray
 
@@ -137,3 +139,159 @@ def copy_samples(list sources, const int64_t[::1] starts, uint8_t[:, ::1] out, b
         for i in range(n):
             PyBuffer_Release(&views[i])
         free(views)
+
+
+# Rows of which the places are looked up, and their memory asked for, before the first of them is copied.
+cdef enum:
+    AHEAD = 32
+    LINES_AHEAD = 8
+
+
+@cython.auto_pickle(False)
+cdef class RowSources:
+    """Where the rows of a tensor lie whose samples all have one size: in which buffer, and which blocks are verified.
+
+    Parameters
+    ----------
+    last
+        Last row of each chunk: uint64, shape (chunks,).
+    item
+        Bytes of a sample, at least 1.
+    block
+        Bytes that one checksum is of.
+
+    Raises
+    ------
+    ValueError
+        If the last rows decrease, or samples or blocks have no bytes.
+    """
+
+    cdef const uint64_t[::1] last
+    cdef Py_ssize_t item, block, count
+    cdef Py_buffer* data
+    cdef Py_buffer* seen
+    cdef Py_ssize_t* start
+
+    def __cinit__(self, const uint64_t[::1] last, Py_ssize_t item, Py_ssize_t block):
+        if item < 1 or block < 1:
+            raise ValueError(f"samples of {item} bytes, blocks of {block}")
+        cdef Py_ssize_t i
+        for i in range(1, last.shape[0]):
+            if last[i] < last[i - 1]:
+                raise ValueError(f"the last row of chunk {i} is before that of the one before")
+        self.last, self.item, self.block, self.count = last, item, block, last.shape[0]
+        self.data = <Py_buffer*> calloc(self.count + 1, sizeof(Py_buffer))
+        self.seen = <Py_buffer*> calloc(self.count + 1, sizeof(Py_buffer))
+        self.start = <Py_ssize_t*> calloc(self.count + 1, sizeof(Py_ssize_t))
+        if self.data == NULL or self.seen == NULL or self.start == NULL:
+            raise MemoryError()
+        for i in range(self.count):
+            self.start[i] = -1  # not there
+
+    def __dealloc__(self):
+        cdef Py_ssize_t i
+        if self.data != NULL and self.seen != NULL:
+            # Releasing a buffer that was never taken does nothing.
+            for i in range(self.count):
+                PyBuffer_Release(&self.data[i])
+                PyBuffer_Release(&self.seen[i])
+        free(self.data)
+        free(self.seen)
+        free(self.start)
+
+    def has(self, Py_ssize_t chunk):
+        """Whether a chunk was put in."""
+        return 0 <= chunk < self.count and self.start[chunk] >= 0
+
+    def put(self, Py_ssize_t chunk, object data, Py_ssize_t start, object seen):
+        """Put in the file of a chunk, whose samples begin at byte ``start``.
+
+        Parameters
+        ----------
+        seen
+            One byte per block, not 0 when it is verified; empty if nothing is to be verified.
+
+        Raises
+        ------
+        ValueError
+            If there is no such chunk, it was put in before, or its samples leave the buffer.
+        """
+        cdef Py_buffer found, blocks
+        cdef uint64_t rows
+        if not 0 <= chunk < self.count or self.start[chunk] >= 0:
+            raise ValueError(f"chunk {chunk} of {self.count} is not there, or was put in before")
+        rows = self.last[chunk] + 1 if chunk == 0 else self.last[chunk] - self.last[chunk - 1]
+        PyObject_GetBuffer(data, &found, PyBUF_SIMPLE)
+        try:
+            if start < 0 or start > found.len or rows > <uint64_t> ((found.len - start) // self.item):
+                raise ValueError(f"{rows} samples of {self.item} bytes leave a file of {found.len}")
+            PyObject_GetBuffer(seen, &blocks, PyBUF_SIMPLE)
+            if blocks.len and blocks.len < (found.len + self.block - 1) // self.block:
+                PyBuffer_Release(&blocks)
+                raise ValueError(f"{blocks.len} blocks of {self.block} bytes are less than {found.len}")
+        except BaseException:
+            PyBuffer_Release(&found)
+            raise
+        self.data[chunk], self.seen[chunk], self.start[chunk] = found, blocks, start
+
+    def take(self, const int64_t[::1] rows, uint8_t[::1] out, Py_ssize_t done):
+        """Copy samples into ``out``, back to back, as far as their chunks are there and verified.
+
+        Parameters
+        ----------
+        done
+            How many samples are there already.
+
+        Returns
+        -------
+        How many are there now: less than all if the next one's chunk is not there, or a block of it is not verified.
+
+        Raises
+        ------
+        IndexError
+            If a row is not in the tensor, or ``out`` is too short.
+        """
+        cdef Py_ssize_t n = rows.shape[0], item = self.item, i = done, k, ready, bad = -1
+        cdef uint8_t* target = &out[0] if out.shape[0] else NULL
+        cdef const uint8_t* places[AHEAD]
+        if done < 0 or n > out.shape[0] // item:
+            raise IndexError("the destination is too short")
+        with nogil:
+            while i < n:
+                ready = 0
+                while ready < AHEAD and i + ready < n:
+                    if rows[i + ready] < 0 or not self.count or <uint64_t> rows[i + ready] > self.last[self.count - 1]:
+                        bad = i + ready
+                        break
+                    places[ready] = self._find(<uint64_t> rows[i + ready])
+                    if places[ready] == NULL:
+                        break
+                    for k in range(0, min(item, 64 * LINES_AHEAD), 64):
+                        prefetch_line(places[ready] + k)
+                    ready += 1
+                for k in range(ready):
+                    memcpy(target + (i + k) * item, places[k], <size_t> item)
+                i += ready
+                if bad >= 0 or (i < n and ready < AHEAD):
+                    break
+        if bad >= 0:
+            raise IndexError(f"row {rows[bad]} is out of range")
+        return i
+
+    cdef const uint8_t* _find(self, uint64_t row) noexcept nogil:
+        """Find a row of the tensor; NULL if its chunk is not there or not verified."""
+        cdef Py_ssize_t low = 0, size = self.count, half, start, block
+        cdef const uint8_t* seen
+        while size > 1:
+            half = size // 2
+            low += half if self.last[low + half - 1] < row else 0
+            size -= half
+        if self.start[low] < 0:
+            return NULL
+        start = self.start[low] + self.item * <Py_ssize_t> (row - (self.last[low - 1] + 1 if low else 0))
+        if self.seen[low].len:
+            seen = <const uint8_t*> self.seen[low].buf
+            for block in range(start // self.block, (start + self.item - 1) // self.block + 1):
+                if not seen[block]:
+                    return NULL
+        return <const uint8_t*> self.data[low].buf + start

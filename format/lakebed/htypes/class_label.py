@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -32,6 +31,8 @@ def check_known(names: Sequence[str], known: int, largest: int, tensor: str | No
     """
     what = f"tensor {tensor!r} takes the {known:,} classes of info.class_names only (strict_labels)"
     if len(names) > known:
+        from difflib import get_close_matches
+
         near = get_close_matches(names[known], names[: min(known, 1000)], n=1)
         guess = f"; did you mean {near[0]!r}?" if near else "."
         raise InvalidInputError(

@@ -148,9 +148,9 @@ def _opened(reader: SampleReader, ordinal: int, insides: range | NDArray[np.int6
         if even is not None:
             return partial(even.copy, insides.start)
         return partial(
-            np.copyto, src=_fixed(reader, ordinal, item)[insides.start * item : insides.stop * item]
+            np.copyto, src=whole_chunk(reader, ordinal, item)[insides.start * item : insides.stop * item]
         )
-    return partial(native.gather_fixed, _fixed(reader, ordinal, item), item, np.asarray(insides))
+    return partial(native.gather_fixed, whole_chunk(reader, ordinal, item), item, np.asarray(insides))
 
 
 def _pieces(reader: SampleReader, rows: Rows) -> Iterator[tuple[int, int, range | NDArray[np.int64]]]:
@@ -183,7 +183,7 @@ def _pick(
         room[i * item : (i + 1) * item] = np.frombuffer(data, np.uint8)
 
 
-def _fixed(reader: SampleReader, ordinal: int, item: int) -> NDArray[np.uint8]:
+def whole_chunk(reader: SampleReader, ordinal: int, item: int) -> NDArray[np.uint8]:
     """Return the data of a chunk whose samples all have ``item`` bytes."""
     chunk = reader.source.chunk(reader.state.table, ordinal, reader.chunk_codec())
     if chunk.is_unwritten:

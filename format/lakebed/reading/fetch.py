@@ -213,11 +213,30 @@ class ChunkSource:
         """
         # Pages that are mapped are pages of the system's cache.
         chunk = self.by_range(table, row) if self.remote is None and config.OS_CACHE else None
-        if chunk is None or chunk.mapped is None:
+        return None if chunk is None else self._even(chunk, table.samples(row), item)
+
+    def settled_samples(self, table: ChunkTable, row: int, item: int) -> EvenSamples | None:
+        """Return samples as :meth:`even_samples`, of an uncompressed chunk of any size whose file :meth:`is_settled`.
+
+        Raises
+        ------
+        ChecksumError, GetChunkError
+            If what is read is damaged or missing.
+        """
+        chunk = self._opened(table, row, int(table.places.sizes[row]), table.key(row))
+        return self._even(chunk, table.samples(row), item)
+
+    def is_settled(self, table: ChunkTable, row: int) -> bool:
+        """Whether the file of a chunk can be mapped, as it can not change any more."""
+        is_known = self._files.mappable is not None and int(table.places.sizes[row]) > 0
+        return is_known and table.folder(row)[0] not in self.heads and table.key(row) not in self._unpublished
+
+    def _even(self, chunk: OpenChunk, count: int, item: int) -> EvenSamples | None:
+        if chunk.mapped is None:
             return None
         header = self._local.mapped(chunk, chunk.mapped, 0, min(BLOCK, chunk.size))
         try:
-            parsed = parse_chunk(chunk.mapped, table.samples(row))
+            parsed = parse_chunk(chunk.mapped, count)
         except (FormatError, LimitError):
             return None  # who reads the whole chunk tells what is wrong with it
         start = chunk.size - len(parsed.data)
@@ -457,6 +476,16 @@ class EvenSamples(NamedTuple):
             If they are damaged.
         """
         self.ranges.copy(self.chunk, self.mapped, self.start + first * self.item, room)
+
+    def verify(self, number: int) -> None:
+        """Hold the blocks that a sample lies in against their checksums.
+
+        Raises
+        ------
+        ChecksumError
+            If one is damaged.
+        """
+        self.ranges.mapped(self.chunk, self.mapped, self.start + number * self.item, self.item)
 
 
 def _decoded(chunk: Chunk, codec: ChunkCodec | None) -> int:

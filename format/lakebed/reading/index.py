@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from functools import reduce
 from types import EllipsisType
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,8 +83,8 @@ class Index:
     def padded_rows(self, length: int) -> Rows:
         """Like :meth:`rows`, but an int or a list may name rows behind the last."""
         named = self.chain[0] if self.chain else None
-        if isinstance(named, int | tuple):
-            length = max(length, *(n + 1 for n in (named if isinstance(named, tuple) else (named,))), 0)
+        if isinstance(named, int | tuple) or (named is not None and _is_numbers(named)):
+            length = max(length, int(np.max(named, initial=-1)) + 1)
         return self.rows(length)
 
     def part(self, sample: Any) -> Any:
@@ -99,7 +99,8 @@ class Index:
     def _shown(self) -> list[Any]:
         """Return one entry per axis where the chain can be put together without knowing a length, else all of it."""
         try:
-            axes = [reduce(_composed, self.chain)] if self.chain else [slice(None)] if self.inside else []
+            chain = [tuple(s.tolist()) if _is_numbers(s) else s for s in self.chain]
+            axes = [reduce(_composed, chain)] if chain else [slice(None)] if self.inside else []
             for subscript in self.inside:
                 free = [i for i, entry in enumerate(axes) if i and not isinstance(entry, int)]
                 for at, item in enumerate(subscript):
@@ -152,19 +153,19 @@ def _apply(rows: Rows, selector: RowSelector) -> Rows:
         return rows[at : at + 1]
     if isinstance(selector, slice):
         return rows[selector]
-    if isinstance(selector, np.ndarray) and selector.dtype == np.bool_:
+    if isinstance(selector, np.ndarray) and not _is_numbers(selector):
         if len(selector) != len(rows):
             raise IndexError(f"a mask of {len(selector)} booleans can not select from {len(rows)} rows")
         return np.asarray(rows, dtype=np.int64)[selector]
-    wanted = np.array(selector, dtype=np.int64)
-    bad = (wanted < -len(rows)) | (wanted >= len(rows))
-    if bad.any():
+    wanted = np.asarray(selector, dtype=np.int64)
+    if len(wanted) and (wanted.min() < -len(rows) or wanted.max() >= len(rows)):
+        bad = (wanted < -len(rows)) | (wanted >= len(rows))
         raise IndexError(
             f"Index ({int(wanted[bad][0])},) is out of range for tensors with length {len(rows)}"
         )
-    if isinstance(rows, range) and rows.start == 0 and rows.step == 1 and not (wanted < 0).any():
-        return wanted
-    return np.asarray(rows, dtype=np.int64)[wanted]
+    if isinstance(rows, np.ndarray):
+        return rows[wanted]
+    return rows.start + rows.step * np.where(wanted < 0, wanted + len(rows), wanted)
 
 
 def _without_ellipsis(items: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -185,7 +186,7 @@ def _selector(item: Any) -> RowSelector:
         if array.ndim == 1 and array.dtype == np.bool_:
             return array
         if array.ndim == 1 and (array.dtype.kind in "iu" or array.size == 0):
-            return tuple(int(v) for v in array)
+            return _numbers(array) if isinstance(item, np.ndarray) else tuple(array.tolist())
         if array.ndim == 0 and array.dtype.kind in "iu":
             return int(array)
     try:
@@ -194,6 +195,19 @@ def _selector(item: Any) -> RowSelector:
         raise InvalidKeyTypeError(
             f"Item {item!r} of type {type(item).__name__!r} is not a valid key."
         ) from None
+
+
+def _numbers(given: NDArray[Any]) -> NDArray[np.int64]:
+    """Return row numbers that stay what they are, whatever the caller does to the array later."""
+    if given.dtype.kind == "u" and given.size and given.max() > np.iinfo(np.int64).max:
+        raise IndexError(f"row {given.max()} is beyond what a tensor can have")
+    numbers = given.astype(np.int64)
+    numbers.flags.writeable = False
+    return numbers
+
+
+def _is_numbers(selector: RowSelector) -> TypeGuard[NDArray[np.int64]]:
+    return isinstance(selector, np.ndarray) and selector.dtype != np.bool_
 
 
 def _inner(item: Any) -> Any:

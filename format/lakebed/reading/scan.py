@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ from lakebed.reading.samples import SampleReader
 from lakebed.reading.selection import Selection
 from lakebed.reading.stored import Locating
 from lakebed.reading.strings import Documents, Encoded, Lists, Strings, join
+
+if TYPE_CHECKING:
+    from lakebed.reading.scattered import ScatteredRows
 
 Column = Any
 
@@ -238,6 +241,14 @@ class ColumnScan:
     def is_dense(self) -> bool:
         """Whether samples lie in chunks as they are, so that many rows of a chunk are had by one gather."""
         return self._is_fixed or self._is_masked or self._encoded is not None
+
+    def scattered(self, rows: NDArray[np.int64]) -> ScatteredRows | None:
+        """Return what reads these rows, some at a time, from mapped files; None where :meth:`gathered` does better."""
+        if not self._is_fixed:
+            return None
+        from lakebed.reading.scattered import scattered
+
+        return scattered(self.reader, rows, _DENSE)
 
     def gathered(self, rows: NDArray[np.int64], order: NDArray[np.int64]) -> Column:
         """Return any rows, in the order given; where there are many in a chunk, each chunk is read once.

@@ -118,7 +118,7 @@ class StoredSamples:
         return self.decoder.known_dtype()
 
     @cached_property
-    def _item(self) -> int:
+    def item(self) -> int:
         """Bytes of a sample, of samples that are slices."""
         return math.prod(self.state.meta.max_shape) * self.known_dtype().itemsize
 
@@ -253,10 +253,10 @@ class StoredSamples:
                 return self.stored(self.source.chunk(table, ordinal, self._codec, key=key), inside)
             self._ranged[ordinal] = chunk
             if self.is_gathered and len(chunk.sums) and self._is_even(chunk, ordinal):
-                self._starts[ordinal] = chunk.size - self.state.table.samples(ordinal) * self._item
+                self._starts[ordinal] = chunk.size - self.state.table.samples(ordinal) * self.item
         start = self._starts.get(ordinal)
         if start is not None:  # the checksum of the block is enough: nothing need be read of the header
-            item = self._item
+            item = self.item
             return self.source.piece(chunk, start + inside * item, item), self.state.meta.max_shape
         if chunk.header is None and chunk.has_sample_sums:
             return self._told(ordinal, inside, chunk)
@@ -351,14 +351,14 @@ class StoredSamples:
         """Work out where samples of one shape lie, if the file is as long as one of such is."""
         if not self._is_even(chunk, ordinal):
             return
-        size, count = self._item, self.state.table.samples(ordinal)
+        size, count = self.item, self.state.table.samples(ordinal)
         if size <= _LONGEST_VERSION and not len(chunk.sums):
             return  # one sample more or less, as a killed writer leaves it, would look like another version
         chunk.lay_out(layout_words(size, tuple(self.state.meta.max_shape), count), count)
 
     def _is_even(self, chunk: OpenChunk, ordinal: int) -> bool:
         """Whether a file has the length of a chunk of samples of one shape: the rest is as long as a header of such."""
-        size = self._item
+        size = self.item
         # Prefix, counts and one row of each table (FORMAT.md 5.1, 5.5), with a version of up to ten characters.
         shortest = 13 + 4 * (len(self.state.meta.max_shape) + 1) + 12
         return (

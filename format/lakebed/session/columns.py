@@ -155,29 +155,39 @@ class Batches:
     def _scattered(self, scans: Mapping[str, ColumnScan], rows: NDArray[np.int64]) -> Iterator[Batch]:
         """Yield batches of rows that are not consecutive.
 
-        Numbers and text come many batches at a time, so that a chunk is read once for all of them.
+        Samples of one shape are copied out of mapped files. Other numbers, and text, come many batches at a time, so
+        that a chunk is read once for all of them.
         """
         size = self._batch_size
-        step = size * max(1, _window_rows(scans) // size)
+        direct = {name: found for name, scan in scans.items() if (found := scan.scattered(rows)) is not None}
+        dense = {name: scan for name, scan in scans.items() if scan.is_dense and name not in direct}
+        step = size * max(1, _window_rows(dense) // size)
         for first in range(0, len(rows), step):
             part = rows[first : first + step]
-            order = np.argsort(part, kind="stable")
-            dense = {name: scan for name, scan in scans.items() if scan.is_dense}
-            far = [scan for scan in dense.values() if scan.reader.source.remote is not None]
-            with prefetch([one for scan in far for one in scan.wanted(part[order])]):
-                window = {name: scan.gathered(part, order) for name, scan in dense.items()}
+            window = _window(dense, part) if dense else {}
             for at in range(0, len(part), size):
+                some = part[at : at + size]
                 yield {
                     name: window[name][at : at + size]
                     if name in window
-                    else scan.picked(part[at : at + size])
+                    else direct[name].take(some)
+                    if name in direct
+                    else scan.picked(some)
                     for name, scan in scans.items()
                 }
 
 
+def _window(scans: Mapping[str, ColumnScan], rows: NDArray[np.int64]) -> Batch:
+    """Return rows of numbers and text, in the order given; each chunk is read once."""
+    order = np.argsort(rows, kind="stable")
+    far = [scan for scan in scans.values() if scan.reader.source.remote is not None]
+    with prefetch([one for scan in far for one in scan.wanted(rows[order])]):
+        return {name: scan.gathered(rows, order) for name, scan in scans.items()}
+
+
 def _window_rows(scans: Mapping[str, ColumnScan]) -> int:
     """Return how many rows of numbers and text are read at a time."""
-    states = [scan.reader.state for scan in scans.values() if scan.is_dense]
+    states = [scan.reader.state for scan in scans.values()]
     row = sum(approximate_size(state) / max(1, state.length) for state in states)
     return int(min(_MOST_ROWS, _MOST_BYTES / max(1.0, row)))
 

@@ -95,3 +95,59 @@ def test_what_is_no_buffer_is_refused() -> None:
     out.flags.writeable = False
     with pytest.raises(ValueError, match="read-only"):
         gather.copy_samples([b"four", b"four"], np.zeros(2, np.int64), out, False)
+
+
+@settings(max_examples=examples(60))
+@given(st.data())
+def test_rows_of_several_files_are_fancy_indexing(data: st.DataObject) -> None:
+    """Rows in any order come as NumPy gives them; what is not there or not verified stops the copy just before it."""
+    item, block = data.draw(st.sampled_from([1, 4, 24, 700])), data.draw(st.sampled_from([8, 64, 1000]))
+    counts = [data.draw(st.integers(1, 9)), *data.draw(st.lists(st.integers(0, 9), max_size=5))]
+    rng = np.random.default_rng(sum(counts))
+    whole = rng.integers(0, 256, (sum(counts), item), dtype=np.uint8)
+    rows = np.array(
+        data.draw(st.lists(st.integers(0, len(whole) - 1), min_size=1, max_size=90)), dtype=np.int64
+    )
+    last = np.cumsum(counts)
+    sources = gather.RowSources((last - 1).astype(np.uint64), item, block)
+    start = data.draw(st.integers(0, 70))
+    files = [bytes(start) + part.tobytes() for part in np.split(whole, last[:-1])]
+    seen = [bytearray(-(-len(file) // block)) for file in files]
+
+    out, done, ready = np.zeros(len(rows) * item, np.uint8), 0, set()
+    while (done := sources.take(rows, out, done)) < len(rows):
+        chunk = int(np.searchsorted(last, rows[done], side="right"))
+        first = start + item * int(rows[done] - (last[chunk] - counts[chunk]))
+        blocks = range(first // block, (first + item - 1) // block + 1)
+        assert not sources.has(chunk) or not all(seen[chunk][b] for b in blocks)
+        assert (chunk, int(rows[done])) not in ready
+        ready.add((chunk, int(rows[done])))
+        if not sources.has(chunk):
+            sources.put(chunk, files[chunk], start, seen[chunk])
+        for number in blocks:
+            seen[chunk][number] = 1
+    assert np.array_equal(out.reshape(-1, item), whole[rows])
+
+
+def test_rows_and_files_that_do_not_fit_are_refused() -> None:
+    """Nothing is read or written beyond a buffer."""
+    sources = gather.RowSources(np.array([1, 4], np.uint64), 4, 16)
+    for chunk, data, start, seen in ((0, bytes(7), 0, b""), (0, bytes(8), 1, b""), (0, bytes(8), -1, b"")):
+        with pytest.raises(ValueError, match="leave"):
+            sources.put(chunk, data, start, seen)
+    with pytest.raises(ValueError, match="blocks"):
+        sources.put(1, bytes(20), 0, b"\1")
+    with pytest.raises(ValueError, match="not there"):
+        sources.put(2, bytes(20), 0, b"")
+    sources.put(1, bytes(12), 0, b"")
+    with pytest.raises(ValueError, match="before"):
+        sources.put(1, bytes(12), 0, b"")
+    out = np.zeros(8, np.uint8)
+    for rows in ([5], [-1], [2, 1 << 40]):
+        with pytest.raises(IndexError, match="out of range"):
+            sources.take(np.array(rows, np.int64), out, 0)
+    with pytest.raises(IndexError, match="short"):
+        sources.take(np.array([2, 3, 4], np.int64), out, 0)
+    for last, item, block in (([1, 0], 4, 16), ([1], 0, 16), ([1], 4, 0)):
+        with pytest.raises(ValueError, match=r"before|bytes"):
+            gather.RowSources(np.array(last, np.uint64), item, block)

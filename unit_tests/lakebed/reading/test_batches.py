@@ -119,8 +119,10 @@ def test_nullable_numbers_are_masked_arrays(ds: lakebed.Dataset) -> None:
         slice(5, 900, 7),
         [999, 0, 5, 5, 300],
         MASK.tolist(),
+        RNG.permutation(ROWS),
+        RNG.integers(-ROWS, ROWS, 3 * ROWS),
     ],
-    ids=["few", "many", "backwards", "steps", "list", "mask"],
+    ids=["few", "many", "backwards", "steps", "list", "mask", "shuffled", "drawn"],
 )
 def test_batches_of_a_selection(ds: lakebed.Dataset, select: Any) -> None:
     """A view's batches hold the selected rows in the order selected."""
@@ -130,6 +132,34 @@ def test_batches_of_a_selection(ds: lakebed.Dataset, select: Any) -> None:
         check(batch, rows[at : at + 64])
         at += len(next(iter(batch.values())))
     assert at == len(rows)
+
+
+def test_batches_of_shuffled_rows_come_out_of_mapped_files(tmp_path: Path) -> None:
+    """Chunks below a commit are mapped, those of a head are read; a selection stays what it was when it was made."""
+    ds = fill(lakebed.empty(tmp_path / "ds"))
+    ds.commit("sealed")
+    order = RNG.permutation(ROWS)
+    rows = order.copy()
+    for view in (ds[rows], lakebed.load(tmp_path / "ds", read_only=True)[rows]):
+        scan = view._table(None).scans()["vector"]
+        assert scan.scattered(rows) is not None
+        assert scan.scattered(rows[:40]) is None  # one or two in each chunk
+        rows[:] = 0
+        check({name: join_columns(view, name) for name in ds.tensors}, order)
+        rows[:] = order
+    ds.extend({name: values[:300] for name, values in FIXED.items()}, skip_ok=True)
+    assert ds[["vector"]]._table(None).scans()["vector"].scattered(np.arange(ROWS)) is not None
+    assert ds[["vector"]]._table(None).scans()["vector"].scattered(np.arange(ROWS + 300)) is None
+    drawn = RNG.permutation(ROWS + 300)
+    found = np.concatenate([batch["vector"] for batch in ds[["vector"]][drawn].batches(70)])
+    assert np.array_equal(found, np.concatenate([FIXED["vector"], FIXED["vector"][:300]])[drawn])
+
+
+def join_columns(view: lakebed.Dataset, name: str) -> Any:
+    """A column of all rows of a view, as one list."""
+    columns = [batch[name] for batch in view.batches(70)]
+    is_even = all(isinstance(column, np.ndarray) for column in columns) and name in FIXED
+    return np.concatenate(columns) if is_even else [value for column in columns for value in column]
 
 
 def test_arrays_are_writable_and_independent(ds: lakebed.Dataset) -> None:

@@ -74,6 +74,9 @@ def flipped(at: int) -> Callable[[bytearray], None]:
 READS: dict[str, Callable[[lakebed.Dataset, str], Any]] = {
     "all": lambda ds, name: ds[name].numpy(aslist=True),
     "batches": lambda ds, name: list(ds.batches(100, [name])),
+    "shuffled": lambda ds, name: list(
+        ds[[name]][np.random.default_rng(0).permutation(len(ds[name]))].batches(100)
+    ),
     "arrow": lambda ds, name: pa.RecordBatchReader.from_stream(ds[[name]]).read_all(),
     "rows": lambda ds, name: [ds[name][i].numpy() for i in range(0, len(ds[name]), 37)],
     "list": lambda ds, name: ds[name][[5, 1, 2, 3, 4]].numpy(aslist=True),
