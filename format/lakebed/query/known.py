@@ -11,8 +11,8 @@ import xxhash
 from numpy.typing import NDArray
 
 from lakebed.dataclass import dataclass, field
+from lakebed.documents import chunk_statistics
 from lakebed.documents.chunk_statistics import (
-    PIECE,
     PIECE_FIELDS,
     Pieces,
     from_bytes,
@@ -163,6 +163,7 @@ def count_known(column: StoredColumn) -> int:
 
 
 def _aligned(place: Place) -> Aligned:
+    step = chunk_statistics.PIECE
     counts = place.table.ids.counts.astype(np.int64).tolist()
     parts: list[Pieces] = []
     told: list[bool] = []
@@ -171,9 +172,9 @@ def _aligned(place: Place) -> Aligned:
         is_known = pieces is not None and int(pieces["rows"].sum()) == count
         if pieces is None or not is_known:
             pieces = np.zeros(pieces_of(count), PIECE_FIELDS)
-            pieces["rows"] = PIECE
-            if count % PIECE:
-                pieces["rows"][-1:] = count % PIECE
+            pieces["rows"] = step
+            if count % step:
+                pieces["rows"][-1:] = count % step
         parts.append(pieces)
         told += [is_known] * len(pieces)
     pieces = np.concatenate(parts)

@@ -8,14 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.chunks.chunk import Chunk
-from lakebed.documents.chunk_statistics import (
-    HAS_NAN,
-    HAS_VALUES,
-    PIECE,
-    PIECE_FIELDS,
-    Pieces,
-    pieces_of,
-)
+from lakebed.documents import chunk_statistics
+from lakebed.documents.chunk_statistics import HAS_NAN, HAS_VALUES, PIECE_FIELDS, Pieces, pieces_of
 
 _ALL = (1 << 64) - 1
 _LARGEST = (1 << 32) - 1
@@ -45,8 +39,9 @@ def of_arrays(chunk: Chunk, dtype: np.dtype[Any]) -> Pieces | None:
     values = np.frombuffer(chunk.data[: int(offsets[-1])], dtype)
     found = _lengths(offsets)
     ends = offsets // dtype.itemsize
-    for piece, start in zip(found, range(0, chunk.count, PIECE), strict=True):
-        part = values[int(ends[start]) : int(ends[min(chunk.count, start + PIECE)])]
+    step = chunk_statistics.PIECE
+    for piece, start in zip(found, range(0, chunk.count, step), strict=True):
+        part = values[int(ends[start]) : int(ends[min(chunk.count, start + step)])]
         if not len(part):
             continue
         low, high = _extremes(part)
@@ -76,8 +71,9 @@ def of_texts(chunk: Chunk) -> Pieces | None:
         pa.large_binary(), chunk.count, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     )
     found = _lengths(offsets)
-    for piece, start in zip(found, range(0, chunk.count, PIECE), strict=True):
-        told = pc.min_max(texts.slice(start, PIECE))
+    step = chunk_statistics.PIECE
+    for piece, start in zip(found, range(0, chunk.count, step), strict=True):
+        told = pc.min_max(texts.slice(start, step))
         piece["low"], piece["high"] = beginning(told["min"].as_py()), beginning(told["max"].as_py())
         piece["bits"], piece["flags"] = _ALL, HAS_VALUES
     return found
@@ -101,7 +97,7 @@ def _lengths(offsets: NDArray[np.int64]) -> Pieces:
     count = len(offsets) - 1
     sizes = np.diff(offsets)
     found = np.zeros(pieces_of(count), PIECE_FIELDS)
-    starts = np.arange(0, count, PIECE)
+    starts = np.arange(0, count, chunk_statistics.PIECE)
     found["rows"] = np.diff(np.append(starts, count))
     found["empty"] = np.add.reduceat(sizes == 0, starts, dtype=np.int64)
     found["least"] = np.minimum(np.minimum.reduceat(sizes, starts), _LARGEST)
