@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from lakebed.api import check_options
 from lakebed.dataset.dataset import Dataset
 from lakebed.dataset.queries import Queried, answered
-from lakebed.query.limits import Limits
 from lakebed.query.explain import explained
+from lakebed.query.limits import Limits
 
 if TYPE_CHECKING:
     from lakebed.query.result import Result

@@ -144,9 +144,7 @@ class QueryMethods(DatasetBase):
         found: Self | Result = answered(query_string, self._queried(), parameters, limits)
         return found
 
-    def _explain(
-        self, query_string: str, parameters: Sequence[Any] = (), *, analyze: bool = False
-    ) -> str:
+    def _explain(self, query_string: str, parameters: Sequence[Any] = (), *, analyze: bool = False) -> str:
         """Tell how a query would be answered: ``ds.explain``, unless a tensor has that name.
 
         Parameters

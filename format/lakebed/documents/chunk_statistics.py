@@ -9,8 +9,8 @@
     8          xxh3-64 of all before
 
 All numbers are little-endian. The digest names the bytes of a chunk and how they are read, so what is known of it is
-true wherever and in whatever version the chunk is; a chunk with other bytes is another one. The file is a cache: without
-it, or with one that does not fit, chunks are read.
+true wherever and in whatever version the chunk is; a chunk with other bytes is another one. The file is a cache:
+without it, or with one that does not fit, chunks are read.
 """
 
 from __future__ import annotations

@@ -32,7 +32,11 @@ class Plan(Relation):
     def read(self, name: str, places: Rows) -> Column:
         """Return some of the lines."""
         del name
-        wanted = range(len(self))[places.start : places.stop : places.step] if isinstance(places, range) else places
+        wanted = (
+            range(len(self))[places.start : places.stop : places.step]
+            if isinstance(places, range)
+            else places
+        )
         return Texts(self._lines.take(pa.array(list(wanted), pa.int64())))
 
 
@@ -44,7 +48,9 @@ def asks_for_plan(text: str) -> tuple[str, bool] | None:
     return " " * found.end() + text[found.end() :], found.group(1) is not None
 
 
-def explained(text: str, sources: Sources, parameters: Sequence[object] = (), *, analyze: bool = False) -> str:
+def explained(
+    text: str, sources: Sources, parameters: Sequence[object] = (), *, analyze: bool = False
+) -> str:
     """Return how a query would be answered, as lines of text; nothing but metadata is read.
 
     Parameters
@@ -62,9 +68,7 @@ def explained(text: str, sources: Sources, parameters: Sequence[object] = (), *,
         text, analyze = asked[0], analyze or asked[1]
     limits = Limits()
     query = parse(text, depth=limits.depth)
-    execution = Execution(
-        text, sources, parameters, Watch(limits), is_dry=not analyze, is_told=True
-    )
+    execution = Execution(text, sources, parameters, Watch(limits), is_dry=not analyze, is_told=True)
     began, used = time.perf_counter(), time.process_time()
     found = execution.run(query)
     lines = [f"{'  ' * (depth - 1)}{printable(step)}" for depth, step in execution.steps]

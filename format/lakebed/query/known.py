@@ -10,7 +10,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from lakebed.dataclass import dataclass, field
+from lakebed.dataclass import dataclass
 from lakebed.documents import chunk_statistics
 from lakebed.documents.chunk_statistics import (
     PIECE_FIELDS,
@@ -137,8 +137,8 @@ def _digests(column: StoredColumn, table: ChunkTable) -> list[bytes | None]:
     for row, end in enumerate(ends):
         if end > start:
             digest = xxhash.xxh3_128(form)
-            digest.update(words[row])
-            digest.update(sums[start:end])
+            digest.update(words[row].data)
+            digest.update(sums[start:end].data)
             found.append(digest.digest())
         else:
             found.append(None)

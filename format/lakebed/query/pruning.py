@@ -231,7 +231,10 @@ class _Judge:
             may_be = may_be | (of.pieces["empty"] > 0) | of.has_nulls
         # A comparison is true of no row that is missing, empty or has NaN in it.
         may_fail = (
-            ~surely | (of.pieces["empty"] > 0) | of.has_nulls | (of.pieces["flags"] & HAS_NAN).astype(np.bool_)
+            ~surely
+            | (of.pieces["empty"] > 0)
+            | of.has_nulls
+            | (of.pieces["flags"] & HAS_NAN).astype(np.bool_)
         )
         return self._if_known(of, may_be, may_fail)
 

@@ -27,8 +27,6 @@ from lakebed.reading.arrow import arrow_column, taken_column
 from lakebed.reading.scan import ChunkRun, ColumnScan
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from lakebed.session.table import Table
 
 _WINDOW_BYTES = 1 << 26

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 import lakebed
 from lakebed.documents import chunk_statistics
 from lakebed.errors import FormatError
-from lakebed.query import known, pruning
+from lakebed.query import pruning
 
 PIECE = 8
 
@@ -71,19 +70,27 @@ def row(n: int, generator: np.random.Generator) -> dict[str, Any]:
         "label": (n // 6) % 90,
         "box": (generator.random((count, 4)) * 10 + n // 10).astype(np.float32),
         "even": np.full((2, 2), n // 11, np.int16) + generator.integers(0, 2, (2, 2)).astype(np.int16),
-        "text": None if n % 31 == 0 else "" if n % 17 == 0 else f"{'abcdefgh'[(n // 12) % 8] * (n % 9)}é{n // 12}",
+        "text": None
+        if n % 31 == 0
+        else ""
+        if n % 17 == 0
+        else f"{'abcdefgh'[(n // 12) % 8] * (n % 9)}é{n // 12}",
         "flag": (n // 16) % 2 == 0,
     }
 
 
 @pytest.fixture(scope="module")
-def ds() -> Iterator[lakebed.Dataset]:
-    yield made("mem://statistics", 260, 1)
+def ds() -> lakebed.Dataset:
+    return made("mem://statistics", 260, 1)
 
 
-NUMBER = st.one_of(st.integers(-12, 60), st.integers(-24, 120).map(lambda n: n / 2), st.just(300), st.just(2**62))
+NUMBER = st.one_of(
+    st.integers(-12, 60), st.integers(-24, 120).map(lambda n: n / 2), st.just(300), st.just(2**62)
+)
 NAMES = st.sampled_from(["i", "u", "f", "label", "box", "even", "flag", "box[:, 2]"])
-TEXT = st.one_of(st.sampled_from(["", "é3", "aé0", "aaaé0", "bbbb", "zz", "hhhhhhhhé7"]), st.text("abcé0123", max_size=9))
+TEXT = st.one_of(
+    st.sampled_from(["", "é3", "aé0", "aaaé0", "bbbb", "zz", "hhhhhhhhé7"]), st.text("abcé0123", max_size=9)
+)
 SIGN = st.sampled_from(["==", "!=", "<", "<=", ">", ">="])
 
 
@@ -95,9 +102,19 @@ def compared(name: str, sign: str, value: object) -> str:
 LEAF = st.one_of(
     st.builds(compared, NAMES, SIGN, NUMBER),
     st.builds(lambda sign, value, name: f"{value} {sign} {name}", SIGN, NUMBER, NAMES),
-    st.builds(lambda name, values: f"{name} IN ({', '.join(map(str, values))})", NAMES, st.lists(NUMBER, min_size=1, max_size=3)),
+    st.builds(
+        lambda name, values: f"{name} IN ({', '.join(map(str, values))})",
+        NAMES,
+        st.lists(NUMBER, min_size=1, max_size=3),
+    ),
     st.builds(lambda name, a, b: f"{name} BETWEEN {a} AND {b}", NAMES, NUMBER, NUMBER),
-    st.builds(lambda how, name, sign, v: f"{how}({name} {sign} {v})", st.sampled_from(["any", "all"]), NAMES, SIGN, NUMBER),
+    st.builds(
+        lambda how, name, sign, v: f"{how}({name} {sign} {v})",
+        st.sampled_from(["any", "all"]),
+        NAMES,
+        SIGN,
+        NUMBER,
+    ),
     st.builds(lambda name, v: f"contains({name}, {v})", NAMES, NUMBER),
     st.builds(lambda name: f"{name} IS NULL", st.sampled_from(["f", "box", "text", "i"])),
     st.builds(lambda sign, v: f"text {sign} '{v}'", SIGN, TEXT),
@@ -138,7 +155,9 @@ def test_an_answer_is_the_one_without_statistics(ds: lakebed.Dataset, condition:
 def sorted_numbers(path: Path, rows: int = 200) -> lakebed.Dataset:
     """A column of ten chunks, row n holds n."""
     ds = lakebed.empty(path)
-    ds.create_tensor("x", dtype="int32", max_chunk_size=200, create_id_tensor=False, create_shape_tensor=False)
+    ds.create_tensor(
+        "x", dtype="int32", max_chunk_size=200, create_id_tensor=False, create_shape_tensor=False
+    )
     for start in range(0, rows, 20):
         with ds:
             ds.x.extend(np.arange(start, start + 20, dtype=np.int32))
@@ -221,13 +240,18 @@ def test_statistics_stay_true_while_datasets_change(tmp_path: Path, seed: int) -
     """Rows are added, replaced and removed, versions committed and branched, between queries of two sessions."""
     generator = np.random.default_rng(seed)
     ds = lakebed.empty(tmp_path / "ds")
-    ds.create_tensor("x", dtype="int32", max_chunk_size=200, create_id_tensor=False, create_shape_tensor=False)
+    ds.create_tensor(
+        "x", dtype="int32", max_chunk_size=200, create_id_tensor=False, create_shape_tensor=False
+    )
     ds.create_tensor("t", htype="text", max_chunk_size=400)
     model: list[int] = []
     branches = {"main": model}
     current = "main"
     for _ in range(40):
-        step = generator.choice(["extend", "update", "pop", "commit", "branch", "switch", "reopen"], p=[0.3, 0.2, 0.1, 0.15, 0.05, 0.1, 0.1])
+        step = generator.choice(
+            ["extend", "update", "pop", "commit", "branch", "switch", "reopen"],
+            p=[0.3, 0.2, 0.1, 0.15, 0.05, 0.1, 0.1],
+        )
         if step == "extend":
             values = np.arange(12, dtype=np.int32) + int(generator.integers(0, 100))
             ds.extend({"x": values, "t": [f"t{v}" for v in values]})
@@ -258,7 +282,9 @@ def test_statistics_stay_true_while_datasets_change(tmp_path: Path, seed: int) -
         expected = [i for i, v in enumerate(model) if v == wanted]
         assert numbers(ds.query(f"SELECT * WHERE x == {wanted}")) == expected
         assert numbers(ds.query(f"SELECT * WHERE t = 't{wanted}'")) == expected
-        assert numbers(ds.query(f"SELECT * WHERE NOT x <= {wanted}")) == [i for i, v in enumerate(model) if v > wanted]
+        assert numbers(ds.query(f"SELECT * WHERE NOT x <= {wanted}")) == [
+            i for i, v in enumerate(model) if v > wanted
+        ]
 
 
 # -- where the file goes ---------------------------------------------------------------------------------------------
