@@ -110,12 +110,15 @@ def from_bytes(data: bytes, tensor: str) -> dict[bytes, Pieces]:
     if end + total * PIECE_FIELDS.itemsize != len(body):
         raise FormatError("the statistics are damaged: pieces are missing")
     pieces = np.frombuffer(body, PIECE_FIELDS, total, end)
-    found: dict[bytes, Pieces] = {}
-    at = 0
-    for digest, size, rows in index.tolist():
-        own = pieces[at : at + size]
-        if size != pieces_of(rows) or int(own["rows"].sum(dtype=np.uint64)) != rows:
-            raise FormatError("the statistics are damaged: pieces and samples contradict each other")
-        found[digest] = own
-        at += size
-    return found
+    sizes, rows = index["pieces"].astype(np.int64), index["rows"].astype(np.int64)
+    starts = np.cumsum(sizes) - sizes
+    is_sound = bool((rows > 0).all() and (sizes == -(-rows // PIECE)).all())
+    if is_sound and count:
+        is_sound = np.array_equal(np.add.reduceat(pieces["rows"].astype(np.int64), starts), rows)
+    if not is_sound:
+        raise FormatError("the statistics are damaged: pieces and samples contradict each other")
+    digests = index["digest"].tolist()
+    return {
+        digest: pieces[at : at + size]
+        for digest, at, size in zip(digests, starts.tolist(), sizes.tolist(), strict=True)
+    }

@@ -169,8 +169,8 @@ def _aligned(place: Place) -> Aligned:
     told: list[bool] = []
     for digest, count in zip(place.digests, counts, strict=True):
         pieces = None if digest is None else place.of.chunks.get(digest)
-        is_known = pieces is not None and int(pieces["rows"].sum()) == count
-        if pieces is None or not is_known:
+        is_known = pieces is not None
+        if pieces is None:
             pieces = np.zeros(pieces_of(count), PIECE_FIELDS)
             pieces["rows"] = step
             if count % step:

@@ -296,9 +296,12 @@ def test_copies_carry_statistics_and_collection_ends_them(tmp_path: Path) -> Non
     name = side_file(tmp_path / "ds").name
     ds.pack(tmp_path / "one.lake")
     lakebed.deepcopy(str(tmp_path / "ds"), str(tmp_path / "copy"), progressbar=False)
+    lakebed.backup(tmp_path / "ds", tmp_path / "backups", progressbar=False)
+    lakebed.restore(tmp_path / "backups", tmp_path / "restored", progressbar=False)
 
     assert chunks_read(lakebed.load(tmp_path / "one.lake"), "SELECT * WHERE x == 47") == 1
-    assert (tmp_path / "copy" / ".lakebed" / name).exists()
+    for place in ("copy", "restored"):
+        assert (tmp_path / place / ".lakebed" / name).exists()
     lakebed.gc(tmp_path / "ds", grace=0)
     assert side_file(tmp_path / "ds").exists()
     (tmp_path / "ds" / ".lakebed" / "statistics-0123456789abcdef").write_bytes(b"of a tensor that is gone")
