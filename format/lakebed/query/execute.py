@@ -286,11 +286,12 @@ class Execution:
         parts = conjuncts(condition)
         read = reads(*parts)
         names = [name for name, kind in read.items() if kind == "data" and name]
+        asked_of = list(dict.fromkeys(name for part in parts for name in pruning.asked_columns(part)))
         if self.is_told:
             told = ", ".join(f"{name}: {kind}" for name, kind in read.items())
             self.note(f"where {' and then '.join(map(described, parts))} (reads {told or 'nothing'})")
         if self.is_dry:
-            for line in pruning.expected(pruning.kept(relation, parts), relation, names):
+            for line in pruning.expected(pruning.kept(relation, parts, asked_of), relation, names):
                 self.note(line)
             return relation
         if wanted == 0:
@@ -301,13 +302,13 @@ class Execution:
         found: list[Rows] = []
         count = asked = 0
         before = pruning.traffic(relation, names) if self.is_told else None
-        left = pruning.kept(relation, parts)
+        left = pruning.kept(relation, parts, asked_of)
         all_windows = relation.windows(names, is_soon=wanted is not None)
         for window in pruning.windows(left, relation, all_windows):
             self.watch.tick()
             scope = Scope(relation, window)
             mask = self._asked(parts, relation, scope, window)
-            pruning.learn(relation, scope, names, window)
+            pruning.learn(relation, scope, asked_of, window)
             places = np.flatnonzero(mask)
             if window.start:
                 places += window.start
@@ -325,7 +326,7 @@ class Execution:
             if before is not None and after is not None:
                 came = after.since(before)
                 self.note(f"{came.requests:,} requests brought {came.nbytes:,} bytes")
-        pruning.save(relation, names)
+        pruning.save(relation, asked_of)
         rows = found[0] if len(found) == 1 else np.concatenate(found) if found else np.zeros(0, np.int64)
         return relation.select(rows if wanted is None else rows[:wanted])
 

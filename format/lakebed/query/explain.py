@@ -49,7 +49,12 @@ def asks_for_plan(text: str) -> tuple[str, bool] | None:
 
 
 def explained(
-    text: str, sources: Sources, parameters: Sequence[object] = (), *, analyze: bool = False
+    text: str,
+    sources: Sources,
+    parameters: Sequence[object] = (),
+    limits: Limits | None = None,
+    *,
+    analyze: bool = False,
 ) -> str:
     """Return how a query would be answered, as lines of text; nothing but metadata is read.
 
@@ -66,7 +71,7 @@ def explained(
     asked = asks_for_plan(text)
     if asked is not None:
         text, analyze = asked[0], analyze or asked[1]
-    limits = Limits()
+    limits = limits or Limits()
     query = parse(text, depth=limits.depth)
     execution = Execution(text, sources, parameters, Watch(limits), is_dry=not analyze, is_told=True)
     began, used = time.perf_counter(), time.process_time()

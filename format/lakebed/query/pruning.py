@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from lakebed.dataclass import dataclass
 from lakebed.documents.chunk_statistics import HAS_NAN, HAS_VALUES, Pieces
 from lakebed.query import known
-from lakebed.query.bound import Apply, Bound, Input, Logic, Missing, Not, Value, inputs
+from lakebed.query.bound import Apply, Bound, Input, Logic, Missing, Not, Value
 from lakebed.query.evaluate import Scope
 from lakebed.query.known import Aligned
 from lakebed.query.plan import Bounds, bounds
@@ -83,12 +83,32 @@ class Kept:
         return np.append(self.kept, True)[np.searchsorted(self.ends, rows, side="right")]
 
 
-def kept(relation: Relation, parts: Sequence[Bound]) -> Kept | None:
-    """Return the rows of a relation's table of which conditions may all be true; None if that may be any."""
+def asked_columns(node: Bound) -> dict[str, None]:
+    """Return the columns of whose statistics a condition can make use, in order."""
+    if isinstance(node, Logic):
+        return dict.fromkeys(name for operand in node.operands for name in asked_columns(operand))
+    if isinstance(node, Not):
+        return asked_columns(node.operand)
+    if isinstance(node, Missing):
+        return {node.operand.name: None} if isinstance(node.operand, Input) else {}
+    if isinstance(node, Apply) and node.name == "ALL" and len(node.operands) == 1:
+        node = node.operands[0]
+    asked = bounds(node) or _contained(node)
+    return {} if asked is None else {asked.column: None}
+
+
+def kept(relation: Relation, parts: Sequence[Bound], names: Sequence[str]) -> Kept | None:
+    """Return the rows of a relation's table of which conditions may all be true; None if that may be any.
+
+    Parameters
+    ----------
+    names
+        Columns whose statistics are looked at.
+    """
     if not isinstance(relation, Stored):
         return None
     columns: dict[str, tuple[StoredColumn, Aligned]] = {}
-    for name in dict.fromkeys(name for part in parts for name in inputs(part) if name):
+    for name in names:
         column = relation.column(name)
         found = known.aligned(column) if column.has_statistics else None
         if found is not None:
@@ -167,8 +187,10 @@ def expected(found: Kept | None, relation: Relation, names: Sequence[str]) -> li
         which = which[which < len(ends)]
         size = int(column.scan.reader.state.table.places.sizes[which].sum())
         told = known.count_known(column) if column.has_statistics else 0
+        source = column.scan.reader.source
+        asked = "" if source.remote is None else f", {len(which):,} requests"
         lines.append(
-            f"  {name}: {len(which):,} of {len(ends):,} chunks, {size:,} bytes (statistics of {told:,} chunks)"
+            f"  {name}: {len(which):,} of {len(ends):,} chunks, {size:,} bytes{asked} (statistics of {told:,} chunks)"
         )
     return lines
 

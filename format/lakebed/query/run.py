@@ -38,7 +38,7 @@ def run(
     limits = limits or Limits()
     asked = asks_for_plan(text)
     if asked is not None:
-        return Plan(explained(text, sources, parameters).splitlines())
+        return Plan(explained(text, sources, parameters, limits).splitlines())
     query = parse(text, depth=limits.depth)
     return run_parsed(text, query, sources, parameters, limits)
 
