@@ -123,7 +123,7 @@ def bucket(question: Question) -> Answer:
         told = ds.explain(f"SELECT * WHERE labels == {LABEL}", analyze=True)
         taken = time.perf_counter() - began
         (chunks,) = (line for line in told.splitlines() if " chunks, " in line)
-        (requests,) = (line for line in told.splitlines() if " requests " in line)
+        (requests,) = (line for line in told.splitlines() if " requests brought " in line)
         return {
             "seconds": taken,
             "requests": int(requests.split()[0].replace(",", "")),  # one of them for the statistics

@@ -175,7 +175,8 @@ def expected(found: Kept | None, relation: Relation, names: Sequence[str]) -> li
     if not isinstance(relation, Stored):
         return []
     lines = []
-    rows = np.asarray(relation.places, np.int64)
+    places = relation.places
+    rows = np.arange(places.start, places.stop, places.step) if isinstance(places, range) else places
     if found is not None:
         rows = rows[found.of(rows)]
     for name in names:
