@@ -79,6 +79,7 @@ bench: .venv/.dev $(FAKER)/.ready $(PYAIRBYTE)/.ready ## speed and memory agains
 	.venv/bin/python -m benchmarks.format $(BENCH_FORMAT)
 	.venv/bin/python -m benchmarks.startup $(BENCH_STARTUP)
 	.venv/bin/python -m benchmarks.versions $(BENCH_VERSIONS)
+	.venv/bin/python -m benchmarks.query $(BENCH_QUERY)
 	.venv/bin/python -m benchmarks.remote $(BENCH_REMOTE)
 	.venv/bin/python -m benchmarks.loader $(BENCH_LOADER)
 	.venv/bin/python -m benchmarks.transform $(BENCH_TRANSFORM)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from lakebed.api import check_options
 from lakebed.dataset.dataset import Dataset
 from lakebed.dataset.queries import Queried, answered
+from lakebed.query.explain import explained
 from lakebed.query.limits import Limits
-from lakebed.query.run import explained
 
 if TYPE_CHECKING:
     from lakebed.query.result import Result
@@ -63,7 +63,7 @@ def query(
     return found
 
 
-def explain(query_string: str, parameters: Sequence[Any] = ()) -> str:
+def explain(query_string: str, parameters: Sequence[Any] = (), *, analyze: bool = False) -> str:
     """Tell how a query would be answered; nothing but metadata is read.
 
     Parameters
@@ -72,14 +72,17 @@ def explain(query_string: str, parameters: Sequence[Any] = ()) -> str:
         The query.
     parameters
         Values for the ``?`` in it.
+    analyze
+        Answer it, and tell what that took; also where it begins with ``EXPLAIN ANALYZE``.
 
     Returns
     -------
-    A line for each step, with the conditions in the order in which they are asked, and what they read.
+    A line for each step, with the conditions in the order in which they are asked, what they read, and how many chunks
+    of each column statistics leave.
 
     Raises
     ------
     QueryError
         If it does not fit the data.
     """
-    return explained(query_string, Queried(None, Dataset).sources(), parameters)
+    return explained(query_string, Queried(None, Dataset).sources(), parameters, analyze=analyze)

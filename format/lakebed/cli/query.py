@@ -30,6 +30,7 @@ _SHOWN = 50
 )
 @click.option("--count", is_flag=True, help="Print how many rows there are, and nothing of them.")
 @click.option("--explain", is_flag=True, help="Print how the query would be answered.")
+@click.option("--analyze", is_flag=True, help="Answer it, and print how, and what that took.")
 @click.option("--parquet", metavar="FILE", help="Write the rows as a Parquet file.")
 @click.option("--save", metavar="URL", help="Store the rows as a dataset.")
 @click.option("--timeout", type=float, help="Seconds after which it gives up.")
@@ -46,6 +47,7 @@ def query(
     as_csv: bool,
     count: bool,
     explain: bool,
+    analyze: bool,
     parquet: str | None,
     save: str | None,
     timeout: float | None,
@@ -59,8 +61,8 @@ def query(
     """
     ds = lakebed.load(url, read_only=True, as_of=moment(as_of))
     values = [_value(text) for text in parameters]
-    if explain:
-        steps = ds.explain(query_string, values)
+    if explain or analyze:
+        steps = ds.explain(query_string, values, analyze=analyze)
         if as_json:
             say_json({"steps": steps.splitlines()})
         else:

@@ -148,7 +148,7 @@ class QueryMethods(DatasetBase):
         found: Self | Result = answered(query_string, self._queried(), parameters, limits)
         return found
 
-    def _explain(self, query_string: str, parameters: Sequence[Any] = ()) -> str:
+    def _explain(self, query_string: str, parameters: Sequence[Any] = (), *, analyze: bool = False) -> str:
         """Tell how a query would be answered: ``ds.explain``, unless a tensor has that name.
 
         Parameters
@@ -157,14 +157,17 @@ class QueryMethods(DatasetBase):
             The query.
         parameters
             Values for the ``?`` in it.
+        analyze
+            Answer it, and tell what that took; also where it begins with ``EXPLAIN ANALYZE``.
 
         Returns
         -------
-        A line for each step, with the conditions in the order in which they are asked, and what they read.
+        A line for each step, with the conditions in the order in which they are asked, what they read, and how many
+        chunks of each column statistics leave.
         """
-        from lakebed.query.run import explained
+        from lakebed.query.explain import explained
 
-        return explained(query_string, self._queried().sources(), parameters)
+        return explained(query_string, self._queried().sources(), parameters, analyze=analyze)
 
     def filter(
         self,

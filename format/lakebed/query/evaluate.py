@@ -84,6 +84,10 @@ class Scope:
             found = self._read[name] = self.source.read(name, self.places)
         return found
 
+    def has_read(self, name: str) -> bool:
+        """Whether all rows of a column were read."""
+        return name in self._read
+
     def only(self, mask: Mask) -> Scope:
         """Return the scope of the rows where a mask is true."""
         (kept,) = np.nonzero(mask)

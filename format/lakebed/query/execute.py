@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from lakebed import random
 from lakebed.errors import LakebedError, QueryError
-from lakebed.query import syntax
+from lakebed.query import pruning, syntax
 from lakebed.query.binding import Binder
 from lakebed.query.bound import Apply, Bound, Input, Logic, Value, inputs
 from lakebed.query.columns import Column, concatenated
@@ -73,6 +73,8 @@ class Execution:
         Values of the ``?``.
     is_dry
         Find names and decide how to go about it, and read nothing.
+    is_told
+        Note the steps, for an explanation.
     """
 
     def __init__(
@@ -83,12 +85,14 @@ class Execution:
         watch: Watch,
         *,
         is_dry: bool = False,
+        is_told: bool = False,
     ) -> None:
         self.text = text
         self.sources = sources
         self.parameters = parameters
         self.watch = watch
         self.is_dry = is_dry
+        self.is_told = is_told
         self.steps: list[tuple[int, str]] = []
         self._depth = 0
         self._opened: dict[tuple[str, str | None], Relation] = {}
@@ -226,7 +230,7 @@ class Execution:
             relation = self._opened.get(("", None))
             if relation is None:
                 relation = self._opened["", None] = Stored(self.sources.implicit)
-            if self.is_dry:
+            if self.is_told:
                 self.note(f"the dataset, {len(relation):,} rows")
             return From(relation, Names.of(relation))
         if isinstance(node, syntax.Join):
@@ -281,36 +285,57 @@ class Execution:
         """Return the rows for which a condition is true; the first `wanted` of them, if that is not None."""
         parts = conjuncts(condition)
         read = reads(*parts)
-        if self.is_dry:
+        names = [name for name, kind in read.items() if kind == "data" and name]
+        asked_of = list(dict.fromkeys(name for part in parts for name in pruning.asked_columns(part)))
+        if self.is_told:
             told = ", ".join(f"{name}: {kind}" for name, kind in read.items())
             self.note(f"where {' and then '.join(map(described, parts))} (reads {told or 'nothing'})")
+        if self.is_dry:
+            for line in pruning.expected(pruning.kept(relation, parts, asked_of), relation, names):
+                self.note(line)
             return relation
         if wanted == 0:
             return relation.select(np.zeros(0, np.int64))
         if all(isinstance(part, Value) for part in parts):
             kept = is_true(condition, Scope(relation, range(len(relation) and 1)))
             return relation if not len(kept) or kept[0] else relation.select(np.zeros(0, np.int64))
-        names = [name for name, kind in read.items() if kind == "data" and name]
         found: list[Rows] = []
-        count = 0
-        for window in relation.windows(names, is_soon=wanted is not None):
+        count = asked = 0
+        before = pruning.traffic(relation, names) if self.is_told else None
+        left = pruning.kept(relation, parts, asked_of)
+        all_windows = relation.windows(names, is_soon=wanted is not None)
+        for window in pruning.windows(left, relation, all_windows):
             self.watch.tick()
-            mask = self._asked(parts, relation, window)
+            scope = Scope(relation, window)
+            mask = self._asked(parts, relation, scope, window)
+            pruning.learn(relation, scope, asked_of, window)
             places = np.flatnonzero(mask)
             if window.start:
                 places += window.start
             found.append(places)
             count += len(places)
+            asked += len(window)
             self.watch.hold(places.nbytes)
             if wanted is not None and count >= wanted:
                 break
+        if self.is_told:
+            for line in pruning.expected(left, relation, names):
+                self.note(line)
+            self.note(f"asked of {asked:,} of {len(relation):,} rows, true of {count:,}")
+            after = pruning.traffic(relation, names)
+            if before is not None and after is not None:
+                came = after.since(before)
+                self.note(f"{came.requests:,} requests brought {came.nbytes:,} bytes")
+        pruning.save(relation, asked_of)
         rows = found[0] if len(found) == 1 else np.concatenate(found) if found else np.zeros(0, np.int64)
         return relation.select(rows if wanted is None else rows[:wanted])
 
-    def _asked(self, parts: Sequence[Bound], relation: Relation, window: range) -> NDArray[np.bool_]:
+    def _asked(
+        self, parts: Sequence[Bound], relation: Relation, scope: Scope, window: range
+    ) -> NDArray[np.bool_]:
         node = parts[0] if len(parts) == 1 else Logic("and", tuple(parts))
         try:
-            return is_true(node, Scope(relation, window))
+            return is_true(node, scope)
         except QueryError as error:
             raise _at_row(error, node, relation, window) from error
 

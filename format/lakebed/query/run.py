@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.printable import printable
 from lakebed.query import syntax
 from lakebed.query.execute import Execution, Sources
+from lakebed.query.explain import Plan, asks_for_plan, explained
 from lakebed.query.functions.numeric import weights_of
 from lakebed.query.limits import Limits, Watch
 from lakebed.query.parser import parse, parse_expression
@@ -36,6 +36,9 @@ def run(
         If it is no query, does not fit the data, or a limit is reached.
     """
     limits = limits or Limits()
+    asked = asks_for_plan(text)
+    if asked is not None:
+        return Plan(explained(text, sources, parameters, limits).splitlines())
     query = parse(text, depth=limits.depth)
     return run_parsed(text, query, sources, parameters, limits)
 
@@ -75,16 +78,6 @@ def weights(text: str, sources: Sources, limits: Limits | None = None) -> NDArra
     relation = run_parsed(text, syntax.Query(select), sources, (), limits)
     found = [weights_of(relation.read("weight", window)) for window in relation.windows(["weight"])]
     return np.concatenate(found) if found else np.zeros(0)
-
-
-def explained(text: str, sources: Sources, parameters: Sequence[Any] = ()) -> str:
-    """Return how a query would be answered, as lines of text; nothing but metadata is read."""
-    limits = Limits()
-    query = parse(text, depth=limits.depth)
-    execution = Execution(text, sources, parameters, Watch(limits), is_dry=True)
-    found = execution.run(query)
-    lines = [f"{'  ' * (depth - 1)}{printable(step)}" for depth, step in execution.steps]
-    return "\n".join([*lines, printable(f"columns: {', '.join(found.names)}")])
 
 
 def table_of(relation: Relation) -> Table | None:

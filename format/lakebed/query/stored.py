@@ -27,8 +27,6 @@ from lakebed.reading.arrow import arrow_column, taken_column
 from lakebed.reading.scan import ChunkRun, ColumnScan
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from lakebed.session.table import Table
 
 _WINDOW_BYTES = 1 << 26
@@ -49,14 +47,13 @@ class StoredColumn:
         reader = self.scan.reader
         meta = reader.state.meta
         is_even = not meta.sample_compression and not self.scan.is_special
-        self._is_text = reader.storing is Storing.TEXT and is_even
+        self.is_text = reader.storing is Storing.TEXT and is_even
         self._is_plain = (
             is_even
             and reader.storing is Storing.ARRAY
             and reader.decoder.is_plain
             and reader.dtype is not None
         )
-        self._type: pa.DataType | None = None
         self.row_bytes = max(1, _bytes(self.scan))
 
     # -- values ----------------------------------------------------------------------------------------------------
@@ -71,7 +68,7 @@ class StoredColumn:
         if len(wanted) == int(wanted[-1]) - int(wanted[0]) + 1 and bool((np.diff(wanted) == 1).all()):
             return self._range(int(wanted[0]), int(wanted[-1]) + 1)
         order = np.argsort(wanted, kind="stable")
-        if self._is_text:
+        if self.is_text:
             inverse = np.empty_like(order)
             inverse[order] = np.arange(len(order))
             found, places = np.unique(wanted, return_inverse=True)
@@ -85,6 +82,14 @@ class StoredColumn:
         if self.scan.is_dense:
             return _column(self.scan.gathered(wanted, order))
         return self._picked(wanted)
+
+    @property
+    def has_statistics(self) -> bool:
+        """Whether chunks can tell what their values are like: numbers that lie there as they are, and texts."""
+        reader = self.scan.reader
+        if self.is_text:
+            return True
+        return self._is_plain and reader.dtype is not None and reader.dtype.kind in "biuf"
 
     def _picked(self, wanted: NDArray[np.int64]) -> Column:
         return _column(self.scan.picked(wanted))
@@ -101,7 +106,7 @@ class StoredColumn:
         return Objects([])
 
     def _range(self, start: int, stop: int) -> Column:
-        if self._is_text:
+        if self.is_text:
             return Texts(arrow_column(self.scan, start, stop, self._arrow_type()))
         if self._is_plain and not self.scan.is_dense:
             return self._ragged(start, stop)

@@ -423,7 +423,8 @@ def test_filter_takes_functions_and_the_spelling_of_3_x(ds: lakebed.Dataset) -> 
     assert xs(ds.load_view("few")) == [10, 11]
     assert ds.get_view("few").query == "x > 9"
     ds.query("SELECT * WHERE x < 2").save_view(id="first")
-    assert xs(ds.load_view("first")) == [0, 1] and ds.get_view("first").tql_query == "SELECT * WHERE x < 2"
+    assert xs(ds.load_view("first")) == [0, 1]
+    assert ds.get_view("first").tql_query == "SELECT * WHERE x < 2"
     with pytest.raises(ZeroDivisionError):
         ds.filter(lambda row: 1 // 0, progressbar=False)
 

@@ -38,6 +38,10 @@ class LiveChunks:
         except ValueError:
             return True
 
+    def tensors(self) -> set[str]:
+        """Return the keys of the tensors that have chunks."""
+        return {key for _, key in self._ids}
+
     def add_places(self, ids: ChunkIds, places: ChunkPlaces, *, own: bool) -> None:
         """Take in the chunks of one tensor of one version; ``own`` leaves out those that it inherits."""
         folder_of_row = places.folder_of[places.own] if own else places.folder_of

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from lakebed import clock, config
+from lakebed.documents.chunk_statistics import PREFIX as STATISTICS
+from lakebed.documents.chunk_statistics import statistics_key
 from lakebed.documents.version_tree import FIRST, VersionTree
 from lakebed.errors import CorruptError, FormatError
 from lakebed.storage.base import Stat, Storage, traits_of
@@ -96,6 +98,7 @@ class Sweep:
         self._oldest = self._now
         self._folders: dict[str, _Folder] = {}
         self._manifests: dict[str, Stat] = {}
+        self._statistics: dict[str, Stat] = {}
         self._live = LiveChunks()
         self._seen: set[str] = set()
         self._unlisted_wait = grace
@@ -148,6 +151,8 @@ class Sweep:
             yield
             self._remove_data_of_views()
             yield
+            self._remove_statistics()
+            yield
             self._remove_temporary()
         self._remove_now()
 
@@ -167,13 +172,15 @@ class Sweep:
             self._behind = self._now - found.stored / 1e9
 
     def _list(self) -> Iterator[None]:
-        prefixes = [_VERSIONS, _MANIFESTS]
+        prefixes = [_VERSIONS, _MANIFESTS, STATISTICS]
         if self.recent:
             prefixes = [_VERSIONS + digits for digits in Tombstones.of(read_tree(self._storage)).times]
         for prefix in prefixes:
             for number, (key, stat) in enumerate(self._storage.list(prefix)):
                 if prefix == _MANIFESTS:
                     self._manifests[key[len(_MANIFESTS) :]] = stat
+                elif prefix == STATISTICS:
+                    self._statistics[key] = stat
                 elif key.count("/") > 1:
                     self._add_file(key, stat)
                 if number % _STEP == 0:
@@ -383,6 +390,16 @@ class Sweep:
         before = self._now - max(self._grace, _UNDER_WAY)
         for name, files in left_of_views(self._storage, self._changed, before):
             self._remove("view data", name, files, "no saved view refers to them")
+
+    def _remove_statistics(self) -> None:
+        """Remove what is known of the chunks of tensors that no version has any more."""
+        kept = {statistics_key(tensor) for tensor in self._live.tensors()}
+        gone = {
+            key: stat
+            for key, stat in self._statistics.items()
+            if key not in kept and self._now - self._changed(stat) >= self._unlisted_wait
+        }
+        self._remove("statistics", "", gone, "no version has their tensors")
 
     def _remove_temporary(self) -> None:
         for key, size, changed in list(temporary_files(self._storage)):
