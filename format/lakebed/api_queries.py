@@ -48,8 +48,8 @@ def query(
     exact
         Use no index: look at all rows.
     namespace, device
-        Where vectors are computed: in ``numpy``, ``torch`` or ``jax``, on ``cpu``, ``cuda`` or ``cuda:1``; None is NumPy,
-        or PyTorch where a device is named.
+        Where vectors are computed: in ``numpy``, ``torch`` or ``jax``, on ``cpu``, ``cuda`` or ``cuda:1``; None is
+        NumPy, or PyTorch where a device is named.
     options
         Further arguments of the 3.x call that have no meaning here.
 

@@ -130,8 +130,8 @@ class QueryMethods(DatasetBase):
         exact
             Use no index: look at all rows.
         namespace, device
-            Where vectors are computed: in ``numpy``, ``torch`` or ``jax``, on ``cpu``, ``cuda`` or ``cuda:1``; None is NumPy,
-            or PyTorch where a device is named.
+            Where vectors are computed: in ``numpy``, ``torch`` or ``jax``, on ``cpu``, ``cuda`` or ``cuda:1``; None is
+            NumPy, or PyTorch where a device is named.
 
         Returns
         -------
@@ -291,7 +291,7 @@ class QueryMethods(DatasetBase):
 
     def _every_row(self) -> Table:
         whole = type(self)(self._handle)
-        return whole._table(whole._names())
+        return whole._table(whole._names())  # noqa: SLF001 - of this class
 
     def filter(
         self,

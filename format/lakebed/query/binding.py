@@ -40,8 +40,8 @@ from lakebed.query.errors import near, query_error
 from lakebed.query.evaluate import folded
 from lakebed.query.functions import casts, dates, registry
 from lakebed.query.functions.function import Function
-from lakebed.query.functions.spaces import NUMPY, Space, computing_in
 from lakebed.query.functions.numeric import count_distinct, max_weight, sum_weight
+from lakebed.query.functions.spaces import NUMPY, Space, computing_in
 from lakebed.query.functions.text import ILIKE, IN, JOINED, LIKE, matching_classes
 from lakebed.query.names import Names
 from lakebed.query.relation import Relation
@@ -593,7 +593,8 @@ class Binder:
 
         def compute(given: Given) -> Column:
             raise QueryError(
-                f"RRF ranks all rows ({given.count} are not all): it stands alone behind ORDER BY", kind="unsupported"
+                f"RRF ranks all rows ({given.count} are not all): it stands alone behind ORDER BY",
+                kind="unsupported",
             )
 
         return Apply("RRF", compute, operands, NUMBER, node.at, 50.0)
@@ -618,10 +619,14 @@ def _difference(node: Bound) -> tuple[Bound, Bound] | None:
     if not isinstance(node, Apply) or node.name != "-" or len(node.operands) != 2:
         return None
     first, second = node.operands if isinstance(node.operands[0], Input) else node.operands[::-1]
-    if not isinstance(first, Input) or not isinstance(second, Value) or not isinstance(second.value, np.ndarray):
+    if (
+        not isinstance(first, Input)
+        or not isinstance(second, Value)
+        or not isinstance(second.value, np.ndarray)
+    ):
         return None
     dtype = first.info.dtype
-    is_float = dtype is not None and (dtype.kind == "f" or (dtype.kind in "iu" and dtype.itemsize <= 2))  # noqa: PLR2004
+    is_float = dtype is not None and (dtype.kind == "f" or (dtype.kind in "iu" and dtype.itemsize <= 2))
     is_vector = first.info.rank == 1 and second.value.ndim == 1 and second.value.size > 1
     return (first, second) if is_float and is_vector else None
 

@@ -89,10 +89,10 @@ class Execution:
         watch: Watch,
         *,
         is_dry: bool = False,
-        ways: Ways = Ways(),
+        ways: Ways | None = None,
     ) -> None:
         self.text = text
-        self.ways = ways
+        self.ways = ways or Ways()
         self.sources = sources
         self.parameters = parameters
         self.watch = watch
@@ -383,9 +383,7 @@ class Execution:
         from lakebed.query.indexes.search import Order
 
         order = query.order[0]
-        return Order(
-            relation, key, order.is_descending, order.nulls, best, self.ways.is_exact, self._column
-        )
+        return Order(relation, key, order.is_descending, order.nulls, best, self.ways.is_exact, self._column)
 
     def _column(self, relation: Relation, node: Bound, *, is_key: bool = False) -> Column:
         """Return an expression over all rows."""

@@ -63,7 +63,7 @@ def run_parsed(
             kind="arity",
         )
     watch = Watch(limits)
-    found = Execution(text, sources, parameters, watch, ways=ways or Ways()).run(query)
+    found = Execution(text, sources, parameters, watch, ways=ways).run(query)
     watch.result(len(found))
     return found
 

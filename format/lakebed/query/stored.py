@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakebed.session.table import Table
+    from lakebed.versions.state import TensorState
 
 _WINDOW_BYTES = 1 << 26
 _MOST_ROWS = 1 << 20
@@ -58,6 +59,11 @@ class StoredColumn:
         )
         self._type: pa.DataType | None = None
         self.row_bytes = max(1, _bytes(self.scan))
+
+    @property
+    def state(self) -> TensorState:
+        """The tensor as it is read here: the table's own state may lag behind rows that are not published."""
+        return self.scan.reader.state
 
     # -- values ----------------------------------------------------------------------------------------------------
 

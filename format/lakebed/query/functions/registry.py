@@ -16,7 +16,13 @@ FUNCTIONS: dict[str, Function] = {
 SPECIAL = (
     "BM25_SIMILARITY",
     "RRF",
-    "DATA", "ROW_NUMBER", "RANDOM", "SHAPE", "SAMPLE_INFO", "MAX_WEIGHT", "SUM_WEIGHT",
+    "DATA",
+    "ROW_NUMBER",
+    "RANDOM",
+    "SHAPE",
+    "SAMPLE_INFO",
+    "MAX_WEIGHT",
+    "SUM_WEIGHT",
     "IF",
 )
 """Functions that are more than a function of values."""

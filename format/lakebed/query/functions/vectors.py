@@ -43,9 +43,7 @@ def _pairs(name: str, many: Callable[[Any, Any, Any], Any]) -> Callable[[Given],
     return compute
 
 
-def _blocked(
-    many: Callable[[Any, Any, Any], Any], first: NDArray[Any], second: NDArray[Any]
-) -> NDArray[Any]:
+def _blocked(many: Callable[[Any, Any, Any], Any], first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
     """Compute a function of vectors, shape (rows, n), with one vector, shape (1, n), or one for each row."""
     space = current()
     step = max(1, _BLOCK_BYTES // max(1, first.itemsize * first.shape[1])) if space.is_local else len(first)

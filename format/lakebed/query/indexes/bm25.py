@@ -1,14 +1,14 @@
 """Segments of words: which words the texts of some chunks have, and how often.
 
-    array      dtype      what
-    prints     uint64     of each chunk (see `chunks`)
-    counts     uint32     texts in each chunk
-    lengths    uint32     words of each text
-    letters    uint8      all different words, in order, one behind the other, UTF-8
-    ends       int64      where each word ends in `letters`
-    posts      int64      where the texts of each word end in `texts`
-    texts      uint32     texts that have a word, ascending, word after word
-    often      uint*      how often each of them has it
+array      dtype      what
+prints     uint64     of each chunk (see `chunks`)
+counts     uint32     texts in each chunk
+lengths    uint32     words of each text
+letters    uint8      all different words, in order, one behind the other, UTF-8
+ends       int64      where each word ends in `letters`
+posts      int64      where the texts of each word end in `texts`
+texts      uint32     texts that have a word, ascending, word after word
+often      uint*      how often each of them has it
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ class Words:
         pairs, often = np.unique(codes * max(1, len(texts)) + numbers, return_counts=True)
         of, found = np.divmod(pairs, max(1, len(texts)))
         largest = int(often.max(initial=0))
-        narrow = np.dtype("u1") if largest < 1 << 8 else np.dtype("<u2") if largest < 1 << 16 else np.dtype("<u4")
+        narrow = (
+            np.dtype("u1") if largest < 1 << 8 else np.dtype("<u2") if largest < 1 << 16 else np.dtype("<u4")
+        )
         return cls(
             prints,
             counts.astype(np.uint32),

@@ -106,7 +106,9 @@ def coverage(chunks: Chunks, segments: Sequence[tuple[Prints, NDArray[np.uint32]
                 places[i] = -1
                 continue
             if int(chunks.counts[place]) != int(counts[i]):
-                raise FormatError("a segment of an index counts the samples of a chunk otherwise than the dataset")
+                raise FormatError(
+                    "a segment of an index counts the samples of a chunk otherwise than the dataset"
+                )
             taken[place] = True
         sizes = counts.astype(np.int64)
         starts = np.cumsum(sizes) - sizes

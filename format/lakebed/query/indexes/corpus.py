@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 K1 = 1.2
 B = 0.75
-_STEP = 1 << 16
+_STEP = 1 << 14
 
 Scores = NDArray[np.float64]
 
@@ -93,6 +93,7 @@ class Looked:
 
     def __init__(self, relation: Relation, name: str, text: str, *, is_exact: bool = False) -> None:
         self.relation = relation
+        self.stored = relation if isinstance(relation, Stored) else None
         self.name = name
         spelt = Counter(words_in(text))
         self.words = sorted(spelt)
@@ -103,7 +104,7 @@ class Looked:
     def all(self) -> Counted:
         """Return all texts of the column, counted: of a table those of all its rows, by their numbers there."""
         if self._counted is None:
-            self._counted = self._stored() if isinstance(self.relation, Stored) else self._computed()
+            self._counted = self._computed() if self.stored is None else self._read(self.stored)
         return self._counted
 
     def scores(self) -> Scores:
@@ -113,36 +114,33 @@ class Looked:
 
     def index(self) -> IndexEntry | None:
         """Return the index that tells of the column; None if there is none."""
-        if self.is_exact or not isinstance(self.relation, Stored):
+        if self.is_exact or self.stored is None:
             return None
-        state = self.relation.table.state(self.name)
-        registry = read_registry(self.relation.table.session.storage)
+        state = self.stored.column(self.name).state
+        registry = read_registry(self.stored.table.session.storage)
         return next((i for i in registry.values() if i.kind == "bm25" and i.tensor == state.key), None)
 
-    def covered(self, index: IndexEntry) -> tuple[list[Words], Coverage]:
+    def covered(self, index: IndexEntry, stored: Stored) -> tuple[list[Words], Coverage]:
         """Return the segments of an index, and what they hold of the version that is asked."""
-        assert isinstance(self.relation, Stored)
-        table = self.relation.table
-        segments = [
-            read_segment(table.session.storage, index, entry, Words.from_segment) for entry in index.segments
-        ]
-        state = table.state(self.name)
+        storage, state = stored.table.session.storage, stored.column(self.name).state
+        segments = [read_segment(storage, index, entry, Words.from_segment) for entry in index.segments]
         return segments, coverage(chunks_of(state), [(s.prints, s.counts) for s in segments], state.length)
 
-    def _stored(self) -> Counted:
-        assert isinstance(self.relation, Stored)
-        column = self.relation.column(self.name)
-        length = self.relation.table.state(self.name).length
+    def _read(self, stored: Stored) -> Counted:
+        column = stored.column(self.name)
+        length = column.state.length
         lengths = np.zeros(length, np.int64)
         often = np.zeros((len(self.words), length), np.int64)
         left = [range(length)]
         index = self.index()
         if index is not None:
             try:
-                segments, held = self.covered(index)
+                segments, held = self.covered(index, stored)
             except KeyNotFound:  # another program has changed the index since: once more, with what it is now
                 index = self.index()
-                segments, held = self.covered(index) if index is not None else ([], Coverage([], left))
+                segments, held = (
+                    self.covered(index, stored) if index is not None else ([], Coverage([], left))
+                )
             left = held.uncovered
             for segment, places in zip(segments, held.rows, strict=True):
                 alive = places >= 0
@@ -185,7 +183,9 @@ def scorer(relation: Relation, name: str, text: str) -> Callable[[Given], Column
 
 def texts_of(column: StoredColumn, run: range) -> pa.Array:
     """Return the texts of some rows."""
-    return pa.concat_arrays([_texts(column.read(part)) for part in _steps(run)] or [pa.array([], pa.string())])
+    return pa.concat_arrays(
+        [_texts(column.read(part)) for part in _steps(run)] or [pa.array([], pa.string())]
+    )
 
 
 def _steps(run: range) -> Iterator[range]:
@@ -202,5 +202,3 @@ def _texts(column: Column) -> pa.Array:
     if not all(value is None or isinstance(value, str) for value in values):
         raise QueryError("BM25_SIMILARITY is of texts", kind="type")
     return pa.array(values, pa.string())
-
-

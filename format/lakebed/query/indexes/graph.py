@@ -59,7 +59,7 @@ def check_graph(data: NDArray[np.uint8], metric: str, dtype: str, width: int, sa
     if step != width * size or len(data) < at + _HEAD_BYTES + _SHAPE.size:
         raise _refused("has vectors of another size")
     magic, major, _, _, kind, number, keys, slots, nodes, removed, dimensions = _HEAD.unpack_from(data, at)
-    if magic != b"usearch" or major != 2:  # noqa: PLR2004
+    if magic != b"usearch" or major != 2:
         raise _refused("is of another version")
     if (kind, number, keys, slots) != (METRICS[metric][1], code, _KEYS, _SLOTS) or dimensions != width:
         raise _refused("is of another kind")
@@ -84,10 +84,17 @@ def check_graph(data: NDArray[np.uint8], metric: str, dtype: str, width: int, sa
 
 
 def _check_nodes(
-    data: NDArray[np.uint8], starts: NDArray[np.int64], levels: NDArray[np.int64], above: int, ground: int, samples: int
+    data: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    levels: NDArray[np.int64],
+    above: int,
+    ground: int,
+    samples: int,
 ) -> None:
     keys = _words(data, starts, 8).view("<u8")
-    if int(keys.max()) >= samples or not np.array_equal(_words(data, starts + 8, 2).view("<i2").reshape(-1), levels):
+    if int(keys.max()) >= samples or not np.array_equal(
+        _words(data, starts + 8, 2).view("<i2").reshape(-1), levels
+    ):
         raise _refused("has nodes that it cannot have")
     for level in range(int(levels.max()) + 1):
         (nodes,) = np.nonzero(levels >= level)

@@ -63,7 +63,12 @@ class Vectors:
         facts, arrays = segment.facts, segment.arrays
         prints, counts, data = arrays["prints"], arrays["counts"], arrays["graph"]
         metric, dtype, width = facts["metric"], facts["dtype"], facts["width"]
-        if metric not in METRICS or dtype not in DTYPES or type(width) is not int or len(prints) != len(counts):
+        if (
+            metric not in METRICS
+            or dtype not in DTYPES
+            or type(width) is not int
+            or len(prints) != len(counts)
+        ):
             raise FormatError("a segment of vectors contradicts itself")
         if data.dtype != np.uint8:
             raise FormatError("a graph is bytes")
@@ -127,7 +132,11 @@ def made(
     if len(numbers):
         graph.add(numbers.astype(np.uint64), np.ascontiguousarray(vectors[kept]))
     facts = _measured(graph, vectors, numbers, metric, float(settings["recall"]))
-    arrays = {"prints": prints, "counts": counts.astype(np.uint32), "graph": np.frombuffer(graph.save(), np.uint8)}
+    arrays = {
+        "prints": prints,
+        "counts": counts.astype(np.uint32),
+        "graph": np.frombuffer(graph.save(), np.uint8),
+    }
     told = {"kind": "hnsw", "metric": metric, "dtype": dtype, "width": vectors.shape[1]}
     return Segment(told, arrays), facts
 

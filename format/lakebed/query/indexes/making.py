@@ -124,7 +124,11 @@ def update(table: Table, names: Sequence[str] | None = None) -> list[IndexInfo]:
             continue
 
         def changed(
-            registry: Registry, before: IndexEntry = entry, added: tuple[SegmentEntry, ...] = added, *, anew: bool = is_anew
+            registry: Registry,
+            before: IndexEntry = entry,
+            added: tuple[SegmentEntry, ...] = added,
+            *,
+            anew: bool = is_anew,
         ) -> Registry:
             now = _known(registry, before.name)
             if (now.tensor, now.kind, now.settings) != (before.tensor, before.kind, before.settings):
@@ -157,11 +161,13 @@ def listed(table: Table) -> list[IndexInfo]:
         tensor = _tensor(table, entry)
         covered = uncovered = 0
         if tensor is not None:
-            state = table.state(tensor)
+            state = table.reader(tensor).state
             held = coverage(chunks_of(state), _prints(table, entry), state.length)
             uncovered = held.uncovered_count
             covered = state.length - uncovered
-        recalls = [(s.facts.get("recall"), s.rows) for s in entry.segments if s.facts.get("recall") is not None]
+        recalls = [
+            (s.facts.get("recall"), s.rows) for s in entry.segments if s.facts.get("recall") is not None
+        ]
         total = sum(rows for _, rows in recalls)
         recall = sum(float(r or 0) * rows for r, rows in recalls) / total if total else None
         size = sum(segment.size for segment in entry.segments)
@@ -211,7 +217,9 @@ def _settings(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
                 raise InvalidInputError(f"{name} is one of {', '.join(values)}, not {found[name]!r}")
         for name, least, most in (("connectivity", 2, 256), ("expansion_add", 1, 4096)):
             if type(found[name]) is not int or not least <= found[name] <= most:
-                raise InvalidInputError(f"{name} is a whole number from {least} to {most}, not {found[name]!r}")
+                raise InvalidInputError(
+                    f"{name} is a whole number from {least} to {most}, not {found[name]!r}"
+                )
         if not isinstance(found["recall"], int | float) or not 0 < found["recall"] <= 1:
             raise InvalidInputError(f"recall is a part of one, such as 0.95, not {found['recall']!r}")
     return found
@@ -221,12 +229,17 @@ def _checked(table: Table, tensor: str, kind: str) -> Any:
     """Return the state of a tensor that such an index can be made of."""
     if tensor not in table.names:
         raise InvalidInputError(f"there is no tensor {tensor!r} to make an index of")
-    state, reader = table.state(tensor), table.reader(tensor)
+    reader = table.reader(tensor)
+    state = reader.state
     if reader.is_link or state.sequence is not None:
-        raise InvalidInputError(f"{tensor!r} holds {'links' if reader.is_link else 'sequences'}: these have no index")
+        raise InvalidInputError(
+            f"{tensor!r} holds {'links' if reader.is_link else 'sequences'}: these have no index"
+        )
     if kind == "bm25":
         if reader.storing is not Storing.TEXT:
-            raise InvalidInputError(f"an index of words is of texts (htype 'text'), which {tensor!r} does not hold")
+            raise InvalidInputError(
+                f"an index of words is of texts (htype 'text'), which {tensor!r} does not hold"
+            )
         return state
     hnsw.library()
     shape = tuple(state.meta.max_shape)
@@ -256,11 +269,13 @@ def _segments(
 ) -> Iterator[SegmentEntry]:
     """Write segments of the chunks that those `known` do not hold; of all of them if there are none."""
     column = StoredColumn(table.whole, tensor)
-    state = table.state(tensor)
+    state = column.state
     chunks = chunks_of(state)
     new = chunks.prints != 0
     if known is not None:
-        held = {value for prints, _ in _prints(table, replace(entry, segments=known)) for value in prints.tolist()}
+        held = {
+            value for prints, _ in _prints(table, replace(entry, segments=known)) for value in prints.tolist()
+        }
         new &= ~np.isin(chunks.prints, np.fromiter(held, np.uint64, len(held)))
     for part in _portions(chunks, np.flatnonzero(new), column, entry.kind):
         segment, facts = _made(column, chunks, part, entry)

@@ -116,7 +116,11 @@ def _parsed(data: bytes) -> Registry:
             if not numbers or not _SEGMENT_KEY.fullmatch(segment.key) or type(segment.facts) is not dict:
                 raise FormatError(f"index {name!r} has a segment {segment.key!r}")
         made = IndexEntry(name=name, segments=segments, **entry)
-        if not isinstance(made.tensor, str) or made.kind not in ("bm25", "hnsw") or type(made.settings) is not dict:
+        if (
+            not isinstance(made.tensor, str)
+            or made.kind not in ("bm25", "hnsw")
+            or type(made.settings) is not dict
+        ):
             raise FormatError(f"index {name!r} is of no known kind")
         found[name] = made
     return found
@@ -160,7 +164,9 @@ def change(storage: Storage, update: Callable[[Registry], Registry]) -> Registry
             _settle(storage, after, error)
         _remove_unnamed(storage, before, after)
         return after
-    raise CommitFailed(f"{REGISTRY_KEY} of {storage.url} is rewritten all the time by others; nothing was changed")
+    raise CommitFailed(
+        f"{REGISTRY_KEY} of {storage.url} is rewritten all the time by others; nothing was changed"
+    )
 
 
 def _settle(storage: Storage, after: Registry, error: StorageError) -> None:

@@ -96,7 +96,8 @@ class Order:
 
     def _looked(self, node: Apply) -> Looked:
         column, words = node.operands
-        assert isinstance(column, Input) and isinstance(words, Value)
+        if not isinstance(column, Input) or not isinstance(words, Value):
+            raise QueryError("BM25_SIMILARITY is of a column and a text", kind="type")
         return Looked(self.relation, column.name, words.value, is_exact=self.is_exact)
 
     def _words(self, node: Apply) -> NDArray[np.float64]:
@@ -104,14 +105,16 @@ class Order:
         return found[np.asarray(self.relation.places)] if isinstance(self.relation, Stored) else found
 
     def _tell_words(self, node: Apply) -> None:
-        parts = [part for part in (node.operands if node.name == "RRF" else (node,)) if isinstance(part, Apply)]
+        parts = [
+            part for part in (node.operands if node.name == "RRF" else (node,)) if isinstance(part, Apply)
+        ]
         told = []
         for part in parts:
             if part.name == "BM25_SIMILARITY":
                 looked = self._looked(part)
                 index = looked.index()
-                if index is not None:
-                    told.append(_words_told(index, looked.covered(index)[1]))
+                if index is not None and looked.stored is not None:
+                    told.append(_words_told(index, looked.covered(index, looked.stored)[1]))
                 else:
                     told.append("words of all texts")
         self.told = "; ".join(told)
@@ -234,7 +237,11 @@ class _Nearest:
 
 def _sides(node: Apply) -> tuple[Input | None, NDArray[np.float32] | None]:
     first, second = node.operands if isinstance(node.operands[0], Input) else node.operands[::-1]
-    if not isinstance(first, Input) or not isinstance(second, Value) or not isinstance(second.value, np.ndarray):
+    if (
+        not isinstance(first, Input)
+        or not isinstance(second, Value)
+        or not isinstance(second.value, np.ndarray)
+    ):
         return None, None
     vector = second.value.astype(np.float32)
     if vector.ndim != 1 or not np.isfinite(vector).all() or not vector.any():
@@ -243,7 +250,7 @@ def _sides(node: Apply) -> tuple[Input | None, NDArray[np.float32] | None]:
 
 
 def _index(relation: Stored, column: Input, metric: str) -> IndexEntry | None:
-    key = relation.table.state(column.name).key
+    key = relation.column(column.name).state.key
     for index in read_registry(relation.table.session.storage).values():
         if index.kind == "hnsw" and index.tensor == key and index.settings.get("metric") == metric:
             return index
@@ -252,7 +259,7 @@ def _index(relation: Stored, column: Input, metric: str) -> IndexEntry | None:
 
 def _covered(relation: Stored, column: Input, index: IndexEntry) -> tuple[list[Any], Coverage]:
     storage = relation.table.session.storage
-    state = relation.table.state(column.name)
+    state = relation.column(column.name).state
     segments = [read_segment(storage, index, entry, hnsw.Vectors.from_segment) for entry in index.segments]
     return segments, coverage(chunks_of(state), [(s.prints, s.counts) for s in segments], state.length)
 
@@ -278,5 +285,3 @@ def _vectors_told(index: IndexEntry, held: Coverage) -> str:
 def _left(held: Coverage) -> str:
     count = held.uncovered_count
     return f"{count:,} rows without it" if count else "all rows"
-
-
