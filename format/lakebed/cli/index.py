@@ -54,7 +54,7 @@ def index(
     if update:
         found = writable(dataset).update_indexes(None if known is None else [known])
     elif tensor is not None and kind is not None:
-        settings = {} if metric is None else {"metric": metric}
+        settings: dict[str, Any] = {} if metric is None else {"metric": metric}
         found = [writable(dataset).create_index(tensor, kind, name=name, **settings)]
     else:
         found = lakebed.load(dataset, read_only=True).indexes()

@@ -254,6 +254,11 @@ class QueryMethods(DatasetBase):
     def drop_index(self, name: str) -> None:
         """Remove an index; rows and queries stay as they are.
 
+        Parameters
+        ----------
+        name
+            As :meth:`indexes` tells it.
+
         Raises
         ------
         NotFoundError

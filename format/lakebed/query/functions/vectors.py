@@ -63,7 +63,7 @@ def _blocked(many: Callable[[Any, Any, Any], Any], first: NDArray[Any], second: 
             values = space.taken(many(space.functions, space.given(block), vector))
             values = values.astype(np.int64 if many is _hamming else np.float32, copy=False)
             if len(values) == len(first):
-                return values
+                return np.asarray(values)
             if found is None:
                 found = np.empty(len(first), values.dtype)
             found[start : start + step] = values

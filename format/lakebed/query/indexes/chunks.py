@@ -45,13 +45,13 @@ def chunks_of(state: TensorState) -> Chunks:
     sizes, sums = table.places.sizes, table.places.sums
     ends = np.cumsum(table.places.sum_counts())
     prints = np.zeros(len(last), np.uint64)
-    sums_bytes = memoryview(np.ascontiguousarray(sums)).cast("B")
+    sums_bytes = sums.tobytes()
     for i, (id_, count, size, end) in enumerate(
         zip(table.ids.ids.tolist(), counts.tolist(), sizes.tolist(), ends.tolist(), strict=True)
     ):
         if size and count > 0:
             begin = int(ends[i - 1]) if i else 0
-            told = b"%d %d %d " % (id_, count, size) + bytes(sums_bytes[8 * begin : 8 * end])
+            told = b"%d %d %d " % (id_, count, size) + sums_bytes[8 * begin : 8 * end]
             prints[i] = xxhash.xxh3_64_intdigest(told)
     # A sample in several tiles is no run of rows.
     prints[1:][firsts[1:] > last[1:]] = 0

@@ -172,8 +172,8 @@ def scorer(relation: Relation, name: str, text: str) -> Callable[[Given], Column
 
     def compute(given: Given) -> Column:
         if not looked:
-            found = Looked(relation, name, text)
-            looked.append((found, found.all().statistics()))
+            whole = Looked(relation, name, text)
+            looked.append((whole, whole.all().statistics()))
         wanted, told = looked[0]
         found = Counted(*counted(_texts(given.columns[0]), wanted.words))
         return Numbers(scores(found, told, wanted.times))

@@ -52,19 +52,20 @@ def check_graph(data: NDArray[np.uint8], metric: str, dtype: str, width: int, sa
         If they are none.
     """
     code, size = DTYPES[dtype]
+    view = memoryview(np.ascontiguousarray(data)).cast("B")  # type: ignore[arg-type] # it is a buffer
     if len(data) < 8 + _HEAD_BYTES + _SHAPE.size:
         raise _refused("ends inside its header")
-    count, step = struct.unpack_from("<II", data)
+    count, step = struct.unpack_from("<II", view)
     at = 8 + count * step
     if step != width * size or len(data) < at + _HEAD_BYTES + _SHAPE.size:
         raise _refused("has vectors of another size")
-    magic, major, _, _, kind, number, keys, slots, nodes, removed, dimensions = _HEAD.unpack_from(data, at)
+    magic, major, _, _, kind, number, keys, slots, nodes, removed, dimensions = _HEAD.unpack_from(view, at)
     if magic != b"usearch" or major != 2:
         raise _refused("is of another version")
     if (kind, number, keys, slots) != (METRICS[metric][1], code, _KEYS, _SLOTS) or dimensions != width:
         raise _refused("is of another kind")
     at += _HEAD_BYTES
-    found, above, ground, top, begin = _SHAPE.unpack_from(data, at)
+    found, above, ground, top, begin = _SHAPE.unpack_from(view, at)
     at += _SHAPE.size
     if found != count or nodes != count or removed or max(above, ground) > _MOST_NEIGHBOURS:
         raise _refused("contradicts itself")

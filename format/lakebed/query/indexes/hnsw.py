@@ -132,7 +132,7 @@ def made(
     if len(numbers):
         graph.add(numbers.astype(np.uint64), np.ascontiguousarray(vectors[kept]))
     facts = _measured(graph, vectors, numbers, metric, float(settings["recall"]))
-    arrays = {
+    arrays: dict[str, NDArray[Any]] = {
         "prints": prints,
         "counts": counts.astype(np.uint32),
         "graph": np.frombuffer(graph.save(), np.uint8),

@@ -110,18 +110,19 @@ def _parsed(data: bytes) -> Registry:
         raise FormatError(f"it has format {document['format']}, and this version reads {_FORMAT}")
     found: Registry = {}
     for name, entry in document["indexes"].items():
-        segments = tuple(SegmentEntry(**segment) for segment in entry.pop("segments"))
-        for segment in segments:
-            numbers = type(segment.size) is int and type(segment.rows) is int
-            if not numbers or not _SEGMENT_KEY.fullmatch(segment.key) or type(segment.facts) is not dict:
-                raise FormatError(f"index {name!r} has a segment {segment.key!r}")
-        made = IndexEntry(name=name, segments=segments, **entry)
-        if (
-            not isinstance(made.tensor, str)
-            or made.kind not in ("bm25", "hnsw")
-            or type(made.settings) is not dict
-        ):
+        for segment in entry["segments"]:
+            numbers = type(segment["size"]) is int and type(segment["rows"]) is int
+            if (
+                not numbers
+                or not _SEGMENT_KEY.fullmatch(segment["key"])
+                or type(segment["facts"]) is not dict
+            ):
+                raise FormatError(f"index {name!r} has a segment {segment['key']!r}")
+        is_named = isinstance(entry["tensor"], str) and entry["kind"] in ("bm25", "hnsw")
+        if not is_named or type(entry["settings"]) is not dict or type(entry["whole"]) is not int:
             raise FormatError(f"index {name!r} is of no known kind")
+        segments = tuple(SegmentEntry(**segment) for segment in entry.pop("segments"))
+        made = IndexEntry(name=name, segments=segments, **entry)
         found[name] = made
     return found
 

@@ -1,4 +1,4 @@
-"""Nearest vectors: exact ones as NumPy finds them; by an index nearly all of them, with exact values, never stale ones."""
+"""Nearest vectors: exact ones as NumPy finds them; by an index nearly all of them, and never one that is stale."""
 
 from __future__ import annotations
 

@@ -19,8 +19,9 @@ from lakebed.errors import (
     NotFoundError,
     QueryError,
     ReadOnlyModeError,
+    StorageError,
 )
-from lakebed.query.indexes import registry
+from lakebed.query.indexes import corpus, making, registry
 from lakebed.query.indexes.bm25 import Words
 from lakebed.query.indexes.segments import Segment
 from lakebed.query.indexes.words import words_in
@@ -189,6 +190,66 @@ def test_many_small_segments_become_one() -> None:
         assert ds.update_indexes()[0].uncovered == 0, i
     assert ds.indexes()[0].segments < 6
     check(ds, "word1")
+
+
+def test_large_indexes_have_several_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(making, "_TEXT_ROWS", 700)
+    monkeypatch.setattr(corpus, "_STEP", 64)
+    monkeypatch.setattr(registry, "_KEPT_BYTES", 1)
+    ds = filled("mem://bm25-large", 2000)
+    assert len(ds._session.snapshot.tensors["title"].table) > 3
+    made = ds.create_index("title", "bm25")
+    assert made.segments > 1
+    assert (made.covered, made.uncovered) == (2000, 0)
+    check(ds)
+
+
+def test_two_programs_change_the_indexes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that comes second starts over, and both indexes are there; of one name there is one."""
+    ds = filled("mem://bm25-race", 30)
+    ds.create_tensor("body", htype="text").extend(texts(30))
+    ds.commit()
+    other = lakebed.load("mem://bm25-race")
+    segments = making._segments
+    done = []
+
+    def meanwhile(*arguments: object) -> list[registry.SegmentEntry]:
+        made = list(segments(*arguments))  # type: ignore[arg-type]
+        if not done:
+            done.append(other.create_index("body", "bm25"))
+        return made
+
+    monkeypatch.setattr(making, "_segments", meanwhile)
+    ds.create_index("title", "bm25")
+    assert [info.name for info in ds.indexes()] == ["body_bm25", "title_bm25"]
+    ds.drop_index("title_bm25")
+    done.clear()
+    other.drop_index("body_bm25")
+    with pytest.raises(AlreadyExistsError, match="meanwhile"):
+        ds.create_index("body", "bm25")
+
+
+def test_a_lost_answer_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    ds = filled("mem://bm25-lost", 30)
+    storage = ds._session.storage
+    put_if = type(storage).put_if
+
+    def lost(self: object, key: str, data: bytes, etag: str | None) -> str:
+        put_if(self, key, data, etag)  # type: ignore[arg-type]
+        raise StorageError("the answer was lost")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(storage), "put_if", lost)
+        assert ds.create_index("title", "bm25").covered == 30
+
+    def refused(self: object, key: str, data: bytes, etag: str | None) -> str:
+        raise StorageError("no")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(storage), "put_if", refused)
+        with pytest.raises(StorageError, match="no"):
+            ds.drop_index("title_bm25")
+    check(ds)
 
 
 def test_a_damaged_index_is_an_error_and_never_an_answer(tmp_path: Path) -> None:
