@@ -206,7 +206,9 @@ class QueryMethods(DatasetBase):
         Raises
         ------
         InvalidInputError
-            If the tensor has no such index, or a setting is unknown, or usearch is not installed.
+            If the tensor has no such index, or a setting is unknown.
+        ModuleNotInstalledException
+            If usearch is not installed, for vectors.
         AlreadyExistsError
             If there is an index of that name.
         ReadOnlyModeError

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from lakebed.errors import InvalidInputError
+from lakebed.errors import InvalidInputError, ModuleNotInstalledException
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,9 @@ def space_of(namespace: str | None, device: str | None) -> Space:
     Raises
     ------
     InvalidInputError
-        If there is no such library or device.
+        If there is no such namespace or device.
+    ModuleNotInstalledException
+        If the library is not installed.
     """
     name = namespace or ("numpy" if device is None else "torch")
     if name == "numpy":
@@ -91,8 +93,8 @@ def _library(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise InvalidInputError(
-            f"queries on {name} need it installed: pip install 'destination-deeplake[{name}]' ({error})"
+        raise ModuleNotInstalledException(
+            f"namespace={name!r} needs {name}: pip install {name}, or, in a checkout, pip install '.[{name}]'"
         ) from error
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakebed.errors import FormatError, InvalidInputError
+from lakebed.errors import FormatError, ModuleNotInstalledException
 from lakebed.query.indexes.graph import DTYPES, METRICS, check_graph
 from lakebed.query.indexes.segments import Segment
 
@@ -25,6 +25,7 @@ _ASKED = 64
 """Vectors that are looked for to measure how many of the nearest are found."""
 
 _NEAREST = 10
+MISSING = "Indexes of vectors need usearch: pip install usearch, or, in a checkout, pip install '.[search]'"
 _LEAST_WIDE, _WIDEST = 64, 1024
 
 
@@ -84,15 +85,13 @@ def library() -> Any:
 
     Raises
     ------
-    InvalidInputError
+    ModuleNotInstalledException
         If usearch is not installed.
     """
     try:
         from usearch.index import Index
     except ImportError as error:
-        raise InvalidInputError(
-            f"indexes of kind 'hnsw' need usearch: pip install 'destination-deeplake[search]' ({error})"
-        ) from error
+        raise ModuleNotInstalledException(MISSING) from error
     return Index
 
 

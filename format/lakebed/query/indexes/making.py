@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ from lakebed.query.indexes.registry import (
     read_segment,
     write_segment,
 )
+from lakebed.query.indexes.segments import Segment
 from lakebed.query.stored import StoredColumn
 
 if TYPE_CHECKING:
@@ -255,13 +256,13 @@ def _checked(table: Table, tensor: str, kind: str) -> Any:
 
 
 def _prints(table: Table, entry: IndexEntry) -> list[tuple[NDArray[np.uint64], NDArray[np.uint32]]]:
-    made: Callable[..., Any] = Words.from_segment if entry.kind == "bm25" else hnsw.Vectors.from_segment
-    if entry.kind == "hnsw" and not hnsw.is_installed():
-        raise InvalidInputError(
-            f"index {entry.name!r} is of kind 'hnsw', which needs usearch: pip install 'destination-deeplake[search]'"
-        )
-    segments = [read_segment(table.session.storage, entry, segment, made) for segment in entry.segments]
-    return [(segment.prints, segment.counts) for segment in segments]
+    storage = table.session.storage
+    return [read_segment(storage, entry, segment, _printed) for segment in entry.segments]
+
+
+def _printed(segment: Segment) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+    """Return the chunks of a segment of either kind, and let go of the rest."""
+    return segment.arrays["prints"].copy(), segment.arrays["counts"].copy()
 
 
 def _segments(

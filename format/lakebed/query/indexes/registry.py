@@ -210,7 +210,7 @@ def write_segment(storage: Storage, segment: Segment, rows: int, facts: Mapping[
     return SegmentEntry(key, len(data), xxhash.xxh3_64_hexdigest(data), rows, dict(facts))
 
 
-_kept: OrderedDict[tuple[str, str], tuple[Any, int]] = OrderedDict()
+_kept: OrderedDict[tuple[str, str, str], tuple[Any, int]] = OrderedDict()
 _kept_lock = Lock()
 
 
@@ -226,7 +226,7 @@ def read_segment(
     KeyNotFound
         If it is gone because the index was changed meanwhile.
     """
-    place = entry.key, entry.sum
+    place = entry.key, entry.sum, made.__qualname__
     with _kept_lock:
         if place in _kept:
             _kept.move_to_end(place)

@@ -10,7 +10,13 @@ import pytest
 from numpy.typing import NDArray
 
 import lakebed
-from lakebed.errors import DatasetCorruptError, FormatError, InvalidInputError, QueryError
+from lakebed.errors import (
+    DatasetCorruptError,
+    FormatError,
+    InvalidInputError,
+    ModuleNotInstalledException,
+    QueryError,
+)
 from lakebed.query.indexes import graph, hnsw, registry
 from lakebed.query.indexes.segments import Segment
 
@@ -150,7 +156,7 @@ def test_without_usearch_it_is_named() -> None:
     if hnsw.is_installed():
         pytest.skip("usearch is installed")
     ds = filled("mem://missing", 20)
-    with pytest.raises(InvalidInputError, match=r"destination-deeplake\[search\]"):
+    with pytest.raises(ModuleNotInstalledException, match=r"'\.\[search\]'"):
         ds.create_index("v", "hnsw")
 
 

@@ -216,7 +216,8 @@ def test_two_programs_change_the_indexes_at_once(monkeypatch: pytest.MonkeyPatch
     def meanwhile(*arguments: object) -> list[registry.SegmentEntry]:
         made = list(segments(*arguments))  # type: ignore[arg-type]
         if not done:
-            done.append(other.create_index("body", "bm25"))
+            done.append(True)
+            other.create_index("body", "bm25")
         return made
 
     monkeypatch.setattr(making, "_segments", meanwhile)
