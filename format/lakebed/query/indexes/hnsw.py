@@ -25,6 +25,9 @@ _ASKED = 64
 """Vectors that are looked for to measure how many of the nearest are found."""
 
 _NEAREST = 10
+_MOST_SAMPLES = 1 << 28
+"""Samples of a segment, which each take eight bytes when it is searched."""
+
 MISSING = "Indexes of vectors need usearch: pip install usearch, or, in a checkout, pip install '.[search]'"
 _LEAST_WIDE, _WIDEST = 64, 1024
 
@@ -71,9 +74,10 @@ class Vectors:
             or len(prints) != len(counts)
         ):
             raise FormatError("a segment of vectors contradicts itself")
-        if data.dtype != np.uint8:
-            raise FormatError("a graph is bytes")
-        check_graph(data, metric, dtype, width, int(counts.sum(dtype=np.int64)))
+        samples = int(counts.sum(dtype=np.int64))
+        if data.dtype != np.uint8 or samples > _MOST_SAMPLES:
+            raise FormatError("a segment of vectors holds more than it can, or no graph")
+        check_graph(data, metric, dtype, width, samples)
         graph = library().restore(data, view=True, enable_key_lookups=False)
         if graph is None:
             raise FormatError("usearch cannot read the graph")

@@ -119,6 +119,7 @@ def update(table: Table, names: Sequence[str] | None = None) -> list[IndexInfo]:
         if tensor is None:
             continue
         _checked(table, tensor, entry.kind)
+        _settings(entry.kind, entry.settings)
         is_anew = len(entry.segments) >= entry.whole + _MOST_SEGMENTS
         added = tuple(_segments(table, tensor, entry, None if is_anew else entry.segments))
         if not added and not is_anew:

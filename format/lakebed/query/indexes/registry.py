@@ -111,11 +111,9 @@ def _parsed(data: bytes) -> Registry:
     found: Registry = {}
     for name, entry in document["indexes"].items():
         for segment in entry["segments"]:
-            numbers = type(segment["size"]) is int and type(segment["rows"]) is int
-            if (
-                not numbers
-                or not _SEGMENT_KEY.fullmatch(segment["key"])
-                or type(segment["facts"]) is not dict
+            numbers = [segment["size"], segment["rows"], *segment["facts"].values()]
+            if not _SEGMENT_KEY.fullmatch(segment["key"]) or any(
+                type(n) not in (int, float) for n in numbers
             ):
                 raise FormatError(f"index {name!r} has a segment {segment['key']!r}")
         is_named = isinstance(entry["tensor"], str) and entry["kind"] in ("bm25", "hnsw")

@@ -101,8 +101,9 @@ class Order:
         return Looked(self.relation, column.name, words.value, is_exact=self.is_exact)
 
     def _words(self, node: Apply) -> NDArray[np.float64]:
-        found = self._looked(node).scores()
-        return found[np.asarray(self.relation.places)] if isinstance(self.relation, Stored) else found
+        if not isinstance(self.relation, Stored):
+            return _floats(self.computed(self.relation, node))
+        return self._looked(node).scores()[np.asarray(self.relation.places)]
 
     def _tell_words(self, node: Apply) -> None:
         parts = [

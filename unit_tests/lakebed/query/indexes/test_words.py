@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import lakebed
+from lakebed.dataclass import replace
 from lakebed.errors import (
     AlreadyExistsError,
     DatasetCorruptError,
@@ -23,6 +24,7 @@ from lakebed.errors import (
 )
 from lakebed.query.indexes import corpus, making, registry
 from lakebed.query.indexes.bm25 import Words
+from lakebed.query.indexes.chunks import chunks_of, coverage
 from lakebed.query.indexes.segments import Segment
 from lakebed.query.indexes.words import words_in
 
@@ -150,6 +152,41 @@ def test_no_search_finds_what_is_no_longer_there() -> None:
         check(ds)
         (info,) = ds.indexes()
         assert info.covered + info.uncovered == len(ds)
+
+
+@pytest.mark.parametrize("is_published", [False, True])
+def test_a_change_counts_before_anything_else_was_read(is_published: bool) -> None:
+    """A session's own changes wait as samples, of which its chunk index knows nothing yet."""
+    ds = filled("mem://bm25-fresh")
+    ds.create_index("title", "bm25")
+    ds.title[7] = "zebra"
+    if is_published:
+        ds.flush()
+    zebra = "SELECT * ORDER BY BM25_SIMILARITY(title, 'zebra') DESC LIMIT 1"
+    assert ds.query(zebra).n.numpy().ravel().tolist() == [7]
+    ds.title[7] = "gnu"
+    ds.pop(0)
+    if is_published:
+        ds.flush()
+    assert len(ds.query("SELECT * WHERE BM25_SIMILARITY(title, 'zebra') > 0")) == 0
+    gnu = "SELECT * ORDER BY BM25_SIMILARITY(title, 'gnu') DESC LIMIT 1"
+    assert ds.query(gnu).n.numpy().ravel().tolist() == [7]
+
+
+def test_a_chunk_whose_checksums_are_not_known_is_in_no_index() -> None:
+    """As in a head that another program wrote to."""
+    ds = filled("mem://bm25-unknown")
+    state = ds._session.snapshot.tensors["title"]
+    known = chunks_of(state)
+    assert (known.prints != 0).all()
+    places = replace(
+        state.table.places, sizes=np.zeros_like(state.table.places.sizes), sums=np.empty(0, np.uint64)
+    )
+    unknown = chunks_of(state.with_(table=replace(state.table, places=places)))
+    assert (unknown.prints == 0).all()
+    held = coverage(unknown, [(known.prints, known.counts.astype(np.uint32))], 300)
+    assert held.uncovered == [range(300)]
+    assert (held.rows[0] == -1).all()
 
 
 def test_an_index_tells_what_it_holds_and_is_dropped() -> None:
