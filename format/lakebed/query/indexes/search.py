@@ -103,7 +103,8 @@ class Order:
     def _words(self, node: Apply) -> NDArray[np.float64]:
         if not isinstance(self.relation, Stored):
             return _floats(self.computed(self.relation, node))
-        return self._looked(node).scores()[np.asarray(self.relation.places)]
+        found: NDArray[np.float64] = self._looked(node).scores()[np.asarray(self.relation.places)]
+        return found
 
     def _tell_words(self, node: Apply) -> None:
         parts = [
