@@ -43,6 +43,7 @@ from lakebed.query.functions.function import Function
 from lakebed.query.functions.numeric import count_distinct, max_weight, sum_weight
 from lakebed.query.functions.spaces import NUMPY, Space, computing_in
 from lakebed.query.functions.text import ILIKE, IN, JOINED, LIKE, matching_classes
+from lakebed.query.functions.vectors import DISTANCES, difference
 from lakebed.query.names import Names
 from lakebed.query.relation import Relation
 from lakebed.query.subscripts import subscript
@@ -488,8 +489,8 @@ class Binder:
         return self._applied(function, operands, node.at)
 
     def _applied(self, function: Function, operands: tuple[Bound, ...], at: int) -> Bound:
-        distance = _DISTANCES.get(function.name)
-        if distance is not None and (apart := _difference(operands[0])) is not None:
+        distance = DISTANCES.get(function.name)
+        if distance is not None and (apart := difference(operands[0])) is not None:
             function, operands = registry.FUNCTIONS[distance], apart
         info = function.told([operand.info for operand in operands])
         compute = function.compute
@@ -608,27 +609,6 @@ class Binder:
         operands = tuple(self.bind(side) for pair in node.pairs for side in pair)
         function = max_weight if name == "MAX_WEIGHT" else sum_weight
         return self.apply(name, function, operands, NUMBER, node.at, 1.0)
-
-
-_DISTANCES = {"L1_NORM": "L1_DISTANCE", "L2_NORM": "L2_DISTANCE", "LINF_NORM": "LINF_DISTANCE"}
-"""Norms -> distances, which are norms of differences."""
-
-
-def _difference(node: Bound) -> tuple[Bound, Bound] | None:
-    """Return a stored vector and a constant one if an expression is their difference, and floats hold both."""
-    if not isinstance(node, Apply) or node.name != "-" or len(node.operands) != 2:
-        return None
-    first, second = node.operands if isinstance(node.operands[0], Input) else node.operands[::-1]
-    if (
-        not isinstance(first, Input)
-        or not isinstance(second, Value)
-        or not isinstance(second.value, np.ndarray)
-    ):
-        return None
-    dtype = first.info.dtype
-    is_float = dtype is not None and (dtype.kind == "f" or (dtype.kind in "iu" and dtype.itemsize <= 2))
-    is_vector = first.info.rank == 1 and second.value.ndim == 1 and second.value.size > 1
-    return (first, second) if is_float and is_vector else None
 
 
 def _computed_in(space: Space, compute: Callable[[Given], Column]) -> Callable[[Given], Column]:

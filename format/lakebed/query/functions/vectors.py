@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import QueryError
-from lakebed.query.bound import NUMBER, Given
+from lakebed.query.bound import NUMBER, Apply, Bound, Given, Input, Value
 from lakebed.query.columns import Column, Constant, Numbers, Ragged, by_row
 from lakebed.query.functions.function import Function
 from lakebed.query.functions.spaces import current
@@ -149,6 +149,27 @@ def _max_similarity(given: Given) -> Column:
         return np.float32(space.taken(x.sum(x.amax(x.matmul(wanted, vectors.T), 1), 0)))
 
     return by_row(given.count, score, given.columns, "MAXSIM")
+
+
+DISTANCES = {"L1_NORM": "L1_DISTANCE", "L2_NORM": "L2_DISTANCE", "LINF_NORM": "LINF_DISTANCE"}
+"""Norms -> distances, which are norms of differences."""
+
+
+def difference(node: Bound) -> tuple[Bound, Bound] | None:
+    """Return a stored vector and a constant one if an expression is their difference, and floats hold both."""
+    if not isinstance(node, Apply) or node.name != "-" or len(node.operands) != 2:
+        return None
+    first, second = node.operands if isinstance(node.operands[0], Input) else node.operands[::-1]
+    if (
+        not isinstance(first, Input)
+        or not isinstance(second, Value)
+        or not isinstance(second.value, np.ndarray)
+    ):
+        return None
+    dtype = first.info.dtype
+    is_float = dtype is not None and (dtype.kind == "f" or (dtype.kind in "iu" and dtype.itemsize <= 2))
+    is_vector = first.info.rank == 1 and second.value.ndim == 1 and second.value.size > 1
+    return (first, second) if is_float and is_vector else None
 
 
 # -- boxes -----------------------------------------------------------------------------------------------------------
