@@ -9,7 +9,8 @@ from lakebed.api import check_options
 from lakebed.dataset.dataset import Dataset
 from lakebed.dataset.queries import Queried, answered
 from lakebed.query.explain import explained
-from lakebed.query.limits import Limits
+from lakebed.query.functions.spaces import space_of
+from lakebed.query.limits import Limits, Ways
 
 if TYPE_CHECKING:
     from lakebed.query.result import Result
@@ -23,6 +24,9 @@ def query(
     timeout: float | None = None,
     max_memory: int | None = 4 << 30,
     max_rows: int | None = None,
+    exact: bool = False,
+    namespace: str | None = None,
+    device: str | None = None,
     **options: Any,
 ) -> Dataset | Result:
     """Answer a query in the tensor query language that names its datasets.
@@ -41,6 +45,11 @@ def query(
         Bytes of sort keys, groups and pairs that it may hold.
     max_rows
         Rows that the result may have.
+    exact
+        Use no index: look at all rows.
+    namespace, device
+        Where vectors are computed: in ``numpy``, ``torch`` or ``jax``, on ``cpu``, ``cuda`` or ``cuda:1``; None is
+        NumPy, or PyTorch where a device is named.
     options
         Further arguments of the 3.x call that have no meaning here.
 
@@ -59,7 +68,8 @@ def query(
     del token
     check_options(options)
     limits = Limits(seconds=timeout, memory=max_memory, rows=max_rows)
-    found: Dataset | Result = answered(query_string, Queried(None, Dataset), parameters, limits)
+    ways = Ways(exact, space_of(namespace, device))
+    found: Dataset | Result = answered(query_string, Queried(None, Dataset), parameters, limits, ways)
     return found
 
 

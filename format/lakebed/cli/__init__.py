@@ -54,6 +54,7 @@ _COMMANDS = {
         "import_.import_",
         "Import a data set of another format; lakebed import FORMAT --help lists the options of a format.",
     ),
+    "index": ("index.index", "List the indexes of DATASET; with TENSOR and KIND make one."),
     "info": ("info.info", "Show schema, lengths, versions and info of URL[@branch, @commit or @tag]."),
     "log": ("log.log", "Show the commits of URL[@branch, @commit or @tag], newest first."),
     "ls": (

@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.dataset._base import DatasetBase
-from lakebed.errors import InvalidInputError
+from lakebed.errors import InvalidInputError, ReadOnlyModeError
 from lakebed.reading.index import Index
 
 if TYPE_CHECKING:
     from lakebed.dataset.queries import Queried
+    from lakebed.query.indexes.making import IndexInfo
     from lakebed.query.result import Result
+    from lakebed.session.table import Table
 
 
 class SelectionMethods(DatasetBase):
@@ -109,6 +111,9 @@ class QueryMethods(DatasetBase):
         timeout: float | None = None,
         max_memory: int | None = 4 << 30,
         max_rows: int | None = None,
+        exact: bool = False,
+        namespace: str | None = None,
+        device: str | None = None,
     ) -> Self | Result:
         """Answer a query in the tensor query language, of these rows unless it says FROM.
 
@@ -126,6 +131,11 @@ class QueryMethods(DatasetBase):
             Bytes of sort keys, groups and pairs that it may hold.
         max_rows
             Rows that the result may have.
+        exact
+            Use no index: look at all rows.
+        namespace, device
+            Where vectors are computed: in ``numpy``, ``torch`` or ``jax``, on ``cpu``, ``cuda`` or ``cuda:1``; None is
+            NumPy, or PyTorch where a device is named.
 
         Returns
         -------
@@ -140,12 +150,14 @@ class QueryMethods(DatasetBase):
             If it is no query; the message points at the place.
         """
         from lakebed.dataset.queries import answered
-        from lakebed.query.limits import Limits
+        from lakebed.query.functions.spaces import space_of
+        from lakebed.query.limits import Limits, Ways
 
         if runtime or return_data:
             raise InvalidInputError("queries run in this process: leave runtime and return_data out")
         limits = Limits(seconds=timeout, memory=max_memory, rows=max_rows)
-        found: Self | Result = answered(query_string, self._queried(), parameters, limits)
+        ways = Ways(exact, space_of(namespace, device))
+        found: Self | Result = answered(query_string, self._queried(), parameters, limits, ways)
         return found
 
     def _explain(self, query_string: str, parameters: Sequence[Any] = (), *, analyze: bool = False) -> str:
@@ -168,6 +180,132 @@ class QueryMethods(DatasetBase):
         from lakebed.query.explain import explained
 
         return explained(query_string, self._queried().sources(), parameters, analyze=analyze)
+
+    # -- indexes -----------------------------------------------------------------------------------------------
+
+    def create_index(
+        self, tensor: str, kind: str, *, name: str | None = None, exist_ok: bool = False, **settings: Any
+    ) -> IndexInfo:
+        """Make an index that ``ORDER BY ... LIMIT`` uses from now on, in all versions, for the rows that it holds.
+
+        It holds the rows of the present version, published before. Rows that are appended or changed later are
+        searched beside it, exactly, until :meth:`update_indexes` takes them in.
+
+        Parameters
+        ----------
+        tensor
+            Vectors, float or integer, shape (n,); or texts.
+        kind
+            ``hnsw`` for vectors (needs the extra ``search``), ``bm25`` for words.
+        name
+            None is the tensor's name and the kind: ``embedding_hnsw``.
+        exist_ok
+            Where there is the same index already, bring it up to date.
+        settings
+            Of ``hnsw``: ``metric``, ``cosine`` (default), ``l2`` or ``dot``, which decides which ORDER BY uses it;
+            ``dtype``, ``f32`` (default) or ``f16``, half as large; ``connectivity`` (16); ``expansion_add`` (128);
+            ``recall``, the part of the ten nearest that a search is to find (0.95).
+
+        Returns
+        -------
+        What :meth:`indexes` tells of it.
+
+        Raises
+        ------
+        InvalidInputError
+            If the tensor has no such index, or a setting is unknown.
+        ModuleNotInstalledException
+            If usearch is not installed, for vectors.
+        AlreadyExistsError
+            If there is an index of that name.
+        ReadOnlyModeError
+            If the dataset is open for reading only.
+
+        Examples
+        --------
+        >>> import lakebed
+        >>> ds = lakebed.empty("mem://index-example")
+        >>> _ = ds.create_tensor("title", htype="text")
+        >>> ds.extend({"title": ["red kite", "a wren", "kites and gulls"]})
+        >>> ds.create_index("title", "bm25").covered
+        3
+        >>> found = ds.query("SELECT * ORDER BY BM25_SIMILARITY(title, 'kite') DESC LIMIT 1")
+        >>> found.title.data()["value"]
+        ['red kite']
+        """
+        from lakebed.query.indexes import making
+
+        return making.create(self._to_index("create_index"), tensor, kind, name, settings, exist_ok=exist_ok)
+
+    def update_indexes(self, names: Sequence[str] | None = None) -> list[IndexInfo]:
+        """Take the rows of the present version into indexes that do not hold them.
+
+        Parameters
+        ----------
+        names
+            None is all.
+
+        Returns
+        -------
+        What :meth:`indexes` tells then.
+
+        Raises
+        ------
+        NotFoundError
+            If there is no such index.
+        ReadOnlyModeError
+            If the dataset is open for reading only.
+        """
+        from lakebed.query.indexes import making
+
+        return making.update(self._to_index("update_indexes"), names)
+
+    def drop_index(self, name: str) -> None:
+        """Remove an index; rows and queries stay as they are.
+
+        Parameters
+        ----------
+        name
+            As :meth:`indexes` tells it.
+
+        Raises
+        ------
+        NotFoundError
+            If there is no such index.
+        ReadOnlyModeError
+            If the dataset is open for reading only.
+        """
+        from lakebed.query.indexes import making
+
+        making.drop(self._to_index("drop_index"), name)
+
+    def _indexes(self) -> list[IndexInfo]:
+        """Tell the indexes: ``ds.indexes``, unless a tensor has that name.
+
+        Returns
+        -------
+        For each its name, tensor, kind, settings, segments, bytes, the rows of this version that it holds (`covered`)
+        and does not hold (`uncovered`), and its measured `recall`.
+        """
+        from lakebed.query.indexes import making
+
+        return making.listed(self._every_row())
+
+    def _to_index(self, method: str) -> Table:
+        """Return all rows, published, of a dataset that may be changed."""
+        self._check_changeable(method)
+        session = self._session
+        if session.read_only:
+            raise ReadOnlyModeError(
+                f"{session.storage.url} was opened read-only; open it with read_only=False to change its indexes"
+            )
+        if session.has_unpublished:
+            session.flush()
+        return self._every_row()
+
+    def _every_row(self) -> Table:
+        whole = type(self)(self._handle)
+        return whole._table(whole._names())  # noqa: SLF001 - of this class
 
     def filter(
         self,

@@ -39,7 +39,14 @@ if TYPE_CHECKING:
     from lakebed.storage.base import Storage
 
 
-_YIELDING = {"data": "_data_of", "explain": "_explain", "map": "_map", "plot": "_plot", "rows": "_rows_of"}
+_YIELDING = {
+    "data": "_data_of",
+    "explain": "_explain",
+    "indexes": "_indexes",
+    "map": "_map",
+    "plot": "_plot",
+    "rows": "_rows_of",
+}
 """Methods that 3.x does not have: where a script has a tensor of such a name, it gets that."""
 
 

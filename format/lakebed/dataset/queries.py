@@ -15,7 +15,7 @@ from lakebed.progress import rows_bar
 from lakebed.query import run
 from lakebed.query.bound import Info, Input
 from lakebed.query.execute import Sources
-from lakebed.query.limits import Limits
+from lakebed.query.limits import Limits, Ways
 from lakebed.query.relation import Projected, Relation, Stored
 from lakebed.query.result import Result
 from lakebed.session import places
@@ -70,9 +70,11 @@ class Queried:
         return next(ds for ds in self.opened if ds._session is table.session)  # noqa: SLF001
 
 
-def answered(text: str, queried: Queried, parameters: Sequence[Any], limits: Limits) -> Any:
+def answered(
+    text: str, queried: Queried, parameters: Sequence[Any], limits: Limits, ways: Ways | None = None
+) -> Any:
     """Answer a query: with a view where it chooses rows and tensors, else with a result."""
-    return facade(run.run(text, queried.sources(), parameters, limits), text, queried)
+    return facade(run.run(text, queried.sources(), parameters, limits, ways), text, queried)
 
 
 def filtered(text: str, queried: Queried) -> Any:

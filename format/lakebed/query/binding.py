@@ -41,7 +41,9 @@ from lakebed.query.evaluate import folded
 from lakebed.query.functions import casts, dates, registry
 from lakebed.query.functions.function import Function
 from lakebed.query.functions.numeric import count_distinct, max_weight, sum_weight
+from lakebed.query.functions.spaces import NUMPY, Space, computing_in
 from lakebed.query.functions.text import ILIKE, IN, JOINED, LIKE, matching_classes
+from lakebed.query.functions.vectors import DISTANCES, difference
 from lakebed.query.names import Names
 from lakebed.query.relation import Relation
 from lakebed.query.subscripts import subscript
@@ -72,6 +74,8 @@ class Binder:
         Values of the ``?``.
     run
         Runs a query inside this one.
+    space
+        Where vectors are computed.
     """
 
     def __init__(
@@ -83,6 +87,7 @@ class Binder:
         run: Callable[[syntax.Query], Relation],
         *,
         is_grouped: bool = False,
+        space: Space = NUMPY,
     ) -> None:
         self.text = text
         self.names = names
@@ -90,6 +95,7 @@ class Binder:
         self.parameters = parameters
         self.run = run
         self.is_grouped = is_grouped
+        self.space = space
         self.aliases: dict[str, syntax.Expression] = {}
 
     def error(self, at: int, kind: str, message: str) -> QueryError:
@@ -483,8 +489,14 @@ class Binder:
         return self._applied(function, operands, node.at)
 
     def _applied(self, function: Function, operands: tuple[Bound, ...], at: int) -> Bound:
+        distance = DISTANCES.get(function.name)
+        if distance is not None and (apart := difference(operands[0])) is not None:
+            function, operands = registry.FUNCTIONS[distance], apart
         info = function.told([operand.info for operand in operands])
-        return self.apply(function.name, function.compute, operands, info, at, function.cost, function.key)
+        compute = function.compute
+        if self.space is not NUMPY:
+            compute = _computed_in(self.space, compute)
+        return self.apply(function.name, compute, operands, info, at, function.cost, function.key)
 
     def _check_count(self, node: syntax.Call, least: int, most: int | None) -> None:
         count = len(node.arguments)
@@ -562,6 +574,32 @@ class Binder:
         condition, then, otherwise = (self.bind(argument) for argument in node.arguments)
         return Cases(((condition, then), (None, otherwise)), then.info)
 
+    def _call_bm25_similarity(self, node: syntax.Call) -> Bound:
+        self._check_count(node, 2, 2)
+        column, words = (self.bind(argument) for argument in node.arguments)
+        if not isinstance(column, Input) or column.info.kind not in ("text", "any"):
+            raise self.error(node.at, "type", "BM25_SIMILARITY is of a column of text")
+        if not isinstance(words, Value) or not isinstance(words.value, str):
+            raise self.error(
+                node.at, "type", "BM25_SIMILARITY looks for words that are the same for all rows: a text"
+            )
+        from lakebed.query.indexes.corpus import scorer
+
+        compute = scorer(self.relation, column.name, words.value)
+        return Apply("BM25_SIMILARITY", compute, (column, words), NUMBER, node.at, 20.0)
+
+    def _call_rrf(self, node: syntax.Call) -> Bound:
+        self._check_count(node, 1, None)
+        operands = tuple(self.bind(argument) for argument in node.arguments)
+
+        def compute(given: Given) -> Column:
+            raise QueryError(
+                f"RRF ranks all rows ({given.count} are not all): it stands alone behind ORDER BY",
+                kind="unsupported",
+            )
+
+        return Apply("RRF", compute, operands, NUMBER, node.at, 50.0)
+
     def _weights(self, node: syntax.Weights) -> Bound:
         name = node.name.upper()
         if name not in ("MAX_WEIGHT", "SUM_WEIGHT"):
@@ -571,6 +609,14 @@ class Binder:
         operands = tuple(self.bind(side) for pair in node.pairs for side in pair)
         function = max_weight if name == "MAX_WEIGHT" else sum_weight
         return self.apply(name, function, operands, NUMBER, node.at, 1.0)
+
+
+def _computed_in(space: Space, compute: Callable[[Given], Column]) -> Callable[[Given], Column]:
+    def there(given: Given) -> Column:
+        with computing_in(space):
+            return compute(given)
+
+    return there
 
 
 def _part_info(info: Info, parts: Sequence[Any]) -> Info:

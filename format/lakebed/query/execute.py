@@ -20,7 +20,7 @@ from lakebed.query.evaluate import Scope, evaluate, is_true, located
 from lakebed.query.functions.numeric import weights_of
 from lakebed.query.joins import From, join
 from lakebed.query.keys import codes, firsts, groups, joined
-from lakebed.query.limits import Watch
+from lakebed.query.limits import Watch, Ways
 from lakebed.query.names import Names
 from lakebed.query.ordering import Key, ordered
 from lakebed.query.outputs import Outputs
@@ -31,9 +31,13 @@ from lakebed.query.sets import combined
 from lakebed.query.unpack import ungrouped
 
 if TYPE_CHECKING:
+    from lakebed.query.indexes.search import Order
     from lakebed.session.table import Table
 
 Rows = NDArray[np.int64]
+SEARCHED = ("BM25_SIMILARITY", "RRF", "COSINE_SIMILARITY", "DOT", "L2_DISTANCE")
+"""Functions whose order may be found otherwise than by computing them for all rows."""
+
 Open = Callable[[str, str | None], "Table"]
 """Opens a dataset by its address and a version."""
 
@@ -75,6 +79,8 @@ class Execution:
         Find names and decide how to go about it, and read nothing.
     is_told
         Note the steps, for an explanation.
+    ways
+        Where vectors are computed, and whether indexes are used.
     """
 
     def __init__(
@@ -86,8 +92,10 @@ class Execution:
         *,
         is_dry: bool = False,
         is_told: bool = False,
+        ways: Ways | None = None,
     ) -> None:
         self.text = text
+        self.ways = ways or Ways()
         self.sources = sources
         self.parameters = parameters
         self.watch = watch
@@ -133,6 +141,7 @@ class Execution:
             self.parameters,
             lambda query: self.run(query, tables),
             is_grouped=is_grouped,
+            space=self.ways.space,
         )
 
     # -- SELECT ----------------------------------------------------------------------------------------------------
@@ -370,10 +379,16 @@ class Execution:
         )
         limit = self._limit(query, binder, None)
         best = None if limit[0] is None or limit[2] or binder.is_grouped else limit[0] + limit[1]
-        self.note(f"order by {told}{f', the first {best}' if best is not None else ''}")
+        relation = source.relation
+        searched = self._searched(relation, keys, query, best)
+        found = searched.rows(is_dry=self.is_dry) if searched is not None else None
+        way = f" ({searched.told})" if searched is not None and searched.told else ""
+        self.note(f"order by {told}{f', the first {best}' if best is not None else ''}{way}")
         if self.is_dry:
             return source
-        relation = source.relation
+        if found is not None:
+            self.watch.hold(found.nbytes)
+            return From(relation.select(found), source.names)
         columns = [self._column(relation, key, is_key=True) for key in keys]
         try:
             rows = ordered(
@@ -382,6 +397,18 @@ class Execution:
         except QueryError as error:
             raise query_error(self.text, query.order[0].expression.at, error.kind, error.message) from error
         return From(relation.select(rows), source.names)
+
+    def _searched(
+        self, relation: Relation, keys: Sequence[Bound], query: syntax.Query, best: int | None
+    ) -> Order | None:
+        """Return the search that one key asks for; None where ORDER BY goes by values alone."""
+        key = keys[0]
+        if len(keys) != 1 or not isinstance(key, Apply) or key.name not in SEARCHED:
+            return None
+        from lakebed.query.indexes.search import Order
+
+        order = query.order[0]
+        return Order(relation, key, order.is_descending, order.nulls, best, self.ways.is_exact, self._column)
 
     def _column(self, relation: Relation, node: Bound, *, is_key: bool = False) -> Column:
         """Return an expression over all rows."""

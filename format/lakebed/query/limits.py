@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 
 from lakebed.errors import QueryError
+from lakebed.query.functions.spaces import NUMPY, Space
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,22 @@ class Limits:
     memory: int | None = 4 << 30
     rows: int | None = None
     depth: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """How a query is answered, where answers would be the same.
+
+    Attributes
+    ----------
+    is_exact
+        Use no index.
+    space
+        Where vectors are computed.
+    """
+
+    is_exact: bool = False
+    space: Space = NUMPY
 
 
 class Watch:

@@ -12,7 +12,7 @@ from lakebed.query import syntax
 from lakebed.query.execute import Execution, Sources
 from lakebed.query.explain import Plan, asks_for_plan, explained
 from lakebed.query.functions.numeric import weights_of
-from lakebed.query.limits import Limits, Watch
+from lakebed.query.limits import Limits, Watch, Ways
 from lakebed.query.parser import parse, parse_expression
 from lakebed.query.relation import Relation
 
@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
 
 def run(
-    text: str, sources: Sources, parameters: Sequence[Any] = (), limits: Limits | None = None
+    text: str,
+    sources: Sources,
+    parameters: Sequence[Any] = (),
+    limits: Limits | None = None,
+    ways: Ways | None = None,
 ) -> Relation:
     """Answer a query.
 
@@ -29,6 +33,8 @@ def run(
     ----------
     parameters
         Values of the ``?``.
+    ways
+        Where vectors are computed, and whether indexes are used.
 
     Raises
     ------
@@ -40,11 +46,16 @@ def run(
     if asked is not None:
         return Plan(explained(text, sources, parameters, limits).splitlines())
     query = parse(text, depth=limits.depth)
-    return run_parsed(text, query, sources, parameters, limits)
+    return run_parsed(text, query, sources, parameters, limits, ways)
 
 
 def run_parsed(
-    text: str, query: syntax.Query, sources: Sources, parameters: Sequence[Any], limits: Limits
+    text: str,
+    query: syntax.Query,
+    sources: Sources,
+    parameters: Sequence[Any],
+    limits: Limits,
+    ways: Ways | None = None,
 ) -> Relation:
     """Answer a query that was read before; see :func:`run`."""
     from lakebed.errors import QueryError
@@ -55,7 +66,7 @@ def run_parsed(
             kind="arity",
         )
     watch = Watch(limits)
-    found = Execution(text, sources, parameters, watch).run(query)
+    found = Execution(text, sources, parameters, watch, ways=ways).run(query)
     watch.result(len(found))
     return found
 

@@ -28,6 +28,7 @@ from lakebed.reading.scan import ChunkRun, ColumnScan
 
 if TYPE_CHECKING:
     from lakebed.session.table import Table
+    from lakebed.versions.state import TensorState
 
 _WINDOW_BYTES = 1 << 26
 _MOST_ROWS = 1 << 20
@@ -55,6 +56,11 @@ class StoredColumn:
             and reader.dtype is not None
         )
         self.row_bytes = max(1, _bytes(self.scan))
+
+    @property
+    def state(self) -> TensorState:
+        """The tensor as it is read here: the table's own state may lag behind rows that are not published."""
+        return self.scan.reader.state
 
     # -- values ----------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,18 @@ FUNCTIONS: dict[str, Function] = {
     function.name: function for module in (numeric, vectors, text, dates) for function in module.FUNCTIONS
 }
 
-SPECIAL = ("DATA", "ROW_NUMBER", "RANDOM", "SHAPE", "SAMPLE_INFO", "MAX_WEIGHT", "SUM_WEIGHT", "IF")
+SPECIAL = (
+    "BM25_SIMILARITY",
+    "RRF",
+    "DATA",
+    "ROW_NUMBER",
+    "RANDOM",
+    "SHAPE",
+    "SAMPLE_INFO",
+    "MAX_WEIGHT",
+    "SUM_WEIGHT",
+    "IF",
+)
 """Functions that are more than a function of values."""
 
 _MEANT = {
@@ -22,6 +33,8 @@ _MEANT = {
     "ARGMAX": "ARG_MAX",
     "ARGMIN": "ARG_MIN",
     "EQUALS": "text = 'x'",
+    "BM25": "BM25_SIMILARITY",
+    "HYBRID": "RRF(BM25_SIMILARITY(...), COSINE_SIMILARITY(...))",
     "NOW": "a date in single quotes",
 }
 

@@ -1,6 +1,6 @@
 """Norms, distances and similarities of vectors, and boxes.
 
-`SPACE` is the array namespace that they compute in: NumPy here; a namespace of another library computes the same.
+They are computed in the space that a query names (:mod:`lakebed.query.functions.spaces`): NumPy, or another library.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.errors import QueryError
-from lakebed.query.bound import NUMBER, Given
+from lakebed.query.bound import NUMBER, Apply, Bound, Given, Input, Value
 from lakebed.query.columns import Column, Constant, Numbers, Ragged, by_row
 from lakebed.query.functions.function import Function
+from lakebed.query.functions.spaces import current
 from lakebed.query.reductions import reduced
 
-SPACE: Any = np
-"""Array namespace of similarities."""
+_BLOCK_BYTES = 1 << 18
+"""Vectors that are computed at once, so that the processor's cache holds them for the second look at them."""
 
 
-def _pairs(name: str, many: Callable[[Any, Any], Any]) -> Callable[[Given], Column]:
+def _pairs(name: str, many: Callable[[Any, Any, Any], Any]) -> Callable[[Given], Column]:
     """Return a function of two vectors per row; where all have one shape, many are computed at once."""
 
     def compute(given: Given) -> Column:
@@ -36,16 +37,42 @@ def _pairs(name: str, many: Callable[[Any, Any], Any]) -> Callable[[Given], Colu
                     raise QueryError(
                         f"{name} of vectors of {first.shape[-1]} and {second.shape[-1]} numbers", kind="shape"
                     )
-                with np.errstate(all="ignore"):
-                    return Numbers(np.asarray(many(first, second)))
+                return Numbers(_blocked(many, first, second))
         return by_row(given.count, lambda a, b: _one(name, many, a, b), [left, right], name)
 
     return compute
 
 
+def _blocked(many: Callable[[Any, Any, Any], Any], first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+    """Compute a function of vectors, shape (rows, n), with one vector, shape (1, n), or one for each row."""
+    space = current()
+    step = max(1, _BLOCK_BYTES // max(1, first.itemsize * first.shape[1])) if space.is_local else len(first)
+    is_one = len(second) == 1
+    vector = None
+    found: NDArray[Any] | None = None
+    with np.errstate(all="ignore"):
+        for start in range(0, len(first), step):
+            block = first[start : start + step]
+            other = second[0] if is_one else second[start : start + step]
+            if many is not _hamming:
+                block = _float(block)
+                # One vector takes the precision of those that are stored, which it is compared with.
+                other = other.astype(block.dtype, copy=False) if is_one else _float(other)
+            if not is_one or vector is None:
+                vector = space.given(other)
+            values = space.taken(many(space.functions, space.given(block), vector))
+            values = values.astype(np.int64 if many is _hamming else np.float32, copy=False)
+            if len(values) == len(first):
+                return np.asarray(values)
+            if found is None:
+                found = np.empty(len(first), values.dtype)
+            found[start : start + step] = values
+    return np.empty(0, np.float32) if found is None else found
+
+
 def _vectors(column: Column) -> NDArray[Any] | None:
     if isinstance(column, Constant):
-        return _vector(column.value).reshape(1, -1)
+        return None if column.value is None else _vector(column.value).reshape(1, -1)
     if isinstance(column, Numbers) and column.missing is None:
         return column.values.reshape(len(column), -1) if len(column) else column.values.reshape(0, 1)
     return None
@@ -58,7 +85,7 @@ def _vector(value: Any) -> NDArray[Any]:
     return array
 
 
-def _one(name: str, many: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+def _one(name: str, many: Callable[[Any, Any, Any], Any], left: Any, right: Any) -> Any:
     if left is None or right is None:
         return None
     first, second = _vector(left).reshape(1, -1), _vector(right).reshape(1, -1)
@@ -66,39 +93,36 @@ def _one(name: str, many: Callable[[Any, Any], Any], left: Any, right: Any) -> A
         return None
     if first.shape != second.shape:
         raise QueryError(f"{name} of vectors of {first.size} and {second.size} numbers", kind="shape")
-    with np.errstate(all="ignore"):
-        return np.asarray(many(first, second))[0]
+    return _blocked(many, first, second)[0]
 
 
-def _dot(first: Any, second: Any) -> Any:
-    if len(second) == 1:
-        return SPACE.matmul(_float(first), _float(second)[0]).astype(np.float32)
-    return SPACE.einsum("ij,ij->i", _float(first), _float(second)).astype(np.float32)
+# Functions of vectors `a`, shape (rows, n), and `b`, shape (n,) or (rows, n), with the names of a library, `x`.
 
 
-def _cosine(first: Any, second: Any) -> Any:
-    first, second = _float(first), _float(second)
-    norms = SPACE.sqrt(SPACE.einsum("ij,ij->i", first, first)) * SPACE.sqrt(
-        SPACE.einsum("ij,ij->i", second, second)
-    )
-    return (_dot(first, second) / norms).astype(np.float32)
+def _dot(x: Any, a: Any, b: Any) -> Any:
+    return x.matmul(a, b) if b.ndim == 1 else x.einsum("ij,ij->i", a, b)
 
 
-def _l1(first: Any, second: Any) -> Any:
-    return SPACE.abs(_float(first) - _float(second)).sum(axis=1).astype(np.float32)
+def _cosine(x: Any, a: Any, b: Any) -> Any:
+    other = x.sqrt(x.einsum("i,i->" if b.ndim == 1 else "ij,ij->i", b, b))
+    return _dot(x, a, b) / (x.sqrt(x.einsum("ij,ij->i", a, a)) * other)
 
 
-def _l2(first: Any, second: Any) -> Any:
-    apart = _float(first) - _float(second)
-    return SPACE.sqrt(SPACE.einsum("ij,ij->i", apart, apart)).astype(np.float32)
+def _l1(x: Any, a: Any, b: Any) -> Any:
+    return x.sum(x.abs(a - b), 1)
 
 
-def _linf(first: Any, second: Any) -> Any:
-    return SPACE.abs(_float(first) - _float(second)).max(axis=1).astype(np.float32)
+def _l2(x: Any, a: Any, b: Any) -> Any:
+    apart = a - b
+    return x.sqrt(x.einsum("ij,ij->i", apart, apart))
 
 
-def _hamming(first: Any, second: Any) -> Any:
-    return (first != second).sum(axis=1).astype(np.int64)
+def _linf(x: Any, a: Any, b: Any) -> Any:
+    return x.amax(x.abs(a - b), 1)
+
+
+def _hamming(x: Any, a: Any, b: Any) -> Any:
+    return x.sum(a != b, 1)
 
 
 def _float(values: Any) -> Any:
@@ -107,6 +131,7 @@ def _float(values: Any) -> Any:
 
 def _max_similarity(given: Given) -> Column:
     """Return the sum over the query's vectors of the largest dot product with a vector of the sample."""
+    space = current()
 
     def score(vectors: Any, query: Any) -> Any:
         if vectors is None or query is None:
@@ -119,9 +144,32 @@ def _max_similarity(given: Given) -> Column:
                 f"MAXSIM of arrays of shape {first.shape} and {second.shape}: both hold vectors of one length",
                 kind="shape",
             )
-        return np.float32(SPACE.matmul(_float(second), _float(first).T).max(axis=1).sum())
+        x = space.functions
+        vectors, wanted = space.given(_float(first)), space.given(_float(second).astype(_float(first).dtype))
+        return np.float32(space.taken(x.sum(x.amax(x.matmul(wanted, vectors.T), 1), 0)))
 
     return by_row(given.count, score, given.columns, "MAXSIM")
+
+
+DISTANCES = {"L1_NORM": "L1_DISTANCE", "L2_NORM": "L2_DISTANCE", "LINF_NORM": "LINF_DISTANCE"}
+"""Norms -> distances, which are norms of differences."""
+
+
+def difference(node: Bound) -> tuple[Bound, Bound] | None:
+    """Return a stored vector and a constant one if an expression is their difference, and floats hold both."""
+    if not isinstance(node, Apply) or node.name != "-" or len(node.operands) != 2:
+        return None
+    first, second = node.operands if isinstance(node.operands[0], Input) else node.operands[::-1]
+    if (
+        not isinstance(first, Input)
+        or not isinstance(second, Value)
+        or not isinstance(second.value, np.ndarray)
+    ):
+        return None
+    dtype = first.info.dtype
+    is_float = dtype is not None and (dtype.kind == "f" or (dtype.kind in "iu" and dtype.itemsize <= 2))
+    is_vector = first.info.rank == 1 and second.value.ndim == 1 and second.value.size > 1
+    return (first, second) if is_float and is_vector else None
 
 
 # -- boxes -----------------------------------------------------------------------------------------------------------

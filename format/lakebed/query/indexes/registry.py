@@ -1,0 +1,256 @@
+"""Which indexes a dataset has: the side file `.lakebed/indexes.json`, which Deep Lake 3.9.52 leaves alone.
+
+It names each index with the tensor that it is of (by its key), its settings and its segments: key, size and checksum of
+each. Segments lie under `.lakebed/index/`, are written before the registry names them, and are never changed. Every
+change of the registry is a conditional put that starts over when another writer was faster. What lies under
+`.lakebed/index/` and is not named is removed by a later change, once it is an hour old.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from threading import Lock
+from typing import Any
+
+import xxhash
+
+from lakebed import clock
+from lakebed.errors import (
+    CommitFailed,
+    CommitStateUnknown,
+    DatasetCorruptError,
+    FormatError,
+    KeyNotFound,
+    PreconditionFailed,
+    StorageError,
+)
+from lakebed.query.indexes.segments import Segment
+from lakebed.storage.base import Storage
+
+REGISTRY_KEY = ".lakebed/indexes.json"
+FOLDER = ".lakebed/index/"
+_SEGMENT_KEY = re.compile(r"\.lakebed/index/[0-9a-f]{32}")
+_FORMAT = 1
+_TRIES = 50
+_GRACE = 3600.0
+_KEPT_BYTES = 1 << 29
+"""Segments that stay in memory from one query to the next, for the whole process."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentEntry:
+    """One segment as the registry names it.
+
+    Attributes
+    ----------
+    facts
+        What was measured when it was made, such as ``recall``.
+    """
+
+    key: str
+    size: int
+    sum: str
+    rows: int
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexEntry:
+    """One index.
+
+    Attributes
+    ----------
+    tensor
+        Key of the tensor: its name when it was made, whatever it was renamed to.
+    whole
+        Segments that it had when it was last made as a whole.
+    """
+
+    name: str
+    tensor: str
+    kind: str
+    settings: Mapping[str, Any]
+    segments: tuple[SegmentEntry, ...] = ()
+    whole: int = 0
+
+
+Registry = dict[str, IndexEntry]
+
+
+def read_registry(storage: Storage) -> Registry:
+    """Return the indexes of a dataset by name; without the file there are none.
+
+    Raises
+    ------
+    DatasetCorruptError
+        If the file is damaged.
+    """
+    try:
+        return _parsed(storage.get(REGISTRY_KEY))
+    except KeyNotFound:
+        return {}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        if isinstance(error, StorageError):
+            raise
+        raise DatasetCorruptError(
+            f"{REGISTRY_KEY} of {storage.url} cannot be read: {error}. Rows and versions are not affected; search with "
+            "exact=True, or remove the file to go on without indexes",
+            dataset=storage.url,
+        ) from error
+
+
+def _parsed(data: bytes) -> Registry:
+    document = json.loads(data)
+    if document["format"] != _FORMAT:
+        raise FormatError(f"it has format {document['format']}, and this version reads {_FORMAT}")
+    found: Registry = {}
+    for name, entry in document["indexes"].items():
+        for segment in entry["segments"]:
+            numbers = [segment["size"], segment["rows"], *segment["facts"].values()]
+            if not _SEGMENT_KEY.fullmatch(segment["key"]) or any(
+                type(n) not in (int, float) for n in numbers
+            ):
+                raise FormatError(f"index {name!r} has a segment {segment['key']!r}")
+        is_named = isinstance(entry["tensor"], str) and entry["kind"] in ("bm25", "hnsw")
+        if not is_named or type(entry["settings"]) is not dict or type(entry["whole"]) is not int:
+            raise FormatError(f"index {name!r} is of no known kind")
+        segments = tuple(SegmentEntry(**segment) for segment in entry.pop("segments"))
+        made = IndexEntry(name=name, segments=segments, **entry)
+        found[name] = made
+    return found
+
+
+def _dumped(registry: Registry) -> bytes:
+    indexes = {}
+    for name, entry in registry.items():
+        indexes[name] = asdict(entry)
+        del indexes[name]["name"]
+    return json.dumps({"format": _FORMAT, "indexes": indexes}, indent=1).encode()
+
+
+def change(storage: Storage, update: Callable[[Registry], Registry]) -> Registry:
+    """Replace the registry by an updated one; return it.
+
+    Parameters
+    ----------
+    update
+        Makes the new one of the present one, which may be another than the last time.
+
+    Raises
+    ------
+    CommitFailed, CommitStateUnknown
+        If the file could not be replaced, or whether it was is unknown.
+    DatasetCorruptError
+        If the file is damaged.
+    """
+    for attempt in range(_TRIES):
+        stat = storage.stat(REGISTRY_KEY)
+        before = read_registry(storage) if stat is not None else {}
+        after = update(dict(before))
+        if after == before:
+            return after
+        try:
+            storage.put_if(REGISTRY_KEY, _dumped(after), None if stat is None else stat.etag)
+        except PreconditionFailed:
+            clock.sleep(0.001 * attempt)
+            continue
+        except StorageError as error:
+            _settle(storage, after, error)
+        _remove_unnamed(storage, before, after)
+        return after
+    raise CommitFailed(
+        f"{REGISTRY_KEY} of {storage.url} is rewritten all the time by others; nothing was changed"
+    )
+
+
+def _settle(storage: Storage, after: Registry, error: StorageError) -> None:
+    """Find out whether a put whose answer is an error was done all the same.
+
+    Raises
+    ------
+    StorageError
+        If it was not.
+    """
+    try:
+        found = read_registry(storage)
+    except StorageError as again:
+        raise CommitStateUnknown(
+            f"the answer to a change of {REGISTRY_KEY} of {storage.url} was lost ({error}) and reading again failed "
+            f"({again}); look at the indexes before repeating the change"
+        ) from error
+    if found != after:
+        raise error
+
+
+def _remove_unnamed(storage: Storage, before: Registry, after: Registry) -> None:
+    named = {segment.key for entry in after.values() for segment in entry.segments}
+    dropped = {segment.key for entry in before.values() for segment in entry.segments} - named
+    limit = (clock.now() - _GRACE) * 1e9
+    for key, stat in list(storage.list(FOLDER)):
+        # The clock of a store is none of ours: what is not known to be old, and was not dropped just now, stays.
+        if key not in named and (key in dropped or 0 < stat.modified < limit):
+            storage.delete(key)
+
+
+# -- segments --------------------------------------------------------------------------------------------------------
+
+
+def write_segment(storage: Storage, segment: Segment, rows: int, facts: Mapping[str, Any]) -> SegmentEntry:
+    """Write a segment under a new key; nothing names it yet."""
+    data = segment.to_bytes()
+    key = f"{FOLDER}{secrets.token_hex(16)}"
+    storage.put(key, data)
+    return SegmentEntry(key, len(data), xxhash.xxh3_64_hexdigest(data), rows, dict(facts))
+
+
+_kept: OrderedDict[tuple[str, str, str], tuple[Any, int]] = OrderedDict()
+_kept_lock = Lock()
+
+
+def read_segment(
+    storage: Storage, index: IndexEntry, entry: SegmentEntry, made: Callable[[Segment], Any]
+) -> Any:
+    """Return a segment as what `made` makes of it; what was made lately is returned again.
+
+    Raises
+    ------
+    DatasetCorruptError
+        If it is damaged, or gone.
+    KeyNotFound
+        If it is gone because the index was changed meanwhile.
+    """
+    place = entry.key, entry.sum, made.__qualname__
+    with _kept_lock:
+        if place in _kept:
+            _kept.move_to_end(place)
+            return _kept[place][0]
+    try:
+        data = storage.get(entry.key)
+    except KeyNotFound:
+        if entry in read_registry(storage).get(index.name, replace(index, segments=())).segments:
+            raise _damaged(storage, index, "one of its files is gone") from None
+        raise
+    if len(data) != entry.size or xxhash.xxh3_64_hexdigest(data) != entry.sum:
+        raise _damaged(storage, index, "the checksum of one of its files does not hold")
+    try:
+        found = made(Segment.from_bytes(data))
+    except (FormatError, KeyError) as error:
+        raise _damaged(storage, index, f"one of its files cannot be read: {error}") from error
+    with _kept_lock:
+        _kept[place] = found, len(data)
+        while len(_kept) > 1 and sum(size for _, size in _kept.values()) > _KEPT_BYTES:
+            _kept.popitem(last=False)
+    return found
+
+
+def _damaged(storage: Storage, index: IndexEntry, why: str) -> DatasetCorruptError:
+    return DatasetCorruptError(
+        f"index {index.name!r} of {storage.url} is damaged: {why}. Rows are not affected: search with exact=True, and "
+        "make the index again with drop_index and create_index",
+        dataset=storage.url,
+    )

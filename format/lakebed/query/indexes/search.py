@@ -1,0 +1,289 @@
+"""What one ORDER BY looks for, and how it is found: words, vectors by an index, ranks of several put together.
+
+An index only chooses which rows are looked at: their values are read and computed as if there were none, and these
+decide the order. Rows that no segment holds are looked at, all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.errors import KeyNotFound, QueryError
+from lakebed.query.bound import Apply, Bound, Input, Value
+from lakebed.query.columns import Column, Numbers
+from lakebed.query.indexes import hnsw
+from lakebed.query.indexes.chunks import Coverage, chunks_of, coverage
+from lakebed.query.indexes.corpus import Looked
+from lakebed.query.indexes.registry import IndexEntry, read_registry, read_segment
+from lakebed.query.ordering import Key, ordered
+from lakebed.query.relation import Relation, Stored
+
+Rows = NDArray[np.int64]
+Computed = Callable[[Relation, Bound], Column]
+"""Computes an expression for all rows of a relation."""
+
+RRF = 60
+"""Added to each rank by reciprocal rank fusion (Cormack, Clarke and Buettcher 2009)."""
+
+_FEW = 1_000
+_FEW_OF = 0.02
+"""Rows that are looked at one by one: so many, or this part of all."""
+
+_FETCHED = 4
+_MOST_FETCHED = 1 << 13
+"""Vectors that are fetched for each that is wanted, and how many at most."""
+
+_METRICS = {
+    "COSINE_SIMILARITY": ("cosine", True),
+    "L2_DISTANCE": ("l2", False),
+    "DOT": ("dot", True),
+}
+"""Function -> the metric that finds its first rows, and whether these have the largest values."""
+
+
+@dataclass(slots=True)
+class Order:
+    """An ORDER BY of one key.
+
+    Attributes
+    ----------
+    best
+        How many of the first rows are wanted; None is all.
+    is_exact
+        Use no index.
+    computed
+        Computes what no index knows.
+    told
+        How it is found, in words.
+    """
+
+    relation: Relation
+    node: Bound
+    is_descending: bool
+    nulls: str
+    best: int | None
+    is_exact: bool
+    computed: Computed
+    told: str = ""
+
+    def rows(self, *, is_dry: bool) -> Rows | None:
+        """Return the first rows in order; None where ORDER BY has to look at all of them in its own way.
+
+        Parameters
+        ----------
+        is_dry
+            Only tell how.
+        """
+        node = self.node
+        if not isinstance(node, Apply):
+            return None
+        if node.name in ("RRF", "BM25_SIMILARITY"):
+            if is_dry:
+                self._tell_words(node)
+                return None
+            column = Numbers(self._fused(node) if node.name == "RRF" else self._words(node))
+            return ordered([Key(column, self.is_descending, self.nulls)], self.best)
+        if node.name in _METRICS and self.best and not self.is_exact and isinstance(self.relation, Stored):
+            return self._vectors(node, self.relation, is_dry=is_dry)
+        return None
+
+    # -- words and ranks -------------------------------------------------------------------------------------------
+
+    def _looked(self, node: Apply) -> Looked:
+        column, words = node.operands
+        if not isinstance(column, Input) or not isinstance(words, Value):
+            raise QueryError("BM25_SIMILARITY is of a column and a text", kind="type")
+        return Looked(self.relation, column.name, words.value, is_exact=self.is_exact)
+
+    def _words(self, node: Apply) -> NDArray[np.float64]:
+        if not isinstance(self.relation, Stored):
+            return _floats(self.computed(self.relation, node))
+        found: NDArray[np.float64] = self._looked(node).scores()[np.asarray(self.relation.places)]
+        return found
+
+    def _tell_words(self, node: Apply) -> None:
+        parts = [
+            part for part in (node.operands if node.name == "RRF" else (node,)) if isinstance(part, Apply)
+        ]
+        told = []
+        for part in parts:
+            if part.name == "BM25_SIMILARITY":
+                looked = self._looked(part)
+                index = looked.index()
+                if index is not None and looked.stored is not None:
+                    told.append(_words_told(index, looked.covered(index, looked.stored)[1]))
+                else:
+                    told.append("words of all texts")
+        self.told = "; ".join(told)
+
+    def _fused(self, node: Apply) -> NDArray[np.float64]:
+        """Return the sum over the operands of 1 / (60 + rank): equal values share a rank, no word found is none."""
+        whole = np.zeros(len(self.relation))
+        for operand in node.operands:
+            if isinstance(operand, Apply) and operand.name == "BM25_SIMILARITY":
+                values = self._words(operand)
+                values = np.where(values > 0, values, np.nan)
+            else:
+                values = _floats(self.computed(self.relation, operand))
+            (known,) = np.nonzero(~np.isnan(values))
+            different, inverse, counts = np.unique(-values[known], return_inverse=True, return_counts=True)
+            ranks = np.cumsum(counts) - counts + 1
+            if len(different):
+                whole[known] += 1.0 / (RRF + ranks[inverse.reshape(-1)])
+        return whole
+
+    # -- vectors ---------------------------------------------------------------------------------------------------
+
+    def _vectors(self, node: Apply, relation: Stored, *, is_dry: bool) -> Rows | None:
+        metric, is_largest = _METRICS[node.name]
+        column, vector = _sides(node)
+        if column is None or vector is None or self.is_descending != is_largest or not hnsw.is_installed():
+            return None
+        index = _index(relation, column, metric)
+        if index is None:
+            return None
+        try:
+            segments, held = _covered(relation, column, index)
+        except KeyNotFound:  # another program has changed the index since: once more, with what it is now
+            index = _index(relation, column, metric)
+            if index is None:
+                return None
+            segments, held = _covered(relation, column, index)
+        self.told = _vectors_told(index, held)
+        if is_dry:
+            return None
+        wide = max((int(s.facts.get("wide", 0)) for s in index.segments), default=0)
+        return _Nearest(self, relation, vector, segments, held, min(wide, 1 << 12)).rows()
+
+
+@dataclass(frozen=True, slots=True)
+class _Nearest:
+    """A search of one vector."""
+
+    order: Order
+    relation: Stored
+    vector: NDArray[np.float32]
+    segments: list[Any]
+    held: Coverage
+    wide: int
+
+    def rows(self) -> Rows | None:
+        """Return the positions of the nearest rows, in order; None where looking at all rows is better."""
+        best = self.order.best or 0
+        total = len(self.relation)
+        covered = sum(int(np.count_nonzero(rows >= 0)) for rows in self.held.rows)
+        everything = sum(len(rows) for rows in self.held.rows)
+        if not covered or total <= max(_FEW, _FEW_OF * covered, 2 * best):
+            return None
+        places = self._places()
+        # Of what the graphs find, this part is wanted: rows of this version that are asked.
+        kept = sum(int(np.count_nonzero(self._kept(rows, places))) for rows in self.held.rows)
+        rest = self._uncovered(places)
+        fetched = -(-best * _FETCHED * everything // max(1, kept))
+        while kept and fetched <= _MOST_FETCHED:
+            near = self._near(places, fetched)
+            chosen = np.union1d(near, rest)
+            found = self._ordered(chosen, best) if len(near) >= min(best, kept) else None
+            if found is not None:
+                return found
+            fetched *= 4
+        return None
+
+    def _places(self) -> Rows | None:
+        """Return the position of each row of the table, -1 of those that are not asked; None if all are, in order."""
+        places = self.relation.places
+        length = sum(map(len, self.held.uncovered)) + sum(int((rows >= 0).sum()) for rows in self.held.rows)
+        if isinstance(places, range) and places.start == 0 and places.step == 1 and len(places) >= length:
+            return None
+        asked = np.asarray(places, np.int64)
+        found = np.full(max(length, int(asked.max(initial=-1)) + 1), -1, np.int64)
+        found[asked] = np.arange(len(asked))
+        return found
+
+    @staticmethod
+    def _kept(rows: Rows, places: Rows | None) -> NDArray[np.bool_]:
+        alive = rows >= 0
+        return alive if places is None else alive & (places[np.maximum(rows, 0)] >= 0)
+
+    def _uncovered(self, places: Rows | None) -> Rows:
+        runs = [np.arange(run.start, run.stop, dtype=np.int64) for run in self.held.uncovered]
+        rows = np.concatenate(runs) if runs else np.zeros(0, np.int64)
+        return rows if places is None else places[rows][places[rows] >= 0]
+
+    def _near(self, places: Rows | None, count: int) -> Rows:
+        found = []
+        for segment, rows in zip(self.segments, self.held.rows, strict=True):
+            near = rows[segment.nearest(self.vector, count, self.wide)]
+            near = near[self._kept(near, places)]
+            found.append(near if places is None else places[near])
+        return np.concatenate(found) if found else np.zeros(0, np.int64)
+
+    def _ordered(self, chosen: Rows, best: int) -> Rows | None:
+        """Return the first of some positions, by their stored values; None if too few of them have one."""
+        order = self.order
+        column = order.computed(self.relation.select(chosen), order.node)
+        if isinstance(column, Numbers):
+            gone = np.isnan(column.values.reshape(len(column), -1)).any(axis=1)
+            gone = gone if column.missing is None else gone | column.missing
+        else:
+            gone = np.isnan(_floats(column))
+        if len(chosen) - int(np.count_nonzero(gone)) < best:
+            return None
+        return chosen[ordered([Key(column, order.is_descending, order.nulls)], best)]
+
+
+def _sides(node: Apply) -> tuple[Input | None, NDArray[np.float32] | None]:
+    first, second = node.operands if isinstance(node.operands[0], Input) else node.operands[::-1]
+    if (
+        not isinstance(first, Input)
+        or not isinstance(second, Value)
+        or not isinstance(second.value, np.ndarray)
+    ):
+        return None, None
+    vector = second.value.astype(np.float32)
+    if vector.ndim != 1 or not np.isfinite(vector).all() or not vector.any():
+        return None, None
+    return first, vector
+
+
+def _index(relation: Stored, column: Input, metric: str) -> IndexEntry | None:
+    key = relation.column(column.name).state.key
+    for index in read_registry(relation.table.session.storage).values():
+        if index.kind == "hnsw" and index.tensor == key and index.settings.get("metric") == metric:
+            return index
+    return None
+
+
+def _covered(relation: Stored, column: Input, index: IndexEntry) -> tuple[list[Any], Coverage]:
+    storage = relation.table.session.storage
+    state = relation.column(column.name).state
+    segments = [read_segment(storage, index, entry, hnsw.Vectors.from_segment) for entry in index.segments]
+    return segments, coverage(chunks_of(state), [(s.prints, s.counts) for s in segments], state.length)
+
+
+def _floats(column: Column) -> NDArray[np.float64]:
+    """Return one number for each row: NaN where there is none."""
+    if not isinstance(column, Numbers) or column.values[:1].size > 1:
+        raise QueryError("RRF ranks by single numbers", kind="type")
+    values = column.values.reshape(-1).astype(np.float64)
+    return values if column.missing is None else np.where(column.missing, np.nan, values)
+
+
+def _words_told(index: IndexEntry, held: Coverage) -> str:
+    return f"words by index {index.name}, {_left(held)}"
+
+
+def _vectors_told(index: IndexEntry, held: Coverage) -> str:
+    recalls = [float(s.facts["recall"]) for s in index.segments if "recall" in s.facts]
+    told = f", of which {min(recalls):.0%} of the nearest were found when it was measured" if recalls else ""
+    return f"nearest vectors by index {index.name}{told}, {_left(held)}"
+
+
+def _left(held: Coverage) -> str:
+    count = held.uncovered_count
+    return f"{count:,} rows without it" if count else "all rows"
