@@ -82,6 +82,10 @@ def test_too_few_open_files_are_said_and_nothing_is_lost(tmp_path: Path) -> None
     with lakebed.empty(url) as ds:
         for number in range(8):
             ds.create_tensor(f"t{number}", dtype="int32")
+    # Modules are loaded when they are first used, and take a file while they are: what follows is of datasets.
+    with lakebed.empty(tmp_path / "other") as other:
+        other.create_tensor("t", dtype="int32")
+        other.append({"t": 1})
     ds = lakebed.load(url, read_only=False)
     published, refused = 0, []
     for count in range(24):
