@@ -167,7 +167,7 @@ def choose(kind: Kind, **choice: Any) -> tuple[Column, TensorType]:
             Kind.FLOATS,
             "generic",
             "float64",
-            pa.list_(pa.list_(pa.float64())),
+            pa.list_(pa.list_(pa.float64(), 3)),
         ),
     ],
 )
