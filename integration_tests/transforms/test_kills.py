@@ -135,7 +135,9 @@ def test_a_driver_that_is_killed_leaves_a_checkpoint(place: Place) -> None:
     """At any moment, one in five while it starts; now and then the script runs on from there to its end."""
     dice = random.Random(seed())
     partly, kills = 0, 200 if IS_SOAK else max(3, EFFORT.sync_kills // 2)
-    for number in range(kills):
+    for number in range(5 * kills):
+        if number >= kills and partly:
+            break  # on a machine of other speed the first few may all come before a checkpoint, or after the last
         process = place.start()
         if dice.random() < 0.2:
             time.sleep(dice.uniform(0, 1.5))
