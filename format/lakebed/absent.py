@@ -9,8 +9,8 @@ PAGE = "see the page Coming from Deep Lake 3"
 
 _INSIDE = "it is of the inside of Deep Lake 3.x"
 _INDEX = (
-    "there are no vector indexes: `np.argsort(-(ds.{name}.numpy() @ query))[:k]` searches a million embeddings in the "
-    "time of one pass over them"
+    "indexes are made by the dataset: `ds.create_index('{name}', 'hnsw')`; ds.update_indexes(), ds.indexes() and "
+    "ds.drop_index() do the rest, and `ds.query('... ORDER BY COSINE_SIMILARITY({name}, ?) DESC LIMIT 10')` uses them"
 )
 _OF_INDEXES = _INDEX.replace("{name}", "embedding")
 _CLOUD = "it belongs to the service of Deep Lake's vendor, of which nothing is needed here"
@@ -25,7 +25,8 @@ _MODULE = {
     "SUPPORTED_COMPRESSIONS": "lakebed.compressions is the list",
     "VectorStore": (
         "there is no VectorStore: make a dataset with tensors text, metadata (htype json), embedding "
-        "and id (text), extend it, and search by `np.argsort(-(ds.embedding.numpy() @ query))[:k]`"
+        "and id (text), extend it, and search by "
+        "`ds.query('SELECT * ORDER BY COSINE_SIMILARITY(embedding, ?) DESC LIMIT 10', parameters=[vector])`"
     ),
     "api_dataset": "lakebed.load, empty and the others are functions of the module",
     "auto": "lakebed.ingest_coco, ingest_yolo, ingest_classification, ingest_dataframe and import_from read data sets",
