@@ -101,9 +101,14 @@ def machine(folder: Path) -> str:
     )
     mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
     home = str(folder.resolve())
-    kind = max(
-        ((m[1], m[2]) for m in mounts if home.startswith(m[1].rstrip("/") + "/")), key=lambda m: len(m[0])
-    )[1]
+    device, _, kind = max(
+        ((m[0], m[1], m[2]) for m in mounts if home.startswith(m[1].rstrip("/") + "/")), key=lambda m: len(m[1])
+    )
+    options = Path(f"/proc/fs/ext4/{Path(device).name}/options")
+    if options.exists() and "data=" not in options.read_text():
+        kind += " without a journal"
+    elif "/loop" in device:
+        kind += " on a loop device"
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return (
         f"{processor}, {len(os.sched_getaffinity(0))} cores, {memory:.0f} GiB of memory, "
