@@ -419,13 +419,18 @@ class Run:
         self.served = self.folder / "served"
         (self.served / BUCKET).mkdir(parents=True)
 
+    @staticmethod
+    def place(workload: Workload, program: str) -> str:
+        """Return where a program's datasets lie; fewer samples are read from a bucket than from the disk."""
+        return program if workload.rate is None else f"{program}-far"
+
     def task(self, workload: Workload, row: Contestant, work: str) -> Task:
         """Return what a contestant is to do."""
         scratch = tempfile.mkdtemp(prefix=f"{row.program}-", dir=self.folder)
         count = workload.count
         if self.quick:
             count = min(count, {"write-photos": 400, "write-raw": 64}.get(workload.writes, 100_000))
-        place = self.served / BUCKET / row.program
+        place = self.served / BUCKET / self.place(workload, row.program)
         return Task(work, str(self.data), str(place), scratch, "", "", count, 64, 2, row.option)
 
     def write(self, workload: Workload, row: Contestant) -> None:
@@ -433,9 +438,14 @@ class Run:
         if row.part == "limit":
             return
         owner = replace(row, program="loader_ours") if row.part == "ours" else row
-        key = owner.program, workload.writes
+        key = self.place(workload, owner.program), workload.writes
         if key not in self.written:
-            size = min(self.most, max(one.count for one in WORKLOADS if one.writes == workload.writes))
+            alike = [
+                one.count
+                for one in WORKLOADS
+                if one.writes == workload.writes and (one.rate is None) == (workload.rate is None)
+            ]
+            size = min(self.most, max(alike))
             given = self.task(replace(workload, count=size), owner, workload.writes)
             Path(given.store).mkdir(exist_ok=True)
             do(owner, given)
@@ -446,9 +456,10 @@ class Run:
         """Let a contestant do a workload once."""
         given = self.task(workload, row, workload.work or workload.name)
         program = "loader_ours" if row.part == "ours" else row.program
-        given = replace(given, store=str(self.served / BUCKET / program))
+        place = self.place(workload, program)
+        given = replace(given, store=str(self.served / BUCKET / place))
         if endpoint:
-            given = replace(given, endpoint=endpoint, url=f"s3://{BUCKET}/{program}")
+            given = replace(given, endpoint=endpoint, url=f"s3://{BUCKET}/{place}")
         try:
             return do(row, given)
         finally:

@@ -102,7 +102,8 @@ def machine(folder: Path) -> str:
     mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
     home = str(folder.resolve())
     device, _, kind = max(
-        ((m[0], m[1], m[2]) for m in mounts if home.startswith(m[1].rstrip("/") + "/")), key=lambda m: len(m[1])
+        ((m[0], m[1], m[2]) for m in mounts if home.startswith(m[1].rstrip("/") + "/")),
+        key=lambda m: len(m[1]),
     )
     options = Path(f"/proc/fs/ext4/{Path(device).name}/options")
     if options.exists() and "data=" not in options.read_text():
