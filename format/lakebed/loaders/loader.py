@@ -310,7 +310,7 @@ class Loader:
             rows = self.table.rows()
             spans = self._spans(rows if isinstance(rows, range) or self.mode == "none" else np.sort(rows))
             digest = hashlib.blake2b(digest_size=12)
-            digest.update(f"{self.mode} {self.window} {self.replace} {self.samples}".encode())
+            digest.update(f"eased {self.mode} {self.window} {self.replace} {self.samples}".encode())
             if self.weights is not None:
                 digest.update(np.ascontiguousarray(self.weights).data)
             digest.update(repr(rows).encode() if isinstance(rows, range) else np.ascontiguousarray(rows).data)

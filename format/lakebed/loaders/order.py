@@ -21,6 +21,11 @@ How large a block is. A reader that fetches spans in the order of their first us
 its last use, holds more than the block while one block ends and the next begins, and less the fewer samples a span has
 (`footprint`). Blocks are as large as the window then allows: half of it for endless spans, all of it for spans of about
 five samples; spans of one sample each need no window, and are permuted exactly.
+
+The first blocks of an epoch are small, each twice as large as the one before, and so are the last ones, backwards; none
+is more than a quarter of the epoch. Samples of a block come from all over it, so that most of it must be there before
+its first samples are decoded: what is read over a network while a block is decoded is the next one, and there is as
+little as possible to wait for before the first, and to decode after the last. Epochs of less than 64 MB are one block.
 """
 
 from __future__ import annotations
@@ -43,6 +48,11 @@ Integers = NDArray[np.int64]
 
 WINDOW = 512 << 20
 
+EASED_BYTES = 64 << 20
+"""Stored bytes of an epoch from which on its first and last blocks are smaller than others."""
+
+_FIRST_BYTES = 16 << 20  # of the first and the last block, at most
+_FIRST_PART, _LARGEST_PART = 1 / 16, 1 / 4  # of the epoch: its first block, and its largest one, at most
 _RESERVE = 0.94  # of the window: spans come by chance, not evenly
 
 
@@ -272,9 +282,10 @@ class Order:
         room = max(self.window * _RESERVE - self.lanes * usual, usual)
         each = math.ceil(nbytes[-1] * footprint(self._usual(self.spans.count)) / room) if nbytes[-1] else 1
         lanes = np.concatenate([[0], self._lane_ends()])
-        if each > 1:
+        parts = _parts(float(nbytes[-1]), each, 4 * self.lanes * usual)
+        if len(parts):
             reached = np.interp(lanes, starts, nbytes)  # bytes before each lane
-            targets = reached[:-1, None] + np.diff(reached)[:, None] * (np.arange(1, each) / each)
+            targets = reached[:-1, None] + np.diff(reached)[:, None] * parts
             inner = starts[np.searchsorted(nbytes, targets)]
             inner = np.clip(inner, lanes[:-1, None], lanes[1:, None])
             lanes = np.concatenate([lanes, inner.ravel()])
@@ -300,6 +311,34 @@ def footprint(samples: float) -> float:
         return 0.0
     x = math.exp(-math.log(samples) / (samples - 1))
     return 2 * (x - math.pow(x, samples))
+
+
+def _parts(total: float, each: int, least: float) -> NDArray[np.float64]:
+    """Return which parts of an epoch, or of each lane of it, lie before each block but the first; float64.
+
+    Parameters
+    ----------
+    total
+        Stored bytes of the epoch.
+    each
+        How many blocks of equal size the window asks for, at least; 0 if spans have one sample each.
+    least
+        Bytes that a block must have, so that there are spans of all lanes in it.
+    """
+    if each < 1:
+        return np.zeros(0)
+    largest = min(1 / each, _LARGEST_PART)
+    part = max(min(_FIRST_BYTES / total, _FIRST_PART), least / total) if total >= EASED_BYTES else 1.0
+    rising = []
+    while part < largest:
+        rising.append(part)
+        part *= 2
+    if not rising:
+        return np.arange(1, each) / each
+    middle = 1 - 2 * sum(rising)
+    count = math.ceil(middle / largest)
+    sizes = [*rising, *[middle / count] * count, *reversed(rising)]
+    return np.cumsum(sizes[:-1])
 
 
 def _order(spans: Spans, mode: Mode, seed: int, window: int, lanes: int) -> Order:

@@ -131,7 +131,9 @@ def test_blocks_of_an_epoch_are_equally_full_and_fit_the_window():
         order = Order(spans, mode="window", seed=1, window=32 << 20, lanes=lanes)
         blocks = [order.block(2, number) for number in range(order.blocks(2))]
         full = np.array([(sizes[block.spans] / count[block.spans] * block.uses).sum() for block in blocks])
-        assert full.max() - full.min() <= 2 * sizes.max()
+        inner = full.reshape(lanes, -1)[:, 1:-1]  # the first and the last are smaller
+        assert inner.max() - inner.min() <= 2 * sizes.max()
+        assert full.max() == inner.max()
         assert (
             full.max() * lanes
             <= (32 << 20) / footprint((sizes * count).sum() / sizes.sum()) + lanes * sizes.max()
@@ -159,6 +161,22 @@ def test_a_reader_at_an_even_rate_is_never_late_and_holds_the_window_at_most(cou
     lead = (needed - read).max()
     assert (np.minimum(read + lead, len(numbers) * size) - dropped).max() <= 1.05 * window
     assert len(order) * size > 5 * window
+
+
+@pytest.mark.parametrize(
+    ("megabytes", "window", "expected"),
+    [
+        (63, 512, [63]),
+        (64, 512, [4, 8, *[64 * 10 / 16 / 3] * 3, 8, 4]),
+        (240, 512, [15, 30, 50, 50, 50, 30, 15]),
+        (240, 60, [15, 30, *[37.5] * 4, 30, 15]),
+    ],
+)
+def test_the_first_and_the_last_blocks_of_an_epoch_are_small(megabytes, window, expected):
+    order = Order(even(megabytes * 4, 8, 1 << 15), mode="window", seed=2, window=window << 20, lanes=1)
+    found = [order.block(1, number).uses.sum() / 32 for number in range(order.blocks(1))]
+    assert found == pytest.approx(expected, abs=1.01 / 4)
+    assert sorted(order.positions(1, 0, len(order))) == list(range(len(order)))
 
 
 def test_spans_of_one_sample_need_no_window():
