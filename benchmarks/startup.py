@@ -146,7 +146,7 @@ def _until_it_waits(command: Sequence[str | Path]) -> float:
         process.stdin.write(json.dumps(RECORD).encode() + b"\n")
         process.stdin.flush()
         try:
-            return _settled(lambda: _used(process.pid))
+            return _settled(lambda: _used(process))
         finally:
             process.kill()
 
@@ -165,20 +165,18 @@ def _settled(used: Callable[[], float]) -> float:
     return last
 
 
-def _used(pid: int) -> float:
-    """Seconds that the threads of a process have run; waiting for a processor counts as running on.
+def _used(process: subprocess.Popen[bytes]) -> float:
+    """Seconds that the threads of a process have run, 0 before its first; waiting for a processor counts as running on.
 
     Raises
     ------
     RuntimeError
         If the process is gone.
     """
-    nanoseconds = 0
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        nanoseconds += int((task / "schedstat").read_text().split()[0])
-    if not nanoseconds:
-        raise RuntimeError("the process ended before it had taken a record")
-    return nanoseconds / 1e9
+    if process.poll() is not None:
+        raise RuntimeError(f"the process ended with {process.returncode} before it had taken a record")
+    tasks = Path(f"/proc/{process.pid}/task")
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks.iterdir()) / 1e9
 
 
 def table(found: Mapping[str, list[float]], taking_part: Sequence[Contestant]) -> list[str]:

@@ -16,7 +16,7 @@ import pytest
 
 import lakebed
 from destination_deeplake import __version__
-from destination_deeplake.config import specification
+from destination_deeplake.messages import specification
 from unit_tests.effort import PATIENCE
 
 RUN = [sys.executable, "-c", "from destination_deeplake.run import run; run()"]
