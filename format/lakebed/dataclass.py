@@ -2,8 +2,8 @@
 
 The standard library compiles six methods for each class when the class is made: half a millisecond, and a program
 that opens a dataset has made a hundred classes before its first read. Here ``__init__`` is compiled when a class turns
-out to have many instances, and the other methods are compiled once for all classes. ``fields()``, ``asdict()`` and ``replace()`` of the
-standard library work; they find what they read once they look for it.
+out to have many instances, and the other methods are compiled once for all classes. ``fields()``, ``asdict()`` and
+``replace()`` of the standard library work; they find what they read once they look for it.
 
 What a class may ask for is what this library uses: no ``order``, ``InitVar`` or ``KW_ONLY``. Type checkers see the
 decorator of the standard library.
