@@ -13,6 +13,7 @@ take turns, and ratios are of this run. The limit is a program that imports NumP
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
@@ -146,13 +147,16 @@ def _until_it_waits(command: Sequence[str | Path]) -> float:
         process.stdin.write(json.dumps(RECORD).encode() + b"\n")
         process.stdin.flush()
         try:
-            return _settled(lambda: _used(process.pid))
+            _settle(lambda: _used(process))
         finally:
             process.kill()
+            _, status, usage = os.wait4(process.pid, 0)  # threads that have ended count as well
+            process.returncode = os.waitstatus_to_exitcode(status)
+    return usage.ru_utime + usage.ru_stime
 
 
-def _settled(used: Callable[[], float]) -> float:
-    """Return a number once it has stayed the same for a while."""
+def _settle(used: Callable[[], int]) -> None:
+    """Wait until a number has stayed the same for a while."""
     began = changed = time.monotonic()
     last = used()
     while time.monotonic() - changed < _STILL or last == 0:
@@ -162,23 +166,23 @@ def _settled(used: Callable[[], float]) -> float:
         now = used()
         if now != last:
             last, changed = now, time.monotonic()
-    return last
 
 
-def _used(pid: int) -> float:
-    """Seconds that the threads of a process have run; waiting for a processor counts as running on.
+def _used(process: subprocess.Popen[bytes]) -> int:
+    """Nanoseconds that the threads of a process have run; waiting for a processor counts as running on.
 
     Raises
     ------
     RuntimeError
         If the process is gone.
     """
-    nanoseconds = 0
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        nanoseconds += int((task / "schedstat").read_text().split()[0])
-    if not nanoseconds:
-        raise RuntimeError("the process ended before it had taken a record")
-    return nanoseconds / 1e9
+    if process.poll() is not None:
+        raise RuntimeError(f"the process ended with {process.returncode} before it had taken a record")
+    found = 0
+    for task in Path(f"/proc/{process.pid}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has just ended
+            found += int((task / "schedstat").read_text().split()[0])
+    return found
 
 
 def table(found: Mapping[str, list[float]], taking_part: Sequence[Contestant]) -> list[str]:

@@ -37,9 +37,9 @@ from airbyte_cdk.utils.traced_exception import AirbyteTracedException
 
 from destination_deeplake import run, sync
 from destination_deeplake.catalog import plans, read_catalog
-from destination_deeplake.config import DestinationConfig, read_json_object, specification
+from destination_deeplake.config import DestinationConfig, read_json_object
 from destination_deeplake.failures import ConfigError, Failure, describe
-from destination_deeplake.messages import Message, Output, shown, spec_message
+from destination_deeplake.messages import Message, Output, shown, spec_message, specification
 from destination_deeplake.probe import problem_with
 
 

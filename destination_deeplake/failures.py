@@ -19,9 +19,8 @@ told in words.
 import errno
 import os
 import time
-import traceback
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from destination_deeplake.messages import Message, shown
 
@@ -56,8 +55,7 @@ class SourceProtocolError(ConnectorError):
     """The input holds a line that is no Airbyte message."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(NamedTuple):
     """What a trace message says about one exception; the stack trace is empty where it would help nobody."""
 
     failure_type: FailureType
@@ -186,6 +184,8 @@ def _is_lakebed(error: BaseException) -> bool:
 
 def _stack(error: BaseException) -> str:
     """Return the traceback with types and code lines, without the texts of unexpected exceptions."""
+    import traceback  # most syncs have none
+
     chain: list[str] = []
     told: set[int] = set()
     link: BaseException | None = error

@@ -2,13 +2,15 @@
 
 Everything that the connector says goes through one `Output`, straight to the file descriptor: no buffer that
 an exit could lose, and no line inside another, from whichever thread. A write that the pipe takes in part only is
-continued.
+continued, and one that it does not take yet, because a program at its other end has made it non-blocking, waits.
 """
 
 import json
 import os
+import select
 import threading
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 Message = dict[str, Any]
@@ -27,6 +29,12 @@ def shown(text: str) -> str:
 def log_message(level: Level, text: str) -> Message:
     """Return a LOG message. The text must hold no record content."""
     return {"type": "LOG", "log": {"level": level, "message": shown(text)}}
+
+
+def specification() -> dict[str, Any]:
+    """Return the connector specification (`spec.json`)."""
+    spec: dict[str, Any] = json.loads(Path(__file__).with_name("spec.json").read_bytes())
+    return spec
 
 
 def spec_message(specification: Mapping[str, Any]) -> Message:
@@ -85,6 +93,11 @@ class Output:
                 raise
 
     @property
+    def is_closed(self) -> bool:
+        """Whether a line that matters found that nobody reads any more."""
+        return self._closed
+
+    @property
     def is_unread(self) -> bool:
         """Whether a log line found that nobody reads any more."""
         return self._is_unread
@@ -100,4 +113,10 @@ class Output:
             self._closed, self._is_unread = False, True
 
     def _write(self, data: memoryview) -> int:
-        return os.write(self._descriptor, data)
+        while True:
+            try:
+                return os.write(self._descriptor, data)
+            except BlockingIOError:
+                ready = select.poll()
+                ready.register(self._descriptor, select.POLLOUT)
+                ready.poll()

@@ -186,11 +186,11 @@ class _Taken:
         for depth, part in enumerate(parts, 1):
             is_last = depth == len(parts)
             # All tensors of a group follow it when it must have another name, so that counts the group only.
-            digest = _digest(column) if is_last else _digest("/".join(parts[:depth]))
+            digest = column if is_last else "/".join(parts[:depth])
             own = part
             while self._is_taken(name + own, is_last=is_last):
-                own = _cut(part, "_" + digest[:12])
                 digest = _digest(digest)
+                own = _cut(part, "_" + digest[:12])
             name += own + ("" if is_last else "/")
         self._add(name)
         return name

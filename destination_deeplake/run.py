@@ -9,21 +9,29 @@ for whatever expects one (`launch`, test suites, PyAirbyte in process). Both cal
 `destination-deeplake import FORMAT SRC DEST` and `export` are those of the command `lakebed`, so that the image of the
 connector imports and exports data sets as well.
 
-Exit status: 0 done (a failed `check` included, as the protocol wants it), 1 failed with a TRACE, 2 wrong
-command line, 128 + n stopped by signal n.
+Exit status: 0 done (a failed `check` included, as the protocol wants it), 1 failed with a TRACE (without one only if
+standard output takes none, which standard error says then), 2 wrong command line, 128 + n stopped by signal n.
+
+Most syncs are short, so what a start takes counts (docs/design/036): modules are imported by the command that needs
+them, and the ordinary command line is read without argparse.
 """
 
-import argparse
+import gc
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
-from destination_deeplake.config import read_config, specification
-from destination_deeplake.failures import ConfigError, describe
-from destination_deeplake.messages import Message, Output, spec_message, status_message
+from destination_deeplake.failures import UNEXPECTED, ConfigError, Failure, FailureType, describe
+from destination_deeplake.messages import Message, Output, spec_message, specification, status_message
 from destination_deeplake.notices import notices
-from destination_deeplake.version import __version__
+
+if TYPE_CHECKING:
+    import argparse
+
+_FILES = {"spec": (), "check": ("config",), "write": ("config", "catalog")}
+"""Command -> the files that it is given."""
 
 
 def run() -> None:
@@ -36,7 +44,11 @@ def run() -> None:
         from lakebed.cli import main as command
 
         command(prog_name="destination-deeplake")
-    sys.exit(main(sys.argv[1:]))
+    # Loading makes no garbage, and what was loaded stays to the end: it is looked through neither now nor then.
+    gc.disable()
+    status = main(sys.argv[1:])
+    gc.freeze()
+    sys.exit(status)
 
 
 def main(args: Sequence[str]) -> int:
@@ -47,19 +59,37 @@ def main(args: Sequence[str]) -> int:
     args : sequence of str
         Command line without the program name.
     """
-    parsed = parse_args(args)
+    parsed = _ordinary(args) or parse_args(args)
     out = Output(sys.stdout.fileno(), debug=parsed.debug)
     try:
         with notices(out, debug=parsed.debug):
             status = _command(parsed, out)
-    except BrokenPipeError:
-        return _unread()
-    except Exception as error:  # noqa: BLE001 - the last stop: every failure becomes a TRACE
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # noqa: BLE001 - every failure becomes a TRACE, a panic in Rust too
+        if out.is_closed and isinstance(error, BrokenPipeError):
+            return _unread()
+        return _failed(error, out)
+    return _unread() if out.is_unread else status
+
+
+def _failed(error: BaseException, out: Output) -> int:
+    """Send the TRACE of a failure, whatever it was, and return the exit status."""
+    try:
         failure = describe(error)
+    except Exception:  # noqa: BLE001 - an error that cannot say what it is
+        failure = Failure(FailureType.SYSTEM, UNEXPECTED, type(error).__name__)
+    try:
         out.log("FATAL", failure.message)
         out.send(failure.trace())
-        return 1
-    return _unread() if out.is_unread else status
+    except OSError as unsaid:
+        # Standard error is all that is left to say it on.
+        sys.stderr.write(f"{failure.message}\nStandard output takes nothing any more ({unsaid.strerror}).\n")
+    else:
+        if out.is_closed:
+            sys.stderr.write(f"{failure.message}\n")
+            return _unread()
+    return 1
 
 
 def _unread() -> int:
@@ -68,51 +98,27 @@ def _unread() -> int:
     return 1
 
 
-def parse_args(args: Sequence[str]) -> argparse.Namespace:
+def _ordinary(args: Sequence[str]) -> SimpleNamespace | None:
+    """Read a command line as platforms send them; None for any other, which `parse_args` reads or refuses."""
+    if not args or args[0] not in _FILES:
+        return None
+    files: dict[str, str | None] = dict.fromkeys(_FILES[args[0]])
+    options = [option for option in args[1:] if option != "--debug"]
+    for option, value in zip(options[::2], options[1::2], strict=False):
+        name = option.removeprefix("--")
+        if option == name or name not in files or value.startswith("-"):
+            return None
+        files[name] = value
+    if len(options) % 2 or None in files.values():
+        return None
+    return SimpleNamespace(command=args[0], debug=len(options) < len(args) - 1, **files)
+
+
+def parse_args(args: Sequence[str]) -> "argparse.Namespace":
     """Parse the command line: `command`, `debug`, and `config` and `catalog` where the command has them."""
-    common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--debug", action="store_true", help="log more")
-    parser = argparse.ArgumentParser(
-        prog="destination-deeplake", description="Airbyte destination for tensor datasets."
-    )
-    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    parser.add_argument(
-        "--docs",
-        nargs="?",
-        action=_Docs,
-        metavar="PAGE",
-        help="print a page of the documentation, or their names",
-    )
-    commands = parser.add_subparsers(title="commands", dest="command", required=True)
-    commands.add_parser("spec", help="outputs the json configuration specification", parents=[common])
-    for name, text in (
-        ("check", "checks the config can be used to connect"),
-        ("write", "writes data to the destination"),
-    ):
-        command = commands.add_parser(name, help=text, parents=[common])
-        command.add_argument("--config", required=True, help="path to the json configuration file")
-        if name == "write":
-            command.add_argument("--catalog", required=True, help="path to the configured catalog JSON file")
-    return parser.parse_args(args)
+    from destination_deeplake.command_line import parse
 
-
-class _Docs(argparse.Action):
-    """Prints a page of the documentation and ends the program."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        _namespace: argparse.Namespace,
-        values: str | Sequence[Any] | None,
-        _option: str | None = None,
-    ) -> None:
-        from destination_deeplake.pages import contents, pages
-
-        known = pages()
-        if values is not None and str(values) not in known:
-            parser.error(f"there is no page {values!r}; --docs alone lists them")
-        sys.stdout.write(contents() if values is None else known[str(values)].read_text(encoding="utf-8"))
-        parser.exit()
+    return parse(args)
 
 
 def check(config_path: str) -> Message:
@@ -123,12 +129,15 @@ def check(config_path: str) -> Message:
     Exception
         If the check failed for a reason that is not the user's to cure.
     """
+    from destination_deeplake.config import read_config
+
     try:
         config = read_config(config_path)
     except ConfigError as error:
         return status_message(str(error))
     from destination_deeplake.probe import problem_with
 
+    _loaded()
     return status_message(problem_with(config))
 
 
@@ -142,13 +151,25 @@ def write(config_path: str, catalog_path: str, descriptor: int, out: Output) -> 
     """
     from destination_deeplake import sync
     from destination_deeplake.catalog import read_catalog
+    from destination_deeplake.config import read_config
 
+    _loaded()
     config = read_config(config_path)
     return sync.write(config, read_catalog(catalog_path, config.choices), descriptor, out)
 
 
-def _command(parsed: argparse.Namespace, out: Output) -> int:
+def _loaded() -> None:
+    """Let garbage be collected from here on, but not looked for in what was loaded."""
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
+
+
+def _command(parsed: "SimpleNamespace | argparse.Namespace", out: Output) -> int:
     if parsed.command == "write":
         return write(parsed.config, parsed.catalog, sys.stdin.fileno(), out)
-    out.send(spec_message(specification()) if parsed.command == "spec" else check(parsed.config))
+    if parsed.command == "check":
+        out.send(check(parsed.config))
+        return 0
+    out.send(spec_message(specification()))
     return 0

@@ -21,7 +21,7 @@ from destination_deeplake.config.configuration import (
     WithoutStatus,
     read_config,
 )
-from destination_deeplake.config.files import read_json_object, specification
+from destination_deeplake.config.files import read_json_object
 from destination_deeplake.config.place import Place
 
 __all__ = [
@@ -32,5 +32,4 @@ __all__ = [
     "WithoutStatus",
     "read_config",
     "read_json_object",
-    "specification",
 ]

@@ -1,4 +1,4 @@
-"""Files that the platform hands over, and the one that describes the form."""
+"""Files that the platform hands over."""
 
 import json
 from pathlib import Path
@@ -6,12 +6,6 @@ from typing import Any
 
 from destination_deeplake.config.values import json_type
 from destination_deeplake.failures import ConfigError
-
-
-def specification() -> dict[str, Any]:
-    """Return the connector specification (`spec.json`)."""
-    spec: dict[str, Any] = json.loads(Path(__file__).parent.with_name("spec.json").read_bytes())
-    return spec
 
 
 def read_json_object(path: str, what: str) -> dict[str, Any]:

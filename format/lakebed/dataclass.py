@@ -1,9 +1,9 @@
 """``dataclass`` as in the standard library, at a tenth of its price for a program that has just started.
 
 The standard library compiles six methods for each class when the class is made: half a millisecond, and a program
-that opens a dataset has made a hundred classes before its first read. Here ``__init__`` is compiled when it is first
-called, and the other methods are compiled once for all classes. ``fields()``, ``asdict()`` and ``replace()`` of the
-standard library work; they find what they read once they look for it.
+that opens a dataset has made a hundred classes before its first read. Here ``__init__`` is compiled when a class turns
+out to have many instances, and the other methods are compiled once for all classes. ``fields()``, ``asdict()`` and
+``replace()`` of the standard library work; they find what they read once they look for it.
 
 What a class may ask for is what this library uses: no ``order``, ``InitVar`` or ``KW_ONLY``. Type checkers see the
 decorator of the standard library.
@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, FrozenInstanceError
+from functools import partial
 from reprlib import recursive_repr
 from types import MemberDescriptorType, MethodType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,19 +25,55 @@ if TYPE_CHECKING:
 __all__ = ["dataclass", "field", "replace"]
 
 T = TypeVar("T")
+_FEW = 16
+"""Instances after which ``__init__`` is compiled: it takes as long as filling forty without."""
 _setattr = object.__setattr__
 
 
 class _Plan:
     """What a class is made of, until its ``__init__`` is compiled and its fields are asked for."""
 
-    __slots__ = ("cls", "fields", "frozen", "has_slots")
+    __slots__ = ("cls", "few", "fields", "frozen", "has_slots")
 
     def __init__(self, fields: dict[str, Field[Any]], frozen: bool, has_slots: bool) -> None:
         self.cls: type = object  # until it is made
         self.fields = fields
         self.frozen = frozen
         self.has_slots = has_slots
+        self.few = 0
+
+    def fill(self, instance: Any, /, *args: Any, **given: Any) -> None:
+        """Do for one of the first instances what ``__init__`` does for the others."""
+        values = self._values(args, given)
+        if values is None:
+            self.init()(instance, *args, **given)  # it refuses them
+            return
+        put = _setattr if self.frozen else setattr
+        for name in self.fields:
+            if name in values:
+                put(instance, name, values[name])
+        if hasattr(self.cls, "__post_init__"):
+            instance.__post_init__()
+
+    def _values(self, args: Sequence[Any], given: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the value of each field that gets one; None if these are no arguments of the class."""
+        ordered = [name for name, one in self.fields.items() if one.init and not one.kw_only]
+        found = dict(zip(ordered, args, strict=False))
+        if len(args) > len(ordered) or not found.keys().isdisjoint(given) or given.keys() - self.fields:
+            return None
+        found.update(given)
+        for name, one in self.fields.items():
+            if name in found:
+                if not one.init:
+                    return None
+            elif one.default_factory is not MISSING:
+                found[name] = one.default_factory()
+            elif one.default is not MISSING:
+                if one.init or self.has_slots:  # else the class has the value
+                    found[name] = one.default
+            elif one.init:
+                return None
+        return found
 
     def init(self) -> Callable[..., Any]:
         """Compile ``__init__``.
@@ -123,7 +160,7 @@ class _Absent:
 
 
 class _Later:
-    """A method that is compiled when it is first looked up; two threads may both do it."""
+    """A method that is compiled when it is first looked up, two threads may both do it; ``__init__`` somewhat later."""
 
     __slots__ = ("compiled", "name", "plan")
 
@@ -133,6 +170,9 @@ class _Later:
         self.compiled = compiled
 
     def __get__(self, instance: object, owner: type | None = None) -> Callable[..., Any]:
+        if instance is not None and self.name == "__init__" and self.plan.few < _FEW:
+            self.plan.few += 1
+            return partial(self.plan.fill, instance)
         made = self.compiled()
         setattr(self.plan.cls, self.name, made)
         return made if instance is None else MethodType(made, instance)

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from destination_deeplake import __version__
-from destination_deeplake.config import specification
+from destination_deeplake.messages import specification
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = ROOT / "docs/integrations/destinations/deeplake.md"

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 import lakebed
-from destination_deeplake import __version__
-from destination_deeplake.config import specification
+from destination_deeplake import __version__, command_line
+from destination_deeplake.messages import specification
+from destination_deeplake.run import _ordinary as command_line_of_run
 from unit_tests.effort import PATIENCE
 
 RUN = [sys.executable, "-c", "from destination_deeplake.run import run; run()"]
@@ -348,3 +349,113 @@ except SystemExit:
     )
     found: dict[str, bool] = json.loads(done.stderr.splitlines()[-1])
     return found
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "spec",
+        "spec --debug",
+        "check --config c",
+        "check --debug --config c",
+        "write --config c --catalog d",
+        "write --catalog d --config c --debug",
+        "write --config c --config e --catalog d",
+        "check --config=c",
+        "check --conf c",
+        "write --config ./-c --catalog d",
+    ],
+)
+def test_command_lines_mean_the_same_without_argparse(line: str) -> None:
+    args = line.split()
+
+    full = vars(command_line.parse(args))
+    assert full.pop("docs") is None
+
+    short = command_line_of_run(args)
+    assert short is None or vars(short) == full
+    assert (short is None) == ("=" in line or "--conf " in line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "--version",
+        "check",
+        "check --config",
+        "check --config --debug",
+        "check c",
+        "spec --config c",
+        "write --config c",
+        "write --config c --catalog",
+        "check --config c --catalog d",
+        "check --config c d",
+        "check -h",
+        "--debug spec",
+        "check --config -c",
+    ],
+)
+def test_other_command_lines_are_left_to_argparse(line: str) -> None:
+    assert command_line_of_run(line.split()) is None
+
+
+@pytest.mark.parametrize(
+    "raised",
+    ["BrokenPipeError(32, 'of a connection')", "Panic('in Rust')", "Mute()"],
+    ids=lambda text: text[:5],
+)
+def test_every_failure_has_its_trace(files: dict[str, str], raised: str) -> None:
+    """Also one that looks as if nobody read the output, one that is no Exception, one that has no text."""
+    code = f"""
+import sys
+from destination_deeplake import run
+class Panic(BaseException): pass
+class Mute(OSError):
+    def __str__(self): raise ValueError
+def write(*args): raise {raised}
+run.write = write
+run.run()
+"""
+    status, messages, stderr = run([sys.executable, "-c", code, *write_command(files)[3:]])
+
+    assert (status, stderr) == (1, "")
+    assert [message["type"] for message in messages] == ["LOG", "TRACE"]
+    assert messages[1]["trace"]["error"]["failure_type"] == "system_error"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is full")
+def test_an_output_that_takes_nothing_is_told_on_standard_error(files: dict[str, str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            write_command(files),
+            input=record(1) + state(7),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=PATIENCE,
+            check=False,
+        )
+
+    assert done.returncode == 1
+    assert "Standard output takes nothing any more (No space left on device)" in done.stderr.decode()
+    assert "Traceback" not in done.stderr.decode()
+
+
+def test_an_output_that_does_not_block_is_waited_for(files: dict[str, str]) -> None:
+    """Another program at the other end may have made the pipe so."""
+    read, written = os.pipe()
+    os.set_blocking(written, False)
+    fcntl.fcntl(written, fcntl.F_SETPIPE_SZ, 4096)
+    with subprocess.Popen(write_command(files), stdin=subprocess.PIPE, stdout=written) as process:
+        os.close(written)
+        assert process.stdin is not None
+        process.stdin.write(record(1) + b"".join(state(number) for number in range(500)))
+        process.stdin.close()
+        deadline = time.monotonic() + PATIENCE
+        while unread(read) < 4096 - 200 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        with os.fdopen(read, "rb") as output:
+            messages = [json.loads(line) for line in output]
+        assert process.wait(PATIENCE) == 0
+
+    assert [message["state"]["id"] for message in messages if message["type"] == "STATE"] == [*range(500)]

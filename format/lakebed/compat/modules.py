@@ -103,7 +103,8 @@ MODULES: dict[str, dict[str, str]] = {
 _STORAGE = "deeplake.load and deeplake.empty take paths and addresses, ds.storage is where the files are"
 _VECTORS = (
     "there is no VectorStore: make a dataset with tensors text, metadata (htype json), embedding and id, and search by "
-    "`np.argsort(-(ds.embedding.numpy() @ query))[:k]`"
+    "`ds.query('SELECT * ORDER BY COSINE_SIMILARITY(embedding, ?) DESC LIMIT 4', parameters=[query])`; "
+    "ds.create_index('embedding', ...) makes it fast for many rows (docs/search.md)"
 )
 _HINTS = {
     "deeplake": "`dir(deeplake)` lists what there is",

@@ -78,9 +78,9 @@ def vacate(path: Path, *, overwrite: bool) -> tuple[Storage, Location]:
 
 def make(path: Path, *, overwrite: bool, cache_bytes: int | None = None) -> Handle:
     """Create a dataset without tensors and open it; see :func:`vacate`."""
+    storage, location = vacate(path, overwrite=overwrite)
     from lakebed.versions.create import create
 
-    storage, location = vacate(path, overwrite=overwrite)
     try:
         start = create(storage)
     except CommitFailed:

@@ -10,7 +10,6 @@ holder finds that its lock is no longer intact.
 # ruff: noqa: PTH103, PTH108, PTH116, PTH120, PTH123
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import socket
@@ -26,6 +25,11 @@ from lakebed.dataclass import dataclass
 from lakebed.errors import LockedException
 from lakebed.storage.base import place_of, traits_of
 from lakebed.storage.disk import LockedFile, boot_id, exclusive, lock_file, storage_error
+
+try:
+    from _blake2 import blake2b  # `hashlib` loads OpenSSL, which nothing else of a local write needs
+except ImportError:  # an interpreter without it
+    from hashlib import blake2b
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -277,7 +281,7 @@ class WriterLock:
                 self.release()
 
     def _lock_path(self) -> str:
-        name = hashlib.blake2b(self._branch.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+        name = blake2b(self._branch.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
         return f"{self._folder.rstrip('/')}/.lakebed/writer-{name}.lock"
 
     def _lock_file(self) -> LockedFile | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol, Self
@@ -190,7 +190,7 @@ class TensorChunks:
 def _numbered(chunk: PackedChunk) -> tuple[NewChunk, Pieces]:
     """Return a packed chunk under a number of its own, and its file."""
     sums = block_sums(chunk.pieces)
-    new = NewChunk(secrets.randbits(64) or 1, chunk.count, chunk.nbytes, sums, chunk.layout)
+    new = NewChunk(int.from_bytes(os.urandom(8)) or 1, chunk.count, chunk.nbytes, sums, chunk.layout)
     return new, Summed(chunk.pieces, partial(has_sums, sums))
 
 

@@ -16,12 +16,12 @@ from destination_deeplake.config import (
     Place,
     Rejected,
     WithoutStatus,
-    specification,
 )
 from destination_deeplake.config import columns as columns_of_form
 from destination_deeplake.config.credentials import ENCRYPTIONS, METHODS, SECRETS
 from destination_deeplake.config.historic import REPLACED
 from destination_deeplake.failures import ConfigError
+from destination_deeplake.messages import specification
 from unit_tests.effort import examples
 
 FORM = specification()["connectionSpecification"]

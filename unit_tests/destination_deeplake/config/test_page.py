@@ -9,7 +9,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from destination_deeplake.config import DestinationConfig, specification
+from destination_deeplake.config import DestinationConfig
+from destination_deeplake.messages import specification
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
