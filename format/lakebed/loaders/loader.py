@@ -14,11 +14,12 @@ from lakebed.errors import InvalidInputError, InvalidOperationError
 from lakebed.loaders.collate import RAGGED, Batch, Ragged
 from lakebed.loaders.columns import Column, Decode, Resident, column_of
 from lakebed.loaders.draws import weighted
+from lakebed.loaders.filling import OnError, Settings
 from lakebed.loaders.order import Mode, Order, Shares, Tail
 from lakebed.loaders.plan import Plan
 from lakebed.loaders.processes import Processes, SharedPool
 from lakebed.loaders.recognition import Given, Recognised, recognised
-from lakebed.loaders.run import OnError, Run, Settings
+from lakebed.loaders.run import Run
 from lakebed.loaders.spans import SpanTable, span_table
 from lakebed.loaders.stats import Stats
 from lakebed.reading.buffers import BufferPool

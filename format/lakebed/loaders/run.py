@@ -15,10 +15,9 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
 
 from lakebed import process_hooks
-from lakebed.dataclass import dataclass, field, replace
+from lakebed.dataclass import replace
 from lakebed.errors import (
     DatasetNotFoundError,
     InvalidOperationError,
@@ -26,17 +25,14 @@ from lakebed.errors import (
     LimitError,
     StorageError,
 )
-from lakebed.loaders.collate import Batch, Ragged, collate
+from lakebed.loaders.collate import Batch
 from lakebed.loaders.columns import Column, Picked, Room
+from lakebed.loaders.filling import Filling, Job, Settings
 from lakebed.loaders.plan import Key, Plan, Step
 from lakebed.loaders.portions import Portion
-from lakebed.loaders.processes import Processes
 from lakebed.loaders.stats import Stats
 from lakebed.reading.index import Rows
 from lakebed.reading.remote.tasks import LazyFuture, submit
-
-OnError = Literal["raise", "skip", "substitute"]
-Transform = Callable[[dict[str, Any]], Any]
 
 # Samples of one task of a thread: a task costs as much as a tenth of decoding a small image.
 _MOST_SAMPLES = 16
@@ -54,54 +50,6 @@ _GLANCE = 0.05
 _LAST = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How batches are made.
-
-    Parameters
-    ----------
-    batch_memory, read_memory
-        Bytes of batches, and of what is read ahead, at most.
-    transform
-        Called with each sample as a dictionary.
-    processes
-        What calls it in other processes.
-    """
-
-    threads: int
-    batch_memory: int
-    read_memory: int
-    ragged: Ragged = "list"
-    on_error: OnError = "raise"
-    transform: Transform | None = None
-    processes: Processes | None = None
-    with_index: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class _Job:
-    """One batch under way."""
-
-    step: Step
-    missing: int = 0
-    rooms: dict[str, Room] = field(default_factory=dict)
-    keep: list[int] | None = None
-    """Samples of the step that the rooms are for; None for all."""
-    nbytes: int = 0
-    is_measured: bool = False
-    is_open: bool = False
-    left: int = 0
-    made: list[Any] = field(default_factory=list)
-    bad: dict[int, Exception] = field(default_factory=dict)
-    result: Batch | None = None
-    error: BaseException | None = None
-    done: threading.Event = field(default_factory=threading.Event)
-
-    @property
-    def count(self) -> int:
-        return len(self.step.rows) if self.keep is None else len(self.keep)
-
-
 class _Entry:
     """What is read of one span: a portion for each column."""
 
@@ -114,7 +62,7 @@ class _Entry:
         self.uses = uses
         self.nbytes = nbytes
         self.is_done = False
-        self.waiting: list[_Job] = []
+        self.waiting: list[Job] = []
         self.future: LazyFuture[tuple[Portion, ...]] | None = None
 
 
@@ -155,9 +103,10 @@ class Run:
         self._is_read_apart = is_remote or any(c.reader.chunk_codec() is not None for c in self._spanned)
         self._pid = os.getpid()
         self._mutex = threading.RLock()
+        self._filling = Filling(plan.epoch, columns, settings, stats, self._mutex)
         self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._steps = plan.steps(first)
-        self._jobs: deque[_Job] = deque()
+        self._jobs: deque[Job] = deque()
         self._entries: dict[Key, _Entry] = {}
         self._uses: dict[Key, int] = {}
         self._known_blocks: set[int] = set()
@@ -165,7 +114,7 @@ class Run:
         self._ahead = plan.steps(first)
         self._upcoming: deque[Key] = deque()
         self._alone_rows: dict[int, int] = {}
-        self._delivering: _Job | None = None
+        self._delivering: Job | None = None
         self._read_bytes = 0
         self._batch_bytes = 0
         self._largest = 0
@@ -186,7 +135,7 @@ class Run:
             for column in self._columns:
                 column.prepare()
             self._start()
-            last: _Job | None = None
+            last: Job | None = None
             began = time.perf_counter()
             while True:
                 with self._mutex:
@@ -222,7 +171,7 @@ class Run:
         finally:
             self.close()
 
-    def _wait(self, job: _Job) -> None:
+    def _wait(self, job: Job) -> None:
         while not job.done.is_set():
             if os.getpid() != self._pid:
                 raise InvalidOperationError(
@@ -289,7 +238,7 @@ class Run:
             if step is None:
                 break
             is_first = step.number == self._first
-            job = _Job(self._alone(step) if is_first and self._is_remote and self._spanned else step)
+            job = Job(self._alone(step) if is_first and self._is_remote and self._spanned else step)
             self._jobs.append(job)
             self._want(job)
             if not job.missing:
@@ -297,7 +246,7 @@ class Run:
         if self._is_remote and not self._is_beginning:
             self._read_ahead()
 
-    def _want(self, job: _Job) -> None:
+    def _want(self, job: Job) -> None:
         if not self._spanned:
             return
         for key in dict.fromkeys(job.step.keys):
@@ -387,7 +336,7 @@ class Run:
             submit(future, is_urgent=True)
         return first.read(rows), *(future.result() for future in futures)
 
-    def _hedge(self, job: _Job) -> None:
+    def _hedge(self, job: Job) -> None:
         """Ask again for what the batch that is waited for still needs, and others had long ago."""
         if self._remote is None or not job.missing:
             return
@@ -440,7 +389,7 @@ class Run:
 
     # -- making a batch ----------------------------------------------------------------------------------------
 
-    def _guarded(self, job: _Job, call: Callable[[_Job], None]) -> None:
+    def _guarded(self, job: Job, call: Callable[[Job], None]) -> None:
         """Make a step of a batch; what goes wrong is raised where the batch is asked for."""
         try:
             if not self._is_closed:
@@ -448,13 +397,13 @@ class Run:
         except BaseException as error:  # noqa: BLE001 - see above
             self._failed(job, error)
 
-    def _failed(self, job: _Job, error: BaseException) -> None:
+    def _failed(self, job: Job, error: BaseException) -> None:
         with self._mutex:
             job.is_measured = job.is_open = True
         job.error = job.error or error
         job.done.set()
 
-    def _measure(self, job: _Job) -> None:
+    def _measure(self, job: Job) -> None:
         for column in self._columns:
             column.finish()
         portions, errors = self._portions(job.step)
@@ -462,7 +411,7 @@ class Run:
             raise next(iter(errors.values()))
         self._check_reached(len(job.step.rows), errors)
         for i, error in errors.items():
-            self._lost(job, i, error)
+            self._filling.lost(job, i, error)
         try:
             job.rooms = self._rooms(job, portions)
         except LakebedError:
@@ -528,20 +477,7 @@ class Run:
         )
         return error
 
-    def _lost(self, job: _Job, i: int, error: Exception) -> None:
-        job.bad[i] = error
-        self._stats.failed(error, partial(self._where, error, int(job.step.rows[i])))
-
-    def _where(self, error: Exception, row: int) -> dict[str, Any]:
-        """Return where a sample lies that could not be had; of one that the transform refused, its row."""
-        tensor = getattr(error, "tensor", None)
-        for column in self._columns:
-            if column.reader.name == tensor:
-                chunk, span = column.whereabouts(row)
-                return {"tensor": column.name, "row": row, "chunk": chunk, "range": span}
-        return {"tensor": None, "row": row, "chunk": None, "range": None}
-
-    def _rooms(self, job: _Job, portions: Sequence[tuple[Portion, ...]]) -> dict[str, Room]:
+    def _rooms(self, job: Job, portions: Sequence[tuple[Portion, ...]]) -> dict[str, Room]:
         step = job.step
         good = [i for i in range(len(step.rows)) if i not in job.bad]
         job.keep = good if job.bad else None
@@ -562,13 +498,13 @@ class Run:
             rooms[column.name] = column.room(Picked(self._plan.epoch, rows, own, insides))
         return rooms
 
-    def _find_bad(self, job: _Job, portions: Sequence[tuple[Portion, ...]]) -> None:
+    def _find_bad(self, job: Job, portions: Sequence[tuple[Portion, ...]]) -> None:
         for i in range(len(job.step.rows)):
             if i not in job.bad:
                 try:
                     self._rooms_of(job.step, portions, [i])
                 except LakebedError as error:
-                    self._lost(job, i, error)
+                    self._filling.lost(job, i, error)
 
     def _admit(self) -> None:
         """Open the batches that there is room for, in their order."""
@@ -590,11 +526,11 @@ class Run:
                 self._stats.add(held_bytes=job.nbytes)
                 self._tasks.put(partial(self._guarded, job, self._open))
 
-    def _jobs_under_way(self) -> list[_Job]:
+    def _jobs_under_way(self) -> list[Job]:
         first = self._delivering
         return [*([first] if first is not None else []), *self._jobs]
 
-    def _too_large(self, job: _Job) -> LimitError:
+    def _too_large(self, job: Job) -> LimitError:
         name, room = max(job.rooms.items(), key=lambda item: item[1].nbytes)
         largest, at = room.largest()
         row = int(job.step.rows[at if job.keep is None else job.keep[at]])
@@ -608,7 +544,7 @@ class Run:
             row=row,
         )
 
-    def _open(self, job: _Job) -> None:
+    def _open(self, job: Job) -> None:
         for room in job.rooms.values():
             room.open()
         count = job.count
@@ -618,113 +554,25 @@ class Run:
         pieces = [(at, min(at + size, count)) for at in range(0, count, max(1, size))]
         job.left = len(pieces)
         if not pieces:
-            self._finish(job)
+            self._filling.finish(job)
         for start, stop in pieces:
             self._tasks.put(partial(self._guarded, job, partial(self._fill, start=start, stop=stop)))
         self._begin_others()
 
-    def _fill(self, job: _Job, *, start: int, stop: int) -> None:
+    def _fill(self, job: Job, *, start: int, stop: int) -> None:
         if job.error is None:
             began = time.perf_counter()
-            self._decode(job, start, stop)
+            self._filling.decode(job, start, stop)
             decoded = time.perf_counter()
             if self._settings.transform is not None:
-                self._transform(job, start, stop, self._settings.transform)
+                self._filling.transform(job, start, stop, self._settings.transform)
             done = time.perf_counter()
             self._stats.add(decode_seconds=decoded - began, transform_seconds=done - decoded)
         with self._mutex:
             job.left -= 1
             is_last = not job.left
         if is_last and job.error is None:
-            self._finish(job)
-
-    def _decode(self, job: _Job, start: int, stop: int) -> None:
-        for room in job.rooms.values():
-            try:
-                room.fill(start, stop)
-            except LakebedError:
-                if self._settings.on_error == "raise":
-                    raise
-                for i in range(start, stop):
-                    try:
-                        room.fill(i, i + 1)
-                    except LakebedError as error:
-                        self._bad(job, i, error)
-
-    def _bad(self, job: _Job, i: int, error: Exception) -> None:
-        with self._mutex:
-            self._lost(job, i if job.keep is None else job.keep[i], error)
-
-    def _transform(self, job: _Job, start: int, stop: int, transform: Transform) -> None:
-        numbers = range(start, stop) if job.keep is None else job.keep[start:stop]
-        places = [i for i, number in enumerate(numbers, start) if number not in job.bad]
-        samples = [self._sample(job, i) for i in places]
-        processes = self._settings.processes
-        if processes is not None:
-            for i, (good, found) in zip(places, processes.transformed(samples), strict=True):
-                if good:
-                    job.made[i] = found
-                else:
-                    self._untransformed(job, i, found)
-            return
-        for i, sample in zip(places, samples, strict=True):
-            try:
-                job.made[i] = transform(sample)
-            except Exception as error:  # noqa: BLE001 - raised there, or counted
-                self._untransformed(job, i, error)
-
-    def _sample(self, job: _Job, i: int) -> dict[str, Any]:
-        sample = {name: room.value(i) for name, room in job.rooms.items()}
-        if self._settings.with_index:
-            number = i if job.keep is None else job.keep[i]
-            sample["index"] = job.step.rows[number : number + 1]
-        return sample
-
-    def _untransformed(self, job: _Job, i: int, error: Exception) -> None:
-        row = int(job.step.rows[i if job.keep is None else job.keep[i]])
-        error.add_note(f"in the transform of row {row}")
-        if self._settings.on_error == "raise":
-            raise error
-        self._bad(job, i, error)
-
-    def _finish(self, job: _Job) -> None:
-        step, ragged = job.step, self._settings.ragged
-        numbers = list(range(len(step.rows))) if job.keep is None else job.keep
-        places = [i for i, number in enumerate(numbers) if number not in job.bad]
-        if job.bad and not places:
-            if self._settings.on_error == "substitute":
-                raise next(iter(job.bad.values()))
-            job.done.set()  # nothing is left of it
-            return
-        if self._settings.on_error == "substitute" and job.bad:
-            kept = {numbers[i]: i for i in places}
-            places = [kept.get(n, places[n % len(places)]) for n in range(len(step.rows))]
-        whole = len(places) == len(numbers) and not job.bad
-        rows = step.rows if whole else step.rows[[numbers[i] for i in places]]
-        batch = self._collated(job, places, ragged, whole=whole)
-        batch.rows, batch.epoch, batch.step = rows, self._plan.epoch, step.number
-        batch.real = step.real if whole else step.real[[numbers[i] for i in places]]
-        if self._settings.with_index and "index" not in batch:
-            batch["index"] = rows
-        job.result = batch
-        job.rooms, job.made = {}, []
-        job.done.set()
-
-    def _collated(self, job: _Job, places: list[int], ragged: Ragged, *, whole: bool) -> Batch:
-        if self._settings.transform is not None:
-            found = collate([job.made[i] for i in places], ragged)
-            return Batch(found) if isinstance(found, Mapping) else Batch({"samples": found})
-        batch = Batch()
-        for name, room in job.rooms.items():
-            stacked = room.stacked() if whole else None
-            batch[name] = (
-                stacked if stacked is not None else _together([room.value(i) for i in places], ragged)
-            )
-        return batch
-
-
-def _together(values: list[Any], ragged: Ragged) -> Any:
-    return collate(values, ragged) if not isinstance(values[0], Mapping | tuple) else values
+            self._filling.finish(job)
 
 
 def _work(tasks: queue.SimpleQueue[Callable[[], None] | None]) -> None:

@@ -1,0 +1,196 @@
+"""A batch of what was read for it: its samples are decoded and transformed, by several threads, and put together."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal
+
+from lakebed.dataclass import dataclass, field
+from lakebed.errors import LakebedError
+from lakebed.loaders.collate import Batch, Ragged, collate
+from lakebed.loaders.columns import Column, Room
+from lakebed.loaders.plan import Step
+from lakebed.loaders.processes import Processes
+from lakebed.loaders.stats import Stats
+
+OnError = Literal["raise", "skip", "substitute"]
+Transform = Callable[[dict[str, Any]], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How batches are made.
+
+    Parameters
+    ----------
+    batch_memory, read_memory
+        Bytes of batches, and of what is read ahead, at most.
+    transform
+        Called with each sample as a dictionary.
+    processes
+        What calls it in other processes.
+    """
+
+    threads: int
+    batch_memory: int
+    read_memory: int
+    ragged: Ragged = "list"
+    on_error: OnError = "raise"
+    transform: Transform | None = None
+    processes: Processes | None = None
+    with_index: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """One batch under way."""
+
+    step: Step
+    missing: int = 0
+    rooms: dict[str, Room] = field(default_factory=dict)
+    keep: list[int] | None = None
+    """Samples of the step that the rooms are for; None for all."""
+    nbytes: int = 0
+    is_measured: bool = False
+    is_open: bool = False
+    left: int = 0
+    made: list[Any] = field(default_factory=list)
+    bad: dict[int, Exception] = field(default_factory=dict)
+    result: Batch | None = None
+    error: BaseException | None = None
+    done: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def count(self) -> int:
+        return len(self.step.rows) if self.keep is None else len(self.keep)
+
+
+class Filling:
+    """Fills the batches of one epoch, each of them on several threads.
+
+    Parameters
+    ----------
+    mutex
+        Of the run: threads fill one batch at the same time.
+    """
+
+    def __init__(
+        self,
+        epoch: int,
+        columns: Sequence[Column],
+        settings: Settings,
+        stats: Stats,
+        mutex: threading.RLock,
+    ) -> None:
+        self._epoch = epoch
+        self._columns = columns
+        self._settings = settings
+        self._stats = stats
+        self._mutex = mutex
+
+    def lost(self, job: Job, i: int, error: Exception) -> None:
+        """Note that a sample of the step is not to be had; the caller holds the mutex, or alone has the batch."""
+        job.bad[i] = error
+        self._stats.failed(error, partial(self._where, error, int(job.step.rows[i])))
+
+    def _where(self, error: Exception, row: int) -> dict[str, Any]:
+        """Return where a sample lies that could not be had; of one that the transform refused, its row."""
+        tensor = getattr(error, "tensor", None)
+        for column in self._columns:
+            if column.reader.name == tensor:
+                chunk, span = column.whereabouts(row)
+                return {"tensor": column.name, "row": row, "chunk": chunk, "range": span}
+        return {"tensor": None, "row": row, "chunk": None, "range": None}
+
+    def decode(self, job: Job, start: int, stop: int) -> None:
+        """Decode some samples of a batch that is open."""
+        for room in job.rooms.values():
+            try:
+                room.fill(start, stop)
+            except LakebedError:
+                if self._settings.on_error == "raise":
+                    raise
+                for i in range(start, stop):
+                    try:
+                        room.fill(i, i + 1)
+                    except LakebedError as error:
+                        self._bad(job, i, error)
+
+    def _bad(self, job: Job, i: int, error: Exception) -> None:
+        with self._mutex:
+            self.lost(job, i if job.keep is None else job.keep[i], error)
+
+    def transform(self, job: Job, start: int, stop: int, transform: Transform) -> None:
+        """Call the transform with some samples that are decoded."""
+        numbers = range(start, stop) if job.keep is None else job.keep[start:stop]
+        places = [i for i, number in enumerate(numbers, start) if number not in job.bad]
+        samples = [self._sample(job, i) for i in places]
+        processes = self._settings.processes
+        if processes is not None:
+            for i, (good, found) in zip(places, processes.transformed(samples), strict=True):
+                if good:
+                    job.made[i] = found
+                else:
+                    self._untransformed(job, i, found)
+            return
+        for i, sample in zip(places, samples, strict=True):
+            try:
+                job.made[i] = transform(sample)
+            except Exception as error:  # noqa: BLE001 - raised there, or counted
+                self._untransformed(job, i, error)
+
+    def _sample(self, job: Job, i: int) -> dict[str, Any]:
+        sample = {name: room.value(i) for name, room in job.rooms.items()}
+        if self._settings.with_index:
+            number = i if job.keep is None else job.keep[i]
+            sample["index"] = job.step.rows[number : number + 1]
+        return sample
+
+    def _untransformed(self, job: Job, i: int, error: Exception) -> None:
+        row = int(job.step.rows[i if job.keep is None else job.keep[i]])
+        error.add_note(f"in the transform of row {row}")
+        if self._settings.on_error == "raise":
+            raise error
+        self._bad(job, i, error)
+
+    def finish(self, job: Job) -> None:
+        """Make the batch of samples that are all there."""
+        step, ragged = job.step, self._settings.ragged
+        numbers = list(range(len(step.rows))) if job.keep is None else job.keep
+        places = [i for i, number in enumerate(numbers) if number not in job.bad]
+        if job.bad and not places:
+            if self._settings.on_error == "substitute":
+                raise next(iter(job.bad.values()))
+            job.done.set()  # nothing is left of it
+            return
+        if self._settings.on_error == "substitute" and job.bad:
+            kept = {numbers[i]: i for i in places}
+            places = [kept.get(n, places[n % len(places)]) for n in range(len(step.rows))]
+        whole = len(places) == len(numbers) and not job.bad
+        rows = step.rows if whole else step.rows[[numbers[i] for i in places]]
+        batch = self._collated(job, places, ragged, whole=whole)
+        batch.rows, batch.epoch, batch.step = rows, self._epoch, step.number
+        batch.real = step.real if whole else step.real[[numbers[i] for i in places]]
+        if self._settings.with_index and "index" not in batch:
+            batch["index"] = rows
+        job.result = batch
+        job.rooms, job.made = {}, []
+        job.done.set()
+
+    def _collated(self, job: Job, places: list[int], ragged: Ragged, *, whole: bool) -> Batch:
+        if self._settings.transform is not None:
+            found = collate([job.made[i] for i in places], ragged)
+            return Batch(found) if isinstance(found, Mapping) else Batch({"samples": found})
+        batch = Batch()
+        for name, room in job.rooms.items():
+            stacked = room.stacked() if whole else None
+            batch[name] = (
+                stacked if stacked is not None else _together([room.value(i) for i in places], ragged)
+            )
+        return batch
+
+
+def _together(values: list[Any], ragged: Ragged) -> Any:
+    return collate(values, ragged) if not isinstance(values[0], Mapping | tuple) else values
