@@ -14,10 +14,10 @@ from lakebed.errors import InvalidInputError
 from lakebed.progress import rows_bar
 from lakebed.query import run
 from lakebed.query.bound import Info, Input
-from lakebed.query.execute import Sources
 from lakebed.query.limits import Limits, Ways
 from lakebed.query.relation import Projected, Relation, Stored
 from lakebed.query.result import Result
+from lakebed.query.sources import Sources
 from lakebed.session import places
 
 if TYPE_CHECKING:

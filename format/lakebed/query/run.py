@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.query import syntax
-from lakebed.query.execute import Execution, Sources
+from lakebed.query.execute import Execution
 from lakebed.query.explain import Plan, asks_for_plan, explained
 from lakebed.query.functions.numeric import weights_of
 from lakebed.query.limits import Limits, Watch, Ways
 from lakebed.query.parser import parse, parse_expression
 from lakebed.query.relation import Relation
+from lakebed.query.sources import Sources
 
 if TYPE_CHECKING:
     from lakebed.session.table import Table
