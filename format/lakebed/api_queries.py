@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakebed.api import check_options
 from lakebed.dataset.dataset import Dataset
+from lakebed.dataset.prepared import Prepared
 from lakebed.dataset.queries import Queried, answered
 from lakebed.query.explain import explained
 from lakebed.query.functions.spaces import space_of
@@ -71,6 +72,52 @@ def query(
     ways = Ways(exact, space_of(namespace, device))
     found: Dataset | Result = answered(query_string, Queried(None, Dataset), parameters, limits, ways)
     return found
+
+
+def prepare(
+    query_string: str,
+    *,
+    timeout: float | None = None,
+    max_memory: int | None = 4 << 30,
+    max_rows: int | None = None,
+    exact: bool = False,
+    namespace: str | None = None,
+    device: str | None = None,
+) -> Prepared:
+    """Read and check a query that names its datasets, whose values are given later: ``lakebed.query.prepare``.
+
+    Parameters
+    ----------
+    query_string
+        ``'SELECT * FROM "birds" WHERE wingspan > ?'``; each ``?`` is a value.
+    timeout, max_memory, max_rows, exact, namespace, device
+        Of each run, as of :func:`query`.
+
+    Returns
+    -------
+    What is run: ``prepared.run(0.5)``, ``prepared.run_many([[0.5], [0.7]])``.
+
+    Raises
+    ------
+    QueryError
+        If it does not fit the data.
+    QuerySyntaxError
+        If it is no query.
+
+    Examples
+    --------
+    >>> import lakebed
+    >>> ds = lakebed.empty("mem://prepare-example")
+    >>> _ = ds.create_tensor("x", dtype="int64")
+    >>> ds.extend({"x": [1, 2, 3]})
+    >>> above = lakebed.query.prepare('SELECT * FROM "mem://prepare-example" WHERE x > ?')
+    >>> [len(found) for found in above.run_many([[0], [2]])]
+    [3, 1]
+    """
+    limits = Limits(seconds=timeout, memory=max_memory, rows=max_rows)
+    return Prepared(
+        query_string, lambda: Queried(None, Dataset), limits, Ways(exact, space_of(namespace, device))
+    )
 
 
 def explain(query_string: str, parameters: Sequence[Any] = (), *, analyze: bool = False) -> str:

@@ -14,6 +14,7 @@ from lakebed.errors import InvalidInputError, ReadOnlyModeError
 from lakebed.reading.index import Index
 
 if TYPE_CHECKING:
+    from lakebed.dataset.prepared import Prepared
     from lakebed.dataset.queries import Queried
     from lakebed.query.indexes.making import IndexInfo
     from lakebed.query.result import Result
@@ -180,6 +181,44 @@ class QueryMethods(DatasetBase):
         from lakebed.query.explain import explained
 
         return explained(query_string, self._queried().sources(), parameters, analyze=analyze)
+
+    def _prepare(
+        self,
+        query_string: str,
+        *,
+        timeout: float | None = None,
+        max_memory: int | None = 4 << 30,
+        max_rows: int | None = None,
+        exact: bool = False,
+        namespace: str | None = None,
+        device: str | None = None,
+    ) -> Prepared:
+        """Read and check a query whose values are given later: ``ds.prepare``, unless a tensor has that name.
+
+        Parameters
+        ----------
+        query_string
+            ``"SELECT * WHERE wingspan > ? AND kind == ?"``; each ``?`` is a value.
+        timeout, max_memory, max_rows, exact, namespace, device
+            Of each run, as of :meth:`query`.
+
+        Returns
+        -------
+        What is run: ``prepared.run(0.5, "wren")``.
+
+        Raises
+        ------
+        QueryError
+            If it does not fit the data.
+        QuerySyntaxError
+            If it is no query.
+        """
+        from lakebed.dataset.prepared import Prepared
+        from lakebed.query.functions.spaces import space_of
+        from lakebed.query.limits import Limits, Ways
+
+        limits = Limits(seconds=timeout, memory=max_memory, rows=max_rows)
+        return Prepared(query_string, self._queried, limits, Ways(exact, space_of(namespace, device)))
 
     # -- indexes -----------------------------------------------------------------------------------------------
 

@@ -45,6 +45,7 @@ _YIELDING = {
     "indexes": "_indexes",
     "map": "_map",
     "plot": "_plot",
+    "prepare": "_prepare",
     "rows": "_rows_of",
 }
 """Methods that 3.x does not have: where a script has a tensor of such a name, it gets that."""

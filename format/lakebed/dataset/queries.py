@@ -41,6 +41,7 @@ class Queried:
         self.dataset = dataset
         self.made = made
         self.opened: list[Any] = [] if dataset is None else [dataset]
+        self._named: dict[str, Any] = {}
 
     def table(self) -> Table | None:
         """Return the rows that are asked without FROM."""
@@ -50,8 +51,11 @@ class Queried:
 
     def open(self, path: str, version: str | None) -> Table:
         """Open another dataset, to read it."""
-        made = self.made(open_at(path if version is None else f"{path}@{version}", read_only=True))
-        self.opened.append(made)
+        address = path if version is None else f"{path}@{version}"
+        made = self._named.get(address)
+        if made is None:
+            made = self._named[address] = self.made(open_at(address, read_only=True))
+            self.opened.append(made)
         return made._table()  # type: ignore[no-any-return]  # noqa: SLF001
 
     def differing(self, table: Table, first: str, second: str) -> tuple[Table, NDArray[np.int64]]:

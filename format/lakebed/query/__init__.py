@@ -14,6 +14,7 @@ from typing import Any
 _LATER = {
     "Limits": "lakebed.query.limits",
     "parse": "lakebed.query.parser",
+    "prepare": "lakebed.api_queries",
     "register": "lakebed.query.functions.registry",
 }
 

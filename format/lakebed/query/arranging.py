@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from lakebed import random
 from lakebed.errors import QueryError
 from lakebed.query import syntax
 from lakebed.query.binding import Binder
-from lakebed.query.bound import Apply, Bound, Value
+from lakebed.query.bound import Apply, Bound, Unknown, Value
 from lakebed.query.errors import query_error
 from lakebed.query.functions.numeric import weights_of
 from lakebed.query.joins import From
@@ -99,18 +100,21 @@ def limit_of(work: Work, query: syntax.Query, binder: Binder, top: int | None) -
     if query.limit is not None:
         if query.limit.count is not None:
             wanted = number(work, query.limit.count, binder, "LIMIT")
-            if query.limit.is_percent:
+            if wanted == math.inf:
+                pass
+            elif query.limit.is_percent:
                 percent = float(wanted)
             else:
                 limit = max(0, int(wanted))
                 count = limit if count is None else min(count, limit)
         if query.limit.offset is not None:
-            offset = max(0, int(number(work, query.limit.offset, binder, "OFFSET")))
+            skipped = number(work, query.limit.offset, binder, "OFFSET")
+            offset = 0 if skipped == math.inf else max(0, int(skipped))
     return count, offset, percent
 
 
 def number(work: Work, node: syntax.Expression, binder: Binder, what: str) -> int | float:
-    """Return a number that a clause needs.
+    """Return a number that a clause needs; infinity while it is not known.
 
     Raises
     ------
@@ -118,6 +122,8 @@ def number(work: Work, node: syntax.Expression, binder: Binder, what: str) -> in
         If the expression is none, or differs by row.
     """
     bound = binder.bind(node)
+    if isinstance(bound, Unknown):
+        return math.inf
     is_number = isinstance(bound, Value) and isinstance(bound.value, int | float)
     if not is_number or not isinstance(bound, Value) or isinstance(bound.value, bool):
         raise query_error(work.text, node.at, "type", f"{what} needs a number that is the same for all rows")

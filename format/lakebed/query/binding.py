@@ -20,6 +20,7 @@ from lakebed.query.bound import (
     Logic,
     Missing,
     Not,
+    Unknown,
     Value,
 )
 from lakebed.query.calls import applied, call, weights
@@ -31,6 +32,7 @@ from lakebed.query.elementwise import arithmetic, negative
 from lakebed.query.errors import near
 from lakebed.query.functions import casts, dates
 from lakebed.query.functions.text import JOINED
+from lakebed.query.relation import Relation
 from lakebed.query.subscripts import subscript
 
 _PROPERTIES = {
@@ -121,6 +123,8 @@ class Binder(Context):
         return self.names.one(self.text, node.at, node.table, node.column)
 
     def _parameter(self, node: syntax.Parameter) -> Bound:
+        if self.parameters is None:
+            return Unknown()
         if node.number >= len(self.parameters):
             raise self.error(
                 node.at,
@@ -204,6 +208,8 @@ class Binder(Context):
 
     def _nested(self, node: syntax.Nested) -> Bound:
         relation = self.run(node.query)
+        if self.is_dry:
+            return self._unanswered(node, relation)
         if node.is_exists:
             return Value(len(relation) > 0, FLAG)
         if len(relation.names) != 1 or len(relation) > 1:
@@ -217,6 +223,18 @@ class Binder(Context):
         if not len(relation):
             return Value(None, ANY)
         return Value(python(row(relation.read(name, range(1)), 0)), relation.infos[name])
+
+    def _unanswered(self, node: syntax.Nested, relation: Relation) -> Bound:
+        """Return what stands for the value of a query that is checked only."""
+        if node.is_exists:
+            return Unknown(FLAG)
+        if len(relation.names) != 1:
+            raise self.error(
+                node.at,
+                "arity",
+                f"a query that stands for a value has one column, not {len(relation.names)}",
+            )
+        return Unknown(relation.infos[relation.names[0]])
 
     # -- subscripts ------------------------------------------------------------------------------------------------
 
@@ -260,6 +278,8 @@ class Binder(Context):
 
     def _whole(self, node: syntax.Expression) -> int:
         bound = self.bind(node)
+        if isinstance(bound, Unknown):
+            return 1
         if not isinstance(bound, Value) or type(bound.value) is not int:
             raise self.error(
                 _at(node), "type", "the ends of a slice are whole numbers, the same for all rows"
@@ -270,8 +290,10 @@ class Binder(Context):
 
     def _array(self, node: syntax.Array) -> Bound:
         items = [self.bind(item) for item in node.items]
-        if not all(isinstance(item, Value) for item in items):
+        if not all(isinstance(item, Value | Unknown) for item in items):
             raise self.error(node.at, "type", "an array literal holds constants, no columns")
+        if any(isinstance(item, Unknown) for item in items):
+            return Unknown()
         values = [item.value for item in items if isinstance(item, Value)]
         if values and all(isinstance(value, str) for value in values):
             return Value(values, JSON)

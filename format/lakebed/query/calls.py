@@ -25,6 +25,7 @@ from lakebed.query.bound import (
     Input,
     RowNumber,
     Shape,
+    Unknown,
     Value,
 )
 from lakebed.query.columns import Column, row
@@ -146,6 +147,8 @@ def _random(context: Context, node: syntax.Call) -> Bound:
 def _data(context: Context, node: syntax.Call) -> Bound:
     _check_count(context, node, 2, 2)
     column, number = context.bind(node.arguments[0]), context.bind(node.arguments[1])
+    if isinstance(column, Input) and isinstance(number, Unknown):
+        return Unknown(column.info)
     if not isinstance(column, Input) or not isinstance(number, Value) or type(number.value) is not int:
         raise context.error(node.at, "type", "DATA(column, k) takes a column and a constant whole number")
     length = len(context.relation)
@@ -166,6 +169,8 @@ def _bm25(context: Context, node: syntax.Call) -> Bound:
     column, words = (context.bind(argument) for argument in node.arguments)
     if not isinstance(column, Input) or column.info.kind not in ("text", "any"):
         raise context.error(node.at, "type", "BM25_SIMILARITY is of a column of text")
+    if isinstance(words, Unknown):
+        return Unknown(NUMBER)
     if not isinstance(words, Value) or not isinstance(words.value, str):
         raise context.error(
             node.at, "type", "BM25_SIMILARITY looks for words that are the same for all rows: a text"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lakebed.query import syntax
-from lakebed.query.bound import FLAG, JSON, NUMBER, TIME, Apply, Bound, Input, Logic, Not, Value
+from lakebed.query.bound import FLAG, JSON, NUMBER, TIME, Apply, Bound, Input, Logic, Not, Unknown, Value
 from lakebed.query.columns import rows
 from lakebed.query.constants import constant
 from lakebed.query.context import Context
@@ -16,6 +16,7 @@ from lakebed.query.elementwise import compare
 from lakebed.query.errors import near
 from lakebed.query.functions import dates
 from lakebed.query.functions.text import ILIKE, IN, LIKE
+from lakebed.query.relation import Relation
 
 SIGNS = ("=", "!=", "<", "<=", ">", ">=")
 
@@ -105,15 +106,18 @@ def like(context: Context, node: syntax.Like) -> Bound:
 def among(context: Context, node: syntax.In) -> Bound:
     """Return ``x IN (...)``."""
     operand = context.bind(node.operand)
+    found: Bound
+    if node.query is not None and context.is_dry:
+        _one_column(context, context.run(node.query), node.at)
+        found = context.apply("IN", IN.compute, (operand, Unknown(JSON)), FLAG, node.at, 1.0)
+        return Not(found) if node.is_negated else found
     if node.query is not None:
         values = _column_of(context, node.query, node.at)
     else:
-        items = [_alike(context, context.bind(item), operand, node.at) for item in node.items]
+        items = [_alike(context, item, operand, node.at) for item in _items(context, node)]
         if not all(isinstance(item, Value) for item in items):
             # Columns among them: one comparison each.
-            found: Bound = Logic(
-                "or", tuple(compared(context, "=", operand, item, node.at) for item in items)
-            )
+            found = Logic("or", tuple(compared(context, "=", operand, item, node.at) for item in items))
             return Not(found) if node.is_negated else found
         values = [item.value for item in items if isinstance(item, Value)]
     if any(isinstance(value, np.ndarray) and value.ndim for value in values):
@@ -124,11 +128,23 @@ def among(context: Context, node: syntax.In) -> Bound:
     return context.folded(Not(found)) if node.is_negated else found
 
 
+def _items(context: Context, node: syntax.In) -> list[Bound]:
+    """Return what stands between the brackets; the one ``?`` may be a list of them."""
+    items = [context.bind(item) for item in node.items]
+    only = node.items[0] if len(items) == 1 else None
+    if isinstance(only, syntax.Parameter) and context.parameters is not None:
+        given = context.parameters[only.number]
+        if isinstance(given, list | tuple | set | frozenset | range):
+            return [constant(value) for value in given]
+        if np.ndim(given) == 1:
+            return [constant(value) for value in np.asarray(given).tolist()]
+    return items
+
+
 def _column_of(context: Context, query: syntax.Query, at: int) -> list[Any]:
     """Return the values of the one column of a query."""
     relation = context.run(query)
-    if len(relation.names) != 1:
-        raise context.error(at, "arity", f"IN needs a query of one column, not {len(relation.names)}")
+    _one_column(context, relation, at)
     found: list[Any] = []
     for window in relation.windows(relation.names):
         for value in rows(relation.read(relation.names[0], window)):
@@ -137,6 +153,11 @@ def _column_of(context: Context, query: syntax.Query, at: int) -> list[Any]:
             elif value is not None:
                 found.append(value)
     return found
+
+
+def _one_column(context: Context, relation: Relation, at: int) -> None:
+    if len(relation.names) != 1:
+        raise context.error(at, "arity", f"IN needs a query of one column, not {len(relation.names)}")
 
 
 def _shown(node: Bound) -> str:

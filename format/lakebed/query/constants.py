@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, date, datetime
 from typing import Any
 
 import numpy as np
@@ -18,21 +19,38 @@ def constant(value: Any) -> Value:
     TypeError
         If the language has no such values.
     """
+    if isinstance(value, np.datetime64):
+        value = None if np.isnat(value) else str(value.astype("datetime64[us]"))
+    if isinstance(value, date):
+        value = None if value != value else _iso(value)
     if isinstance(value, np.generic):
         value = value.item()
+    if isinstance(value, set | frozenset | range):
+        value = list(value)
     if value is None or isinstance(value, bool | int | float):
         return Value(value, NUMBER if value is not None else ANY)
     if isinstance(value, str):
         return Value(value, TEXT)
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-        return Value(value, Info("array", value.dtype, value.ndim))
+    if not isinstance(value, list | tuple | dict | np.ndarray | bytes) and hasattr(value, "__array__"):
+        value = np.asarray(value)
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind in "biuf":
+            return Value(value, Info("array", value.dtype, value.ndim))
+        value = value.tolist()
     if isinstance(value, list | tuple):
-        if value and all(isinstance(item, str) for item in value):
-            return Value(list(value), JSON)
+        if value and all(isinstance(item, str | date) for item in value):
+            return Value([_iso(item) if isinstance(item, date) else item for item in value], JSON)
         return Value(literal_array(list(value)), Info("array"))
     if isinstance(value, dict):
         return Value(value, JSON)
     raise TypeError(f"a query has no values of type {type(value).__name__}")
+
+
+def _iso(value: date) -> str:
+    """Return a date, or a time, in UTC if it says where, as the text that stands for it in queries."""
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        value = value.astimezone(UTC).replace(tzinfo=None)
+    return value.isoformat()
 
 
 def literal_array(values: Sequence[Any]) -> np.ndarray[Any, Any]:

@@ -28,9 +28,11 @@ class Context(ABC):
     relation
         What the names are columns of; DATA reads it.
     parameters
-        Values of the ``?``.
+        Values of the ``?``; None while they are not known.
     run
         Runs a query inside this one.
+    is_dry
+        Find names and check types, and answer no query inside this one.
     space
         Where vectors are computed.
     """
@@ -40,10 +42,11 @@ class Context(ABC):
         text: str,
         names: Names,
         relation: Relation,
-        parameters: Sequence[Any],
+        parameters: Sequence[Any] | None,
         run: Callable[[syntax.Query], Relation],
         *,
         is_grouped: bool = False,
+        is_dry: bool = False,
         space: Space = NUMPY,
     ) -> None:
         self.text = text
@@ -52,6 +55,7 @@ class Context(ABC):
         self.parameters = parameters
         self.run = run
         self.is_grouped = is_grouped
+        self.is_dry = is_dry
         self.space = space
         self.aliases: dict[str, syntax.Expression] = {}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,7 +46,7 @@ class Execution:
     Parameters
     ----------
     parameters
-        Values of the ``?``.
+        Values of the ``?``; None while they are not known.
     is_dry
         Find names and decide how to go about it, and read nothing.
     is_told
@@ -58,7 +59,7 @@ class Execution:
         self,
         text: str,
         sources: Sources,
-        parameters: Sequence[Any],
+        parameters: Sequence[Any] | None,
         watch: Watch,
         *,
         is_dry: bool = False,
@@ -100,6 +101,7 @@ class Execution:
             self.work.parameters,
             lambda query: self.run(query, tables),
             is_grouped=is_grouped,
+            is_dry=self.work.is_dry,
             space=self.work.ways.space,
         )
 
@@ -197,10 +199,13 @@ class Execution:
             return From(relation, Names.of(relation))
         if isinstance(node, syntax.Join):
             left, right = self._source(node.left, tables, at), self._source(node.right, tables, at)
+            if self.work.is_dry:
+                left, right = _nothing_of(left), _nothing_of(right)
             found = join(
                 self.work.text, node, left, right, lambda s: self.binder(s, tables), self.work.watch.hold
             )
-            self.work.note(f"{node.kind} join, {len(found.relation):,} rows")
+            count = "" if self.work.is_dry else f", {len(found.relation):,} rows"
+            self.work.note(f"{node.kind} join{count}")
             return found
         if isinstance(node, syntax.Derived):
             relation = self.run(node.query, tables)
@@ -250,7 +255,8 @@ class Execution:
         self.work.note("ungroup")
         count = None
         if node.count is not None:
-            count = int(number(self.work, node.count, self.binder(source, tables), "UNGROUP BY"))
+            wanted = number(self.work, node.count, self.binder(source, tables), "UNGROUP BY")
+            count = 1 if wanted == math.inf else int(wanted)
         try:
             relation = ungrouped(source.relation, count, self.work.watch)
         except QueryError as error:
@@ -294,6 +300,11 @@ class Execution:
         source = From(cut(self.work, source.relation, limit_of(self.work, query, binder, None)), source.names)
         source = arranged(self.work, source, query, binder)
         return sampled(self.work, source, query, binder).relation
+
+
+def _nothing_of(source: From) -> From:
+    """Return a source without its rows: what can be named stays."""
+    return From(source.relation.select(np.zeros(0, np.int64)), source.names)
 
 
 def _counts_rows(node: Any) -> bool:

@@ -52,7 +52,7 @@ def asks_for_plan(text: str) -> tuple[str, bool] | None:
 def explained(
     text: str,
     sources: Sources,
-    parameters: Sequence[object] = (),
+    parameters: Sequence[object] | None = (),
     limits: Limits | None = None,
     *,
     analyze: bool = False,
@@ -61,6 +61,8 @@ def explained(
 
     Parameters
     ----------
+    parameters
+        Values of the ``?``; None while they are not known.
     analyze
         Answer it, and tell what that took.
 

@@ -72,6 +72,19 @@ def run_parsed(
     return found
 
 
+def checked(
+    text: str, query: syntax.Query, sources: Sources, limits: Limits, ways: Ways | None = None
+) -> None:
+    """Check a query whose parameters are not known yet: names are found, and types go together.
+
+    Raises
+    ------
+    QueryError
+        If it does not fit the data.
+    """
+    Execution(text, sources, None, Watch(limits), is_dry=True, ways=ways).run(query)
+
+
 def filtered(text: str, sources: Sources, limits: Limits | None = None) -> Relation:
     """Return the rows of the dataset for which an expression is true."""
     limits = limits or Limits()

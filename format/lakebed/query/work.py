@@ -21,7 +21,7 @@ class Work:
     Attributes
     ----------
     parameters
-        Values of the ``?``.
+        Values of the ``?``; None while they are not known.
     ways
         Where vectors are computed, and whether indexes are used.
     is_dry
@@ -33,7 +33,7 @@ class Work:
     """
 
     text: str
-    parameters: Sequence[Any]
+    parameters: Sequence[Any] | None
     watch: Watch
     ways: Ways
     is_dry: bool = False
