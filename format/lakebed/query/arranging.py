@@ -122,7 +122,7 @@ def number(work: Work, node: syntax.Expression, binder: Binder, what: str) -> in
         If the expression is none, or differs by row.
     """
     bound = binder.bind(node)
-    if isinstance(bound, Unknown):
+    if isinstance(bound, Unknown) and binder.is_dry:
         return math.inf
     is_number = isinstance(bound, Value) and isinstance(bound.value, int | float)
     if not is_number or not isinstance(bound, Value) or isinstance(bound.value, bool):

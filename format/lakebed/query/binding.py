@@ -24,15 +24,15 @@ from lakebed.query.bound import (
     Value,
 )
 from lakebed.query.calls import applied, call, weights
-from lakebed.query.columns import Column, row
+from lakebed.query.columns import Column
 from lakebed.query.comparing import SIGNS, among, between, compared, like
-from lakebed.query.constants import constant, literal_array, python
+from lakebed.query.constants import constant, literal_array
 from lakebed.query.context import Context
 from lakebed.query.elementwise import arithmetic, negative
 from lakebed.query.errors import near
 from lakebed.query.functions import casts, dates
 from lakebed.query.functions.text import JOINED
-from lakebed.query.relation import Relation
+from lakebed.query.outer import Inner, one_value
 from lakebed.query.subscripts import subscript
 
 _PROPERTIES = {
@@ -111,7 +111,7 @@ class Binder(Context):
                     return self.bind(meaning)
                 finally:
                     self.aliases[node.column] = meaning
-            return self.names.one(self.text, node.at, None, node.column)
+            return self._column(node)
         if node.table not in self.names.tables:
             inside = f"{node.table}/{node.column}"
             if self.names.find(None, inside):
@@ -120,6 +120,15 @@ class Binder(Context):
             if function is not None and self.names.find(None, node.table):
                 column = syntax.Name(None, node.table, node.at)
                 return self.bind(syntax.Call(function, (column,), False, False, node.at))
+        return self._column(node)
+
+    def _column(self, node: syntax.Name) -> Bound:
+        """Return a column of the relation; what that lacks may be one of the query around this one."""
+        if self.outer is not None and not self.names.find(node.table, node.column):
+            is_own = node.table is not None and node.table in self.names.tables
+            found = None if is_own else self.outer(node)
+            if found is not None:
+                return found
         return self.names.one(self.text, node.at, node.table, node.column)
 
     def _parameter(self, node: syntax.Parameter) -> Bound:
@@ -207,34 +216,20 @@ class Binder(Context):
         )
 
     def _nested(self, node: syntax.Nested) -> Bound:
-        relation = self.run(node.query)
+        inner = Inner(self, node.query)
+        info = FLAG if node.is_exists else inner.one_column(node.at, "a query that stands for a value has")
         if self.is_dry:
-            return self._unanswered(node, relation)
+            return Unknown(info)
+        if not inner.is_alone:
+            return inner.exists(node.at) if node.is_exists else inner.value(info, node.at)
+        relation = inner.whole()
         if node.is_exists:
             return Value(len(relation) > 0, FLAG)
-        if len(relation.names) != 1 or len(relation) > 1:
-            raise self.error(
-                node.at,
-                "arity",
-                f"a query that stands for a value has one column and one row, not {len(relation.names)} and "
-                f"{len(relation)}",
-            )
-        name = relation.names[0]
-        if not len(relation):
-            return Value(None, ANY)
-        return Value(python(row(relation.read(name, range(1)), 0)), relation.infos[name])
-
-    def _unanswered(self, node: syntax.Nested, relation: Relation) -> Bound:
-        """Return what stands for the value of a query that is checked only."""
-        if node.is_exists:
-            return Unknown(FLAG)
-        if len(relation.names) != 1:
-            raise self.error(
-                node.at,
-                "arity",
-                f"a query that stands for a value has one column, not {len(relation.names)}",
-            )
-        return Unknown(relation.infos[relation.names[0]])
+        try:
+            value = one_value(relation)
+        except QueryError as error:
+            raise self.error(node.at, error.kind, error.message) from error
+        return Value(value, ANY if value is None else relation.infos[relation.names[0]])
 
     # -- subscripts ------------------------------------------------------------------------------------------------
 
@@ -278,7 +273,7 @@ class Binder(Context):
 
     def _whole(self, node: syntax.Expression) -> int:
         bound = self.bind(node)
-        if isinstance(bound, Unknown):
+        if isinstance(bound, Unknown) and self.is_dry:
             return 1
         if not isinstance(bound, Value) or type(bound.value) is not int:
             raise self.error(

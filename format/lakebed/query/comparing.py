@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from lakebed.query import syntax
 from lakebed.query.bound import FLAG, JSON, NUMBER, TIME, Apply, Bound, Input, Logic, Not, Unknown, Value
-from lakebed.query.columns import rows
 from lakebed.query.constants import constant
 from lakebed.query.context import Context
 from lakebed.query.elementwise import compare
 from lakebed.query.errors import near
 from lakebed.query.functions import dates
 from lakebed.query.functions.text import ILIKE, IN, LIKE
-from lakebed.query.relation import Relation
+from lakebed.query.outer import Inner, column_of
 
 SIGNS = ("=", "!=", "<", "<=", ">", ">=")
 
@@ -107,12 +105,13 @@ def among(context: Context, node: syntax.In) -> Bound:
     """Return ``x IN (...)``."""
     operand = context.bind(node.operand)
     found: Bound
-    if node.query is not None and context.is_dry:
-        _one_column(context, context.run(node.query), node.at)
-        found = context.apply("IN", IN.compute, (operand, Unknown(JSON)), FLAG, node.at, 1.0)
-        return Not(found) if node.is_negated else found
     if node.query is not None:
-        values = _column_of(context, node.query, node.at)
+        inner = Inner(context, node.query)
+        inner.one_column(node.at, "IN needs a query of")
+        if context.is_dry or not inner.is_alone:
+            found = Unknown(FLAG) if context.is_dry else inner.among(operand, node.at)
+            return Not(found) if node.is_negated else found
+        values = column_of(inner.whole())
     else:
         items = [_alike(context, item, operand, node.at) for item in _items(context, node)]
         if not all(isinstance(item, Value) for item in items):
@@ -139,25 +138,6 @@ def _items(context: Context, node: syntax.In) -> list[Bound]:
         if np.ndim(given) == 1:
             return [constant(value) for value in np.asarray(given).tolist()]
     return items
-
-
-def _column_of(context: Context, query: syntax.Query, at: int) -> list[Any]:
-    """Return the values of the one column of a query."""
-    relation = context.run(query)
-    _one_column(context, relation, at)
-    found: list[Any] = []
-    for window in relation.windows(relation.names):
-        for value in rows(relation.read(relation.names[0], window)):
-            if isinstance(value, np.ndarray):
-                found.extend(value.reshape(-1).tolist())
-            elif value is not None:
-                found.append(value)
-    return found
-
-
-def _one_column(context: Context, relation: Relation, at: int) -> None:
-    if len(relation.names) != 1:
-        raise context.error(at, "arity", f"IN needs a query of one column, not {len(relation.names)}")
 
 
 def _shown(node: Bound) -> str:

@@ -14,8 +14,15 @@ from lakebed.query.constants import python
 from lakebed.query.errors import query_error
 from lakebed.query.evaluate import folded
 from lakebed.query.functions.spaces import NUMPY, Space
+from lakebed.query.limits import Watch
 from lakebed.query.names import Names
 from lakebed.query.relation import Relation
+
+Outer = Callable[[syntax.Name], Bound | None]
+"""Returns what a name means in the query around one; None if nothing."""
+
+Run = Callable[[syntax.Query, Outer | None, bool], Relation]
+"""Answers a query inside another one; or checks it only, if the last argument is true."""
 
 
 class Context(ABC):
@@ -30,7 +37,11 @@ class Context(ABC):
     parameters
         Values of the ``?``; None while they are not known.
     run
-        Runs a query inside this one.
+        Answers a query inside this one.
+    watch
+        What the query has used.
+    outer
+        Finds names of the query around this one.
     is_dry
         Find names and check types, and answer no query inside this one.
     space
@@ -43,8 +54,10 @@ class Context(ABC):
         names: Names,
         relation: Relation,
         parameters: Sequence[Any] | None,
-        run: Callable[[syntax.Query], Relation],
+        run: Run,
+        watch: Watch,
         *,
+        outer: Outer | None = None,
         is_grouped: bool = False,
         is_dry: bool = False,
         space: Space = NUMPY,
@@ -54,6 +67,8 @@ class Context(ABC):
         self.relation = relation
         self.parameters = parameters
         self.run = run
+        self.watch = watch
+        self.outer = outer
         self.is_grouped = is_grouped
         self.is_dry = is_dry
         self.space = space

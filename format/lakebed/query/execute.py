@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from lakebed.query import syntax
 from lakebed.query.arranging import Limit, arranged, cut, in_order, limit_of, number, sampled
 from lakebed.query.binding import Binder
 from lakebed.query.bound import Input
+from lakebed.query.context import Outer
 from lakebed.query.errors import query_error
 from lakebed.query.filtering import expanded, filtered
 from lakebed.query.joins import From, join
@@ -24,6 +26,7 @@ from lakebed.query.names import Names
 from lakebed.query.outputs import Outputs
 from lakebed.query.plan import described
 from lakebed.query.relation import Grouped, Relation
+from lakebed.query.separate import counts_rows
 from lakebed.query.sets import combined
 from lakebed.query.sources import Opened, Sources
 from lakebed.query.unpack import ungrouped
@@ -68,6 +71,7 @@ class Execution:
     ) -> None:
         self.work = Work(text, parameters, watch, ways or Ways(), is_dry, is_told)
         self.opened = Opened(sources)
+        self.outer: Outer | None = None
 
     def run(self, query: syntax.Query, outer: _Tables | None = None) -> Relation:
         """Answer a query.
@@ -99,11 +103,21 @@ class Execution:
             source.names,
             source.relation if whole is None else whole,
             self.work.parameters,
-            lambda query: self.run(query, tables),
+            lambda query, outer, is_dry: self._inside(query, tables, outer, is_dry=is_dry),
+            self.work.watch,
+            outer=self.outer,
             is_grouped=is_grouped,
             is_dry=self.work.is_dry,
             space=self.work.ways.space,
         )
+
+    def _inside(self, query: syntax.Query, tables: _Tables, outer: Outer | None, *, is_dry: bool) -> Relation:
+        """Answer a query inside this one, or check it only."""
+        inner = copy.copy(self)
+        inner.outer = outer or self.outer
+        if not self.work.is_dry and (is_dry or outer is not None):
+            inner.work = replace(self.work, is_dry=is_dry, is_told=False, steps=[])
+        return inner.run(query, tables)
 
     # -- SELECT ----------------------------------------------------------------------------------------------------
 
@@ -111,7 +125,7 @@ class Execution:
         source = self._source(node.source, tables, node.at)
         binder = self.binder(source, tables)
         binder.aliases = {i.alias: i.expression for i in node.items if i.alias and i.expression is not None}
-        counts_all = any(_counts_rows(item.expression) for item in node.items)
+        counts_all = any(counts_rows(item.expression) for item in node.items)
         is_grouped = bool(node.group) or counts_all
         late = is_grouped and self._orders_groups(node, query, source)
         limit = limit_of(self.work, query, binder, node.top)
@@ -181,7 +195,7 @@ class Execution:
         """Whether ORDER BY is said of groups: by what SELECT names, or by COUNT(*)."""
         aliases = {item.alias for item in node.items if item.alias}
         return any(
-            _counts_rows(key.expression)
+            counts_rows(key.expression)
             or (
                 isinstance(key.expression, syntax.Name)
                 and key.expression.table is None
@@ -305,15 +319,3 @@ class Execution:
 def _nothing_of(source: From) -> From:
     """Return a source without its rows: what can be named stays."""
     return From(source.relation.select(np.zeros(0, np.int64)), source.names)
-
-
-def _counts_rows(node: Any) -> bool:
-    """Whether an expression counts the rows of groups: COUNT(*) stands in it."""
-    if isinstance(node, syntax.Call) and node.is_star:
-        return True
-    if isinstance(node, syntax.Nested | syntax.Literal) or node is None:
-        return False
-    if isinstance(node, tuple):
-        return any(map(_counts_rows, node))
-    names = getattr(node, "__slots__", ())
-    return any(_counts_rows(getattr(node, name)) for name in names if name not in ("at", "query"))
