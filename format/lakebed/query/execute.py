@@ -22,7 +22,7 @@ from lakebed.query.filtering import expanded, filtered
 from lakebed.query.joins import From, join
 from lakebed.query.keys import codes, firsts, groups, joined
 from lakebed.query.limits import Watch, Ways
-from lakebed.query.names import Names
+from lakebed.query.names import Entry, Names
 from lakebed.query.outputs import Outputs
 from lakebed.query.plan import described
 from lakebed.query.relation import Grouped, Relation
@@ -253,7 +253,7 @@ class Execution:
             made = Grouped(relation, *groups(joined(numbers)))
             self.work.watch.hold(made.members.nbytes)
         names = Names(
-            type(entry)(entry.table, entry.column, entry.name, entry.info.grouped())
+            Entry(entry.table, entry.column, entry.name, entry.info.grouped(), entry.is_behind)
             for entry in source.names.entries
         )
         found = From(made, names)
