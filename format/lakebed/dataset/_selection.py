@@ -450,6 +450,32 @@ class QueryMethods(DatasetBase):
             raise InvalidInputError(f"{len(found)} weights for {len(self)} rows")  # type: ignore[arg-type]
         return found
 
+    def _view_of(self, relation: Any, row_ids: str = "row_id") -> Self:
+        """Make a view of the rows that a table names: ``ds.view_of``, unless a tensor has that name.
+
+        Parameters
+        ----------
+        relation
+            A relation of DuckDB, or whatever hands out Arrow: a table, a reader, a data frame of polars or pandas. It
+            is read once, of its column of row numbers alone where that is possible.
+        row_ids
+            The column that holds numbers of rows of the whole dataset, as ``to_duckdb(row_ids=True)`` gives them.
+
+        Returns
+        -------
+        A view of the rows in the order of the table; a row that is there twice comes twice.
+
+        Raises
+        ------
+        InvalidInputError
+            If the table has no such column, or it holds others than row numbers, nulls among them.
+        """
+        from lakebed.reading import frames
+
+        whole = type(self)(self._handle, self._group, None, self._columns)
+        found: Self = whole[frames.row_numbers(relation, row_ids, len(whole))]  # type: ignore[index, arg-type]
+        return found
+
     def _queried(self) -> Queried:
         from lakebed.dataset.queries import Queried
 

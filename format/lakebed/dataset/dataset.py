@@ -47,6 +47,7 @@ _YIELDING = {
     "plot": "_plot",
     "prepare": "_prepare",
     "rows": "_rows_of",
+    "view_of": "_view_of",
 }
 """Methods that 3.x does not have: where a script has a tensor of such a name, it gets that."""
 
