@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lakebed.query.indexes.making import IndexInfo
     from lakebed.query.result import Result
     from lakebed.session.table import Table
+    from lakebed.storage.credentials import Creds
 
 
 class SelectionMethods(DatasetBase):
@@ -115,6 +116,7 @@ class QueryMethods(DatasetBase):
         exact: bool = False,
         namespace: str | None = None,
         device: str | None = None,
+        creds: Creds | None = None,
     ) -> Self | Result:
         """Answer a query in the tensor query language, of these rows unless it says FROM.
 
@@ -137,6 +139,8 @@ class QueryMethods(DatasetBase):
         namespace, device
             Where vectors are computed: in ``numpy``, ``torch`` or ``jax``, on ``cpu``, ``cuda`` or ``cuda:1``; None is
             NumPy, or PyTorch where a device is named.
+        creds
+            Credentials of the buckets that FROM names.
 
         Returns
         -------
@@ -158,7 +162,7 @@ class QueryMethods(DatasetBase):
             raise InvalidInputError("queries run in this process: leave runtime and return_data out")
         limits = Limits(seconds=timeout, memory=max_memory, rows=max_rows)
         ways = Ways(exact, space_of(namespace, device))
-        found: Self | Result = answered(query_string, self._queried(), parameters, limits, ways)
+        found: Self | Result = answered(query_string, self._queried(creds), parameters, limits, ways)
         return found
 
     def _explain(self, query_string: str, parameters: Sequence[Any] = (), *, analyze: bool = False) -> str:
@@ -192,6 +196,7 @@ class QueryMethods(DatasetBase):
         exact: bool = False,
         namespace: str | None = None,
         device: str | None = None,
+        creds: Creds | None = None,
     ) -> Prepared:
         """Read and check a query whose values are given later: ``ds.prepare``, unless a tensor has that name.
 
@@ -199,7 +204,7 @@ class QueryMethods(DatasetBase):
         ----------
         query_string
             ``"SELECT * WHERE wingspan > ? AND kind == ?"``; each ``?`` is a value.
-        timeout, max_memory, max_rows, exact, namespace, device
+        timeout, max_memory, max_rows, exact, namespace, device, creds
             Of each run, as of :meth:`query`.
 
         Returns
@@ -218,7 +223,9 @@ class QueryMethods(DatasetBase):
         from lakebed.query.limits import Limits, Ways
 
         limits = Limits(seconds=timeout, memory=max_memory, rows=max_rows)
-        return Prepared(query_string, self._queried, limits, Ways(exact, space_of(namespace, device)))
+        return Prepared(
+            query_string, lambda: self._queried(creds), limits, Ways(exact, space_of(namespace, device))
+        )
 
     # -- indexes -----------------------------------------------------------------------------------------------
 
@@ -476,7 +483,7 @@ class QueryMethods(DatasetBase):
         found: Self = whole[frames.row_numbers(relation, row_ids, len(whole))]  # type: ignore[index, arg-type]
         return found
 
-    def _queried(self) -> Queried:
+    def _queried(self, creds: Creds | None = None) -> Queried:
         from lakebed.dataset.queries import Queried
 
-        return Queried(self, type(self))
+        return Queried(self, type(self), creds)

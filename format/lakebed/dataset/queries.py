@@ -19,6 +19,8 @@ from lakebed.query.relation import Projected, Relation, Stored
 from lakebed.query.result import Result
 from lakebed.query.sources import Sources
 from lakebed.session import places
+from lakebed.storage.credentials import Creds, kept
+from lakebed.storage.url import parse
 
 if TYPE_CHECKING:
     from lakebed.session.table import Table
@@ -35,9 +37,12 @@ class Queried:
         What a query without FROM asks; None if it needs one.
     made
         Makes a dataset of a handle.
+    creds
+        Credentials of the datasets that FROM names in buckets.
     """
 
-    def __init__(self, dataset: Any, made: Callable[..., Any]) -> None:
+    def __init__(self, dataset: Any, made: Callable[..., Any], creds: Creds | None = None) -> None:
+        self.creds = kept(creds)
         self.dataset = dataset
         self.made = made
         self.opened: list[Any] = [] if dataset is None else [dataset]
@@ -54,7 +59,9 @@ class Queried:
         address = path if version is None else f"{path}@{version}"
         made = self._named.get(address)
         if made is None:
-            made = self._named[address] = self.made(open_at(address, read_only=True))
+            made = self._named[address] = self.made(
+                open_at(parse(address, existing=True, creds=self.creds), read_only=True)
+            )
             self.opened.append(made)
         return made._table()  # type: ignore[no-any-return]  # noqa: SLF001
 
