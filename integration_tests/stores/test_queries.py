@@ -14,6 +14,7 @@ import pytest
 import lakebed
 from integration_tests.stores.servers import Server
 from lakebed.errors import QueryError
+from lakebed.query.functions.function import forget
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def names(found: Any) -> list[str]:
 
 
 def test_a_bucket_is_asked_at_its_versions(url: str, bare: Server) -> None:
-    ask: Callable[..., Any] = lakebed.query
+    ask = lakebed.query
     assert names(ask(f'SELECT * FROM "{url}" WHERE id > 0', creds=bare.creds)) == ["kite", "gull", "swan"]
     assert names(ask(f'SELECT * FROM "{url}"@v1 WHERE id > 0', creds=bare.creds)) == ["kite", "gull"]
     assert names(ask(f'SELECT * FROM "{url}@v1" ORDER BY name', creds=bare.creds)) == ["gull", "kite", "wren"]
@@ -66,7 +67,7 @@ def test_a_bucket_is_asked_at_its_versions(url: str, bare: Server) -> None:
         "gull",
     ]
     view = ask(f'SELECT * FROM "{url}" WHERE shape(photo)[0] > 5', creds=bare.creds)
-    assert [row.photo.numpy().shape[0] for row in view] == [6, 9]
+    assert [len(array) for array in view.photo.numpy(aslist=True)] == [6, 9]
     newer = f"""SELECT * FROM "{url}" WHERE id NOT IN (SELECT id FROM "{url}"@v1)"""
     assert names(ask(newer, creds=bare.creds)) == ["swan"]
     prepared = lakebed.query.prepare(f'SELECT * FROM "{url}" WHERE id > ?', creds=bare.creds)
@@ -102,8 +103,30 @@ def test_a_copy_of_what_was_joined_goes_to_a_bucket(
     joined = lakebed.query(
         f'SELECT b.photo, s.place FROM "{url}" AS b JOIN "{seen}" AS s ON b.id = s.bird', creds=bare.creds
     )
-    stored = joined.materialize(tmp_path / "joined")
-    assert [len(row.photo.numpy()) for row in stored] == [5, 9, 9]
+    stored: Any = joined.materialize(tmp_path / "joined")
+    assert [len(array) for array in stored.photo.numpy(aslist=True)] == [5, 9, 9]
+
+
+def test_functions_of_programs_keep_their_types(url: str, bare: Server) -> None:
+    """What mypy says of a program that registers a function and calls it is part of this."""
+
+    @lakebed.query.register("long_name")
+    def long_name(name: str) -> bool:
+        return len(name) > limit
+
+    limit = 3
+    same: Callable[[str], bool] = long_name
+    assert same("gulls")
+    try:
+        found = lakebed.query(f'SELECT * FROM "{url}" WHERE long_name(name) AND id < 2', creds=bare.creds)
+        assert names(found) == ["wren", "kite"]
+    finally:
+        forget("long_name")
+    lengths: Callable[[Any], list[int]] = lakebed.query.register(
+        "lengths", lambda values: [len(value) for value in values], vectorised=True
+    )
+    forget("lengths")
+    assert lengths(["ab"]) == [2]
 
 
 def test_a_dataset_that_is_not_there_is_named(url: str, bare: Server) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from lakebed.errors import InvalidInputError
 from lakebed.query.functions import dates, numeric, text, vectors
 from lakebed.query.functions.function import Function, added, added_function
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 FUNCTIONS: dict[str, Function] = {
     function.name: function for module in (numeric, vectors, text, dates) for function in module.FUNCTIONS
@@ -55,13 +57,19 @@ def names() -> list[str]:
     return sorted({*FUNCTIONS, *SPECIAL, *added()})
 
 
+@overload
 def register(
-    name: str,
-    function: Callable[..., Any] | None = None,
-    *,
-    vectorised: bool = False,
-    arguments: int | None = None,
-) -> Any:
+    name: str, function: None = None, *, vectorised: bool = False, arguments: int | None = None
+) -> Callable[[F], F]: ...
+
+
+@overload
+def register(name: str, function: F, *, vectorised: bool = False, arguments: int | None = None) -> F: ...
+
+
+def register(
+    name: str, function: F | None = None, *, vectorised: bool = False, arguments: int | None = None
+) -> F | Callable[[F], F]:
     """Add a function of Python to the query language, for this process.
 
     Parameters
@@ -101,6 +109,10 @@ def register(
     if name.upper() in FUNCTIONS or name.upper() in SPECIAL:
         raise InvalidInputError(f"{name} is a function of the language already")
     if function is None:
-        return lambda given: register(name, given, vectorised=vectorised, arguments=arguments)
+
+        def registered(given: F) -> F:
+            return register(name, given, vectorised=vectorised, arguments=arguments)
+
+        return registered
     added_function(name, function, is_vectorised=vectorised, arguments=arguments)
     return function
