@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from lakebed import random
+from lakebed import clock, random
 from lakebed.errors import QueryError
 from lakebed.query import syntax
 from lakebed.query.bound import (
@@ -15,6 +15,7 @@ from lakebed.query.bound import (
     FLAG,
     JSON,
     NUMBER,
+    TIME,
     Apply,
     Bound,
     Cases,
@@ -164,6 +165,15 @@ def _if(context: Context, node: syntax.Call) -> Bound:
     return Cases(((condition, then), (None, otherwise)), then.info)
 
 
+def _now(context: Context, node: syntax.Call) -> Bound:
+    """Return the moment, or the day, at which the query is read, in UTC."""
+    _check_count(context, node, 0, 0)
+    moment = int(clock.now() * 1_000_000)
+    if node.name.upper() == "TODAY":
+        moment -= moment % 86_400_000_000
+    return Value(moment, TIME)
+
+
 def _bm25(context: Context, node: syntax.Call) -> Bound:
     _check_count(context, node, 2, 2)
     column, words = (context.bind(argument) for argument in node.arguments)
@@ -223,4 +233,7 @@ _SPECIAL: dict[str, Callable[[Context, syntax.Call], Bound]] = {
     "SHAPE": _shape,
     "SAMPLE_INFO": _sample_info,
     "IF": _if,
+    "IIF": _if,
+    "NOW": _now,
+    "TODAY": _now,
 }

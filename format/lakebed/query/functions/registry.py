@@ -26,18 +26,37 @@ SPECIAL = (
     "MAX_WEIGHT",
     "SUM_WEIGHT",
     "IF",
+    "IIF",
+    "NOW",
+    "TODAY",
 )
 """Functions that are more than a function of values."""
 
 _MEANT = {
-    "LOG": "LN, LOG2 or LOG10",
-    "FLOOR": "TRUNC, or x - x % 1",
-    "ARGMAX": "ARG_MAX",
-    "ARGMIN": "ARG_MIN",
+    "STDDEV": "STD, which is that of all values, as in NumPy",
+    "STDDEV_SAMP": "STD, which is that of all values, as in NumPy",
+    "VARIANCE": "VAR, which is that of all values, as in NumPy",
+    "JSON_EXTRACT": "a key in brackets: about['place']['id']",
+    "JSON_VALUE": "a key in brackets: about['place']['id']",
+    "JSON_ARRAY_LENGTH": "LEN",
+    "ARRAY_LENGTH": "LEN, or SHAPE",
+    "CARDINALITY": "LEN",
+    "GETDATE": "NOW()",
+    "CURRENT_TIMESTAMP": "NOW()",
+    "CURRENT_DATE": "TODAY()",
+    "STRFTIME": "DATE_FORMAT(at, '%Y-%m-%d')",
+    "TO_CHAR": "DATE_FORMAT(at, '%Y-%m-%d'), or CAST(x AS text)",
+    "DATEDIFF": "DATE_DIFF('day', a, b)",
+    "DATEADD": "DATE_ADD('day', 3, at)",
+    "REGEXP_LIKE": "MATCHES",
+    "NVL": "COALESCE",
+    "UCASE": "UPPER",
+    "LCASE": "LOWER",
+    "GROUP_CONCAT": "the column itself, which holds the values of the group",
+    "ARRAY_AGG": "the column itself, which holds the values of the group",
     "EQUALS": "text = 'x'",
     "BM25": "BM25_SIMILARITY",
     "HYBRID": "RRF(BM25_SIMILARITY(...), COSINE_SIMILARITY(...))",
-    "NOW": "a date in single quotes",
 }
 
 
