@@ -52,6 +52,11 @@ class Queried:
         """Return the rows that are asked without FROM."""
         if self.dataset is None:
             return None
+        if self.dataset.index.inside:
+            raise InvalidInputError(
+                "a query asks whole samples, and this view shows a part of each: query the rows, ds[rows].query(...), "
+                "and say the part in the query (SELECT image[0:2]) or of its result"
+            )
         return self.dataset._table(self.dataset._names())  # type: ignore[no-any-return]  # noqa: SLF001
 
     def open(self, path: str, version: str | None) -> Table:
