@@ -54,7 +54,7 @@ if TYPE_CHECKING:
         unpack,
         verify_backups,
     )
-    from lakebed.api_queries import explain, query
+    from lakebed.api_queries import explain
     from lakebed.dataset.drawing import show
     from lakebed.exporters.export_yolo import export_yolo
     from lakebed.exporters.exporting import export_to
@@ -71,8 +71,11 @@ if TYPE_CHECKING:
     from lakebed.links.policy import allow_links
     from lakebed.links.read import read
     from lakebed.loaders.loader import Loader
+    from lakebed.query import QueryPackage
     from lakebed.transforms.function import compose, compute, transform
     from lakebed.transforms.output import Skipped
+
+    query: QueryPackage
 
 __version__ = "0.1.0"
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
 
 from lakebed.dataset._base import DatasetBase
-from lakebed.errors import InvalidOperationError, ReadOnlyModeError
+from lakebed.errors import InvalidOperationError, ReadOnlyModeError, SampleAppendError
 from lakebed.session.places import Path, discard_at
 
 if TYPE_CHECKING:
@@ -47,6 +49,8 @@ class CopyMethods(DatasetBase):
     ) -> Self:
         """Copy what is selected now, without history; see ``lakebed.copy``.
 
+        Of a view that shows a part of each sample the parts are copied: they are encoded anew.
+
         Parameters
         ----------
         creds
@@ -64,10 +68,55 @@ class CopyMethods(DatasetBase):
         from lakebed.copying.materialize import copy_resolved
 
         table = self._copied_table(tensors)
+        if self._index.inside:
+            return self._copied_parts(table, dest, overwrite=overwrite)
         if unlink:
             handle, _ = copy_resolved(table, dest, overwrite=overwrite, progressbar=progressbar)
             return type(self)(handle)
         return type(self)(copy_table(table, dest, overwrite=overwrite, progressbar=progressbar))
+
+    def _copied_parts(self, table: Table, dest: Path, *, overwrite: bool) -> Self:
+        """Copy the parts of samples that a view shows: they are stored anew, and links by what they lead to.
+
+        Raises
+        ------
+        DatasetHandlerError
+            If there is a dataset at ``dest``, and ``overwrite`` is false.
+        InvalidOperationError
+            If the parts have other axes than the samples.
+        SampleAppendError
+            If what a link leads to cannot be had; what was copied before it stays.
+        """
+        from lakebed.copying.copy import refuse_same_place
+        from lakebed.session.places import make
+
+        items = [item for subscript in self._index.inside for item in subscript]
+        kept = [item for item in items if not isinstance(item, slice) and item is not ...]
+        if len(kept) > 1 or not all(
+            isinstance(item, list | np.ndarray) and np.ndim(item) == 1 for item in kept
+        ):
+            raise InvalidOperationError(
+                "the parts of the samples have fewer or other axes than these, and a tensor keeps its axes: take "
+                "slices, ds[rows, 0:1]; or make a column of a query, ds.query('SELECT image[0] AS line').materialize(dest)"
+            )
+        refuse_same_place(self._session, dest)
+        whole: Any = type(self)(self._handle, self._group)
+        shown: Any = type(self)(self._handle, self._group, self._index, tuple(table.names))
+        made: Any = type(self)(make(dest, overwrite=overwrite))
+        try:
+            with made:
+                made.info.replace_with(dict(self._session.schema().info))
+                for name in table.names:
+                    made.create_tensor_like(name, whole[name], unlink=True)
+                if self._index.is_single:
+                    made.append(shown)
+                else:
+                    made.extend(shown)
+        except SampleAppendError as error:
+            error.add_note(f"what was copied before stays at {made.path}: begin anew with overwrite=True")
+            raise
+        copied: Self = made
+        return copied
 
     def _copied_table(self, tensors: Sequence[str] | None) -> Table:
         """Return what is selected of the tensors and groups of these names; None is all."""
@@ -90,6 +139,13 @@ class CopyMethods(DatasetBase):
         from lakebed.copying.materialize import copy_resolved, resolve_in_place
 
         table = self._copied_table(tensors)
+        if dest is not None and self._index.inside:
+            if ignore_errors:
+                raise InvalidOperationError(
+                    "ignore_errors goes with whole samples: materialize the rows, and select their parts in the copy"
+                )
+            self._copied_parts(table, dest, overwrite=overwrite)._session.close()  # noqa: SLF001 - of this class
+            return []
         if dest is not None:
             handle, broken = copy_resolved(
                 table,

@@ -14,10 +14,12 @@ from lakebed.errors import InvalidInputError, ReadOnlyModeError
 from lakebed.reading.index import Index
 
 if TYPE_CHECKING:
+    from lakebed.dataset.prepared import Prepared
     from lakebed.dataset.queries import Queried
     from lakebed.query.indexes.making import IndexInfo
     from lakebed.query.result import Result
     from lakebed.session.table import Table
+    from lakebed.storage.credentials import Creds
 
 
 class SelectionMethods(DatasetBase):
@@ -114,6 +116,7 @@ class QueryMethods(DatasetBase):
         exact: bool = False,
         namespace: str | None = None,
         device: str | None = None,
+        creds: Creds | None = None,
     ) -> Self | Result:
         """Answer a query in the tensor query language, of these rows unless it says FROM.
 
@@ -136,6 +139,8 @@ class QueryMethods(DatasetBase):
         namespace, device
             Where vectors are computed: in ``numpy``, ``torch`` or ``jax``, on ``cpu``, ``cuda`` or ``cuda:1``; None is
             NumPy, or PyTorch where a device is named.
+        creds
+            Credentials of the buckets that FROM names.
 
         Returns
         -------
@@ -157,7 +162,7 @@ class QueryMethods(DatasetBase):
             raise InvalidInputError("queries run in this process: leave runtime and return_data out")
         limits = Limits(seconds=timeout, memory=max_memory, rows=max_rows)
         ways = Ways(exact, space_of(namespace, device))
-        found: Self | Result = answered(query_string, self._queried(), parameters, limits, ways)
+        found: Self | Result = answered(query_string, self._queried(creds), parameters, limits, ways)
         return found
 
     def _explain(self, query_string: str, parameters: Sequence[Any] = (), *, analyze: bool = False) -> str:
@@ -180,6 +185,47 @@ class QueryMethods(DatasetBase):
         from lakebed.query.explain import explained
 
         return explained(query_string, self._queried().sources(), parameters, analyze=analyze)
+
+    def _prepare(
+        self,
+        query_string: str,
+        *,
+        timeout: float | None = None,
+        max_memory: int | None = 4 << 30,
+        max_rows: int | None = None,
+        exact: bool = False,
+        namespace: str | None = None,
+        device: str | None = None,
+        creds: Creds | None = None,
+    ) -> Prepared:
+        """Read and check a query whose values are given later: ``ds.prepare``, unless a tensor has that name.
+
+        Parameters
+        ----------
+        query_string
+            ``"SELECT * WHERE wingspan > ? AND kind == ?"``; each ``?`` is a value.
+        timeout, max_memory, max_rows, exact, namespace, device, creds
+            Of each run, as of :meth:`query`.
+
+        Returns
+        -------
+        What is run: ``prepared.run(0.5, "wren")``.
+
+        Raises
+        ------
+        QueryError
+            If it does not fit the data.
+        QuerySyntaxError
+            If it is no query.
+        """
+        from lakebed.dataset.prepared import Prepared
+        from lakebed.query.functions.spaces import space_of
+        from lakebed.query.limits import Limits, Ways
+
+        limits = Limits(seconds=timeout, memory=max_memory, rows=max_rows)
+        return Prepared(
+            query_string, lambda: self._queried(creds), limits, Ways(exact, space_of(namespace, device))
+        )
 
     # -- indexes -----------------------------------------------------------------------------------------------
 
@@ -411,7 +457,33 @@ class QueryMethods(DatasetBase):
             raise InvalidInputError(f"{len(found)} weights for {len(self)} rows")  # type: ignore[arg-type]
         return found
 
-    def _queried(self) -> Queried:
+    def _view_of(self, relation: Any, row_ids: str = "row_id") -> Self:
+        """Make a view of the rows that a table names: ``ds.view_of``, unless a tensor has that name.
+
+        Parameters
+        ----------
+        relation
+            A relation of DuckDB, or whatever hands out Arrow: a table, a reader, a data frame of polars or pandas. It
+            is read once, of its column of row numbers alone where that is possible.
+        row_ids
+            The column that holds numbers of rows of the whole dataset, as ``to_duckdb(row_ids=True)`` gives them.
+
+        Returns
+        -------
+        A view of the rows in the order of the table; a row that is there twice comes twice.
+
+        Raises
+        ------
+        InvalidInputError
+            If the table has no such column, or it holds others than row numbers, nulls among them.
+        """
+        from lakebed.reading import frames
+
+        whole = type(self)(self._handle, self._group, None, self._columns)
+        found: Self = whole[frames.row_numbers(relation, row_ids, len(whole))]  # type: ignore[index, arg-type]
+        return found
+
+    def _queried(self, creds: Creds | None = None) -> Queried:
         from lakebed.dataset.queries import Queried
 
-        return Queried(self, type(self))
+        return Queried(self, type(self), creds)

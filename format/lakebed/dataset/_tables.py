@@ -21,14 +21,30 @@ Labels = Literal["names", "numbers"]
 Files = Literal["bytes", "arrays"]
 
 
-def _rows(table: Table, labels: str, files: str) -> ArrowRows:
-    from lakebed.session.columns import ArrowRows
+def _rows(table: Table, labels: str, files: str, *, row_ids: bool = False) -> ArrowRows:
+    from lakebed.session.columns import ROW_ID, ArrowRows
 
     if labels not in ("names", "numbers"):
         raise InvalidInputError(f"labels is 'names' or 'numbers', not {labels!r}")
     if files not in ("bytes", "arrays"):
         raise InvalidInputError(f"files is 'bytes' or 'arrays', not {files!r}")
-    return ArrowRows(table, labels == "names", files == "bytes")
+    if row_ids and ROW_ID in table.names:
+        raise InvalidInputError(
+            f"a tensor is called {ROW_ID!r}, as the column of row numbers: leave it out by tensors="
+        )
+    return ArrowRows(table, labels == "names", files == "bytes", row_ids)
+
+
+def _narrow(table: Table) -> list[str]:
+    """Return the tensors that have one number, or text, labels or JSON, per row."""
+    found = []
+    for name, state in table.states().items():
+        meta = state.meta
+        is_one = not meta.sample_compression and not meta.is_link and all(size < 2 for size in meta.max_shape)
+        is_value = is_one and len(meta.max_shape) < 2 and not meta.is_sequence
+        if is_value or meta.htype in ("text", "json", "list", "tag", "class_label"):
+            found.append(name)
+    return found
 
 
 def _read(rows: ArrowRows) -> pa.Table:
@@ -135,6 +151,7 @@ class TableMethods(DatasetBase):
         labels: Labels = "names",
         files: Files = "bytes",
         connection: duckdb.DuckDBPyConnection | None = None,
+        row_ids: bool = False,
     ) -> duckdb.DuckDBPyRelation:
         """Return the rows as a relation of DuckDB, which reads them when it is queried, a batch at a time.
 
@@ -144,6 +161,10 @@ class TableMethods(DatasetBase):
             As for :meth:`to_arrow`.
         connection
             Where the relation is made; None is DuckDB's own connection.
+        row_ids
+            Add the column ``row_id``, the number of each row in the whole dataset, by which ``ds.view_of`` makes a
+            view of what SQL chose. Without ``tensors`` only those are read that have one number, or text, labels or
+            JSON, per row: DuckDB reads every column of a relation, whatever a query names.
 
         Returns
         -------
@@ -156,7 +177,9 @@ class TableMethods(DatasetBase):
         """
         from lakebed.reading import frames
 
-        return frames.to_duckdb(_rows(self._table(tensors), labels, files), connection)
+        if row_ids and tensors is None:
+            tensors = _narrow(self._table())
+        return frames.to_duckdb(_rows(self._table(tensors), labels, files, row_ids=row_ids), connection)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
         """Refuse: rows of several tensors are no array. ``pandas.DataFrame(ds)`` comes by here.

@@ -45,7 +45,9 @@ _YIELDING = {
     "indexes": "_indexes",
     "map": "_map",
     "plot": "_plot",
+    "prepare": "_prepare",
     "rows": "_rows_of",
+    "view_of": "_view_of",
 }
 """Methods that 3.x does not have: where a script has a tensor of such a name, it gets that."""
 

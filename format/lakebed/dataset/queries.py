@@ -14,11 +14,13 @@ from lakebed.errors import InvalidInputError
 from lakebed.progress import rows_bar
 from lakebed.query import run
 from lakebed.query.bound import Info, Input
-from lakebed.query.execute import Sources
 from lakebed.query.limits import Limits, Ways
 from lakebed.query.relation import Projected, Relation, Stored
 from lakebed.query.result import Result
+from lakebed.query.sources import Sources
 from lakebed.session import places
+from lakebed.storage.credentials import Creds, kept
+from lakebed.storage.url import parse
 
 if TYPE_CHECKING:
     from lakebed.session.table import Table
@@ -35,23 +37,37 @@ class Queried:
         What a query without FROM asks; None if it needs one.
     made
         Makes a dataset of a handle.
+    creds
+        Credentials of the datasets that FROM names in buckets.
     """
 
-    def __init__(self, dataset: Any, made: Callable[..., Any]) -> None:
+    def __init__(self, dataset: Any, made: Callable[..., Any], creds: Creds | None = None) -> None:
+        self.creds = kept(creds)
         self.dataset = dataset
         self.made = made
         self.opened: list[Any] = [] if dataset is None else [dataset]
+        self._named: dict[str, Any] = {}
 
     def table(self) -> Table | None:
         """Return the rows that are asked without FROM."""
         if self.dataset is None:
             return None
+        if self.dataset.index.inside:
+            raise InvalidInputError(
+                "a query asks whole samples, and this view shows a part of each: query the rows, ds[rows].query(...), "
+                "and say the part in the query (SELECT image[0:2]) or of its result"
+            )
         return self.dataset._table(self.dataset._names())  # type: ignore[no-any-return]  # noqa: SLF001
 
     def open(self, path: str, version: str | None) -> Table:
         """Open another dataset, to read it."""
-        made = self.made(open_at(path if version is None else f"{path}@{version}", read_only=True))
-        self.opened.append(made)
+        address = path if version is None else f"{path}@{version}"
+        made = self._named.get(address)
+        if made is None:
+            made = self._named[address] = self.made(
+                open_at(parse(address, existing=True, creds=self.creds), read_only=True)
+            )
+            self.opened.append(made)
         return made._table()  # type: ignore[no-any-return]  # noqa: SLF001
 
     def differing(self, table: Table, first: str, second: str) -> tuple[Table, NDArray[np.int64]]:

@@ -75,6 +75,13 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
+class Unknown:
+    """A constant that is known only when the query is answered: it is checked, not answered."""
+
+    info: Info = ANY
+
+
+@dataclass(frozen=True, slots=True)
 class Input:
     """A column of the relation."""
 
@@ -174,7 +181,7 @@ class Cases:
     info: Info
 
 
-Bound = Value | Input | Apply | Logic | Not | Missing | Shape | Facts | RowNumber | Chance | Cases
+Bound = Value | Unknown | Input | Apply | Logic | Not | Missing | Shape | Facts | RowNumber | Chance | Cases
 
 
 def parts(node: Bound) -> Iterator[Bound]:

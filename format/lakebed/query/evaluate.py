@@ -21,6 +21,7 @@ from lakebed.query.bound import (
     Not,
     RowNumber,
     Shape,
+    Unknown,
     Value,
     cost,
 )
@@ -127,6 +128,8 @@ def evaluate(node: Bound, scope: Scope) -> Column:
         return Numbers(missing(node.operand, scope))
     if isinstance(node, RowNumber):
         return Numbers(np.asarray(scope.places, np.int64))
+    if isinstance(node, Unknown):
+        return Constant(None, scope.count)
     if isinstance(node, Chance):
         return Numbers(chance(node.key, scope.places))
     return _cases(node, scope)

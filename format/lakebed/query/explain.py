@@ -11,10 +11,11 @@ import pyarrow as pa
 from lakebed.printable import printable
 from lakebed.query.bound import TEXT
 from lakebed.query.columns import Column, Rows, Texts
-from lakebed.query.execute import Execution, Sources
+from lakebed.query.execute import Execution
 from lakebed.query.limits import Limits, Watch
 from lakebed.query.parser import parse
 from lakebed.query.relation import Relation
+from lakebed.query.sources import Sources
 
 _EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s+ANALYZE\b)?", re.IGNORECASE)
 
@@ -51,7 +52,7 @@ def asks_for_plan(text: str) -> tuple[str, bool] | None:
 def explained(
     text: str,
     sources: Sources,
-    parameters: Sequence[object] = (),
+    parameters: Sequence[object] | None = (),
     limits: Limits | None = None,
     *,
     analyze: bool = False,
@@ -60,6 +61,8 @@ def explained(
 
     Parameters
     ----------
+    parameters
+        Values of the ``?``; None while they are not known.
     analyze
         Answer it, and tell what that took.
 
@@ -76,7 +79,7 @@ def explained(
     execution = Execution(text, sources, parameters, Watch(limits), is_dry=not analyze, is_told=True)
     began, used = time.perf_counter(), time.process_time()
     found = execution.run(query)
-    lines = [f"{'  ' * (depth - 1)}{printable(step)}" for depth, step in execution.steps]
+    lines = [f"{'  ' * (depth - 1)}{printable(step)}" for depth, step in execution.work.steps]
     lines.append(printable(f"columns: {', '.join(found.names)}"))
     if analyze:
         wall, cpu = time.perf_counter() - began, time.process_time() - used

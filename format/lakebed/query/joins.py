@@ -64,7 +64,7 @@ def join(
         return _crossed(node, left, right, bind, hold)
     using = node.using
     if node.kind == "natural":
-        using = tuple(e.column for e in left.names.entries if right.names.find(None, e.column))
+        using = tuple(e.column for e in left.names.all_of(None) if right.names.find(None, e.column))
         if not using:
             raise query_error(text, node.at, "unknown_column", "NATURAL JOIN: the two sides share no column")
     if using:
@@ -127,7 +127,7 @@ def _both(left: From, right: From, lefts: Rows, rights: Rows) -> From:
             while name in columns:
                 name += "'"
             columns[name] = (side, entry.name)
-            entries.append(Entry(entry.table, entry.column, name, entry.info))
+            entries.append(Entry(entry.table, entry.column, name, entry.info, entry.is_behind))
     relation = Combined([(left.relation, lefts), (right.relation, rights)], columns)
     return From(relation, Names(entries))
 
@@ -210,10 +210,13 @@ def _merged(found: From, left: From, using: tuple[str, ...], kind: str) -> From:
     entries: list[Entry] = []
     count = len(left.names.entries)
     for number, entry in enumerate(found.names.entries):
-        if entry.column not in using:
+        if entry.column not in using or entry.is_behind:
             entries.append(entry)
-        elif number < count:
-            others = [e for e in found.names.entries[count:] if e.column == entry.column]
+            continue
+        if entry.table is not None:
+            entries.append(Entry(entry.table, entry.column, entry.name, entry.info, is_behind=True))
+        if number < count:
+            others = [e for e in found.names.entries[count:] if e.column == entry.column and not e.is_behind]
             one, two = Input(entry.name, entry.info), Input(others[0].name, others[0].info)
             if kind == "right":
                 one, two = two, one
@@ -223,6 +226,5 @@ def _merged(found: From, left: From, using: tuple[str, ...], kind: str) -> From:
                 merged = Apply("COALESCE", function.compute, (one, two), entry.info, 0)
             name = f"{entry.column}="
             outputs[name] = merged
-            # It answers to its own name, and to that of each table.
             entries.append(Entry(None, entry.column, name, entry.info))
     return From(Projected(found.relation, outputs), Names(entries))

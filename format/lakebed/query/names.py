@@ -12,12 +12,19 @@ from lakebed.query.relation import Relation
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A column: the table that it belongs to, its name there, and its name in the relation."""
+    """A column: the table that it belongs to, its name there, and its name in the relation.
+
+    Attributes
+    ----------
+    is_behind
+        Whether it is named with its table only, as the columns of a USING are: without a table, one stands for both.
+    """
 
     table: str | None
     column: str
     name: str
     told: Info | Mapping[str, Info]
+    is_behind: bool = False
 
     @property
     def info(self) -> Info:
@@ -43,7 +50,7 @@ class Names:
 
     def find(self, table: str | None, column: str) -> list[Entry]:
         """Return the columns that a name may mean."""
-        return [e for e in self.entries if e.column == column and (table is None or e.table == table)]
+        return [e for e in self.all_of(table) if e.column == column]
 
     def one(self, text: str, at: int, table: str | None, column: str) -> Input:
         """Return the column that a name means.
@@ -63,7 +70,7 @@ class Names:
             raise query_error(
                 text, at, "unknown_column", f"there is no table {table!r}{near(table, self.tables)}"
             )
-        known = [e.column for e in self.entries if table is None or e.table == table]
+        known = [e.column for e in self.all_of(table)]
         hint = near(column, known)
         if not hint.startswith("; did"):
             hint += "; a text stands in single quotes"
@@ -71,4 +78,4 @@ class Names:
 
     def all_of(self, table: str | None) -> Sequence[Entry]:
         """Return the columns of one table, or all."""
-        return [e for e in self.entries if table is None or e.table == table]
+        return [e for e in self.entries if (not e.is_behind if table is None else e.table == table)]

@@ -42,7 +42,7 @@ class Outputs:
         """
         base = self.source.relation
         if len(items) == 1 and items[0].expression is None and not items[0].items and self._numbers is None:
-            entries = self.binder.names.entries
+            entries = self.binder.names.all_of(None)
             if [e.name for e in entries] == base.names == [e.column for e in entries] and items[
                 0
             ].table is None:
@@ -78,7 +78,7 @@ class Outputs:
             self._from_all.add(entry.column)
 
     def _check_clear(self, entry: Entry, at: int) -> None:
-        same = [e for e in self.binder.names.entries if e.column == entry.column]
+        same = self.binder.names.find(None, entry.column)
         if len(same) > 1:
             raise query_error(
                 self.text, at, "ambiguous", f"both {same[0].table} and {same[1].table} have a column {entry.column!r}: "

@@ -18,6 +18,7 @@ from lakebed.query.bound import (
     Not,
     RowNumber,
     Shape,
+    Unknown,
     Value,
     cost,
     inputs,
@@ -95,6 +96,8 @@ def reads(*nodes: Bound) -> dict[str, str]:
 
 def described(node: Bound) -> str:
     """Return an expression as text."""
+    if isinstance(node, Unknown):
+        return "?"
     if isinstance(node, Value):
         text = repr(node.value)
         return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

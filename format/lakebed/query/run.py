@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakebed.query import syntax
-from lakebed.query.execute import Execution, Sources
+from lakebed.query.execute import Execution
 from lakebed.query.explain import Plan, asks_for_plan, explained
 from lakebed.query.functions.numeric import weights_of
 from lakebed.query.limits import Limits, Watch, Ways
 from lakebed.query.parser import parse, parse_expression
 from lakebed.query.relation import Relation
+from lakebed.query.sources import Sources
 
 if TYPE_CHECKING:
     from lakebed.session.table import Table
@@ -69,6 +70,19 @@ def run_parsed(
     found = Execution(text, sources, parameters, watch, ways=ways).run(query)
     watch.result(len(found))
     return found
+
+
+def checked(
+    text: str, query: syntax.Query, sources: Sources, limits: Limits, ways: Ways | None = None
+) -> None:
+    """Check a query whose parameters are not known yet: names are found, and types go together.
+
+    Raises
+    ------
+    QueryError
+        If it does not fit the data.
+    """
+    Execution(text, sources, None, Watch(limits), is_dry=True, ways=ways).run(query)
 
 
 def filtered(text: str, sources: Sources, limits: Limits | None = None) -> Relation:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from lakebed.errors import ModuleNotInstalledException
+from lakebed.errors import InvalidInputError, ModuleNotInstalledException
 
 if TYPE_CHECKING:
     import duckdb
@@ -75,3 +75,54 @@ def to_duckdb(rows: Any, connection: duckdb.DuckDBPyConnection | None) -> duckdb
     where: Any = module if connection is None else connection
     relation: duckdb.DuckDBPyRelation = where.from_arrow(rows)
     return relation
+
+
+def row_numbers(table: Any, name: str, length: int) -> list[int]:
+    """Return the row numbers that a column of a table holds.
+
+    Parameters
+    ----------
+    table
+        A relation of DuckDB, or whatever hands out Arrow, or a data frame of pandas.
+    length
+        Rows of the dataset.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no such column, or it holds others than numbers from 0 to `length`.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    hint = "make the relation by ds.to_duckdb(row_ids=True), and name that column behind SELECT"
+    names = getattr(table, "columns", None) if hasattr(table, "project") else None
+    if names is not None and name in names:
+        table = table.project(f'"{name}"')  # a relation of DuckDB: the other columns are not computed
+    if not hasattr(table, "__arrow_c_stream__") and not hasattr(table, "__arrow_c_array__"):
+        raise InvalidInputError(f"a view is made of a relation or a table, not of {type(table).__name__}")
+    found = pa.table(table)
+    if name not in found.column_names:
+        raise InvalidInputError(
+            f"the table has no column {name!r} of row numbers, but {', '.join(found.column_names)}: {hint}"
+        )
+    if found.column_names.count(name) > 1:
+        raise InvalidInputError(
+            f"the table has several columns {name!r}: name the one of this dataset with AS, and pass row_ids="
+        )
+    column = found.column(name)
+    if not pa.types.is_integer(column.type):
+        raise InvalidInputError(f"column {name!r} holds {column.type}, no row numbers: {hint}")
+    if column.null_count:
+        raise InvalidInputError(
+            f"column {name!r} has {column.null_count:,} rows without a number, as outer joins make them: "
+            f"leave them out by WHERE {name} IS NOT NULL"
+        )
+    if len(column):
+        low, high = (value.as_py() for value in pc.min_max(column).values())
+        if low < 0 or high >= length:
+            raise InvalidInputError(
+                f"column {name!r} names row {low if low < 0 else high}, and the dataset has {length:,} rows"
+            )
+    numbers: list[int] = column.to_pylist()
+    return numbers

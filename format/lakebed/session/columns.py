@@ -197,7 +197,11 @@ def _ahead(scans: Mapping[str, ColumnScan], start: int, stop: int) -> AbstractCo
     return prefetch([wanted for scan in scans.values() for wanted in scan.wanted(range(start, stop))])
 
 
-def arrow_stream(table: Table, *, labels: bool = False, files: bool = False) -> Any:
+ROW_ID = "row_id"
+"""Name of the column that numbers rows as the whole dataset does."""
+
+
+def arrow_stream(table: Table, *, labels: bool = False, files: bool = False, row_ids: bool = False) -> Any:
     """Return the rows of a table as a ``pyarrow.RecordBatchReader``.
 
     Parameters
@@ -206,6 +210,13 @@ def arrow_stream(table: Table, *, labels: bool = False, files: bool = False) -> 
         Class labels are dictionary columns with their names, else numbers.
     files
         Files are their bytes and links their addresses, else arrays.
+    row_ids
+        Add the column ``row_id``: the number of each row in the whole dataset, int64.
+
+    Raises
+    ------
+    InvalidOperationError
+        If samples are selected in parts.
     """
     import pyarrow as pa
 
@@ -225,7 +236,21 @@ def arrow_stream(table: Table, *, labels: bool = False, files: bool = False) -> 
         if window is None
         else _batches_ahead(scans, columns, schema, *window)
     )
+    if row_ids:
+        schema = schema.append(pa.field(ROW_ID, pa.int64()))
+        batches = _numbered(batches, schema, rows)
     return pa.RecordBatchReader.from_batches(schema, batches)
+
+
+def _numbered(batches: Iterator[Any], schema: Any, rows: Rows) -> Iterator[Any]:
+    """Add the number of each row to record batches."""
+    import pyarrow as pa
+
+    start = 0
+    for batch in batches:
+        numbers = np.asarray(rows[start : start + len(batch)], dtype=np.int64)
+        start += len(batch)
+        yield pa.RecordBatch.from_arrays([*batch.columns, pa.array(numbers)], schema=schema)
 
 
 @dataclass(frozen=True)
@@ -234,17 +259,18 @@ class ArrowRows:
 
     Parameters
     ----------
-    labels, files
+    labels, files, row_ids
         As for :func:`arrow_stream`.
     """
 
     table: Table
     labels: bool = False
     files: bool = False
+    row_ids: bool = False
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Export the rows as an Arrow stream."""
-        stream = arrow_stream(self.table, labels=self.labels, files=self.files)
+        stream = arrow_stream(self.table, labels=self.labels, files=self.files, row_ids=self.row_ids)
         return stream.__arrow_c_stream__(requested_schema)
 
 

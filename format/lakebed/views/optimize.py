@@ -100,8 +100,9 @@ def optimize(storage: Storage, opened: Opened, table: Table, how: Copying) -> Sa
 def _check_whole(table: Table) -> None:
     if table.index.inside:
         raise DatasetViewSavingError(
-            "the view shows a part of each sample, and copies are of whole ones: select the rows, optimize that, and "
-            "index the samples when they are read"
+            "the view shows a part of each sample, and a saved copy is of whole ones: optimize a view of "
+            "the rows, and index the samples when they are read; or copy the parts to a place of their own, by "
+            "view.copy(dest)"
         )
 
 

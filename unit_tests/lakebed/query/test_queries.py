@@ -531,6 +531,52 @@ def test_joins_of_three_and_other_conditions(shop: object) -> None:
     )
 
 
+ORDERS = '(SELECT person AS id, what FROM "mem://orders")'
+
+
+@pytest.mark.parametrize(
+    ("columns", "join", "expected"),
+    [
+        ("id, p.id AS a, o.id AS b", "JOIN", [(2, 2, 2), (2, 2, 2)]),
+        ("id, p.id AS a, o.id AS b", "LEFT JOIN", [(1, 1, None), (2, 2, 2), (2, 2, 2), (3, 3, None)]),
+        ("id, p.id AS a, o.id AS b", "RIGHT JOIN", [(2, 2, 2), (2, 2, 2), (9, None, 9)]),
+        (
+            "id, p.id AS a, o.id AS b",
+            "FULL JOIN",
+            [(1, 1, None), (2, 2, 2), (2, 2, 2), (3, 3, None), (9, None, 9)],
+        ),
+        ("id, p.id AS a, o.id AS b", "NATURAL JOIN", [(2, 2, 2), (2, 2, 2)]),
+        ("*", "RIGHT JOIN", [(2, "bob", "tea"), (2, "bob", "bun"), (9, None, "jam")]),
+        ("p.*", "RIGHT JOIN", [(2, "bob"), (2, "bob"), (None, None)]),
+        ("o.*", "NATURAL JOIN", [(2, "tea"), (2, "bun")]),
+    ],
+)
+def test_a_column_of_using_is_named_with_and_without_its_table(
+    shop: object, columns: str, join: str, expected: list[tuple[object, ...]]
+) -> None:
+    using = "" if join == "NATURAL JOIN" else "USING (id)"
+    found = lakebed.query(f'SELECT {columns} FROM "mem://people" p {join} {ORDERS} o {using}')
+    assert [tuple(_plain(value) for value in row.values()) for row in found.rows()] == expected
+
+
+def test_using_goes_on_with_the_next_join(shop: object) -> None:
+    three = f"""FROM "mem://people" p JOIN {ORDERS} o USING (id) LEFT JOIN (SELECT id, name AS more FROM "mem://people"
+        WHERE id > 2) q USING (id)"""
+    found = lakebed.query(
+        f"SELECT id, p.id AS a, o.id AS b, q.id AS c, more {three} WHERE p.id = 2 AND o.id = id"
+    )
+    assert [tuple(map(_plain, row.values())) for row in found.rows()] == [(2, 2, 2, None, None)] * 2
+    assert lakebed.query(f"SELECT * {three}").names == ["id", "name", "what", "more"]
+    groups = lakebed.query(f"SELECT p.id[0] AS a, count(*) AS n {three} GROUP BY p.id")
+    assert [tuple(map(_plain, row.values())) for row in groups.rows()] == [(2, 2)]
+    with pytest.raises(QueryError, match="there is no column 'nothing'"):
+        lakebed.query(f"SELECT p.nothing {three}")
+
+
+def _plain(value: object) -> object:
+    return value if value is None or isinstance(value, str) else np.asarray(value).item()
+
+
 def test_random_numbers_differ_by_row_and_stay(ds: lakebed.Dataset) -> None:
     found = ds.query("SELECT random() AS r, x")
     first, again = found.r.numpy(), found.r.numpy()

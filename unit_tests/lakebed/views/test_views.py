@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from PIL import Image
 
 import lakebed
 from lakebed.errors import (
     CheckoutError,
     DatasetCorruptError,
+    DatasetExistsError,
     DatasetViewSavingError,
+    InvalidInputError,
     InvalidOperationError,
     ReadOnlyModeError,
     UnsupportedParameterException,
@@ -142,12 +145,61 @@ def test_single_rows_and_parts_of_samples(disk: lakebed.Dataset) -> None:
             np.testing.assert_array_equal(mine, theirs)
 
 
+@pytest.mark.parametrize("way", ["copy", "materialize"])
+def test_copies_of_parts_are_what_the_view_shows(tmp_path: Path, way: str) -> None:
+    Image.fromarray(np.full((6, 5, 3), 7, np.uint8)).save(tmp_path / "linked.png")
+    ds = lakebed.empty(tmp_path / "ds")
+    ds.create_tensor("photo", htype="image", sample_compression="jpeg")
+    ds.create_tensor("group/box", htype="bbox")
+    ds.create_tensor("x", dtype="int64")
+    ds.create_tensor("linked", htype="link[image]", sample_compression="png")
+    for i in range(6):
+        box = None if i == 2 else np.arange(12, dtype=np.float32).reshape(3, 4) + i
+        photo = np.full((8 + i, 10, 3), 20 * i, np.uint8)
+        link = lakebed.link(str(tmp_path / "linked.png"))
+        ds.append({"photo": photo, "group/box": box, "x": i, "linked": link})
+    ds.info["about"] = "parts"
+    ds.commit()
+
+    view = ds[[4, 2, 1], 0:2]
+    lakebed.allow_links(tmp_path)
+    if way == "copy":
+        made = view.copy(tmp_path / "made", progressbar=False)
+    else:
+        assert view.materialize(tmp_path / "made", progressbar=False) == []
+        made = lakebed.load(tmp_path / "made")
+    assert made.photo.meta.sample_compression == "jpeg"
+    assert [s.shape for s in made.photo.numpy(aslist=True)] == [(2, 10, 3)] * 3
+    assert [int(s.mean().round()) for s in made.photo.numpy(aslist=True)] == [80, 40, 20]
+    assert made["group/box"].to_arrow().to_pylist()[1] is None
+    assert made["group/box"][0].numpy().tolist() == [[4, 5, 6, 7], [8, 9, 10, 11]]
+    assert made.x.numpy().ravel().tolist() == [4, 2, 1]
+    assert not made.linked.meta.is_link
+    assert made.linked[1].numpy().shape == (2, 5, 3)
+    assert made.info["about"] == "parts"
+    one = ds[3, 1:3].copy(tmp_path / "one", tensors=["photo"], progressbar=False)
+    assert one.photo.numpy().shape == (1, 2, 10, 3)
+
+
+def test_parts_that_are_no_samples_are_told(disk: lakebed.Dataset, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="a query asks whole samples"):
+        disk[2:5, 0:2].query("SELECT *")
+    with pytest.raises(DatasetExistsError):
+        disk[2:5, 0:2].copy(disk.copy(tmp_path / "there", progressbar=False).path, progressbar=False)
+    for view in (disk[2:5, 0, 0], disk[2, 1], disk[2:5, [0, 1], [0, 1]], disk[2:5, ..., 0]):
+        with pytest.raises(InvalidOperationError, match="SELECT image"):
+            view.copy(tmp_path / "pixels", tensors=["image"], progressbar=False)
+    assert not (tmp_path / "pixels").exists()
+    lists = disk[2:5, [2, 0]].copy(tmp_path / "lists", tensors=["image"], progressbar=False)
+    np.testing.assert_array_equal(lists.image[1].numpy(), disk.image[3].numpy()[[2, 0]])
+
+
 def test_what_cannot_be_stored_is_refused(disk: lakebed.Dataset) -> None:
     """Before anything is written."""
     for view in (disk[2:5, ..., 0], disk[2:5, 0:2][:, 1]):
         with pytest.raises(DatasetViewSavingError):
             view.save_view(id="v")
-    with pytest.raises(DatasetViewSavingError, match="whole ones"):
+    with pytest.raises(DatasetViewSavingError, match=r"view\.copy\(dest\)"):
         disk[2:5, 0:2].save_view(id="v", optimize=True, verbose=False)
     for name in ("", "..", "a/../b", "/a", "a//b", "a\\b", "nul\0"):
         with pytest.raises(DatasetViewSavingError, match="no id of a view"):

@@ -12,11 +12,13 @@ from lakebed.errors import QueryError
 from lakebed.query.bound import NUMBER, TEXT, TIME, Given, Info
 from lakebed.query.columns import Column, Constant, Numbers, Objects, Ragged, Texts, rows, strings
 from lakebed.query.functions.function import Function
-from lakebed.query.functions.numeric import constant
+from lakebed.query.functions.numeric import constant, constant_int
 
 Moments = NDArray[np.datetime64]
 
 UNITS = tuple("year quarter month week day dow doy hour minute second millisecond microsecond epoch".split())
+# About 270,000 years of minutes; microseconds beyond are no moments.
+_MOST_ADDED = 1 << 37
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
@@ -188,6 +190,31 @@ def _apart(given: Given) -> Column:
     return Numbers(np.trunc(apart / _MICROSECONDS[unit]).astype(np.int64), gone)
 
 
+def _added(given: Given) -> Column:
+    """Return moments that lie so many units later; a day that the month lacks is its last."""
+    unit = unit_of(str(constant(given, 0, "DATE_ADD")))
+    count = constant_int(given, 1, "DATE_ADD")
+    found = moments(given.columns[2], given.infos[2], "DATE_ADD")
+    if abs(count) > _MOST_ADDED:
+        raise QueryError(f"DATE_ADD adds up to {_MOST_ADDED:,} units", kind="type")
+    if unit in ("year", "quarter", "month"):
+        months = found.values.astype("datetime64[M]")
+        inside = found.values - months.astype("datetime64[us]")
+        later = months + np.timedelta64(count * {"year": 12, "quarter": 3, "month": 1}[unit], "M")
+        last = (later + np.timedelta64(1, "M")).astype("datetime64[D]") - np.timedelta64(1, "D")
+        days = np.minimum(later.astype("datetime64[D]") + inside.astype("timedelta64[D]"), last)
+        moved: Any = days.astype("datetime64[us]") + (inside - inside.astype("timedelta64[D]"))
+    elif unit in _MICROSECONDS:
+        moved = found.values + np.timedelta64(count * _MICROSECONDS[unit], "us")
+    else:
+        raise QueryError(f"DATE_ADD does not add {unit}", kind="type")
+    return Numbers(moved.astype("datetime64[us]").astype(np.int64), found.missing)
+
+
+def _part_of(given: Given) -> Column:
+    return part(unit_of(str(constant(given, 0, "DATE_PART"))), given.columns[1], given.infos[1])
+
+
 def _formatted(given: Given) -> Column:
     found = moments(given.columns[0], given.infos[0], "DATE_FORMAT")
     pattern = str(constant(given, 1, "DATE_FORMAT"))
@@ -200,6 +227,9 @@ def _formatted(given: Given) -> Column:
 
 FUNCTIONS: list[Function] = [
     *map(_unit_function, ("year", "quarter", "month", "week", "day", "hour", "minute", "second")),
+    *map(_unit_function, ("dow", "doy", "epoch")),
+    Function("DATE_ADD", 3, 3, _added, TIME, 2.0),
+    Function("DATE_PART", 2, 2, _part_of, NUMBER, 2.0),
     Function("TIMESTAMP", 1, 1, _timestamp, TIME, 2.0),
     Function("DATE", 1, 1, _date, TIME, 2.0),
     Function("DATE_TRUNC", 2, 2, _truncated, TIME, 2.0),

@@ -265,15 +265,43 @@ def _modulo(given: Given) -> Column:
     return arithmetic("%", given.columns[0], given.columns[1])
 
 
+def _logarithm(given: Given) -> Column:
+    """Return the logarithm to base 10, or to the first of two arguments, as PostgreSQL and DuckDB do."""
+    if len(given.columns) == 1:
+        return mapped(given.columns[0], _float(np.log10), "LOG")
+    base, value = (mapped(column, _float(np.log), "LOG") for column in given.columns)
+    return arithmetic("/", value, base)
+
+
+def _angle(given: Given) -> Column:
+    return on_numbers(given.columns[0], given.columns[1], np.arctan2, "ATAN2")
+
+
+def _variance(given: Given) -> Column:
+    """Return the mean square of the distance from the mean, as STD is its root."""
+    axis = constant_int(given, 1, "VAR") if len(given.columns) > 1 else None
+    apart = reduced("STD", given.columns[0], axis)
+    return arithmetic("*", apart, apart)
+
+
+def _is_infinite(values: Any) -> Any:
+    values = np.asarray(values)
+    return np.isinf(values) if values.dtype.kind == "f" else np.zeros(values.shape, np.bool_)
+
+
 FUNCTIONS: list[Function] = [
     *(Function(name, 1, 2, _reduction(name), NUMBER) for name in (
         "SUM", "PROD", "AVG", "STD", "MEDIAN", "AMIN", "AMAX", "ARG_MIN", "ARG_MAX",
     )),
-    *(Function(name, 1, 2, _reduction(of), NUMBER) for name, of in (("MEAN", "AVG"), ("MIN", "AMIN"), ("MAX", "AMAX"))),
+    *(Function(name, 1, 2, _reduction(of), NUMBER) for name, of in (
+        ("MEAN", "AVG"), ("MIN", "AMIN"), ("MAX", "AMAX"), ("ARGMIN", "ARG_MIN"), ("ARGMAX", "ARG_MAX"),
+    )),
+    Function("VAR", 1, 2, _variance, NUMBER),
     *(Function(name, 1, 2, _reduction(name), FLAG) for name in ("ANY", "ALL", "ALL_STRICT")),
     Function("COUNT", 1, 1, _count, NUMBER),
     Function("LEN", 1, 1, lambda given: items_of(given.columns[0]), NUMBER),
     Function("LENGTH", 1, 1, lambda given: items_of(given.columns[0]), NUMBER),
+    Function("CHAR_LENGTH", 1, 1, lambda given: items_of(given.columns[0]), NUMBER),
     logical("LOGICAL_AND", np.logical_and),
     logical("LOGICAL_OR", np.logical_or),
     _of_values("ABS", _absolute),
@@ -283,14 +311,26 @@ FUNCTIONS: list[Function] = [
     _of_values("LN", _float(np.log)),
     _of_values("LOG2", _float(np.log2)),
     _of_values("LOG10", _float(np.log10)),
+    Function("LOG", 1, 2, _logarithm, NUMBER),
+    _of_values("FLOOR", np.floor),
     _of_values("CEIL", np.ceil),
+    _of_values("CEILING", np.ceil),
     _of_values("TRUNC", np.trunc),
     _of_values("SIN", _float(np.sin)),
     _of_values("COS", _float(np.cos)),
     _of_values("TAN", _float(np.tan)),
+    _of_values("ASIN", _float(np.arcsin)),
+    _of_values("ACOS", _float(np.arccos)),
+    _of_values("ATAN", _float(np.arctan)),
+    Function("ATAN2", 2, 2, _angle, NUMBER),
+    _of_values("DEGREES", _float(np.degrees)),
+    _of_values("RADIANS", _float(np.radians)),
+    Function("PI", 0, 0, lambda given: Constant(np.float64(np.pi), given.count), NUMBER),
     _of_values("ISNAN", _is_nan),
+    _of_values("ISINF", _is_infinite),
     Function("ROUND", 1, 2, _rounded, same),
     Function("POWER", 2, 2, _power, NUMBER),
+    Function("POW", 2, 2, _power, NUMBER),
     Function("MOD", 2, 2, _modulo, NUMBER),
     Function("CLIP", 3, 3, _clip, same),
     Function("NONZERO", 1, 1, _nonzero, NUMBER, 1.0),
@@ -300,5 +340,6 @@ FUNCTIONS: list[Function] = [
     _extreme("GREATEST", np.maximum),
     _extreme("LEAST", np.minimum),
     Function("COALESCE", 1, None, _coalesce, lambda infos: infos[0], 1.0),
+    Function("IFNULL", 2, 2, _coalesce, lambda infos: infos[0], 1.0),
     Function("NULLIF", 2, 2, _null_if, lambda infos: infos[0], 1.0),
 ]  # fmt: skip

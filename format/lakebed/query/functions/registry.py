@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from lakebed.errors import InvalidInputError
 from lakebed.query.functions import dates, numeric, text, vectors
 from lakebed.query.functions.function import Function, added, added_function
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 FUNCTIONS: dict[str, Function] = {
     function.name: function for module in (numeric, vectors, text, dates) for function in module.FUNCTIONS
@@ -24,18 +26,37 @@ SPECIAL = (
     "MAX_WEIGHT",
     "SUM_WEIGHT",
     "IF",
+    "IIF",
+    "NOW",
+    "TODAY",
 )
 """Functions that are more than a function of values."""
 
 _MEANT = {
-    "LOG": "LN, LOG2 or LOG10",
-    "FLOOR": "TRUNC, or x - x % 1",
-    "ARGMAX": "ARG_MAX",
-    "ARGMIN": "ARG_MIN",
+    "STDDEV": "STD, which is that of all values, as in NumPy",
+    "STDDEV_SAMP": "STD, which is that of all values, as in NumPy",
+    "VARIANCE": "VAR, which is that of all values, as in NumPy",
+    "JSON_EXTRACT": "a key in brackets: about['place']['id']",
+    "JSON_VALUE": "a key in brackets: about['place']['id']",
+    "JSON_ARRAY_LENGTH": "LEN",
+    "ARRAY_LENGTH": "LEN, or SHAPE",
+    "CARDINALITY": "LEN",
+    "GETDATE": "NOW()",
+    "CURRENT_TIMESTAMP": "NOW()",
+    "CURRENT_DATE": "TODAY()",
+    "STRFTIME": "DATE_FORMAT(at, '%Y-%m-%d')",
+    "TO_CHAR": "DATE_FORMAT(at, '%Y-%m-%d'), or CAST(x AS text)",
+    "DATEDIFF": "DATE_DIFF('day', a, b)",
+    "DATEADD": "DATE_ADD('day', 3, at)",
+    "REGEXP_LIKE": "MATCHES",
+    "NVL": "COALESCE",
+    "UCASE": "UPPER",
+    "LCASE": "LOWER",
+    "GROUP_CONCAT": "the column itself, which holds the values of the group",
+    "ARRAY_AGG": "the column itself, which holds the values of the group",
     "EQUALS": "text = 'x'",
     "BM25": "BM25_SIMILARITY",
     "HYBRID": "RRF(BM25_SIMILARITY(...), COSINE_SIMILARITY(...))",
-    "NOW": "a date in single quotes",
 }
 
 
@@ -55,13 +76,19 @@ def names() -> list[str]:
     return sorted({*FUNCTIONS, *SPECIAL, *added()})
 
 
+@overload
 def register(
-    name: str,
-    function: Callable[..., Any] | None = None,
-    *,
-    vectorised: bool = False,
-    arguments: int | None = None,
-) -> Any:
+    name: str, function: None = None, *, vectorised: bool = False, arguments: int | None = None
+) -> Callable[[F], F]: ...
+
+
+@overload
+def register(name: str, function: F, *, vectorised: bool = False, arguments: int | None = None) -> F: ...
+
+
+def register(
+    name: str, function: F | None = None, *, vectorised: bool = False, arguments: int | None = None
+) -> F | Callable[[F], F]:
     """Add a function of Python to the query language, for this process.
 
     Parameters
@@ -101,6 +128,10 @@ def register(
     if name.upper() in FUNCTIONS or name.upper() in SPECIAL:
         raise InvalidInputError(f"{name} is a function of the language already")
     if function is None:
-        return lambda given: register(name, given, vectorised=vectorised, arguments=arguments)
+
+        def registered(given: F) -> F:
+            return register(name, given, vectorised=vectorised, arguments=arguments)
+
+        return registered
     added_function(name, function, is_vectorised=vectorised, arguments=arguments)
     return function

@@ -32,6 +32,9 @@ from lakebed.query.functions.numeric import constant, constant_int
 
 # -- texts -----------------------------------------------------------------------------------------------------------
 
+# What one row is made to hold at most.
+_LONGEST = 1 << 16
+
 
 def texts(column: Column, name: str) -> Texts:
     """Return a column of texts; JSON values that are text are, too.
@@ -161,6 +164,75 @@ def _split(given: Given) -> Column:
     return Objects(
         [None if text is None else text.split(separator) for text in rows(texts(given.columns[0], "SPLIT"))]
     )
+
+
+def _split_part(given: Given) -> Column:
+    """Return one part of a text between separators, counted from 1, or from the end by -1; else ``''``."""
+    separator, number = constant(given, 1, "SPLIT_PART"), constant_int(given, 2, "SPLIT_PART")
+    if not isinstance(separator, str) or not separator or number == 0:
+        raise QueryError("SPLIT_PART needs a text to split at, and counts parts from 1", kind="type")
+
+    def part(text: str) -> str:
+        parts = text.split(separator)
+        at = number - 1 if number > 0 else len(parts) + number
+        return parts[at] if 0 <= at < len(parts) else ""
+
+    return strings(
+        [None if text is None else part(text) for text in rows(texts(given.columns[0], "SPLIT_PART"))]
+    )
+
+
+def _padded(name: str, *, at_left: bool) -> Callable[[Given], Column]:
+    def compute(given: Given) -> Column:
+        width = _length(given, 1, name)
+        fill = constant(given, 2, name) if len(given.columns) > 2 else " "
+        if not isinstance(fill, str) or not fill:
+            raise QueryError(f"{name} fills with text", kind="type")
+
+        def padded(text: str) -> str:
+            more = (fill * max(0, width - len(text)))[: max(0, width - len(text))]
+            return (more + text if at_left else text + more)[:width]
+
+        return strings(
+            [None if text is None else padded(text) for text in rows(texts(given.columns[0], name))]
+        )
+
+    return compute
+
+
+def _repeated(given: Given) -> Column:
+    count = _length(given, 1, "REPEAT")
+    return strings(
+        [None if text is None else text * count for text in rows(texts(given.columns[0], "REPEAT"))]
+    )
+
+
+def _length(given: Given, number: int, name: str) -> int:
+    value = constant_int(given, number, name)
+    if value > _LONGEST:
+        raise QueryError(f"{name} makes texts of up to {_LONGEST:,} characters", kind="limit")
+    return max(0, value)
+
+
+def _replaced_pattern(given: Given) -> Column:
+    """Replace all that a pattern (RE2) matches."""
+    pattern, new = constant(given, 1, "REGEXP_REPLACE"), constant(given, 2, "REGEXP_REPLACE")
+    if not isinstance(pattern, str) or not isinstance(new, str):
+        raise QueryError("REGEXP_REPLACE takes a pattern and a text", kind="type")
+    array = texts(given.columns[0], "REGEXP_REPLACE").array
+    try:
+        return Texts(pc.replace_substring_regex(array, pattern=pattern, replacement=new))
+    except pa.ArrowInvalid as error:
+        raise QueryError(f"REGEXP_REPLACE: {error}", kind="runtime") from error
+
+
+def _concat_with(given: Given) -> Column:
+    """Put texts together with a separator between those that are there."""
+    separator = constant(given, 0, "CONCAT_WS")
+    if not isinstance(separator, str):
+        raise QueryError("CONCAT_WS puts a text between others", kind="type")
+    parts = [as_text(column).array for column in given.columns[1:]]
+    return Texts(pc.binary_join_element_wise(*parts, separator, null_handling="skip"))
 
 
 # -- JSON ------------------------------------------------------------------------------------------------------------
@@ -320,7 +392,14 @@ FUNCTIONS: list[Function] = [
     _of_text("LTRIM", pc.utf8_ltrim_whitespace),
     _of_text("RTRIM", pc.utf8_rtrim_whitespace),
     _of_text("REVERSE", pc.utf8_reverse),
+    _of_text("INITCAP", pc.utf8_title),
     Function("CONCAT", 1, None, _concat, TEXT, 1.0),
+    Function("CONCAT_WS", 2, None, _concat_with, TEXT, 1.0),
+    Function("LPAD", 2, 3, _padded("LPAD", at_left=True), TEXT, 4.0),
+    Function("RPAD", 2, 3, _padded("RPAD", at_left=False), TEXT, 4.0),
+    Function("REPEAT", 2, 2, _repeated, TEXT, 4.0),
+    Function("SPLIT_PART", 3, 3, _split_part, TEXT, 4.0),
+    Function("REGEXP_REPLACE", 3, 3, _replaced_pattern, TEXT, 4.0),
     Function("SUBSTR", 2, 3, _substring, TEXT, 1.0),
     Function("SUBSTRING", 2, 3, _substring, TEXT, 1.0),
     Function("LEFT", 2, 2, _left, TEXT, 1.0),
@@ -328,9 +407,11 @@ FUNCTIONS: list[Function] = [
     Function("REPLACE", 3, 3, _replaced, TEXT, 2.0),
     Function("SPLIT", 2, 2, _split, JSON, 5.0),
     Function("STRPOS", 2, 2, _position, NUMBER, 3.0),
+    Function("INSTR", 2, 2, _position, NUMBER, 3.0),
     _tested("STARTS_WITH", pc.starts_with),
     _tested("ENDS_WITH", pc.ends_with),
     _tested("MATCHES", pc.match_substring_regex),
+    _tested("REGEXP_MATCHES", pc.match_substring_regex),
     Function("CONTAINS", 2, 2, contains, FLAG, 3.0),
     _of_documents("KEYS", _keys),
     _of_documents("VALUES", _values),

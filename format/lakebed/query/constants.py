@@ -1,0 +1,71 @@
+"""Constants of queries: literals, and values of parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from typing import Any
+
+import numpy as np
+
+from lakebed.query.bound import ANY, JSON, NUMBER, TEXT, Info, Value
+
+
+def constant(value: Any) -> Value:
+    """Return a constant.
+
+    Raises
+    ------
+    TypeError
+        If the language has no such values.
+    """
+    if isinstance(value, np.datetime64):
+        value = None if np.isnat(value) else str(value.astype("datetime64[us]"))
+    if isinstance(value, date):
+        value = None if value != value else _iso(value)
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, set | frozenset | range):
+        value = list(value)
+    if value is None or isinstance(value, bool | int | float):
+        return Value(value, NUMBER if value is not None else ANY)
+    if isinstance(value, str):
+        return Value(value, TEXT)
+    if not isinstance(value, list | tuple | dict | np.ndarray | bytes) and hasattr(value, "__array__"):
+        value = np.asarray(value)
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind in "biuf":
+            return Value(value, Info("array", value.dtype, value.ndim))
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        if value and all(isinstance(item, str | date) for item in value):
+            return Value([_iso(item) if isinstance(item, date) else item for item in value], JSON)
+        return Value(literal_array(list(value)), Info("array"))
+    if isinstance(value, dict):
+        return Value(value, JSON)
+    raise TypeError(f"a query has no values of type {type(value).__name__}")
+
+
+def _iso(value: date) -> str:
+    """Return a date, or a time, in UTC if it says where, as the text that stands for it in queries."""
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        value = value.astimezone(UTC).replace(tzinfo=None)
+    return value.isoformat()
+
+
+def literal_array(values: Sequence[Any]) -> np.ndarray[Any, Any]:
+    """Return numbers as float32, or as 64-bit integers if float32 does not hold them."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf":
+        raise TypeError("not all of them are numbers")
+    narrow = array.astype(np.float32)
+    if array.dtype.kind in "iu" and not np.array_equal(narrow.astype(np.float64), array):
+        return array.astype(np.int64)
+    return narrow
+
+
+def python(value: Any) -> Any:
+    """Return arrays without axes as numbers of Python, which take the type of what they are compared with."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        return value.item()
+    return value

@@ -1,0 +1,97 @@
+"""WHERE and HAVING: the rows for which a condition is true; EXPAND BY: those around them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.errors import QueryError
+from lakebed.query import pruning, syntax
+from lakebed.query.bound import Bound, Logic, Value
+from lakebed.query.errors import query_error
+from lakebed.query.evaluate import Scope, is_true
+from lakebed.query.plan import conjuncts, described, reads
+from lakebed.query.relation import Relation
+from lakebed.query.work import Work, at_row
+
+Rows = NDArray[np.int64]
+
+
+def filtered(work: Work, relation: Relation, condition: Bound, wanted: int | None) -> Relation:
+    """Return the rows for which a condition is true; the first `wanted` of them, if that is not None."""
+    parts = conjuncts(condition)
+    read = reads(*parts)
+    names = [name for name, kind in read.items() if kind == "data" and name]
+    asked_of = list(dict.fromkeys(name for part in parts for name in pruning.asked_columns(part)))
+    if work.is_told:
+        told = ", ".join(f"{name}: {kind}" for name, kind in read.items())
+        work.note(f"where {' and then '.join(map(described, parts))} (reads {told or 'nothing'})")
+    if work.is_dry:
+        for line in pruning.expected(pruning.kept(relation, parts, asked_of), relation, names):
+            work.note(line)
+        return relation
+    if wanted == 0:
+        return relation.select(np.zeros(0, np.int64))
+    if all(isinstance(part, Value) for part in parts):
+        kept = is_true(condition, Scope(relation, range(len(relation) and 1)))
+        return relation if not len(kept) or kept[0] else relation.select(np.zeros(0, np.int64))
+    found: list[Rows] = []
+    count = asked = 0
+    before = pruning.traffic(relation, names) if work.is_told else None
+    left = pruning.kept(relation, parts, asked_of)
+    all_windows = relation.windows(names, is_soon=wanted is not None)
+    for window in pruning.windows(left, relation, all_windows):
+        work.watch.tick()
+        scope = Scope(relation, window)
+        mask = _asked(parts, relation, scope, window)
+        pruning.learn(relation, scope, asked_of, window)
+        places = np.flatnonzero(mask)
+        if window.start:
+            places += window.start
+        found.append(places)
+        count += len(places)
+        asked += len(window)
+        work.watch.hold(places.nbytes)
+        if wanted is not None and count >= wanted:
+            break
+    if work.is_told:
+        for line in pruning.expected(left, relation, names):
+            work.note(line)
+        work.note(f"asked of {asked:,} of {len(relation):,} rows, true of {count:,}")
+        after = pruning.traffic(relation, names)
+        if before is not None and after is not None:
+            came = after.since(before)
+            work.note(f"{came.requests:,} requests brought {came.nbytes:,} bytes")
+    pruning.save(relation, asked_of)
+    rows = found[0] if len(found) == 1 else np.concatenate(found) if found else np.zeros(0, np.int64)
+    return relation.select(rows if wanted is None else rows[:wanted])
+
+
+def _asked(parts: Sequence[Bound], relation: Relation, scope: Scope, window: range) -> NDArray[np.bool_]:
+    node = parts[0] if len(parts) == 1 else Logic("and", tuple(parts))
+    try:
+        return is_true(node, scope)
+    except QueryError as error:
+        raise at_row(error, node, relation, window) from error
+
+
+def expanded(work: Work, whole: Relation, found: Relation, node: syntax.Expand) -> tuple[Relation, Rows]:
+    """Add the rows around each that was found; tell how far each lies from it."""
+    work.note(f"expand by {node.before} before and {node.after} after")
+    rows, all_rows = found.base_rows(), whole.base_rows()
+    if rows is None or all_rows is None:
+        raise query_error(work.text, node.at, "unsupported", "EXPAND BY needs the rows of one dataset")
+    order = np.argsort(all_rows, kind="stable")
+    places = order[np.searchsorted(all_rows[order], rows)]
+    apart = np.arange(-node.before, node.after + 1)
+    around = (places[:, None] + apart).reshape(-1)
+    offsets = np.tile(apart, len(places))
+    inside = (around >= 0) & (around < len(whole))
+    around, offsets = around[inside], offsets[inside]
+    if not node.keeps_repeats:
+        around, first = np.unique(around, return_index=True)
+        offsets = offsets[first]
+    work.watch.hold(around.nbytes)
+    return whole.select(around), offsets

@@ -1,0 +1,95 @@
+"""Where queries find datasets, and those that one query has opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakebed.errors import LakebedError, QueryError
+from lakebed.query import syntax
+from lakebed.query.errors import query_error
+from lakebed.query.joins import From
+from lakebed.query.names import Names
+from lakebed.query.relation import Relation, Stored
+from lakebed.query.work import Work
+
+if TYPE_CHECKING:
+    from lakebed.session.table import Table
+
+Rows = NDArray[np.int64]
+
+Open = Callable[[str, str | None], "Table"]
+"""Opens a dataset by its address and a version."""
+
+Differing = Callable[["Table", str, str], tuple["Table", Rows]]
+"""Returns the table of the second version, and the rows that the first lacks or has otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where a query finds datasets.
+
+    Attributes
+    ----------
+    implicit
+        What a query without FROM asks; None if it needs one.
+    """
+
+    implicit: Table | None
+    open: Open
+    differing: Differing
+
+
+class Opened:
+    """The datasets of one query, each opened once."""
+
+    def __init__(self, sources: Sources) -> None:
+        self.sources = sources
+        self._read: dict[tuple[str, str | None], Relation] = {}
+
+    def implicit(self, work: Work, at: int) -> Relation:
+        """Return what a query without FROM asks."""
+        if self.sources.implicit is None:
+            raise query_error(work.text, at, "unknown_source", 'the query needs FROM "path/of/a/dataset"')
+        found = self._read.get(("", None))
+        if found is None:
+            found = self._read["", None] = Stored(self.sources.implicit)
+        if work.is_told:
+            work.note(f"the dataset, {len(found):,} rows")
+        return found
+
+    def dataset(self, work: Work, node: syntax.Path) -> Relation:
+        """Return a dataset that is named by its address."""
+        key = node.path, node.version
+        found = self._read.get(key)
+        if found is None:
+            try:
+                found = Stored(self.sources.open(node.path, node.version))
+            except QueryError:
+                raise
+            except (LakebedError, OSError, ValueError) as error:
+                raise query_error(
+                    work.text, node.at, "unknown_source", f"{node.path!r} cannot be read: {error}"
+                ) from error
+            self._read[key] = found
+        work.note(f"dataset {node.path}{'@' + node.version if node.version else ''}, {len(found):,} rows")
+        return found
+
+    def difference(self, work: Work, node: syntax.Difference) -> From:
+        """Return the rows of a version that another lacks or has otherwise."""
+        table = self.sources.implicit if node.path is None else self.sources.open(node.path, None)
+        if table is None:
+            raise query_error(
+                work.text, node.at, "unknown_source", "DIFF needs a dataset: DIFF(\"path\", 'a', 'b')"
+            )
+        try:
+            second, rows = self.sources.differing(table, node.first, node.second)
+        except LakebedError as error:
+            raise query_error(work.text, node.at, "unknown_source", f"DIFF: {error}") from error
+        relation = Stored(second).select(rows)
+        work.note(f"rows of {node.second} that {node.first} lacks or has otherwise, {len(relation):,} rows")
+        return From(relation, Names.of(relation, node.alias))
