@@ -317,6 +317,15 @@ def truth(column: Column) -> Mask:
     return flags if column.missing is None else flags & ~column.missing
 
 
+def flags(column: Column) -> Column:
+    """Return what AND, OR and NOT are said of, value by value: of texts and constants, whether they are true."""
+    if isinstance(column, Texts):
+        return Numbers(truth(column))
+    if isinstance(column, Constant) and column.value is not None and not isinstance(column.value, np.ndarray):
+        return Constant(_is_true(column.value), column.count)
+    return column
+
+
 def _is_true(value: Any) -> bool:
     if value is None:
         return False

@@ -26,13 +26,27 @@ from lakebed.query.columns import (
 
 Operation = Callable[[Any, Any], Any]
 
+
+def _ordering(function: Operation) -> Operation:
+    """Return a comparison; booleans are the numbers 0 and 1, so that a number of any size is compared with them."""
+
+    def operation(a: Any, b: Any) -> Any:
+        if isinstance(a, np.ndarray) and a.dtype == np.bool_:
+            a = a.view(np.uint8)
+        if isinstance(b, np.ndarray) and b.dtype == np.bool_:
+            b = b.view(np.uint8)
+        return function(a, b)
+
+    return operation
+
+
 _ORDERINGS: dict[str, Operation] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
+    "=": _ordering(operator.eq),
+    "!=": _ordering(operator.ne),
+    "<": _ordering(operator.lt),
+    "<=": _ordering(operator.le),
+    ">": _ordering(operator.gt),
+    ">=": _ordering(operator.ge),
 }
 
 _OF_TEXT: dict[str, Callable[..., Any]] = {
@@ -65,7 +79,7 @@ def arithmetic(sign: str, left: Column, right: Column) -> Column:
     return _combined(left, right, _ARITHMETIC[sign], sign)
 
 
-def _with(function: np.ufunc) -> Operation:
+def wide(function: np.ufunc) -> Operation:
     """Return an operation on numbers: literals have 64 bits, and booleans are numbers."""
 
     def operation(a: Any, b: Any) -> Any:
@@ -83,7 +97,7 @@ def _divide(a: Any, b: Any) -> Any:
 def _modulo(a: Any, b: Any) -> Any:
     if _number(a).dtype.kind in "biu" and _number(b).dtype.kind in "biu" and np.any(np.equal(b, 0)):
         raise QueryError("division of an integer by zero with %", kind="runtime")
-    return _with(np.mod)(a, b)
+    return wide(np.mod)(a, b)
 
 
 def _power(a: Any, b: Any) -> Any:
@@ -91,9 +105,9 @@ def _power(a: Any, b: Any) -> Any:
 
 
 _ARITHMETIC: dict[str, Operation] = {
-    "+": _with(np.add),
-    "-": _with(np.subtract),
-    "*": _with(np.multiply),
+    "+": wide(np.add),
+    "-": wide(np.subtract),
+    "*": wide(np.multiply),
     "/": _divide,
     "%": _modulo,
     "^": _power,
