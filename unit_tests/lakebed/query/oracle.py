@@ -248,7 +248,9 @@ class Statements:
         return Said(f"CAST({a.tql} AS {kind})", lambda row: np.asarray(function(a.py(row)))[()])
 
     def _of_text(self, depth: int) -> Said:
-        a = self.text()
+        a, word = self.text(), self.chance.choice(["e", "red", "é"])
+        if self.chance.randrange(3) == 0:
+            return Said(f"STRPOS({a.tql}, '{word}')", lambda row: np.int64((a.py(row) or "").find(word) + 1))
         return Said(f"LEN({a.tql})", lambda row: np.int64(len(a.py(row) or "")))
 
     def array(self) -> Said:
@@ -267,6 +269,18 @@ class Statements:
             (f"arr[:, {at % 3}]", lambda row: row["arr"][:, at % 3]),
             ("sum(arr, 0)", lambda row: row["arr"].sum(axis=0)),
             ("seq", lambda row: np.array(row["seq"])),
+            (f"arr[..., {at % 3}]", lambda row: row["arr"][..., at % 3]),
+            (f"arr[-1, ::{at + 1}]", lambda row: row["arr"][-1, :: at + 1]),
+            (f"any(arr > {low}, 1)", lambda row: (row["arr"] > low).any(axis=1)),
+            ("flatten(arr)", lambda row: row["arr"].reshape(-1)),
+            (f"box[:2, {at}]", lambda row: row["box"][:2, at]),
+            (f"box[{low}]", lambda row: _item(row["box"], low) if _item(row["box"], low) is not None else np.empty(0)),
+            ("box[:, 2] * box[:, 3]", lambda row: row["box"][:, 2] * row["box"][:, 3]),
+            (f"clip(rag, {low}, 4)", lambda row: np.clip(row["rag"], low, 4)),
+            ("abs(rag - s)", lambda row: np.abs(row["rag"] - row["s"])),
+            ("rag[nonzero(rag > 1)]", lambda row: row["rag"][row["rag"] > 1]),
+            ("(arr[0] * arr[1])", lambda row: row["arr"][0] * row["arr"][1]),
+            ("(arr * ARRAY[1, 0, 2])[1]", lambda row: row["arr"][1] * np.array([1, 0, 2], np.float32)),
         ]
         text, function = self.chance.choice(ways)
         return Said(text, function)
@@ -281,6 +295,16 @@ class Statements:
             ("MIN({})", lambda v: v.min() if len(v) else v.dtype.type(0)),
             ("{}[" + str(at) + "]", lambda v: _item(v, at)),
             ("COUNT({})", lambda v: np.int64(v.size)),
+            ("AVG({})", lambda v: np.float64(np.mean(v, dtype=np.float64)) if len(v) else np.float64(0)),
+            ("ROUND(STD({}), 3)", lambda v: np.round(np.std(v.astype(np.float64)), 3) if len(v) else np.float64(0)),
+            ("MEDIAN({})", lambda v: np.median(v) if len(v) else np.float64(0)),
+            ("ARG_MAX({})", lambda v: np.int64(np.argmax(v)) if len(v) else np.int64(0)),
+            ("PROD({})", lambda v: v.prod()),
+            ("ROUND(L2_NORM({}), 3)", lambda v: np.round(np.sqrt((v.astype(np.float64) ** 2).sum()), 3)),
+            ("COUNT(DISTINCT {})", lambda v: np.int64(len(np.unique(v)))),
+            ("LEN(UNIQUE({}))", lambda v: np.int64(len(np.unique(v)))),
+            ("SORT({})[0]", lambda v: np.sort(v)[0] if len(v) else None),
+            ("LEN(NONZERO({}))", lambda v: np.int64(np.count_nonzero(v))),
         ]
         form, function = self.chance.choice(ways)
         return Said(form.format(a.tql), lambda row: function(a.py(row)))
@@ -297,6 +321,9 @@ class Statements:
             ("(t || '!')", lambda v: v + "!"), (f"SUBSTR(t, {count})", lambda v: v[count - 1 :]),
             (f"LEFT(t, {count})", lambda v: v[:count]), (f"RIGHT(t, {count})", lambda v: v[-count:]),
             ("REPLACE(t, 'e', 'ee')", lambda v: v.replace("e", "ee")), ("REVERSE(t)", lambda v: v[::-1]),
+            ("TRIM(t)", str.strip), (f"SUBSTR(t, -{count})", lambda v: v[-count:]),
+            (f"SUBSTR(t, 2, {count})", lambda v: v[1 : 1 + count]), ("CONCAT(t, '-', 'x')", lambda v: v + "-x"),
+            ("SPLIT(t, ' ')[0]", lambda v: v.split(" ")[0]), ("CAST(t AS text)", lambda v: v),
         ]  # fmt: skip
         text, function = self.chance.choice(ways)
         return Said(text, lambda row: _each(function)(row["t"]))
@@ -351,6 +378,10 @@ class Statements:
                     f"{'NOT ' if no else ''}({both[0].sql} AND {both[1].sql})")  # fmt: skip
 
     def _member(self) -> Said:
+        if not self.is_sql and self.chance.randrange(4) == 0:
+            one, other = self.column("i", "s", "f"), self.column("s", "u", "d")
+            return Said(f"{one.tql} IN ({other.tql}, 1)",
+                        lambda row: _compared("==", one.py(row), other.py(row)) or _compared("==", one.py(row), 1))  # fmt: skip
         a = self.column("i", "s", "f", "d")
         items = [self.chance.choice([-3, -1, 0, 1, 2, 0.25, 1.5]) for _ in range(self.chance.randint(1, 4))]
         no = self.chance.randrange(2)
@@ -395,6 +426,11 @@ class Statements:
 
     def _pattern(self) -> Said:
         a, no = self.text(), self.chance.randrange(2)
+        name, test = self.chance.choice([("STARTS_WITH", str.startswith), ("ENDS_WITH", str.endswith),
+                                         ("CONTAINS", str.__contains__), ("MATCHES", str.__contains__)])  # fmt: skip
+        if self.chance.randrange(3) == 0:
+            word = self.chance.choice(["r", "red", "é", "d"])
+            return Said(f"{name}({a.tql}, '{word}')", lambda row: bool(test(a.py(row) or "", word)))
         pattern = self.chance.choice(["*", "r*", "*e*", "?ed", "", "*d b*", "é", "??????", "*%*"])
         word, fold = self.chance.choice([("LIKE", lambda v: v), ("ILIKE", str.lower)])
 

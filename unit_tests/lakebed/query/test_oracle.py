@@ -197,6 +197,87 @@ def _inside(value: Any, known: set[Any]) -> bool:
     return (plain(value) if value is not None else "") in known
 
 
+def expanded(data: Data, say: Statements) -> str:
+    where, before, after, keeps = say.condition(1), say.chance.randrange(3), say.chance.randrange(3), say.chance.randrange(2)
+    text = f"SELECT rid WHERE {where.tql} EXPAND BY {before} {after}{' OVERLAP' if keeps else ''}"
+    around = [
+        n + apart
+        for n, row in enumerate(data.rows)
+        if where.py(row)
+        for apart in range(-before, after + 1)
+        if 0 <= n + apart < ROWS
+    ]
+    agree(text, rids(data.ds.query(text)), around if keeps else sorted(set(around)))
+    return text
+
+
+def of_a_query(data: Data, say: Statements) -> str:
+    """A query of what a query computed, and rows numbered."""
+    where, one, low = say.condition(1), say.number(), say.chance.randint(-3, 3)
+    kind = say.chance.randrange(3)
+    inner = [r for r in data.rows if where.py(r)]
+    if kind == 0:
+        text = (
+            f"SELECT q.rid AS rid, q.y AS y, row_number() AS n FROM (SELECT rid, {one.tql} AS y WHERE {where.tql}) AS q "
+            f"WHERE NOT q.y > {low} ORDER BY y, rid DESC LIMIT 20"
+        )
+        left = [r for r in inner if one.py(r) is None or not one.py(r) > low][::-1]
+        known = [r for r in left if one.py(r) is not None and one.py(r) == one.py(r)]
+        left = [
+            *sorted(known, key=one.py),
+            *[r for r in left if one.py(r) is not None and one.py(r) != one.py(r)],
+            *[r for r in left if one.py(r) is None],
+        ][:20]
+        found = data.ds.query(text)
+        agree(text, rids(found), [r["rid"] for r in left])
+        agree(f"{text} (y)", [none(v) for v in column(found, "y")], [one.py(r) for r in left])
+        agree(f"{text} (n)", column(found, "n"), list(range(len(left))))
+        return text
+    if kind == 1:
+        text = f"SELECT rid FROM (SELECT rid, s, rag WHERE {where.tql} GROUP BY s) UNGROUP BY SPLIT"
+        groups: dict[Any, list[Row]] = {}
+        for row in inner:
+            groups.setdefault(row["s"], []).append(row)
+        agree(text, rids(data.ds.query(text)), [r["rid"] for rows in groups.values() for r in rows])
+        return text
+    text = f"SELECT DISTINCT ON (s, b) rid, t WHERE ({where.tql}) AND row_number() % 2 == 0"
+    seen: dict[Any, Row] = {}
+    for row in inner:
+        if row["rid"] % 2 == 0:
+            seen.setdefault((row["s"], row["b"]), row)
+    agree(text, rids(data.ds.query(text)), [r["rid"] for r in seen.values()])
+    return text
+
+
+def members(data: Data, say: Statements) -> str:
+    """Groups as they are: the values of all their rows, and what is computed of these."""
+    where, key = say.condition(1), say.chance.choice(["s", "k", "b", "t"])
+    text = (
+        f"SELECT rid, f, t, rag, box, sum(f) AS total, count(f) AS n, max(rag) AS most, len(rid) AS size, "
+        f"any(rag > 5) AS large, rid[1] AS second, all(f - 1 < 2) AS low, sum(rag * 2 + abs(rag)) AS more WHERE {where.tql} GROUP BY {key}"
+    )
+    groups: dict[Any, list[Row]] = {}
+    for row in data.rows:
+        if where.py(row):
+            groups.setdefault(plain(row[key]), []).append(row)
+    found, wanted = data.ds.query(text), list(groups.values())
+    listed: list[tuple[str, Callable[[list[Row]], Any]]] = [
+        ("rid", lambda rows: [r["rid"] for r in rows]),
+        ("t", lambda rows: [r["t"] for r in rows]),
+        ("total", lambda rows: sum(float(r["f"]) for r in rows if r["f"] is not None)),
+        ("n", lambda rows: sum(r["f"] is not None for r in rows)),
+        ("most", lambda rows: max((int(v) for r in rows for v in r["rag"]), default=0)),
+        ("size", len),
+        ("large", lambda rows: any(bool((r["rag"] > 5).any()) for r in rows)),
+        ("low", lambda rows: all(bool(r["f"] - 1 < 2) for r in rows if r["f"] is not None)),
+        ("more", lambda rows: sum(int(2 * v + abs(v)) for r in rows for v in r["rag"])),
+        ("second", lambda rows: rows[1]["rid"] if len(rows) > 1 else None),
+    ]
+    for name, function in listed:
+        agree(f"{text} ({name})", [none(v) for v in column(found, name)], [none(function(rows)) for rows in wanted])
+    return text
+
+
 # -- several datasets ------------------------------------------------------------------------------------------------
 
 Pair = tuple[Row | None, ...]
@@ -262,7 +343,58 @@ def joins(data: Data, say: Statements) -> str:
     return text
 
 
-KINDS = [rows_and_order, rows_and_order, rows_and_order, values, values, distinct, groups, sets, nested, joins]
+def chained(data: Data, say: Statements) -> str:
+    a, b, listed = say.condition(1), say.condition(1), "rid, f, t, rag, box, arr, js, k"
+    one, other = (say.chance.sample([("main", data.rows), ("other", data.others)], 2))
+    text = (
+        f"SELECT {listed} FROM {FROM[one[0]]} WHERE {a.tql} UNION ALL SELECT {listed} FROM {FROM[other[0]]} WHERE {b.tql}"
+    )
+    rows = [r for r in one[1] if a.py(r)] + [r for r in other[1] if b.py(r)]
+    if say.chance.randrange(2):
+        text += " ORDER BY rid DESC, t LIMIT 30"
+        rows = [*sorted([r for r in rows if r["t"] is not None], key=lambda r: r["t"]), *[r for r in rows if r["t"] is None]]
+        rows = sorted(rows, key=lambda r: -int(r["rid"]))[:30]
+    found = lakebed.query(text)
+    for name in listed.split(", "):
+        agree(f"{text} ({name})", [none(v) for v in column(found, name)], [none(r[name]) for r in rows])
+    return text
+
+
+def side_by_side(data: Data, say: Statements) -> str:
+    """CROSS JOIN, the comma, USING."""
+    a, b = say.condition(1), say.condition(1)
+    one = f"(SELECT rid, s, t FROM {FROM['main']} WHERE {a.tql}) AS a"
+    other = f"(SELECT rid AS id, s, rag FROM {FROM['other']} WHERE {b.tql}) AS b"
+    lefts, rights = [r for r in data.rows if a.py(r)], [r for r in data.others if b.py(r)]
+    kind = say.chance.randrange(3)
+    pairs: list[Pair]
+    if kind == 0:
+        text, pairs = f"{one} CROSS JOIN {other}", [(x, y) for x in lefts for y in rights]
+    elif kind == 1:
+        count = max(len(lefts), len(rights))
+        text = f"{one}, {other}"
+        pairs = [(_item(lefts, n), _item(rights, n)) for n in range(count)]
+    else:
+        way = say.chance.choice(["INNER", "LEFT", "RIGHT", "FULL"])
+        if not lefts:
+            return ""
+        text, pairs = f"{one} {way} JOIN {other} USING (s)", joined(way, [(x,) for x in lefts], rights, [(0, "s", "s")])
+    whole = f"SELECT a.rid AS x, b.id AS y, b.rag AS g{', s' if kind == 2 else ''} FROM {text}"
+    found = lakebed.query(whole)
+    agree(whole, [none(v) for v in column(found, "x")], [None if x is None else x["rid"] for x, _ in pairs])
+    agree(whole, [none(v) for v in column(found, "y")], [None if y is None else y["rid"] for _, y in pairs])
+    agree(whole, [none(v) for v in column(found, "g")], [None if y is None else none(y["rag"]) for _, y in pairs])
+    if kind == 2:
+        agree(whole, column(found, "s"), [(x or y or {})["s"] for x, y in pairs])
+    return whole
+
+
+def _item(rows: list[Row], n: int) -> Row | None:
+    return rows[n] if n < len(rows) else None
+
+
+KINDS = [rows_and_order, rows_and_order, rows_and_order, values, values, distinct, groups, sets, nested, joins, expanded,
+         of_a_query, members, chained, side_by_side]  # fmt: skip
 
 
 def asked(data: Data, seed: int, count: int) -> int:

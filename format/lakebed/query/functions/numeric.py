@@ -196,7 +196,10 @@ def _count(given: Given) -> Column:
 
 
 def _present(value: Any) -> np.int64:
-    return np.int64(sum(1 for item in value if item is not None) if isinstance(value, list) else 0)
+    if not isinstance(value, list):
+        return np.int64(0)
+    # A missing number is an empty array here, as it is to IS NULL.
+    return np.int64(sum(1 for v in value if v is not None and not (isinstance(v, np.ndarray) and v.size == 0)))
 
 
 def count_distinct(given: Given) -> Column:
